@@ -271,6 +271,8 @@ def _end(incident: Incident, snapshots: Snapshots) -> Entry | None:
         if node is None or node.contact is not Contact.REACHED or not node.probed:
             return None  # it answers but has not reported its state yet
         return Entry(now, EntryKind.OUTCOME, f"{name} can be used again")
+    if incident.subject.startswith("request/"):
+        return Entry(now, EntryKind.OUTCOME, incident.doing)
     if incident.subject.startswith("link/") and _unseen(incident.subject, snapshots):
         return None
     return Entry(now, EntryKind.OUTCOME, "the problem is gone")

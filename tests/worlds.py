@@ -28,6 +28,7 @@ from reconciler.state import (
     ForgetAgent,
     ForgetRank,
     FreeTransport,
+    GatewayObservation,
     GroupRecord,
     Leaving,
     MachineFacts,
@@ -62,6 +63,7 @@ from reconciler.state.plan import SetBack
 from reconciler.state.rollback import Rollback
 from reconciler.wire.launch import Exit, Phase, RankId
 from reconciler.wire.node import Gone, ModelReport, NodeReport, RankReport
+from reconciler.wire.prompts import QuarantinedPrompt
 from reconciler.wire.repair import RepairReport, RepairState
 from reconciler.wire.weights import FetchReport, KeptWeights
 
@@ -162,6 +164,8 @@ class World:
     stops: dict[RankId, RequestedStop] = field(default_factory=dict)
     continued: dict[RankId, tuple[float, ...]] = field(default_factory=dict)
     failures: dict[str, StepFailure] = field(default_factory=dict)
+    quarantined: tuple[QuarantinedPrompt, ...] = ()
+    """Prompts that the gateway refuses; without any, there is no gateway."""
     reboots: dict[NodeName, Reboot] = field(default_factory=dict)
     repairs: dict[NodeName, RepairReport] = field(default_factory=dict)
     repaired: dict[NodeName, float] = field(default_factory=dict)
@@ -222,7 +226,10 @@ class World:
     def observed(self) -> Observed:
         names = set(self.desired().nodes) | {place for place, _ in self.ranks.values()} | self.agents
         names |= {name for group in self.groups.values() for name in group.members}
-        return Observed({name: self._node(name) for name in sorted(names)})
+        gateway = GatewayObservation(1, "http://x/v1", quarantined=self.quarantined)
+        return Observed(
+            {name: self._node(name) for name in sorted(names)}, gateway if self.quarantined else None
+        )
 
     def _node(self, name: NodeName) -> NodeObservation:
         if name in self.lost:

@@ -96,7 +96,7 @@ def _surroundings(home: Home, source: Source, machines: Machines) -> Surrounding
         source=source,
         routes=RoutesFile(home.routes),
         machines=machines,
-        gateway=lambda: observe_gateway(home.gateway),
+        gateway=lambda: observe_gateway(home.gateway, home.prompts),
         entropy=lambda: secrets.token_hex(32),
         clocks=Clocks(time.time, loop_time, elapsed),
         post=Webhooks(os.environ).post,

@@ -48,6 +48,11 @@ class Home:
         return self.root / "gateway.json"
 
     @property
+    def prompts(self) -> Path:
+        """Return the path of the gateway's file of prompts that it refuses."""
+        return self.root / "prompts.json"
+
+    @property
     def store(self) -> Path:
         return self.root / "store.db"
 

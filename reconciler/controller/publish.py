@@ -53,7 +53,8 @@ class Publisher:
 
         Routes come first, because clients wait for them, and ``Ready`` implies a route.
         """
-        self._route(snapshots.desired, status.routes(snapshots.desired, snapshots.observed, snapshots.memory))
+        routes = status.routes(snapshots.desired, snapshots.observed, snapshots.memory, snapshots.plan)
+        self._route(snapshots.desired, routes)
         self._publish_disk_problem(snapshots.memory.unwritable, snapshots.now)
         endings = status.endings(snapshots.observed, snapshots.now)
         self._unpublished.extend(event for event in endings if event.key not in self._published)

@@ -96,6 +96,32 @@ def model_loading(model: str, retry_after: int) -> ApiError:
     )
 
 
+def model_waiting(model: str, seconds: int) -> ApiError:
+    """Return the error for a model of which no group can be there in time: its groups failed, and the next attempt is
+    made so many seconds from now."""
+    return ApiError(
+        503,
+        "server_error",
+        "model_unavailable",
+        f"no group serves the model {model!r}: the last ones failed, and the next attempt is made in {seconds} s",
+        retry_after=seconds,
+        retry=True,
+    )
+
+
+def prompt_quarantined(model: str, groups: int, request: str, seconds: int) -> ApiError:
+    """Return the error for a prompt that ended so many groups; ``request`` is the one that was the last to."""
+    ended = f"{groups} groups of the model {model!r} ended while they answered it, the last one for {request}"
+    return ApiError(
+        422,
+        "invalid_request_error",
+        "prompt_quarantined",
+        f"this prompt is refused: {ended}; it can be sent again in {seconds} s; change it to be answered now",
+        "messages",
+        retry=False,
+    )
+
+
 def overloaded(text: str) -> ApiError:
     """Return the error for a request that finds every queue full."""
     return ApiError(503, "server_error", "overloaded", text, retry_after=2, retry=True)

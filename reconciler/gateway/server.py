@@ -25,6 +25,7 @@ from .app import build_app
 from .dialects.dialect import Sources
 from .http.listening import address_of, bind
 from .http.protocol import Protocol
+from .routing import quarantine_file
 from .routing.pool import Pool
 from .routing.reach import Reach
 from .routing.routes import RoutesFile
@@ -54,7 +55,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def run_gateway(home: Path, any_port: bool) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit status: 0, or 2 when it cannot listen.
 
-    Reads ``home/routes.json`` and writes ``home/gateway.json``.
+    Reads ``home/routes.json``, and writes ``home/gateway.json`` and ``home/prompts.json``.
     """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         try:
@@ -76,7 +77,9 @@ async def serve(home: Path, any_port: bool, stop: asyncio.Event, timing: Timing,
     if not await _wait_for_routes(file, home, stop):
         return
     reach = Reach(home / "keys" / "gateway")
-    pool = Pool(file, timing, reach.connect)
+    quarantine = home / "prompts.json"
+    pool = Pool(file, timing, reach.connect, sources.now, quarantine_file.read(quarantine))
+    pool.quarantined = lambda: quarantine_file.write(quarantine, pool.quarantined_prompts())
     watching = asyncio.create_task(pool.watch())
     watching.add_done_callback(lambda _: stop.set())
     try:

@@ -1,4 +1,4 @@
-"""Reads the gateway's own status file, which is valid only while its process runs."""
+"""Reads the gateway's own files. Its status is valid only while its process runs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.state import GatewayObservation
+from reconciler.wire.codec import WireError, from_wire
+from reconciler.wire.prompts import QuarantinedPrompt, QuarantinedPrompts
 
 
-def observe_gateway(path: Path) -> GatewayObservation | None:
-    """Return the current gateway; None if it is not running. A gateway that cannot listen ends, and is restarted."""
+def observe_gateway(path: Path, prompts: Path) -> GatewayObservation | None:
+    """Return the current gateway; None if it is not running. A gateway that cannot listen ends, and is restarted.
+
+    ``path``: its status file. ``prompts``: the file of the prompts that it refuses.
+    """
     try:
         body = json.loads(path.read_text())
         problem = _text(body.get("problem")) or ""
         seen = GatewayObservation(
-            int(body["pid"]), _text(body["endpoint"]), problem, int(body.get("token", 0))
+            int(body["pid"]),
+            _text(body["endpoint"]),
+            problem,
+            int(body.get("token", 0)),
+            _quarantined(prompts),
         )
         if seen.endpoint is None:
             return seen
@@ -24,6 +33,14 @@ def observe_gateway(path: Path) -> GatewayObservation | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return seen
+
+
+def _quarantined(path: Path) -> tuple[QuarantinedPrompt, ...]:
+    """Return the prompts in the gateway's file; none where there is no valid one."""
+    try:
+        return from_wire(QuarantinedPrompts, json.loads(path.read_bytes())).prompts
+    except (OSError, ValueError, WireError):
+        return ()
 
 
 def _text(value: Any) -> str | None:

@@ -31,7 +31,7 @@ from .context.reservations import Reservations
 from .context.view import View, look
 from .context.world import World, due
 from .nodes import agents, quarantine, repair, runtimes
-from .recovery import cable_faults, machine_faults, rollback, rolling_reboot
+from .recovery import cable_faults, machine_faults, quarantined_prompts, rollback, rolling_reboot
 from .replica import ladder
 from .transport import link_check
 from .weights import distribute, retention
@@ -95,7 +95,8 @@ def _machines(draft: Draft) -> Draft:
 
 def _serving(draft: Draft) -> Draft:
     rollbacks = Decision(refused=tuple(rollback.refusals(draft.world)))
-    return draft.then(*_replicas(draft.world), rollbacks, _gateway(draft.world))
+    prompts = Decision(troubles=tuple(quarantined_prompts.troubles(draft.world)))
+    return draft.then(*_replicas(draft.world), rollbacks, prompts, _gateway(draft.world))
 
 
 def _tidying(draft: Draft) -> Draft:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 
 from .cause import Cause
 from .identity import NodeName, ObjectKey
@@ -54,14 +54,15 @@ class Symptom:
     """Time, if known."""
 
 
-class Standing(Enum):
-    """The state of a replica's restart budget when a group was formed."""
+class Suspicion(IntEnum):
+    """How much the end of a group points to a request that it was answering, in points."""
 
-    NORMAL = "Normal"
-    FRESH = "Fresh"
-    """The group before had lived long and well: what was before it is forgiven."""
-    SLOW = "Slow"
-    """The budget was used up: one of the attempts that are made now and then all the same."""
+    NONE = 0
+    """Its machines, its cables or the plan explain it."""
+    FAINT = 1
+    """A rank was killed or stopped from outside, or is gone without a trace: requests rarely bring that about."""
+    STRONG = 2
+    """A rank failed by itself, or the group hung."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +76,14 @@ class Attempt:
     """``Cause.value`` of the step."""
     fault: FaultClass | None
     """None without a fault: a new replica, a changed spec, planned maintenance."""
-    counted: bool
-    """Whether it is charged to the budget of restarts."""
     text: str
     """The occasion, for people."""
     spec_generations: str
     """Generations of deployment and model at that time: another spec begins with a fresh budget."""
-    standing: Standing = Standing.NORMAL
+    served: float | None = None
+    """Seconds for which the group before it had served; None where it never came up, or there was none."""
+    suspicion: Suspicion = Suspicion.NONE
+    """How much the end of the group before it points to a request."""
 
 
 @dataclass(frozen=True, slots=True)

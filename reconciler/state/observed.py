@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from signal import SIGKILL
 
 from reconciler.wire.generation import Jump
 from reconciler.wire.launch import ExitCode, Phase, exit_reason
 from reconciler.wire.node import ModelReport, NodeReport, RankReport
+from reconciler.wire.prompts import QuarantinedPrompt
 
 from .identity import DeploymentName, NodeName, ReplicaId
 from .machine.facts import MachineFacts
@@ -149,6 +151,12 @@ class ObservedRank:
         return f"{who} did not end within {ended.killed_after:g} s after SIGTERM and was killed"
 
     @property
+    def failed_by_itself(self) -> bool:
+        """Return whether it ended for a reason of its own: not killed, and not because another rank was gone."""
+        ended = self.report.exit
+        return ended is not None and ended.signal != SIGKILL and ended.code not in _CONSEQUENCES
+
+    @property
     def ending_text(self) -> str:
         """Return how the rank ended, with its own explanation if there is one."""
         ended = self.report.exit
@@ -187,6 +195,8 @@ class GatewayObservation:
     """Why it is not listening on the declared address."""
     token: int = 0
     """The highest that it has seen in its routes."""
+    quarantined: tuple[QuarantinedPrompt, ...] = ()
+    """The prompts that it refuses because they ended groups."""
 
 
 @dataclass(frozen=True)

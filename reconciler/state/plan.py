@@ -9,7 +9,7 @@ from reconciler.wire.launch import LaunchSpec, RankId
 from reconciler.wire.weights import FetchProblem
 
 from .cause import Cause
-from .faults import Attempt, FaultClass, Quarantine, Standing, Symptom, TransportFailure, Trouble
+from .faults import Attempt, FaultClass, Quarantine, Suspicion, Symptom, TransportFailure, Trouble
 from .identity import NodeName, ObjectKey, ReplicaId
 from .machine.links import Cabling
 from .machine.weights import FetchWeights, RemoveWeights, shown
@@ -46,12 +46,12 @@ class AllocateEpoch(_OfReplica):
     """The occasion, for people."""
     fault: FaultClass | None = None
     """The fault to remedy; None without a fault."""
-    counted: bool = False
-    """Whether it is charged to the budget of restarts."""
     spec_generations: str = ""
     """The spec that needs it: ``Attempt.spec_generations``."""
-    standing: Standing = Standing.NORMAL
-    """State of the restart budget."""
+    served: float | None = None
+    """``Attempt.served``."""
+    suspicion: Suspicion = Suspicion.NONE
+    """``Attempt.suspicion``."""
     failed: TransportFailure | None = None
     """The transport that is given up with it."""
     wasted_verbs: tuple[tuple[NodeName, str], ...] = ()
@@ -65,10 +65,10 @@ class AllocateEpoch(_OfReplica):
             at=self.group.created_at,
             cause=self.cause.value,
             fault=self.fault,
-            counted=self.counted,
             text=self.detail,
             spec_generations=self.spec_generations,
-            standing=self.standing,
+            served=self.served,
+            suspicion=self.suspicion,
         )
 
     @property
@@ -221,7 +221,8 @@ class SetBack(_OfReplica):
 
 @dataclass(frozen=True, slots=True)
 class FreeTransport(_OfReplica):
-    """Let a transport that had failed be tried again: a fact that it failed under is no longer the same."""
+    """Let a transport that had failed be tried again: a fact that it failed under is no longer the same, or a request
+    was to blame."""
 
     replica: ReplicaId
     transport: str
@@ -334,7 +335,7 @@ class RefusedBecause(Enum):
     NO_MEMORY = "NotEnoughMemory"
     NO_TRANSPORT = "NoTransport"
     RANK_REFUSES = "RankRefuses"
-    RESTARTS_SPENT = "RestartBudgetExceeded"
+    CRASH_LOOP = "CrashLoopBackOff"
     STOPPED = "StoppedByRequest"
     RESTARTING = "NodeRestarting"
     NO_RESTART = "CannotRestart"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from reconciler.resources import ModelDeployment
 from reconciler.state import (
     DeploymentName,
@@ -12,10 +14,12 @@ from reconciler.state import (
     NodeName,
     Observed,
     ObservedRank,
+    Plan,
     ReplicaId,
+    WaitingFor,
 )
 from reconciler.state.identity import ObjectKey
-from reconciler.wire.generation import Backend, Machine, Route, jump_key_name
+from reconciler.wire.generation import Backend, Formed, Machine, Route, jump_key_name
 from reconciler.wire.launch import Phase
 
 
@@ -34,7 +38,11 @@ def serving(record: GroupRecord, observed: Observed) -> ObservedRank | None:
     return members[0] if ready and record.proven_at is not None else None
 
 
-def routes(desired: Desired, observed: Observed, memory: Memory) -> tuple[Route, ...]:
+FORMED_KEPT = 8
+"""Groups of each replica that a route tells of: a gateway that was stopped for a while asks about earlier ones."""
+
+
+def routes(desired: Desired, observed: Observed, memory: Memory, plan: Plan) -> tuple[Route, ...]:
     """Return a route for every deployment, with the groups that may be used now."""
     if desired.stopping:
         return ()
@@ -46,10 +54,32 @@ def routes(desired: Desired, observed: Observed, memory: Memory) -> tuple[Route,
             created=int(desired.created.get(ObjectKey("ModelDeployment", name), 0)),
             backends=_backends(name, deployment, desired, observed, memory),
             stall_seconds=deployment.spec.health.stall_after,
+            replicas=deployment.spec.replicas,
+            formed=tuple(_formed(name, deployment, memory)),
+            attempt_at=_attempt_at(name, deployment, plan),
         )
         for name, deployment in sorted(desired.deployments.items())
         if deployment.spec.replicas
     )
+
+
+def _formed(name: DeploymentName, deployment: ModelDeployment, memory: Memory) -> Iterator[Formed]:
+    """Yield the latest groups of each replica, oldest first."""
+    for index in range(deployment.spec.replicas):
+        for attempt in memory.attempts.get(ReplicaId(name, index), ())[-FORMED_KEPT:]:
+            yield Formed(index, attempt.epoch, attempt.suspicion.value)
+
+
+def _attempt_at(name: DeploymentName, deployment: ModelDeployment, plan: Plan) -> float:
+    """Return when the next attempt is made to form any group, where all wait for their back-offs; else 0."""
+    until = {
+        waiting.replica: waiting.until
+        for waiting in plan.waiting
+        if waiting.reason is WaitingFor.BACK_OFF and waiting.replica is not None and waiting.until is not None
+    }
+    found = [until.get(ReplicaId(name, index)) for index in range(deployment.spec.replicas)]
+    known = [at for at in found if at is not None]
+    return min(known) if len(known) == len(found) else 0.0
 
 
 def _backends(

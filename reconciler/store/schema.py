@@ -89,6 +89,13 @@ MIGRATIONS: tuple[str, ...] = (
         restarted_at TEXT NOT NULL, at REAL NOT NULL, text TEXT NOT NULL
     ) STRICT;
     """,
+    """
+    ALTER TABLE attempts DROP COLUMN counted;
+    ALTER TABLE attempts DROP COLUMN standing;
+    ALTER TABLE attempts ADD COLUMN served REAL;
+    ALTER TABLE attempts ADD COLUMN suspicion INTEGER NOT NULL DEFAULT 0;
+    UPDATE attempts SET served = 3600;
+    """,
 )
 """One script a version, the first makes version 1. Scripts that were released are never edited."""
 

@@ -261,6 +261,16 @@ class Backend:
 
 
 @dataclasses.dataclass(frozen=True)
+class Formed:
+    """The forming of a group, which tells what the end of the replica's group before it points to."""
+
+    replica: int
+    epoch: int
+    suspicion: int
+    """How much that end points to a request, in points: 0 where a machine, a cable or the plan explains it."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Route:
     """A model that clients may name. Without backends its group is being formed: requests are held."""
 
@@ -272,6 +282,13 @@ class Route:
     backends: Tuple[Backend, ...] = ()
     stall_seconds: float = 0.0
     """A backend that says nothing for so long while it works is chosen last; with 0 none is."""
+    replicas: int = 0
+    """How many groups there are to be; 0 from an older controller."""
+    formed: Tuple[Formed, ...] = ()
+    """The latest groups of each replica, oldest first."""
+    attempt_at: float = 0.0
+    """When the next attempt is made to form a group, in seconds since the Unix epoch; 0 if that is not known, or if
+    there is a group, or one is being formed."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -111,9 +111,7 @@ def parts_of(world: World, folder: Path, text: str) -> Parts:
     nodes: dict[NodeName, NodeObservation] = dict(world.observed().nodes)
     store = Store(folder / "store.db")
     for record in world.groups.values():
-        why = Attempt(
-            record.epoch, world.now, Cause.NEW_REPLICA.value, None, False, "it has no group yet", ""
-        )
+        why = Attempt(record.epoch, world.now, Cause.NEW_REPLICA.value, None, "it has no group yet", "")
         store.allocate(record, why)
         store.prove(record.replica, record.epoch, world.now)
     for name in nodes:

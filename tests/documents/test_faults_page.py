@@ -14,12 +14,12 @@ PAGE = (ROOT / "docs" / "faults.md").read_text()
 def written(row: Row) -> tuple[str, ...]:
     """A row as the page has it, without what it is seen by."""
     then = f"{row.then.remedy.value}, {row.then.when}" if row.then else "-"
-    person, counted = ("yes" if row.person else "-"), ("yes" if row.counted else "-")
-    return f"{row.fault.value} {row.fault.title}", row.remedy.value, then, person, counted
+    person = "yes" if row.person else "-"
+    return f"{row.fault.value} {row.fault.title}", row.remedy.value, then, person
 
 
 def test_the_page_has_every_row_in_its_order() -> None:
-    rows = re.findall(r"^\| (C\d+ .*?) \| .*? \| (.*?) \| (.*?) \| (.*?) \| (.*?) \|$", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| (C\d+ .*?) \| .*? \| (.*?) \| (.*?) \| (.*?) \|$", PAGE, re.MULTILINE)
     assert rows == [written(row) for row in TABLE]
 
 

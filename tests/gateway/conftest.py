@@ -20,12 +20,14 @@ import pytest
 from openai import AsyncOpenAI
 
 from reconciler.gateway.dialects.dialect import Sources
+from reconciler.gateway.routing import quarantine_file
 from reconciler.gateway.routing.timeouts import Timing
 from reconciler.gateway.server import serve
 from reconciler.remote.gateway_key import ensure_line, public_key, relay_line
 from reconciler.remote.runtime.agent_file import write_bundle
 from reconciler.wire.codec import to_wire
-from reconciler.wire.generation import Backend, Machine, Route, Routes
+from reconciler.wire.generation import Backend, Formed, Machine, Route, Routes
+from reconciler.wire.prompts import QuarantinedPrompt
 from tests.ports import free_port
 from tests.sshd import Sshd
 
@@ -78,7 +80,13 @@ class Cluster:
         return await rank.start()
 
     def route(
-        self, *ranks: Routed, model: str = "llama", stall_seconds: float = 0.0, context: int = 4096
+        self,
+        *ranks: Routed,
+        model: str = "llama",
+        stall_seconds: float = 0.0,
+        context: int = 4096,
+        formed: tuple[Formed, ...] = (),
+        attempt_at: float = 0.0,
     ) -> None:
         """Write the routes: one model, and whoever answers for it."""
         self.sequence += 1
@@ -86,7 +94,9 @@ class Cluster:
             Backend(index, rank.epoch, str(rank.path), "node-a", self.machine)
             for index, rank in enumerate(ranks)
         )
-        route = Route(model, ("gpt-4o",), context, 1_700_000_000, backends, stall_seconds)
+        route = Route(
+            model, ("gpt-4o",), context, 1_700_000_000, backends, stall_seconds, 0, formed, attempt_at
+        )
         write_routes(
             self.home, Routes(1, self.sequence, self.listen, self.hold_seconds, (route,), self.token)
         )
@@ -207,12 +217,15 @@ async def start(awake: None) -> AsyncIterator[Start]:
             hold_seconds: float = 20.0,
             timing: Timing | None = None,
             through: Sshd | None = None,
+            prompts: tuple[QuarantinedPrompt, ...] = (),
         ) -> Cluster:
             home = Path(tempfile.mkdtemp(prefix="r-"))
             cluster = Cluster(home, hold_seconds)
             if through is not None:
                 cluster.machine = through.machine
                 let_in(through, home)
+            if prompts:
+                quarantine_file.write(home / "prompts.json", prompts)
             serving = asyncio.create_task(
                 serve(home, False, cluster.stop, timing or Timing(shutdown=0.5, hello=60.0), SOURCES)
             )

@@ -24,6 +24,7 @@ from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.incident import EntryKind, Incident, Occasion
 from reconciler.status import Snapshots
 from reconciler.wire.launch import RankId
+from reconciler.wire.prompts import EndedGroup, QuarantinedPrompt
 from tests.worlds import World, two_nodes
 
 NODE = ObjectKey("Node", "node-a")
@@ -479,3 +480,21 @@ def test_a_cable_is_well_when_both_of_its_machines_say_so() -> None:
     assert log.the().open, "nobody has looked at it since"
     log.look(after=60)
     assert log.texts(EntryKind.OUTCOME) == ["the problem is gone"]
+
+
+def test_a_prompt_that_ended_groups_is_an_incident_of_its_own_that_says_what_is_done_about_it() -> None:
+    log = running()
+    ended = (EndedGroup(0, 1), EndedGroup(0, 2))
+    log.world.quarantined = (
+        QuarantinedPrompt("tiny", "0a", "req-7", "2 messages", ended, log.world.now, log.world.now + 3600),
+    )
+    log.go()
+    assert log.the().open
+    assert log.texts(EntryKind.SEEN) == [
+        "request req-7 (2 messages) ended epoch 1 of tiny/0 and epoch 2 of tiny/0"
+    ]
+    log.world.now += 61
+    log.go()
+    assert not log.the().open
+    (outcome,) = log.texts(EntryKind.OUTCOME)
+    assert outcome.startswith("its prompt is refused until ")

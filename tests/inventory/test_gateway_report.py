@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.gateway.routing import quarantine_file
 from reconciler.inventory import observe_gateway
 from reconciler.state import GatewayObservation
+from reconciler.wire.prompts import EndedGroup, QuarantinedPrompt
 
 
 def gone() -> int:
@@ -22,21 +24,36 @@ def gone() -> int:
 
 def test_a_gateway_that_listens_is_one_whose_process_lives(tmp_path: Path) -> None:
     file = tmp_path / "gateway.json"
-    assert observe_gateway(file) is None
+    assert observe_gateway(file, tmp_path / "prompts.json") is None
     file.write_text(json.dumps({"pid": os.getpid(), "endpoint": "http://x/v1"}))
-    assert observe_gateway(file) == GatewayObservation(os.getpid(), "http://x/v1")
+    assert observe_gateway(file, tmp_path / "prompts.json") == GatewayObservation(os.getpid(), "http://x/v1")
     file.write_text(json.dumps({"pid": gone(), "endpoint": "http://x/v1"}))
-    assert observe_gateway(file) is None
+    assert observe_gateway(file, tmp_path / "prompts.json") is None
 
 
 def test_one_that_cannot_listen_has_left_its_reason_behind(tmp_path: Path) -> None:
     file = tmp_path / "gateway.json"
     pid = gone()
     file.write_text(json.dumps({"pid": pid, "endpoint": None, "problem": "taken"}))
-    assert observe_gateway(file) == GatewayObservation(pid, None, "taken")
+    assert observe_gateway(file, tmp_path / "prompts.json") == GatewayObservation(pid, None, "taken")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"pid": "x", "endpoint": null}'])
 def test_a_file_that_says_nothing_is_no_gateway(tmp_path: Path, text: str) -> None:
     (tmp_path / "gateway.json").write_text(text)
-    assert observe_gateway(tmp_path / "gateway.json") is None
+    assert observe_gateway(tmp_path / "gateway.json", tmp_path / "prompts.json") is None
+
+
+@pytest.mark.parametrize("damage", [None, "", "[]", '{"version": 1, "prompts": [{}]}'])
+def test_the_prompts_that_it_refuses_are_in_a_file_of_their_own(tmp_path: Path, damage: str | None) -> None:
+    status, prompts = tmp_path / "gateway.json", tmp_path / "prompts.json"
+    status.write_text(json.dumps({"pid": os.getpid(), "endpoint": "http://x/v1"}))
+    refused = QuarantinedPrompt("tiny", "0a", "req-1", "1 message", (EndedGroup(0, 3),), 5.0, 3605.0)
+    quarantine_file.write(prompts, (refused,))
+    assert prompts.stat().st_mode & 0o777 == 0o600
+    if damage is not None:
+        prompts.write_text(damage)
+    seen = observe_gateway(status, prompts)
+    assert seen is not None
+    assert seen.quarantined == ((refused,) if damage is None else ())
+    assert quarantine_file.read(prompts) == seen.quarantined

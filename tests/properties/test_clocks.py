@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.planning.context.world import CLOCK_JUMP_SECONDS
-from reconciler.planning.recovery.restart_budget import WINDOW_SECONDS
+from reconciler.planning.recovery.back_off import BACK_OFF_SECONDS_MAX
 from reconciler.state import Plan, RequestedStop
 from tests.examples import examples
 from tests.properties.test_planning import DOINGS, check, repair, rest
@@ -19,7 +19,7 @@ from tests.worlds import World, deployment, model, node
 
 HOUR, YEAR = 3600.0, 365 * 86_400.0
 JUMPS = (HOUR, -HOUR, YEAR, -YEAR, 30.0, -30.0)
-WAIT_SECONDS_MAX = WINDOW_SECONDS + CLOCK_JUMP_SECONDS
+WAIT_SECONDS_MAX = BACK_OFF_SECONDS_MAX + CLOCK_JUMP_SECONDS
 """The longest wait there is, and a clock that was set back by less than is noticed."""
 REST_SECONDS_MAX = 3 * WAIT_SECONDS_MAX
 LEFT_OUT = {"down", "remove", "lose-store", "keep-store", "restore-store"}

@@ -258,7 +258,7 @@ def live(world: World, history: list[Action]) -> None:
 
 def check(world: World) -> None:
     """True at every moment."""
-    for route in status.routes(world.desired(), world.observed(), world.memory()):
+    for route in status.routes(world.desired(), world.observed(), world.memory(), Plan()):
         replicas = [backend.replica for backend in route.backends]
         assert len(set(replicas)) == len(replicas), "two epochs of one replica have routes"
         for backend in route.backends:

@@ -22,7 +22,7 @@ from reconciler.state import (
 from reconciler.state.identity import ObjectKey
 from reconciler.status import Snapshots
 from reconciler.status.events import STEP_REASONS
-from reconciler.wire.generation import Jump, Machine
+from reconciler.wire.generation import Formed, Jump, Machine
 from reconciler.wire.launch import ExitCode, Phase, RankId
 from tests.worlds import World, deployment, gateway, manifest, model, node, two_nodes
 
@@ -34,7 +34,7 @@ def snapshots(world: World) -> Snapshots:
 
 
 def routes(world: World) -> list[tuple[str, list[tuple[int, int]]]]:
-    found = status.routes(world.desired(), world.observed(), world.memory())
+    found = status.routes(world.desired(), world.observed(), world.memory(), Plan())
     return [(route.model, [(b.replica, b.epoch) for b in route.backends]) for route in found]
 
 
@@ -60,7 +60,7 @@ def test_the_gateway_gets_the_route_to_a_machine_that_is_reached_over_others() -
     jump = Jump("bastion.example", 22, "me-there", key)
     world.ends[NodeName("node-a")] = Ends(jumps=(jump,), inner=("10.0.0.5", 2222))
     world.settle()
-    (route,) = status.routes(world.desired(), world.observed(), world.memory())
+    (route,) = status.routes(world.desired(), world.observed(), world.memory(), Plan())
     assert [backend.machine for backend in route.backends] == [
         Machine("10.0.0.5", 2222, "me", key, (jump,), "gateway-to-node-a")
     ]
@@ -267,3 +267,35 @@ def test_a_rank_that_had_to_be_killed_is_reported_with_its_grace() -> None:
     ]  # fmt: skip
     assert events[2].message.endswith("did not end within 5 s after SIGTERM and was killed")
     assert len({event.key for event in events}) == 3
+
+
+def test_a_route_tells_what_the_ends_of_earlier_groups_point_to() -> None:
+    world = two_nodes()
+    world.settle()
+    world.end_rank(RankId("tiny", 0, 1, 0), code=1)
+    world.settle()
+    world.end_rank(RankId("tiny", 0, 2, 0), signal=9)
+    world.settle()
+    (route,) = status.routes(world.desired(), world.observed(), world.memory(), Plan())
+    assert route.formed == (Formed(0, 1, 0), Formed(0, 2, 2), Formed(0, 3, 1))
+    assert route.replicas == 1
+
+
+def test_a_route_tells_when_the_next_attempt_is_made_where_all_replicas_wait_for_it() -> None:
+    world = two_nodes()
+    world.first_phase = Phase.LOADING
+    for epoch in (1, 2, 3):
+        world.settle()
+        assert _attempt_at(world) == 0.0, "one is being formed"
+        world.end_rank(RankId("tiny", 0, epoch, 0), code=1)
+        plan = world.settle()
+        untils = [waiting.until for waiting in plan.waiting if waiting.until is not None]
+        if untils:
+            assert _attempt_at(world) == untils[0]
+            world.now = untils[0]
+    assert untils
+
+
+def _attempt_at(world: World) -> float:
+    (route,) = status.routes(world.desired(), world.observed(), world.memory(), world.plan())
+    return route.attempt_at

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from reconciler.store import Store
 from tests.previous import fill_store, unpack
@@ -22,6 +23,17 @@ def rows_by_table(path: Path) -> dict[str, int]:
         return {
             name: db.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for (name,) in tables.fetchall()
         }
+
+
+BUDGETS = {"counted", "standing", "served", "suspicion"}
+"""Fields of an attempt that only one of both versions has: what was before an upgrade is forgiven."""
+
+
+def without_budgets(value: Any) -> Any:
+    """The same without what differs."""
+    if isinstance(value, dict):
+        return {key: without_budgets(each) for key, each in value.items() if key not in BUDGETS}
+    return [without_budgets(each) for each in value] if isinstance(value, list) else value
 
 
 def test_every_table_that_the_version_before_has_written_is_read_with_equal_objects(tmp_path: Path) -> None:
@@ -43,6 +55,7 @@ def test_every_table_that_the_version_before_has_written_is_read_with_equal_obje
     try:
         assert not store.is_new
         assert store.token == 2
-        assert json.loads(json.dumps(fill_store.contents(store))) == written["contents"]
+        found = json.loads(json.dumps(fill_store.contents(store)))
+        assert without_budgets(found) == without_budgets(written["contents"])
     finally:
         store.close()

@@ -22,7 +22,7 @@ from reconciler.state import (
     NodeName,
     Reboot,
     ReplicaId,
-    Standing,
+    Suspicion,
 )
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
@@ -36,7 +36,7 @@ from tests.worlds import deployment, gateway, model, node
 TINY = ReplicaId(DeploymentName("tiny"), 0)
 GROUP = GroupRecord(TINY, 1, (NodeName("node-a"), NodeName("node-b")), 21000, "secret", "print", 5.0)
 ATTEMPT = Attempt(
-    1, 5.0, "RankExited", FaultClass.RANK_CRASH, True, "rank 1 was killed", "1/1", Standing.SLOW
+    1, 5.0, "RankExited", FaultClass.RANK_CRASH, "rank 1 was killed", "1/1", 12.5, Suspicion.FAINT
 )
 
 

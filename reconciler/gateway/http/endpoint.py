@@ -27,7 +27,8 @@ class GenerationEndpoint:
         try:
             parsed = self._path.parse(await read_body(scope, receive, timing), self._sources)
             name = "run-" + self._sources.new_id()
-            with Runs(self._pool, parsed.model, parsed.choices, name) as runs:
+            request = scope.get("request_id", name)
+            with Runs(self._pool, parsed.model, parsed.choices, name, request) as runs:
                 async with abandon_when_gone(receive, runs):
                     if isinstance(parsed.answer, Stream):
                         await send_stream(send, runs, parsed.answer, timing)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import math
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from reconciler.gateway.metrics import Metrics
 from reconciler.wire.generation import Route
+from reconciler.wire.prompts import QuarantinedPrompt
 
 from .connection import Key, RankConnection, Reach, key_of
 from .routes import RoutesFile
+from .suspects import STRONG, Group, Suspects
+from .suspicion import Suspicion
 from .timeouts import Timing
 
 log = logging.getLogger(__name__)
@@ -21,6 +25,8 @@ log = logging.getLogger(__name__)
 class Waiter(Protocol):
     """A request that looks again when something has changed."""
 
+    suspicion: Suspicion
+
     def wake(self) -> None:
         """Have the request look again soon."""
 
@@ -28,8 +34,17 @@ class Waiter(Protocol):
 class Pool:
     """Routes and connections. Made and used within a running event loop, on its thread."""
 
-    def __init__(self, file: RoutesFile, timing: Timing, reach: Reach) -> None:
+    def __init__(
+        self,
+        file: RoutesFile,
+        timing: Timing,
+        reach: Reach,
+        wall: Callable[[], float],
+        quarantined: Iterable[QuarantinedPrompt] = (),
+    ) -> None:
+        """``wall`` returns seconds since the Unix epoch; ``quarantined`` are prompts from before."""
         self.file = file
+        self.wall = wall
         self.timing = timing
         self._reach = reach
         self.metrics = Metrics(self._replicas)
@@ -37,9 +52,15 @@ class Pool:
         """Set by ``close``: every run ends with an error."""
         self.replaced: Callable[[], None] = lambda: None
         """Called after each change of the routes."""
+        self.quarantined: Callable[[], None] = lambda: None
+        """Called after each change of the quarantined prompts."""
+        self._suspects: dict[str, Suspects] = {}
+        for prompt in quarantined:
+            self._suspects.setdefault(prompt.model, Suspects(prompt.model)).quarantine(prompt)
         self._connections: dict[Key, RankConnection] = {}
-        self._running: set[Waiter] = set()
-        self._held: set[Waiter] = set()
+        self._running: dict[Waiter, None] = {}
+        self._held: dict[Waiter, None] = {}
+        """Those that wait, in the order in which they came: whoever has waited for longest looks first."""
         self._look = asyncio.Event()
         self._follow()
 
@@ -101,14 +122,18 @@ class Pool:
             connection not in avoid and (connection.ready or connection.opening) for connection in connections
         )
 
+    def attempt_in(self, route: Route) -> float | None:
+        """Return in how many seconds the next attempt is made to form a group; None if that is not known."""
+        return max(0.0, route.attempt_at - self.wall()) if route.attempt_at and not route.backends else None
+
     def join(self, run: Waiter) -> None:
         """Wake ``run`` when the gateway is closed."""
-        self._running.add(run)
+        self._running[run] = None
 
     def leave(self, run: Waiter) -> None:
         """Forget ``run``."""
-        self._running.discard(run)
-        self._held.discard(run)
+        self._running.pop(run, None)
+        self._held.pop(run, None)
 
     def hold(self, run: Waiter, started: bool) -> bool:
         """Wake ``run`` at each change until it is released. Returns False when too many wait already.
@@ -117,13 +142,13 @@ class Pool:
         """
         if run not in self._held and len(self._held) >= self.timing.held_max and not started:
             return False
-        self._held.add(run)
+        self._held[run] = None
         self._look.set()
         return True
 
     def release(self, run: Waiter) -> None:
         """Stop waking ``run``: it has a backend."""
-        self._held.discard(run)
+        self._held.pop(run, None)
 
     def refresh(self) -> bool:
         """Read the routes file if it has changed. Returns whether there are new routes."""
@@ -131,7 +156,8 @@ class Pool:
             return False
         self._follow()
         self.replaced()
-        self._wake_held()
+        self._judge()
+        self.wake_held()
         return True
 
     async def watch(self) -> None:
@@ -171,11 +197,58 @@ class Pool:
         now = asyncio.get_running_loop().time()
         for key, backend in wanted.items():
             if key not in self._connections:
-                self._connections[key] = RankConnection(backend, self.timing, self._reach, self._wake_held)
+                self._connections[key] = RankConnection(backend, self.timing, self._reach, self._connected)
             self._connections[key].reset()
             self._connections[key].open(now)
         log.info("routes %d: %d backends", self.file.current.sequence, len(wanted))
 
-    def _wake_held(self) -> None:
+    def _connected(self) -> None:
+        self._judge()
+        self.wake_held()
+
+    def wake_held(self) -> None:
+        """Have all requests that are held look again."""
         for run in tuple(self._held):
             run.wake()
+
+    # --- suspicion ---------------------------------------------------------------------------------
+
+    def suspects(self, model: str) -> Suspects:
+        """Return the suspects of a model."""
+        found = self._suspects.get(model)
+        if found is None:
+            found = self._suspects[model] = Suspects(model)
+        return found
+
+    def crowded(self, model: str, beside: Suspicion) -> bool:
+        """Return whether another request without a new token is with a group of the model."""
+        others = (run.suspicion for run in self._running if run.suspicion is not beside)
+        return any(suspicion.likely(model) for suspicion in others)
+
+    def quarantined_prompts(self) -> tuple[QuarantinedPrompt, ...]:
+        """Return all prompts that are refused now."""
+        wall = self.wall()
+        return tuple(prompt for suspects in self._suspects.values() for prompt in suspects.quarantined(wall))
+
+    def _judge(self) -> None:
+        """Settle the deaths of which the routes, or a new connection, say what they were."""
+        now, wall, before = asyncio.get_running_loop().time(), self.wall(), self.quarantined_prompts()
+        routes = self.file.models()
+        for model, suspects in self._suspects.items():
+            suspects.judge(functools.partial(self._suspicion, routes.get(model)), now, wall)
+        if self.quarantined_prompts() != before:
+            self.quarantined()
+
+    def _suspicion(self, route: Route | None, group: Group) -> int | None:
+        """Return how much the end of a group points to a request, in points; None where that is not known yet."""
+        replica, epoch = group
+        if route is None or replica >= (route.replicas or replica + 1):
+            return 0  # nobody wants it any more
+        for backend in route.backends:
+            if (backend.replica, backend.epoch) == group and self._connections[key_of(backend)].ready:
+                return 0  # only the connection was lost
+        after = [formed for formed in route.formed if formed.replica == replica and formed.epoch > epoch]
+        if after:
+            return min(after, key=lambda formed: formed.epoch).suspicion
+        later = any(backend.replica == replica and backend.epoch > epoch for backend in route.backends)
+        return STRONG if later else None

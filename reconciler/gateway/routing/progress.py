@@ -6,11 +6,12 @@ each event of it. ``Run`` carries the decisions out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeAlias, TypeVar
 
-from reconciler.gateway.errors import ApiError, internal, invalid, model_loading, overloaded
+from reconciler.gateway.errors import ApiError, internal, invalid, model_loading, model_waiting, overloaded
 from reconciler.gateway.events import Event
 from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Prefill, ToolCall
 
@@ -32,6 +33,8 @@ class Limits:
     timing: Timing
     hold_seconds: float
     """How long a request may wait for a group."""
+    attempt_in: float | None = None
+    """In how many seconds the next attempt is made to form a group; None if that is not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,9 +180,16 @@ def seek(
         return Fail(internal(f"given up after {progress.attempts} attempts"))
     if connection is not None:
         return Send(connection)
+    if limits.attempt_in is not None and now + limits.attempt_in > progress.deadline:
+        return Fail(model_waiting(model, max(1, math.ceil(limits.attempt_in))))
     if now >= progress.deadline:
         return Fail(model_loading(model, max(1, min(round(limits.hold_seconds), RETRY_AFTER_MAX))))
     return Hold(min([progress.deadline, *progress.avoided(now).values()]))
+
+
+def postponed(progress: Progress[C], until: float, limits: Limits) -> Progress[C]:
+    """Return the progress of a request that waits although a backend could take it: that is not its own wait."""
+    return replace(progress, deadline=max(progress.deadline, until + limits.hold_seconds))
 
 
 def begin(progress: Progress[C], connection: C, name: str, now: float) -> tuple[Progress[C], Attempt[C]]:

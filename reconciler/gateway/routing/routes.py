@@ -56,6 +56,10 @@ class RoutesFile:
                 "the routes file %s is invalid, the last valid one stays in force: %s", self._path, error
             )
             return False
+        return self.take(routes)
+
+    def take(self, routes: Routes) -> bool:
+        """Put routes into force. Returns whether they are: those of a replaced controller are not."""
         if self.current is not None and routes.token < self.current.token:
             tokens = f"its token is {routes.token}, the newest is {self.current.token}"
             log.warning("%s is ignored, a replaced controller wrote it: %s", self._path, tokens)

@@ -35,10 +35,12 @@ from .progress import (
     Requeue,
     Send,
     begin,
+    postponed,
     seek,
     silent_at,
     step,
 )
+from .suspicion import Suspicion
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +52,15 @@ class Run:
     """
 
     def __init__(
-        self, pool: Pool, model: str, generate: Generate, name: str, wake: Callable[[], None]
+        self,
+        pool: Pool,
+        model: str,
+        generate: Generate,
+        name: str,
+        wake: Callable[[], None],
+        request: str = "",
     ) -> None:
+        """``name`` is unique; ``request`` is the id that the client knows."""
         self._pool = pool
         self._model = model
         self._generate = generate
@@ -64,6 +73,7 @@ class Run:
         self._inbox: deque[Event | Lost] = deque()
         """Events of the attempt, in the order in which they came."""
         self._abandoned = False
+        self.suspicion = Suspicion(pool, generate, name, request or name)
         self._timeline: Timeline | None = None
         """None before it is known that there is such a model."""
 
@@ -79,6 +89,7 @@ class Run:
     def __exit__(self, *_: object) -> None:
         self._detach(cancel=True)
         self._pool.leave(self)
+        self.suspicion.left()
         if self._timeline is not None:
             reason = self._progress.finish or ("abort" if self._abandoned else "error")
             self._timeline.end(reason, self._loop.time())
@@ -113,12 +124,14 @@ class Run:
     def on_event(self, event: Event) -> None:
         """Keep an event of the attempt until ``answers`` is called."""
         self._inbox.append(event)
+        self.suspicion.on_event(event)
         if self._timeline is not None:
             self._timeline.on_event(event, self._loop.time())
         self._wake()
 
     def on_lost(self) -> None:
         """Keep the end of the connection until ``answers`` is called."""
+        self._note_death()
         self._inbox.append(Lost())
         self._wake()
 
@@ -138,15 +151,24 @@ class Run:
         if self._timeline is None:
             self._timeline = self._pool.metrics.begin(route.model, self._began)
         connection = self._pool.choose(route, self._progress.avoided(now))
-        match seek(self._progress, connection, self._model, now, self._limits()):
+        turn = self.suspicion.wait(route.model, connection is not None, now)
+        if turn is not None:
+            self._hold()
+            self._progress = postponed(self._progress, turn, self._limits())
+            return turn
+        match seek(self._progress, connection, self._model, now, self._limits(route)):
             case Fail(error):
                 raise error
             case Hold(until):
-                if not self._pool.hold(self, started=self._progress.attempts > 0):
-                    raise overloaded("too many requests are waiting for a model already")
+                self._hold()
                 return until
             case Send(chosen):
                 return self._watch(self._send(chosen, now), now)
+
+    def _hold(self) -> None:
+        """Be woken at each change. Raises ``ApiError`` where too many are already."""
+        if not self._pool.hold(self, started=self._progress.attempts > 0):
+            raise overloaded("too many requests are waiting for a model already")
 
     def _route(self) -> Route:
         """Return the model's route. Raises ``ApiError`` where it cannot take the request."""
@@ -169,6 +191,7 @@ class Run:
             raise too_large(FRAME_BYTES_MAX) from None
         self._pool.release(self)
         self._progress, self._attempt = progress, attempt
+        self.suspicion.sent(attempt.request, now)
         return attempt
 
     # --- with an attempt ---------------------------------------------------------------------------
@@ -182,6 +205,7 @@ class Run:
         if now < until:
             return until
         log.warning("%s: %s is withdrawn and silent", self._name, connection.backend.socket)
+        self._note_death()
         self._detach(cancel=True)
         self._carry_out(*step(self._progress, attempt, Lost(), now, limits), now)
         return now
@@ -229,6 +253,13 @@ class Run:
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
             attempt.connection.leave(attempt.request, cancel)
+            self.suspicion.ended(self.done)
 
-    def _limits(self) -> Limits:
-        return Limits(self._pool.timing, self._pool.hold_seconds)
+    def _note_death(self) -> None:
+        if self._attempt is not None:
+            self.suspicion.died(self._attempt.connection.backend, self._loop.time())
+
+    def _limits(self, route: Route | None = None) -> Limits:
+        """Return the bounds; ``route`` tells when the next attempt is made to form a group."""
+        attempt_in = self._pool.attempt_in(route) if route is not None else None
+        return Limits(self._pool.timing, self._pool.hold_seconds, attempt_in)

@@ -17,14 +17,18 @@ from .run import Run
 class Runs:
     """All choices until the last one's ``Finished``. Use as a context manager: leaving it cancels what still runs."""
 
-    def __init__(self, pool: Pool, model: str, choices: Sequence[Generate], name: str) -> None:
+    def __init__(
+        self, pool: Pool, model: str, choices: Sequence[Generate], name: str, request: str = ""
+    ) -> None:
+        """``name`` is unique; ``request`` is the id that the client knows."""
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
         self._woken = False
         self._abandoned = False
         self._runs = [
-            Run(pool, model, choice, f"{name}.{index}", self._wake) for index, choice in enumerate(choices)
+            Run(pool, model, choice, f"{name}.{index}", self._wake, request)
+            for index, choice in enumerate(choices)
         ]
         self._leaving = contextlib.ExitStack()
 

@@ -72,6 +72,17 @@ class World:
         write = self.memory.writes.get(name)
         return write is None or (node.link, node.report.sequence) >= (write.link, write.sequence)
 
+    def ended_by_requests(self, replica: ReplicaId) -> frozenset[int]:
+        """Return the epochs of a replica's groups that ended by requests, as far as their prompts are quarantined."""
+        gateway = self.observed.gateway
+        return frozenset(
+            group.epoch
+            for prompt in (gateway.quarantined if gateway else ())
+            if prompt.model == replica.deployment
+            for group in prompt.ended
+            if group.replica == replica.index
+        )
+
     def unstarted(self, name: NodeName) -> bool:
         """Return whether the node's agent is down and could not be started, for a reason of the node's."""
         failure = self.memory.failures.get(f"start-agent/{name}")

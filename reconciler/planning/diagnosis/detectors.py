@@ -202,6 +202,12 @@ def hang(evidence: Evidence) -> Detection | None:
     return _symptom(evidence) if hung and not wedged(evidence) and not idle_decay(evidence) else None
 
 
+def out_of_memory_while_serving(evidence: Evidence) -> Detection | None:
+    """Detect a rank of a group that had served and ran out of memory (C10): what it was asked was too much, and not
+    what it holds."""
+    return out_of_memory(evidence) if evidence.proven else None
+
+
 def out_of_memory(evidence: Evidence) -> Detection | None:
     """Detect a rank that ran out of memory (C10)."""
     return _ended(evidence, ExitCode.MEMORY)

@@ -98,11 +98,9 @@ class Row:
     seen: Detector
     remedy: Remedy
     then: Next | None = None
-    """What comes when the remedy did not help; None where the budget of restarts ends it."""
+    """What comes when the remedy did not help; None where the back-off alone goes on."""
     person: str = ""
     """The exact steps that only a person can take; empty where nobody is needed."""
-    counted: bool = True
-    """Whether forming again is charged to the budget of restarts."""
     forbids: bool = False
     """Whether a group is not formed again while this is detected, also where another row explains its end."""
 
@@ -153,34 +151,33 @@ TABLE: tuple[Row, ...] = (
     Row(
         FaultClass.HOST_UNREACHABLE, detectors.unreachable, Remedy.WAIT, _WITHOUT_LOST,
         person="see that {node} has power and network; after a power cut, unlock its disk at the screen",
-        counted=False,
     ),
     Row(
-        FaultClass.UNSUPPORTED_PLATFORM, detectors.old_system, Remedy.NEXT_TRANSPORT, counted=False,
+        FaultClass.UNSUPPORTED_PLATFORM, detectors.old_system, Remedy.NEXT_TRANSPORT,
         person="bring every node to the same macOS, 26.2 or newer: on {node}: System Settings, General, Software Update",
     ),
     Row(
-        FaultClass.UNSUPPORTED_PLATFORM, detectors.old_runtime, Remedy.NEXT_TRANSPORT, counted=False,
+        FaultClass.UNSUPPORTED_PLATFORM, detectors.old_runtime, Remedy.NEXT_TRANSPORT,
         person="install reconciler[runtime] into the Python of {node}; MLX has JACCL from 0.32.1 on",
     ),
     Row(
-        FaultClass.UNSUPPORTED_PLATFORM, detectors.unequal, Remedy.REFUSE, counted=False,
+        FaultClass.UNSUPPORTED_PLATFORM, detectors.unequal, Remedy.REFUSE,
         person="install the same versions of mlx and mlx-lm, and put the same weights, on all nodes of deployment/"
         "{deployment}; then: reconciler rollout restart deployment/{deployment}",
     ),
     Row(
-        FaultClass.UNSUPPORTED_PLATFORM, detectors.slow_link, Remedy.NEXT_TRANSPORT, counted=False,
+        FaultClass.UNSUPPORTED_PLATFORM, detectors.slow_link, Remedy.NEXT_TRANSPORT,
         person="join {port} by a Thunderbolt 5 cable to a Thunderbolt 5 port, without a dock between",
     ),
     Row(
-        FaultClass.RDMA_DISABLED, detectors.rdma_disabled, Remedy.NEXT_TRANSPORT, counted=False, person=RECOVERY,
+        FaultClass.RDMA_DISABLED, detectors.rdma_disabled, Remedy.NEXT_TRANSPORT, person=RECOVERY,
     ),
     Row(
-        FaultClass.LINK_DOWN, detectors.link_down, Remedy.NEXT_TRANSPORT, _without_machine(1), counted=False,
+        FaultClass.LINK_DOWN, detectors.link_down, Remedy.NEXT_TRANSPORT, _without_machine(1),
         person="reseat the cable from {port} to {peer}, or replace it by another Thunderbolt 5 cable",
     ),
     Row(
-        FaultClass.PORT_CONFIGURATION, detectors.port_configuration, Remedy.REPAIR, _UNREPAIRED, counted=False,
+        FaultClass.PORT_CONFIGURATION, detectors.port_configuration, Remedy.REPAIR, _UNREPAIRED,
         person=ADDRESS,
     ),
     Row(FaultClass.RENDEZVOUS, detectors.rendezvous, Remedy.FORM, _next_transport(3)),
@@ -191,29 +188,30 @@ TABLE: tuple[Row, ...] = (
     Row(FaultClass.RANK_CRASH, detectors.never_started, Remedy.FORM),
     Row(FaultClass.RANK_CRASH, detectors.crash, Remedy.FORM, _next_transport(3)),
     Row(
-        FaultClass.RANK_CRASH, detectors.refused, Remedy.REFUSE, counted=False,
+        FaultClass.RANK_CRASH, detectors.refused, Remedy.REFUSE,
         person="correct what the rank names; after a change that is in no manifest:"
         " reconciler rollout restart deployment/{deployment}",
     ),
     Row(FaultClass.SILENT_HANG, detectors.hang, Remedy.FORM, _next_transport(3)),
+    Row(FaultClass.GPU_FAULT, detectors.out_of_memory_while_serving, Remedy.FORM),
     Row(
-        FaultClass.GPU_FAULT, detectors.out_of_memory, Remedy.REFUSE, counted=False,
+        FaultClass.GPU_FAULT, detectors.out_of_memory, Remedy.REFUSE,
         person=SMALLER + "; where something else took the memory: end it, then: reconciler rollout restart"
         " deployment/{deployment}",
     ),
     Row(FaultClass.GPU_FAULT, detectors.gpu_fault, Remedy.FORM, _reboot(2), person=RESTART),
     Row(
-        FaultClass.WIRED_MEMORY, detectors.wired_memory, Remedy.FORM_WITHOUT, _REBOOT_IDLE, counted=False,
+        FaultClass.WIRED_MEMORY, detectors.wired_memory, Remedy.FORM_WITHOUT, _REBOOT_IDLE,
         person=RESTART,
     ),
     Row(
-        FaultClass.REBOOT, detectors.panicking, Remedy.REFUSE, counted=False, forbids=True,
+        FaultClass.REBOOT, detectors.panicking, Remedy.REFUSE, forbids=True,
         person="keep the newest *.panic of /Library/Logs/DiagnosticReports on {node} and report it; "
         + SMALLER + "; then: reconciler rollout restart deployment/{deployment}",
     ),
-    Row(FaultClass.REBOOT, detectors.rebooted, Remedy.FORM, counted=False),
+    Row(FaultClass.REBOOT, detectors.rebooted, Remedy.FORM),
     Row(
-        FaultClass.VERBS_WEDGED, detectors.wedged, Remedy.NEXT_TRANSPORT, _REBOOT_IDLE, counted=False,
+        FaultClass.VERBS_WEDGED, detectors.wedged, Remedy.NEXT_TRANSPORT, _REBOOT_IDLE,
         person=RESTART + REPLUG,
     ),
     Row(
@@ -221,7 +219,7 @@ TABLE: tuple[Row, ...] = (
         person="on {node}: System Settings, Privacy & Security, Local Network: allow Python; or start the agent"
         " as a system daemon (launchd, UserName)",
     ),
-    Row(FaultClass.IDLE_DECAY, detectors.idle_decay, Remedy.FORM, counted=False),
+    Row(FaultClass.IDLE_DECAY, detectors.idle_decay, Remedy.FORM),
     Row(FaultClass.WRONG_GROUP, detectors.wrong_group, Remedy.FORM, _next_transport(2)),
     Row(FaultClass.SERVICE_WEDGED, detectors.no_completion, Remedy.FORM),
 )  # fmt: skip

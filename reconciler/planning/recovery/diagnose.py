@@ -19,6 +19,7 @@ from reconciler.state import (
     FaultClass,
     NodeName,
     ObservedRank,
+    Suspicion,
     Symptom,
     Trouble,
     most_informative,
@@ -33,6 +34,15 @@ ATTEMPTS_SECONDS = 3600.0
 """A remedy that was tried longer ago may help again."""
 
 
+_REQUESTS_MAY = (
+    FaultClass.RANK_CRASH,
+    FaultClass.SILENT_HANG,
+    FaultClass.GPU_FAULT,
+    FaultClass.RENDEZVOUS,
+)
+"""Classes of faults that a request may bring about; the last is all that is seen where another rank's end is not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """What a group died of."""
@@ -44,8 +54,8 @@ class Diagnosis:
     fault: FaultClass
     lasting: str = ""
     """Why another attempt with the same files cannot end otherwise; empty where it can."""
-    counted: bool = True
-    """Whether forming again is charged to the budget of restarts."""
+    suspicion: Suspicion = Suspicion.NONE
+    """How much it points to a request that the group was answering."""
     person: str = ""
     """The exact steps that only a person can take; empty where nobody is needed."""
     remedy: Remedy = Remedy.FORM
@@ -74,13 +84,23 @@ def fault(view: Formed) -> Diagnosis | None:
         shown.at,
         row.fault,
         lasting=(words if complete else f"{detection.text}; {words}") if now is Remedy.REFUSE else "",
-        counted=row.counted,
+        suspicion=_suspicion(view, row.fault, seen.first),
         person=repair.steps(view.world, row, detection, deployment) if row.needs_person(now) else "",
         remedy=now,
         nodes=detection.nodes,
         seen=detection.text,
     )
     return _after_restart(view, fault)
+
+
+def _suspicion(view: Formed, fault: FaultClass, first: ObservedRank | None) -> Suspicion:
+    """Say how much the end points to a request. A rank that only noticed the end of another one knows nothing."""
+    if fault not in _REQUESTS_MAY:
+        return Suspicion.NONE
+    stopped = any(rank.report.stopped for rank in view.current.values())
+    hung = first is None and all(rank.alive for rank in view.current.values())
+    by_itself = first is not None and first.failed_by_itself
+    return Suspicion.STRONG if not stopped and (hung or by_itself) else Suspicion.FAINT
 
 
 def _history(view: Formed, row: Row, detection: Detection) -> History:
@@ -108,15 +128,27 @@ def _after_restart(view: Formed, fault: Diagnosis) -> Diagnosis:
         last, report = view.world.memory.reboots.get(name), view.world.node(name).report
         if last is not None and report is not None and report.boot_id != last.boot_id == boots.get(name):
             text = f"{name} was restarted: {fault.text}"
-            return Diagnosis(
-                fault.cause, text, fault.at, FaultClass.REBOOT, counted=False, nodes=(name,), seen=text
-            )
+            return Diagnosis(fault.cause, text, fault.at, FaultClass.REBOOT, nodes=(name,), seen=text)
     return fault
+
+
+def _not_for_requests(view: Wanted) -> list[Attempt]:
+    """List the attempts but those to remedy the end of a group by a request, oldest first: neither a transport nor a
+    machine is to blame for that."""
+    tried, by_requests = (
+        view.world.memory.attempts.get(view.replica, ()),
+        view.world.ended_by_requests(view.replica),
+    )
+    return [
+        attempt
+        for before, attempt in zip((None, *tried), tried, strict=False)
+        if before is None or before.epoch not in by_requests
+    ]
 
 
 def _transport_forms(view: Wanted) -> int:
     """Count how often in a row the group was formed on its transport because something was wrong."""
-    latest = reversed(view.world.memory.attempts.get(view.replica, ()))
+    latest = reversed(_not_for_requests(view))
     since = view.world.now - ATTEMPTS_SECONDS
 
     def failing(attempt: Attempt) -> bool:
@@ -133,7 +165,7 @@ def _transport_forms(view: Wanted) -> int:
 
 def attempts(view: Wanted, fault: FaultClass) -> int:
     """Count how often in a row, until now, the group was formed for this class and this spec."""
-    latest = reversed(view.world.memory.attempts.get(view.replica, ()))
+    latest = reversed(_not_for_requests(view))
     since = view.world.now - ATTEMPTS_SECONDS
 
     def same(attempt: Attempt) -> bool:

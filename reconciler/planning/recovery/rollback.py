@@ -17,12 +17,14 @@ from reconciler.state.machine.weights import named, shown
 from reconciler.state.plan import SetBack
 from reconciler.state.rollback import Rollback
 
-from . import restart_budget
+from .back_off import served_seconds
 from .diagnose import Diagnosis, attempts
 
 ATTEMPTS_MAX = 2
 """How many groups with new weights may end before they have served for long. One that refuses the weights is
 enough."""
+LONG_SECONDS = 600.0
+"""Weights whose group served for this long, and for twice the time it took to come up, have proven themselves."""
 BLAMED = (
     FaultClass.RANK_CRASH,
     FaultClass.SILENT_HANG,
@@ -63,7 +65,7 @@ def step(view: Formed, fault: Diagnosis) -> SetBack | None:
     if workload is None or not view.up_to_date:
         return None
     new = record.weights and record.weights_before and record.weights != record.weights_before
-    if not new or fault.fault not in BLAMED or restart_budget.lived_long(view, fault):
+    if not new or fault.fault not in BLAMED or lived_long(view, fault):
         return None
     if fault.remedy is not Remedy.REFUSE and attempts(view, fault.fault) + 1 < ATTEMPTS_MAX:
         return None
@@ -76,6 +78,15 @@ def step(view: Formed, fault: Diagnosis) -> SetBack | None:
         fault.text,
     )
     return SetBack(view.replica, rollback)
+
+
+def lived_long(view: Wanted, fault: Diagnosis | None) -> bool:
+    """Return whether the group has served long enough to trust its weights."""
+    record, served = view.record, served_seconds(view, fault)
+    if record is None or record.proven_at is None or served is None:
+        return False
+    load = min(max(0.0, record.proven_at - record.created_at), view.health.progress_deadline)
+    return served >= max(LONG_SECONDS, 2 * load)
 
 
 def refusals(world: World) -> Iterator[Refusal]:

@@ -13,7 +13,7 @@ from reconciler.planning.nodes.eligible import suits
 from reconciler.planning.placement.choose import choose
 from reconciler.planning.placement.place import Joined
 from reconciler.planning.placement.references import unknown_model
-from reconciler.planning.recovery import diagnose, restart_budget
+from reconciler.planning.recovery import back_off, diagnose, rollback
 from reconciler.planning.recovery.diagnose import Diagnosis
 from reconciler.planning.transport import fallback
 from reconciler.state import (
@@ -24,7 +24,7 @@ from reconciler.state import (
     NodeName,
     Refusal,
     RefusedBecause,
-    Standing,
+    Suspicion,
     TransportFailure,
     Waiting,
     WaitingFor,
@@ -34,13 +34,10 @@ from reconciler.state.machine.weights import named
 from . import adopt, launch, shard_files
 
 
-def form(
-    view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None, standing: Standing | None = None
-) -> Decision:
+def form(view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None) -> Decision:
     """Draw a new epoch on suitable nodes; else say what it waits for, or why it is refused.
 
-    ``fault`` is what the new group is to remedy, where something was wrong; ``standing`` is how the budget stands
-    then.
+    ``fault`` is what the new group is to remedy, where something was wrong.
     """
     workload = view.workload
     if workload is None:
@@ -80,9 +77,9 @@ def form(
         cause,
         detail,
         fault=fault.fault if fault else None,
-        counted=fault is not None and fault.counted,
         spec_generations=view.spec_generations,
-        standing=standing or restart_budget.planned(view, ended),
+        served=back_off.served_seconds(view, ended),
+        suspicion=ended.suspicion if ended else Suspicion.NONE,
         failed=failed,
         wasted_verbs=wasted,
     )
@@ -129,7 +126,7 @@ def _served(view: Wanted, fault: Diagnosis | None) -> str:
     record = view.record
     if record is None:
         return ""
-    well = record.proven_at is not None and (fault is None or restart_budget.lived_long(view, fault))
+    well = record.proven_at is not None and (fault is None or rollback.lived_long(view, fault))
     return (
         record.weights if well or (record.proven_at and not record.weights_before) else record.weights_before
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Generic, TypeVar
 
 from reconciler.planning.context import attempt_facts
@@ -19,7 +20,7 @@ from reconciler.planning.context.view import Formed, Unformed, Unwanted, View, W
 from reconciler.planning.diagnosis.rules import Remedy
 from reconciler.planning.nodes import quarantine
 from reconciler.planning.nodes.eligible import suits
-from reconciler.planning.recovery import diagnose, reboot, restart_budget, rollback, stalls
+from reconciler.planning.recovery import back_off, diagnose, reboot, rollback, stalls
 from reconciler.planning.recovery.diagnose import Diagnosis
 from reconciler.planning.transport import fallback
 from reconciler.state import (
@@ -34,6 +35,8 @@ from reconciler.state import (
     Refusal,
     RefusedBecause,
     ReleaseReplica,
+    TransportFailure,
+    Waiting,
     WaitingFor,
 )
 
@@ -121,16 +124,25 @@ def _unwanted(view: Unwanted) -> Decision:
 
 
 def _freed(view: Formed) -> Decision | None:
-    """Allow a failed transport again when a fact that it failed under has changed."""
+    """Allow a failed transport again when a fact that it failed under has changed, or when it turns out that a request
+    had ended its group."""
     failures = view.world.memory.transport_failures.get(view.replica, ())
     if not failures:
         return None
     now = view.current_facts(tuple(sorted(view.world.desired.nodes)))
     for failure in failures:
-        changed = attempt_facts.changes(failure.facts, now)
+        changed = ", ".join(attempt_facts.changes(failure.facts, now)) or _acquitted(view, failure)
         if changed:
-            return Decision(steps=(FreeTransport(view.replica, failure.transport, ", ".join(changed)),))
+            return Decision(steps=(FreeTransport(view.replica, failure.transport, changed),))
     return None
+
+
+def _acquitted(view: Formed, failure: TransportFailure) -> str:
+    """Say that a transport was given up for a group that a request had ended; empty where it was not."""
+    for ended, attempt in pairwise(view.world.memory.attempts.get(view.replica, ())):
+        if attempt.at == failure.at and ended.epoch in view.world.ended_by_requests(view.replica):
+            return f"a request had ended epoch {ended.epoch} on it"
+    return ""
 
 
 def _unrecorded(view: Wanted) -> Decision | None:
@@ -191,7 +203,7 @@ def _lost(view: Formed) -> Decision | None:
 
 def _loss_fault(view: View, why: str) -> Diagnosis:
     """Return the fault of a group that is formed without a lost node."""
-    return Diagnosis(Cause.NODE_QUARANTINED, why, view.world.now, FaultClass.HOST_UNREACHABLE, counted=False)
+    return Diagnosis(Cause.NODE_QUARANTINED, why, view.world.now, FaultClass.HOST_UNREACHABLE)
 
 
 def _cut_off(view: View, why: str, doing: str) -> Decision:
@@ -235,16 +247,19 @@ def _heal(view: Formed, fault: Diagnosis) -> Decision:
 
 
 def _retry(view: Formed, fault: Diagnosis, cause: Cause, detail: str) -> Decision:
-    """Form the group again as soon as the budget of restarts allows it."""
-    match restart_budget.verdict(view, fault):
-        case restart_budget.RestartNow(standing):
-            return form(view, cause, detail, fault, standing)
-        case restart_budget.RestartLater(until, text):
-            wait = "; ".join(filter(None, (f"next attempt after {fault.text}", text)))
-            return Decision(waiting=(view.wait(WaitingFor.BACK_OFF, wait, until),))
-        case restart_budget.Exhausted(until, text):
-            waiting = view.wait(WaitingFor.BACK_OFF, f"next attempt after {fault.text}", until)
-            return Decision(waiting=(waiting,)) + _refusal(view, RefusedBecause.RESTARTS_SPENT, text)
+    """Form the group again as soon as the back-off allows it."""
+    match back_off.verdict(view, fault):
+        case back_off.RestartNow():
+            return form(view, cause, detail, fault)
+        case back_off.RestartLater(until):
+            return Decision(waiting=(_back_off(view, fault, until),))
+        case back_off.CrashLoop(until, text):
+            waiting = _back_off(view, fault, until)
+            return Decision(waiting=(waiting,)) + _refusal(view, RefusedBecause.CRASH_LOOP, text)
+
+
+def _back_off(view: Formed, fault: Diagnosis, until: float) -> Waiting:
+    return view.wait(WaitingFor.BACK_OFF, f"next attempt after {fault.text}", until)
 
 
 def _refusal(view: View, reason: RefusedBecause, text: str) -> Decision:
@@ -290,9 +305,9 @@ def _replace(view: Formed, why: str) -> Decision | Beside:
 
 
 def _tried_once_more(view: Formed) -> Beside | None:
-    """Say of a group that comes up that its budget is spent, after what is done about it."""
-    text = restart_budget.retrying(view)
-    return Beside(after=_refusal(view, RefusedBecause.RESTARTS_SPENT, text)) if text else None
+    """Say of a group that comes up how often it has failed, after what is done about it."""
+    text = back_off.retrying(view)
+    return Beside(after=_refusal(view, RefusedBecause.CRASH_LOOP, text)) if text else None
 
 
 LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule[Formed], ...] = (
@@ -334,7 +349,7 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
         Formed,
         _dead,
         "a group with a dead rank is dead: its other ranks are stopped, and a new epoch is formed when the back-off"
-        " and the budget of restarts allow it (`planning/diagnosis/rules.py` says how)",
+        " allows it (`planning/diagnosis/rules.py` says how)",
     ),
     Rule(Unformed, _unformed, "a replica without a group gets one"),
     Rule(
@@ -342,7 +357,7 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
         _outdated,
         "a group for another spec is replaced; where no new one can be formed, later rules look after the old one",
     ),
-    Rule(Formed, _tried_once_more, "a group that comes up although its budget is spent is reported too"),
+    Rule(Formed, _tried_once_more, "a group that comes up once more after a long back-off is reported too"),
     Rule(
         Formed,
         start.old_ranks,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 
-from reconciler.state import Attempt, DeploymentName, FaultClass, ReplicaId, Standing
+from reconciler.state import Attempt, DeploymentName, FaultClass, ReplicaId, Suspicion
 
 ATTEMPTS_KEPT = 50
-"""Attempts to keep for each replica. A budget uses the last six that count and the last that restarted the count;
-drains and flapping cables add some that do not count in between."""
+"""Attempts to keep for each replica. A back-off is at its longest after eight of one class, or thirteen early deaths;
+drains and flapping cables add some in between."""
 
 
 class Attempts:
@@ -21,11 +21,11 @@ class Attempts:
         """Add a forming; the oldest of many are dropped."""
         name = (replica.deployment, replica.index)
         self._db.execute(
-            "INSERT OR REPLACE INTO attempts (deployment, replica, epoch, at, cause, fault, counted, text, wish,"
-            " standing) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO attempts (deployment, replica, epoch, at, cause, fault, text, wish, served,"
+            " suspicion) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *name, attempt.epoch, attempt.at, attempt.cause, attempt.fault.value if attempt.fault else None,
-                attempt.counted, attempt.text, attempt.spec_generations, attempt.standing.value,
+                attempt.text, attempt.spec_generations, attempt.served, attempt.suspicion.value,
             ),
         )  # fmt: skip
         self._db.execute(
@@ -38,7 +38,7 @@ class Attempts:
     def all(self) -> dict[ReplicaId, tuple[Attempt, ...]]:
         """Return the attempts of each replica, oldest first."""
         rows = self._db.execute(
-            "SELECT deployment, replica, epoch, at, cause, fault, counted, text, wish, standing FROM attempts"
+            "SELECT deployment, replica, epoch, at, cause, fault, text, wish, served, suspicion FROM attempts"
             " ORDER BY deployment, replica, epoch"
         )
         found: dict[ReplicaId, list[Attempt]] = {}
@@ -48,10 +48,10 @@ class Attempts:
                 at=row[3],
                 cause=row[4],
                 fault=FaultClass(row[5]) if row[5] else None,
-                counted=bool(row[6]),
-                text=row[7],
-                spec_generations=row[8],
-                standing=Standing(row[9]),
+                text=row[6],
+                spec_generations=row[7],
+                served=row[8],
+                suspicion=Suspicion(row[9]),
             )
             found.setdefault(ReplicaId(DeploymentName(row[0]), row[1]), []).append(attempt)
         return {replica: tuple(attempts) for replica, attempts in found.items()}

@@ -112,7 +112,7 @@ async def _start_ranks(home: Home, groups: Sequence[GroupRecord]) -> None:
         await local.start_agent()
         link = await local.dial()
         for group in (group for group in groups if group.members == (name,)):
-            why = Attempt(1, time.time(), Cause.NEW_REPLICA.value, None, False, "it has no group yet", "")
+            why = Attempt(1, time.time(), Cause.NEW_REPLICA.value, None, "it has no group yet", "")
             store.allocate(group, why)
             store.prove(group.replica, 1, time.time())
             done = await link.request(StartRank(store.token, _spec(home, group)), timeout=WAIT_SECONDS)

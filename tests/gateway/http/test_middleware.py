@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,7 +44,7 @@ async def test_a_defect_of_the_gateway_is_told_in_the_same_shape_and_goes_to_the
         sent.append(message)
 
     sent: list[Message] = []
-    pool = Pool(RoutesFile(tmp_path / "routes.json"), Timing(), Reach(tmp_path / "key").connect)
+    pool = Pool(RoutesFile(tmp_path / "routes.json"), Timing(), Reach(tmp_path / "key").connect, time.time)
     app = build_app(pool, replace(SOURCES, new_seed=broken))
     scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
     with pytest.raises(ZeroDivisionError):

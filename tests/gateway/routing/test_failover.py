@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
-from collections.abc import AsyncIterable
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from typing import Any
 
 import openai
@@ -12,7 +14,11 @@ import orjson
 import pytest
 from openai.types.chat import ChatCompletionChunk
 
+from reconciler.gateway.routing.prompts import digest
 from reconciler.gateway.routing.timeouts import Timing
+from reconciler.wire.codec import from_wire
+from reconciler.wire.generation import Formed, Generate
+from reconciler.wire.prompts import EndedGroup, QuarantinedPrompt, QuarantinedPrompts
 from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.rank_double import RankDouble, Script, Turn, silent, story, told
 
@@ -324,3 +330,153 @@ async def test_new_requests_avoid_a_group_that_stands_still_while_there_is_anoth
     for task in hanging:
         task.cancel()
     await asyncio.gather(*hanging, return_exceptions=True)
+
+
+# --- prompts that end groups ------------------------------------------------------------------------
+
+
+class Groups:
+    """One group at a time, formed anew by a controller that says what the last one died of."""
+
+    def __init__(self, cluster: Cluster, script: Callable[[Turn], Script], suspicion: int = 2) -> None:
+        """``script`` chooses what becomes of a request."""
+        self.cluster = cluster
+        self.epoch = 0
+        self.suspicion = suspicion
+        self._script = script
+        self._formed: tuple[Formed, ...] = ()
+
+    async def form(self) -> RankDouble:
+        """The next group is there, and the routes name it."""
+        self.epoch += 1
+        self._formed = (*self._formed, Formed(0, self.epoch, self.suspicion if self._formed else 0))
+        rank = await self.cluster.rank(silent, self.epoch)
+
+        async def play(turn: Turn) -> None:
+            chosen = self._script(turn)
+            await (_dies_for_good(rank, deadly) if chosen is deadly else chosen)(turn)
+
+        rank.script = play
+        self.cluster.route(rank, formed=self._formed)
+        return rank
+
+    async def heal(self, rank: RankDouble) -> None:
+        """Form a group whenever the last one has died, until cancelled."""
+        while True:
+            await rank.until(lambda rank: rank.left)
+            await rank.stop()
+            rank = await self.form()
+
+
+@contextlib.asynccontextmanager
+async def healing(groups: Groups) -> AsyncIterator[None]:
+    """Groups are formed anew for as long as this is entered."""
+    first = await groups.form()
+    await groups.cluster.until_connected(1)
+    task = asyncio.create_task(groups.heal(first))
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def deadly(turn: Turn) -> None:
+    """Accept, and die."""
+    turn.accept()
+    await asyncio.sleep(0.02)
+    turn.die()
+
+
+def poisonous(words: int) -> Callable[[Turn], Script]:
+    """Tell a story, but die of a prompt that begins with ``bad``."""
+
+    def choose(turn: Turn) -> Script:
+        bad = turn.generate.messages[0]["content"].startswith("bad")
+        return deadly if bad else story(words, pause=0.005)
+
+    return choose
+
+
+def asking(said: str) -> dict[str, Any]:
+    return {"model": "llama", "messages": [{"role": "user", "content": said}]}
+
+
+async def test_a_prompt_that_ended_two_groups_is_refused_and_the_others_go_on(start: Start) -> None:
+    cluster = await start(timing=QUICK)
+    groups = Groups(cluster, poisonous(60))
+    async with healing(groups):
+        others = [asyncio.create_task(cluster.post(asking(f"good {number}"))) for number in range(4)]
+        await cluster.until(lambda: len(cluster.ranks[0].asked) == 4)
+        status, headers, body = await cluster.post(asking("bad news"))
+        assert (status, body["error"]["code"]) == (422, "prompt_quarantined")
+        assert headers["x-should-retry"] == "false"
+        assert headers["x-request-id"] in body["error"]["message"]
+        assert groups.epoch <= 3
+        for status, _, answer in await asyncio.gather(*others):
+            assert status == 200
+            assert answer["choices"][0]["message"]["content"] == told(60)
+        epoch = groups.epoch
+        status, _, body = await cluster.post(asking("bad news"))
+        assert (status, body["error"]["code"]) == (422, "prompt_quarantined")
+        assert groups.epoch == epoch, "it did not reach a group any more"
+    (prompt,) = from_wire(
+        QuarantinedPrompts, orjson.loads((cluster.home / "prompts.json").read_bytes())
+    ).prompts
+    assert prompt.model == "llama"
+    assert prompt.ended == (EndedGroup(0, 1), EndedGroup(0, 2))
+    assert prompt.request == headers["x-request-id"]
+    assert prompt.shape == f"1 message, {prompt.shape.split(', ')[1]}, 3 tokens"
+    assert "news" not in (cluster.home / "prompts.json").read_text()
+
+
+async def test_three_such_prompts_at_once_are_found_one_by_one(start: Start) -> None:
+    cluster = await start(timing=QUICK)
+    groups = Groups(cluster, poisonous(40))
+    async with healing(groups):
+        bad = [asyncio.create_task(cluster.post(asking(f"bad {number}"))) for number in range(3)]
+        good = [asyncio.create_task(cluster.post(asking(f"good {number}"))) for number in range(3)]
+        assert [status for status, _, _ in await asyncio.gather(*bad)] == [422] * 3
+        for status, _, answer in await asyncio.gather(*good):
+            assert (status, answer["choices"][0]["message"]["content"]) == (200, told(40))
+        assert groups.epoch <= 7
+
+
+async def test_what_a_machine_explains_is_held_against_no_prompt(start: Start) -> None:
+    cluster = await start(timing=QUICK)
+    groups = Groups(cluster, lambda _: deadly if groups.epoch <= 3 else story(3), suspicion=0)
+    async with healing(groups):
+        status, _, answer = await cluster.post(asking("hello"))
+        assert (status, answer["choices"][0]["message"]["content"]) == (200, told(3))
+        assert groups.epoch == 4
+
+
+async def test_a_restarted_gateway_goes_on_to_refuse(start: Start) -> None:
+    bad = digest("llama", Generate("", ({"role": "user", "content": "bad news"},)))
+    prompt = QuarantinedPrompt("llama", bad, "req-1", "1 message", (EndedGroup(0, 1),), 1.0, 4e9)
+    cluster = await start(story(1), timing=QUICK, prompts=(prompt,))
+    status, _, body = await cluster.post(asking("bad news"))
+    assert (status, body["error"]["code"]) == (422, "prompt_quarantined")
+    assert "req-1" in body["error"]["message"]
+    status, _, _ = await cluster.post(asking("good"))
+    assert status == 200
+
+
+async def test_a_request_fails_at_once_where_the_next_attempt_comes_too_late(start: Start) -> None:
+    cluster = await start(hold_seconds=60)
+    cluster.route(attempt_at=time.time() + 240)
+    status, headers, body = await cluster.post(ASK)
+    assert (status, body["error"]["code"]) == (503, "model_unavailable")
+    assert 230 <= int(headers["retry-after"]) <= 240
+    assert f"in {headers['retry-after']} s" in body["error"]["message"]
+
+
+async def test_a_held_request_fails_as_soon_as_it_is_known_that_it_would_wait_too_long(start: Start) -> None:
+    cluster = await start(hold_seconds=60)
+    asked = asyncio.create_task(cluster.post(ASK))
+    await cluster.until_waiting(1)
+    cluster.route(attempt_at=time.time() + 20)
+    await asyncio.sleep(0.1)
+    assert not asked.done(), "that is soon enough"
+    cluster.route(attempt_at=time.time() + 120)
+    status, _, body = await asked
+    assert (status, body["error"]["code"]) == (503, "model_unavailable")

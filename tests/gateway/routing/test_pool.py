@@ -15,6 +15,7 @@ from reconciler.gateway.routing.connection import RankConnection, key_of
 from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.routes import RoutesFile
 from reconciler.gateway.routing.run import Run
+from reconciler.gateway.routing.suspicion import Suspicion
 from reconciler.gateway.routing.timeouts import Timing
 from reconciler.wire import SPOKEN
 from reconciler.wire.generation import Backend, Delta, Failed, Generate, Route, Routes
@@ -52,7 +53,7 @@ class Home:
 
     def pool(self) -> Pool:
         self.file.refresh()
-        return Pool(self.file, TIMING, reach)
+        return Pool(self.file, TIMING, reach, lambda: 1_700_000_000.0)
 
 
 @asynccontextmanager
@@ -65,8 +66,9 @@ async def home() -> AsyncIterator[Home]:
 
 
 class Waiter:
-    def __init__(self) -> None:
+    def __init__(self, pool: Pool) -> None:
         self.woken = 0
+        self.suspicion = Suspicion(pool, Generate("", ()), "chat", "req")
 
     def wake(self) -> None:
         self.woken += 1
@@ -143,3 +145,25 @@ async def test_a_connection_that_fails_late_leaves_the_one_that_works_alone() ->
         protocols[0].connection_lost(None)
         assert link.ready
         link.close()
+
+
+async def test_whoever_has_waited_for_longest_is_woken_first() -> None:
+    async with home() as made:
+        made.write(route())
+        pool = made.pool()
+        woken: list[int] = []
+
+        class Numbered(Waiter):
+            def __init__(self, number: int) -> None:
+                super().__init__(pool)
+                self.number = number
+
+            def wake(self) -> None:
+                woken.append(self.number)
+
+        waiters = [Numbered(number) for number in range(50)]
+        for waiter in waiters:
+            pool.hold(waiter, started=True)
+        pool.wake_held()
+        assert woken == list(range(50))
+        pool.close()

@@ -7,6 +7,7 @@ One that no test catches is a finding: the guard is dead and goes, or a test is 
 from __future__ import annotations
 
 from ast import (
+    Add,
     And,
     Assign,
     Attribute,
@@ -30,11 +31,13 @@ from ast import (
     JoinedStr,
     List,
     ListComp,
+    LtE,
     Name,
     Or,
     Raise,
     Return,
     Starred,
+    Sub,
     Subscript,
     Tuple,
     UnaryOp,
@@ -65,7 +68,7 @@ from reconciler.planning.nodes import agents, eligible
 from reconciler.planning.nodes import leftovers as planning_leftovers
 from reconciler.planning.placement import place, search
 from reconciler.planning.plan import _held_back, _name_each_task_once, _replicas
-from reconciler.planning.recovery import diagnose, reboot, restart_budget, stalls
+from reconciler.planning.recovery import back_off, diagnose, reboot, rollback, stalls
 from reconciler.planning.replica import adopt, form, improve, ladder, launch, start, stop
 from reconciler.planning.transport import fallback
 from reconciler.state import observed
@@ -90,7 +93,7 @@ from tests.mutants.operators import (
 )
 
 REBOOTS = ("tests/planning/recovery/test_reboot.py",)
-BUDGET = ("tests/planning/recovery/test_restart_budget.py",)
+BACK_OFF = ("tests/planning/recovery/test_back_off.py",)
 PLANNING = tuple(
     f"tests/planning/{name}.py"
     for name in (
@@ -227,17 +230,17 @@ PLANNED = (
     ),
     Mutant(
         "the-node-s-clock-is-trusted",
-        restart_budget.lived_long,
-        keep(Call, "args[0]", 2, 4),
+        back_off.served_seconds,
+        keep(Call, "args[0]", 0, 2),
         "a node whose clock is ahead makes every crash look like one after a long healthy life: no back-off",
         PLANNING,
     ),
     Mutant(
         "a-clock-set-back-keeps-waiting",
-        restart_budget._Wait.over,
-        drop(Compare, 1, 2),
+        back_off.verdict,
+        never(Compare, 1, 3),
         "after the clock was set back by a day, a dead group waits a day for its next attempt",
-        BUDGET,
+        BACK_OFF,
     ),
     Mutant(
         "a-retry-waits-for-a-clock-set-back",
@@ -248,45 +251,52 @@ PLANNED = (
     ),
     Mutant(
         "no-back-off",
-        restart_budget.back_off_seconds,
-        become(Eq, GtE),
-        "a group that dies at once is restarted five times within a second",
-        BUDGET,
+        back_off.back_off_seconds,
+        become(LtE, GtE),
+        "a group that never comes up is started again and again without a pause",
+        BACK_OFF,
     ),
     Mutant(
-        "the-budget-is-forgotten",
-        restart_budget.verdict,
-        never(BoolOp, 0, 2),
-        "a group that dies at once is restarted every five minutes for ever, and nobody is told that it is hopeless",
-        BUDGET,
+        "nobody-is-told-of-a-crash-loop",
+        back_off.verdict,
+        never(Compare, 2, 3),
+        "a group that never comes up is tried every five minutes for ever, and nobody is told",
+        BACK_OFF,
     ),
     Mutant(
-        "a-spent-budget-comes-back",
-        restart_budget._spent,
-        drop(If),
-        "after a day of slow attempts those that used the budget up are no longer kept, and it begins anew",
-        BUDGET,
+        "what-served-is-a-crash-loop",
+        back_off._failures,
+        never(If, 0, 2),
+        "after six kills in a day the model is away for five minutes, though every restart had worked",
+        BACK_OFF,
     ),
     Mutant(
-        "short-lives-outrun-the-budget",
-        restart_budget._ration,
-        keep(Tuple, "elts[1].value"),
-        "crashes, a life of ten minutes and crashes again: eleven restarts in half an hour",
-        BUDGET,
+        "one-budget-for-all-classes",
+        back_off._failures,
+        always(Compare, 2, 5),
+        "a rank that failed to load a few times lets a cable's first fault wait",
+        BACK_OFF,
+    ),
+    Mutant(
+        "a-prompt-s-deaths-are-charged",
+        back_off._failures,
+        always(Compare, 3, 5),
+        "one client's prompts let the model's next restart wait for everybody",
+        BACK_OFF,
+    ),
+    Mutant(
+        "the-first-early-death-counts",
+        back_off._failures,
+        become(Sub, Add, 1, 2),
+        "a group that is killed twice within a minute is away for five",
+        BACK_OFF,
     ),
     Mutant(
         "an-old-wish-is-charged-to-the-new",
-        restart_budget._tried,
+        back_off._tried,
         drop(Compare),
-        "a changed manifest waits half an hour because the one before it was wrong",
-        BUDGET,
-    ),
-    Mutant(
-        "planned-moves-use-the-budget-up",
-        form.form,
-        always(BoolOp, 1, 3),
-        "a node that is drained and put back a few times leaves nothing of the budget for a crash",
-        BUDGET,
+        "a changed manifest waits five minutes because the one before it was wrong",
+        BACK_OFF,
     ),
     Mutant(
         "two-machines-restart-together",
@@ -551,20 +561,6 @@ HEALED = (
         PLANNING,
     ),
     Mutant(
-        "a-planned-restart-is-charged",
-        "reconciler.planning.diagnosis.rules:TABLE",
-        inside(Call, drop(keyword), about=detectors.rebooted),
-        "maintenance of a few machines uses up the budget of restarts, and the deployment stalls",
-        PLANNING,
-    ),
-    Mutant(
-        "a-cable-pulled-is-charged",
-        "reconciler.planning.diagnosis.rules:TABLE",
-        inside(Call, drop(keyword, 0, 2), about=detectors.link_down),
-        "a cable that a person pulls and puts back uses up the budget of restarts",
-        PLANNING,
-    ),
-    Mutant(
         "the-same-remedy-for-ever",
         rules.Row.remedy_now,
         keep(IfExp, "orelse"),
@@ -608,17 +604,17 @@ HEALED = (
     ),
     Mutant(
         "a-long-load-passes-for-health",
-        restart_budget.lived_long,
+        rollback.lived_long,
         keep(Call, "args[0]", 3, 4),
-        "a model that loads for half an hour and crashes after ten minutes is loaded again for ever",
-        BUDGET,
+        "weights that load for half an hour and crash after ten minutes are taken for good",
+        BACK_OFF,
     ),
     Mutant(
         "all-replicas-come-back-together",
-        restart_budget._jitter,
+        back_off._jitter,
         put(Return, "return 1.0"),
         "after a power cut all groups load at the same second, again and again",
-        BUDGET,
+        BACK_OFF,
     ),
 )
 
@@ -750,13 +746,6 @@ LOST = (
         place._place,
         never(If, 1, 6),
         "new ranks are placed beside those that went on while their machine was away",
-        LOSSES,
-    ),
-    Mutant(
-        "moving-away-is-charged",
-        ladder._loss_fault,
-        always(Constant, 1, 2),
-        "a network that fails five times stalls deployments that nothing is wrong with",
         LOSSES,
     ),
     Mutant(
@@ -1345,8 +1334,8 @@ PUBLISHED = (
     ),
     Mutant(
         "older-routes-replace-newer-ones",
-        routes.RoutesFile.refresh,
-        never(If, 1, 2),
+        routes.RoutesFile.take,
+        never(If),
         "the gateway follows a controller that was replaced, to ranks that were stopped",
         ("tests/gateway/test_process.py",),
     ),

@@ -430,7 +430,7 @@ OF_THE_GATEWAY = (
     Mutant(
         "retry-after-in-milliseconds",
         gateway_progress.seek,
-        put(Call, "1000 * {it}", 5, 12),
+        put(Call, "1000 * {it}", 9, 16),
         "clients come back in half an hour instead of in a second",
         GATEWAY,
     ),
@@ -450,7 +450,7 @@ OF_THE_GATEWAY = (
     ),
     Mutant(
         "one-controller-writes-routes-once",
-        routes.RoutesFile.refresh,
+        routes.RoutesFile.take,
         become(Lt, LtE),
         "the gateway follows no change of the controller that it knows",
         GATEWAY,

@@ -32,7 +32,7 @@ from reconciler.gateway.dialects import fields
 from reconciler.gateway.dialects.openai import completions_reply, messages, parameters, request, shape
 from reconciler.gateway.http import answer as http_answer
 from reconciler.gateway.http import middleware, request_body
-from reconciler.gateway.routing import pool, progress, run, runs
+from reconciler.gateway.routing import pool, progress, quarantine_file, run, runs, suspects
 from tests.mutants.mutant import Mutant
 from tests.mutants.operators import always, catch_nothing, drop, keep, never, put, respell
 
@@ -56,6 +56,74 @@ RANK_SERVER = ("tests/runner/requests/test_server.py",)
 TEMPLATES = ("tests/runner/requests/test_templates.py",)
 
 DIALECTS = "reconciler.gateway.dialects.table:DIALECTS"
+
+SUSPECTS = ("tests/gateway/routing/test_suspects.py",)
+
+POISONS = (
+    Mutant(
+        "explained-deaths-are-charged",
+        suspects.Suspects.judge,
+        always(If),
+        "a pulled cable gets the prompts of those who were there refused",
+        SUSPECTS,
+    ),
+    Mutant(
+        "whoever-was-there-is-likely",
+        "reconciler.gateway.routing.suspects:_Death.likely",
+        keep(BoolOp, "values[1]"),
+        "eight streams are tried apart after a prompt that nobody had answered yet",
+        SUSPECTS,
+    ),
+    Mutant(
+        "suspects-go-on-together",
+        suspects.Suspects.turn,
+        never(Compare, 1, 3),
+        "it is not known which of several prompts ended the second group",
+        SUSPECTS,
+    ),
+    Mutant(
+        "a-trial-has-company",
+        suspects.Suspects.turn,
+        keep(BoolOp, "values[1]", 0, 2),
+        "a suspect is sent beside another request that has no token yet",
+        SUSPECTS,
+    ),
+    Mutant(
+        "one-turn-lasts-for-ever",
+        suspects.Suspects.turn,
+        never(Compare, 0, 3),
+        "a request waits for the trials of others without an end",
+        SUSPECTS,
+    ),
+    Mutant(
+        "progress-clears-nobody",
+        suspects.Suspects.clear,
+        never(If),
+        "a prompt that came through is refused at the next death",
+        SUSPECTS,
+    ),
+    Mutant(
+        "a-quarantine-has-no-end",
+        suspects.Suspects.refused,
+        never(Compare, 1, 2),
+        "a prompt is allowed at once, or never again",
+        SUSPECTS,
+    ),
+    Mutant(
+        "the-gateway-forgets-its-quarantine",
+        quarantine_file.read,
+        put(Return, "return ()", 2, 3),
+        "each restart of the gateway costs two groups more",
+        FAILOVER,
+    ),
+    Mutant(
+        "a-long-back-off-is-waited-for",
+        progress.seek,
+        never(BoolOp),
+        "while nothing can serve for five minutes, clients wait for one and are told a guess",
+        FAILOVER,
+    ),
+)
 
 NULLS = (
     Mutant(
@@ -656,4 +724,4 @@ PATHS = (
     ),
 )
 
-REQUESTS = (*NULLS, *MEANINGS, *LETHAL, *OVERFLOW, *GONE, *PATHS)
+REQUESTS = (*POISONS, *NULLS, *MEANINGS, *LETHAL, *OVERFLOW, *GONE, *PATHS)

@@ -40,7 +40,7 @@ def three_nodes(nodes: object = 2) -> World:
 
 def backends(world: World) -> list[int]:
     """The epochs that are routed to."""
-    (route,) = status.routes(world.desired(), world.observed(), world.memory())
+    (route,) = status.routes(world.desired(), world.observed(), world.memory(), world.plan())
     return [backend.epoch for backend in route.backends]
 
 
@@ -111,7 +111,7 @@ def test_after_lost_after_the_replica_is_formed_on_other_nodes_with_other_ports(
     assert names(world) == ["AllocateEpoch", "StopRank", "StartRank", "StartRank", "ProveGroup"]
     formed = world.history[0]
     assert isinstance(formed, AllocateEpoch)
-    assert (formed.cause, formed.counted) == (Cause.NODE_QUARANTINED, False)
+    assert formed.cause is Cause.NODE_QUARANTINED
     assert "node-b is quarantined: it does not answer: timed out" in formed.detail
     assert formed.group.members == (A, C)
     assert formed.group.port >= before.port + 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from reconciler.planning.recovery.back_off import SHORT_LIVES_FREE
 from reconciler.state import AllocateEpoch, NodeName, StartAgent, StepFailure, WaitingFor
 from reconciler.wire.launch import Exit, RankId
 from tests.worlds import two_nodes
@@ -19,9 +20,10 @@ def test_a_step_that_failed_before_the_clock_was_set_back_is_tried_again() -> No
 def test_a_node_whose_clock_is_ahead_gets_no_shorter_back_off() -> None:
     world = two_nodes()
     world.settle()
-    world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
-    world.settle()
-    rank = RankId("tiny", 0, 2, 0)
+    for epoch in range(1, SHORT_LIVES_FREE + 2):
+        world.end_rank(RankId("tiny", 0, epoch, 0), signal=9)
+        world.settle()
+    rank = RankId("tiny", 0, SHORT_LIVES_FREE + 2, 0)
     world.end_rank(rank, signal=9)
     place, report = world.ranks[rank]
     world.ranks[rank] = (place, replace(report, exit=Exit(None, 9, world.now + 86_400)))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from reconciler.planning.context.reboot_requests import AWAY_SECONDS
 from reconciler.planning.context.world import World as Snapshots
 from reconciler.planning.recovery import reboot
+from reconciler.planning.recovery.back_off import SHORT_LIVES_FREE
 from reconciler.resources import Node
 from reconciler.state import (
     AllocateEpoch,
@@ -146,7 +147,7 @@ def test_a_machine_that_another_boot_was_seen_of_is_left_alone() -> None:
 
 def test_the_next_waits_for_what_was_not_up_when_it_was_asked_for() -> None:
     world = cluster()
-    for _ in range(2):
+    for _ in range(SHORT_LIVES_FREE + 2):
         world.end_rank(world.groups[world.replica()].rank_ids[0], code=ExitCode.UNEXPECTED)
         world.settle()
     ask(world, C)

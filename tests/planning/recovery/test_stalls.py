@@ -10,8 +10,18 @@ import pytest
 from reconciler import status
 from reconciler.planning.context import deadlines
 from reconciler.planning.context.spec_hash import compute
+from reconciler.planning.recovery.back_off import SHORT_LIVES_FREE
 from reconciler.planning.recovery.stalls import CONTINUATIONS_MAX, REPORT_AFTER_SECONDS
-from reconciler.state import AllocateEpoch, Cause, ContinueRank, Plan, RequestedStop, StartRank, StopRank
+from reconciler.state import (
+    AllocateEpoch,
+    Cause,
+    ContinueRank,
+    FaultClass,
+    Plan,
+    RequestedStop,
+    StartRank,
+    StopRank,
+)
 from reconciler.status import Snapshots
 from reconciler.wire.launch import Phase, RankId
 from tests.worlds import World, deployment, model, two_nodes
@@ -136,7 +146,7 @@ def test_a_group_that_is_silent_for_too_long_is_formed_again_and_ends_soon() -> 
     assert step.detail == (
         "rank 1 on node-b makes no progress for 61 s (3 requests wait), at most 60 s are allowed"
     )
-    assert step.counted, "it counts for the back-off"
+    assert step.fault is FaultClass.SILENT_HANG, "it counts for the back-off"
     graces = {step.grace_seconds for step in world.history if isinstance(step, StopRank)}
     assert graces == {deadlines.HUNG_GRACE_SECONDS}
 
@@ -154,7 +164,7 @@ def test_ranks_with_as_many_steps_are_blamed_together() -> None:
 
 def test_a_group_that_stalls_soon_after_its_start_waits_for_the_back_off_with_its_ranks_ended() -> None:
     world = settled()
-    for epoch in (1, 2):
+    for epoch in range(1, SHORT_LIVES_FREE + 3):
         for rank in (0, 1):
             world.report(RankId("tiny", 0, epoch, rank), demand=1, silent_seconds=61.0)
         plan = world.settle()
@@ -251,7 +261,7 @@ def test_a_phase_may_stand_still_for_so_long(report: str) -> None:
         f"rank 0 on node-a is {fields['phase']} and shows no progress for {allowed + 1:.0f} s, "
         f"at most {allowed:.0f} s are allowed"
     )
-    assert step.counted
+    assert step.fault is FaultClass.SILENT_HANG
 
 
 def test_loading_is_not_failing_but_ends_at_the_deadline() -> None:

@@ -29,7 +29,7 @@ def served() -> World:
 
 
 def backends(world: World) -> tuple[Backend, ...]:
-    (route,) = status.routes(world.desired(), world.observed(), world.memory())
+    (route,) = status.routes(world.desired(), world.observed(), world.memory(), world.plan())
     return route.backends
 
 

@@ -73,7 +73,7 @@ def test_a_group_without_another_place_finishes_and_waits_for_uncordon() -> None
     assert world.settle() == Plan()
     assert world.alive() == [RankId("tiny", 0, 2, 0), RankId("tiny", 0, 2, 1)]
     formed = world.attempts[world.replica()]
-    assert [(attempt.cause, attempt.counted) for attempt in formed[1:]] == [("NewReplica", False)]
+    assert [(attempt.cause, attempt.fault) for attempt in formed[1:]] == [("NewReplica", None)]
 
 
 def test_ranks_that_end_before_the_others_do_not_cut_what_those_finish() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler.planning import plan
+from reconciler.planning.recovery.back_off import SHORT_LIVES_FREE
 from reconciler.state import (
     AllocateEpoch,
     Cause,
@@ -128,7 +129,7 @@ def test_nothing_starts_while_a_rank_of_an_old_epoch_is_alive() -> None:
 def test_the_rest_of_a_dead_group_is_stopped_also_while_the_next_attempt_waits() -> None:
     world = two_nodes()
     world.settle()
-    for epoch in (1, 2):
+    for epoch in range(1, SHORT_LIVES_FREE + 3):
         world.end_rank(RankId("tiny", 0, epoch, 0), signal=9)
         plan = world.settle()
     assert [w.reason for w in plan.waiting] == [WaitingFor.BACK_OFF]
@@ -143,7 +144,10 @@ def test_what_ranks_were_ended_for_is_what_the_group_died_of_however_they_end(
     world = two_nodes()
     world.settle()
     world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
-    world.settle()  # from here on the next attempt has to wait
+    world.settle()
+    (formed,) = world.attempts[world.replica()][-1:]
+    failed = tuple(replace(formed, epoch=epoch, fault=fault, served=None) for epoch in (0, 1))
+    world.attempts[world.replica()] = (*failed, replace(formed, fault=fault, served=None))
     first, second = RankId("tiny", 0, 2, 0), RankId("tiny", 0, 2, 1)
     if fault is FaultClass.SERVICE_WEDGED:
         world.groups[world.replica()] = replace(world.groups[world.replica()], proven_at=None)
@@ -161,11 +165,7 @@ def test_what_ranks_were_ended_for_is_what_the_group_died_of_however_they_end(
 
     world.now = after.waiting[0].until or 0.0
     world.settle()
-    assert [attempt.fault for attempt in world.attempts[world.replica()]] == [
-        None,
-        FaultClass.RANK_CRASH,
-        fault,
-    ]
+    assert [attempt.fault for attempt in world.attempts[world.replica()]] == [fault] * 4
 
 
 def test_weights_that_a_rank_refuses_are_not_tried_again_unchanged() -> None:

@@ -183,7 +183,7 @@ def test_only_ranks_that_began_to_set_rdma_up_and_never_served_have_done_so_in_v
     assert world.verbs == {}, "nothing was taken before all ranks were there"
     world.report(world.groups[world.replica()].rank_ids[0], verbs=True, phase=Phase.VERBS)
     kill(world, ExitCode.RENDEZVOUS)
-    world.pass_time(world.now + 5)
+    world.pass_time(world.now + 15)
     world.settle()
     assert world.verbs == {A: VerbsAttempts("boot", 1)}
 
@@ -196,7 +196,7 @@ def test_the_attempt_that_was_one_too_many_is_the_last() -> None:
     world.settle()
     world.report(world.groups[world.replica()].rank_ids[0], verbs=True, phase=Phase.VERBS)
     kill(world, ExitCode.RENDEZVOUS)
-    world.pass_time(world.now + 5)
+    world.pass_time(world.now + 15)
     world.settle()
     assert transport(world) == "ring"
     assert "setting up RDMA failed 5 times" in world.groups[world.replica()].transport_why

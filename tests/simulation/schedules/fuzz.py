@@ -22,6 +22,10 @@ POINT_FAULTS = (0.0, 0.005, 0.02, 0.05)
 """How likely a fault is at each point: swarms of few and of many."""
 WORLD_FAULTS_MAX = 4
 LAST_SECONDS = 40.0
+GOOD_CLIENTS = (0, 3, 6)
+POISONS = (0, 0, 1, 3)
+CLIENTS_SECONDS = 60.0
+"""For how long clients ask, from the beginning on."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,10 @@ class Schedule:
     scenario: Scenario
     rate: float
     acts: tuple[tuple[float, str, Act], ...]
+    good: int = 0
+    """Clients that behave."""
+    poisons: int = 0
+    """Clients with a prompt that ends groups."""
 
     def play(self, without: Collection[str] = ()) -> Verdict:
         """Run it, leaving out some of its faults: ``point/N`` or ``world/N``."""
@@ -40,6 +48,8 @@ class Schedule:
         with listening() as complaints:
             world = self.scenario.world(points, self.seed)
             try:
+                if self.good and "clients" not in without:
+                    world.serve_clients(self.good, self.poisons, CLIENTS_SECONDS, self.seed)
                 for number, (at, name, act) in enumerate(self.acts):
                     if f"world/{number}" not in without:
                         world.loop.call_later(at, _apply, world, name, act)
@@ -62,6 +72,7 @@ class Schedule:
 def _apply(world: World, name: str, act: Act) -> None:
     if world.points.open:
         world.note(f"WORLD {name}")
+        world.disturbed.append(world.loop.now)
         act(world)
 
 
@@ -76,7 +87,9 @@ def schedule(seed: int, only: str | None = None) -> Schedule:
         at = draw.uniform(0.5, 25.0)
         name = draw.choice(sorted(_KINDS))
         acts += [(at + later, name, act) for later, act in _KINDS[name](draw, scenario, names)]
-    return Schedule(seed, scenario, rate, tuple(sorted(acts, key=lambda each: each[0])))
+    good = draw.choice(GOOD_CLIENTS)
+    poisons = draw.choice(POISONS) if good else 0
+    return Schedule(seed, scenario, rate, tuple(sorted(acts, key=lambda each: each[0])), good, poisons)
 
 
 Drawn = list[tuple[float, Act]]
@@ -194,6 +207,8 @@ def shrink(found: Schedule) -> tuple[list[str], Verdict]:
     """As many of the faults left out as can be while something is still violated."""
     without: list[str] = []
     best = found.play(without)
+    if found.good and (tried := found.play(["clients"])).violations:
+        without, best = ["clients"], tried
     acts = sorted({name for _, name, _ in found.acts})  # what is never mended again is another story
     parts = [[f"world/{n}" for n, (_, other, _) in enumerate(found.acts) if other == name] for name in acts]
     parts += [[f"point/{n}"] for n, _, _ in best.hit]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from reconciler.planning.recovery.restart_budget import WINDOW_SECONDS
+from reconciler.planning.recovery.back_off import BACK_OFF_SECONDS_MAX
 from reconciler.state import RefusedBecause, ReplicaId
 from tests.simulation.oracles.ends import Ending, check_person_incidents, compare, ending, missing
 from tests.simulation.world.pace import CALM, QUIET
@@ -124,6 +124,8 @@ def finish(
     world.run(QUIET_SECONDS)
     if world.points.steps:
         world.oracles.violated(f"the quiet hour was not quiet: {world.notes[seen : seen + 3]}")
+    if world.clients is not None and world.clients.asking:
+        world.oracles.violated(f"{world.clients.asking} requests still wait, an hour after all was well")
     why = missing(world)
     if why:
         world.oracles.violated(f"it did not stay as it was: {why}")
@@ -143,7 +145,7 @@ def _converge(world: World) -> str:
         world.run(SETTLE_SECONDS)
         calm = calm + 1 if len(world.notes) == before else 0
         before = len(world.notes)
-        if calm and not missing(world):
+        if calm and not missing(world) and not (world.clients is not None and world.clients.asking):
             return ""
         if calm == CALM_SECONDS and not any(rank.hung or rank.stopped for rank in world.ranks()):
             world.change_pace(CALM)  # whatever is waited for, it is far away
@@ -151,12 +153,12 @@ def _converge(world: World) -> str:
 
 
 def _bound(world: World, begun: float) -> float:
-    """By when all is to be well: counted from the last fault, which may be one of a late point. Where the budget of
-    restarts is used up, and said to be, one more is made only when its window is over."""
+    """By when all is to be well: counted from the last fault, which may be one of a late point. In a crash loop that
+    is said to be one, the next attempt is made only when the back-off is over."""
     parts = world.controller.parts if world.controller is not None else None
     refused = parts.last.plan.refused if parts is not None else ()
-    spent = any(refusal.reason is RefusedBecause.RESTARTS_SPENT for refusal in refused)
-    return max(begun, world.faulted_at) + BOUND_SECONDS + (WINDOW_SECONDS if spent else 0.0)
+    looping = any(refusal.reason is RefusedBecause.CRASH_LOOP for refusal in refused)
+    return max(begun, world.faulted_at) + BOUND_SECONDS + (BACK_OFF_SECONDS_MAX if looping else 0.0)
 
 
 def verdict(world: World, seconds: float, complaints: list[str]) -> Verdict:

@@ -159,6 +159,8 @@ class SimRoutes(RoutesFile):
         world.routes = self._mine = routes
         world.note(f"routes {[(r.model, b.replica, b.epoch) for r in routes.routes for b in r.backends]}")
         world.oracles.routed(routes, self._process)
+        if world.clients is not None:
+            world.clients.gateway.look()
         if kind == CRASH_AFTER:
             world.kill_controller(self._process)
 
@@ -322,8 +324,11 @@ class Controller:
         )
 
     def _gateway(self) -> GatewayObservation:
-        routes = self.world.routes
-        return GatewayObservation(1, "http://127.0.0.1:8400/v1", token=routes.token if routes else 0)
+        routes, clients = self.world.routes, self.world.clients
+        pool = clients.gateway.pool if clients is not None else None
+        quarantined = pool.quarantined_prompts() if pool is not None else ()
+        token = routes.token if routes else 0
+        return GatewayObservation(1, "http://127.0.0.1:8400/v1", token=token, quarantined=quarantined)
 
     def look_at_source(self) -> None:
         """The hook says that there is a commit."""

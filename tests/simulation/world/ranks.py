@@ -13,6 +13,7 @@ from reconciler.wire.node import ShimState
 from .loop import Process
 
 if TYPE_CHECKING:
+    from .gateway import Serving
     from .host import ShimLine
     from .machines import Machine
 
@@ -169,6 +170,7 @@ class Rank(_Living):
         self.steps = 0
         self.hung = self.verbs = False
         self.loaded_at = 0.0
+        self._serving: Serving | None = None
         machine.processes[self.pid] = self
         machine.world.note(f"{self} starts on {machine.name}")
         machine.world.oracles.started(self)
@@ -181,6 +183,16 @@ class Rank(_Living):
     def vanish(self) -> None:
         self.machine.world.oracles.ended(self)
         super().vanish()
+        if self._serving is not None:
+            self._serving.gone()
+
+    def serving(self) -> Serving:
+        """What it does for clients."""
+        from .gateway import Serving
+
+        if self._serving is None:
+            self._serving = Serving(self)
+        return self._serving
 
     def report(self, phase: str, **more: Any) -> None:
         self.phase = phase

@@ -12,6 +12,7 @@ import math
 import os
 import random
 import shutil
+import signal
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,9 +29,11 @@ from reconciler.wire.generation import Routes
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import ModelReport
 from tests.simulation.oracles.oracles import Oracles
+from tests.simulation.oracles.pruning import replica_of
 from tests.simulation.schedules.points import Points
 from tests.worlds import TINY
 
+from .clients import Clients
 from .control import PORT, Controller, SimConnection, StoreFile
 from .loop import Killed, Process, VirtualLoop
 from .machines import Machine
@@ -113,6 +116,9 @@ class World:
         """Subject and class of what only a person can mend, as it turned out."""
         self.ending: dict[str, str] = {}
         """What it came to."""
+        self.clients: Clients | None = None
+        self.disturbed: list[float] = []
+        """When there were faults that no client brought about: one that comes together with a poison hides it."""
         self.changed_at = -math.inf
         self.faulted_at = -math.inf
         """When a fault befell a point last."""
@@ -134,6 +140,19 @@ class World:
         """Of everything that has happened."""
         return self._hash.hexdigest()
 
+    def poisoned(self, rank: Rank, prompt: str) -> None:
+        """A rank has read a prompt that it cannot bear."""
+        self.note(f"{prompt} aborts {rank}")
+        self.oracles.excuse(replica_of(rank.id))
+        if self.clients is not None:
+            self.clients.poisoned(rank, prompt)
+        rank.end(None, signal.SIGABRT, "Abort trap: 6")
+
+    def serve_clients(self, good: int, poisons: int, seconds: float, seed: int = 0) -> Clients:
+        """Have clients use the endpoint for a while."""
+        self.clients = Clients(self, good, poisons, self.loop.time() + seconds, seed)
+        return self.clients
+
     def pass_by(self, label: str, kinds: tuple[str, ...]) -> str | None:
         """An effect is about to be had: what befalls it."""
         if self._hurrying:
@@ -143,6 +162,7 @@ class World:
         if kind is not None:
             self.note(f"FAULT {kind}")
             self.faulted_at = self.loop.now
+            self.disturbed.append(self.loop.now)
         return kind
 
     _hurrying = False
@@ -334,6 +354,7 @@ class World:
         """A fact or a wish is another: what was not to be tried again unchanged may be."""
         self.note(text)
         self.changed_at = self.loop.now
+        self.disturbed.append(self.loop.now)
         for machine in self.machines.values():
             machine.panicked = set()
 

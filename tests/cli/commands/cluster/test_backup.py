@@ -32,7 +32,7 @@ from tests.cli.conftest import Cli, Result
 ROOT = Path(__file__).parents[4]
 TINY = ReplicaId(DeploymentName("tiny"), 0)
 GROUP = GroupRecord(TINY, 3, (NodeName("node-a"),), 21_003, "s3cret-of-the-group", "print", 5.0)
-ATTEMPT = Attempt(3, 5.0, "NewReplica", None, False, "it has no group yet", "1/1")
+ATTEMPT = Attempt(3, 5.0, "NewReplica", None, "it has no group yet", "1/1")
 
 
 def fill(cli: Cli, home: Path) -> str:

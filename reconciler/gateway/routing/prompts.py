@@ -1,0 +1,33 @@
+"""Prompts as they are told of: a hash and a size. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+
+import orjson
+
+from reconciler.wire.generation import Generate
+
+from .suspects import Prompt
+
+
+def digest(model: str, generate: Generate) -> str:
+    """Return the SHA-256, in hexadecimal, of the model's name and all that the rank's template is given.
+
+    How tokens are chosen is not part of it: a client that tries once more with another seed sends the same prompt.
+    """
+    given = (model, generate.messages, generate.tools, generate.prompt, generate.prompt_tokens)
+    return hashlib.sha256(orjson.dumps(given, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def describe(model: str, generate: Generate, request: str, tokens: int) -> Prompt:
+    """Return how a prompt is told of. ``tokens``: its length, 0 where no rank has said it."""
+    size = len(orjson.dumps((generate.messages, generate.prompt, generate.prompt_tokens)))
+    parts = [
+        (len(generate.messages), "message"),
+        (size, "byte"),
+        (tokens or len(generate.prompt_tokens or ()), "token"),
+        (len(generate.tools), "tool"),
+    ]
+    shape = ", ".join(f"{count:,} {what}{'s' if count > 1 else ''}" for count, what in parts if count)
+    return Prompt(digest(model, generate), request, shape)

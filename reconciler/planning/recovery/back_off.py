@@ -1,0 +1,188 @@
+"""When a group that died may be formed again: the back-off, which grows for each class of faults by itself.
+
+A group that was proven and served is no crash loop. What lets the wait grow is a failure to come up, and deaths that
+follow one another without service in between. A death that a request brought about is not charged at all: its prompt is
+quarantined instead.
+
+Everything follows from the past attempts in the store and from ``now``: a controller that has just started comes to
+the same verdict. Attempts are ordered by their epochs; a clock can only shorten or lengthen a wait. One that was set
+back costs at most one attempt too many; one that jumps ahead counts as time that went by.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import accumulate, pairwise
+
+from reconciler.planning.context.view import Formed, Wanted
+from reconciler.planning.context.world import CLOCK_JUMP_SECONDS
+from reconciler.state import Attempt, FaultClass, ReplicaId
+
+from .diagnose import Diagnosis
+
+BACK_OFF_SECONDS_MIN = 10.0
+BACK_OFF_SECONDS_MAX = 300.0
+"""The kubelet's bounds (``pkg/kubelet/kubelet.go``: ``backOffPeriod``, ``MaxContainerBackOff``)."""
+CRASH_LOOP_SECONDS = 20.0
+"""A replica that waits for so long is reported as stalled: somebody may have fixed its cause, and does not know how to
+say so."""
+JITTER = 0.1
+"""The share by which a wait may be longer, so that replicas that died together do not come back together."""
+SERVED_SECONDS = 30.0
+"""A group that served for so long has shown that it can: what was before it is forgiven."""
+SHORT_LIVES_FREE = 5
+"""So many groups in a row may come up and die early before that counts like a failure to come up."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartNow:
+    """Form it now."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartLater:
+    """The back-off is not over."""
+
+    until: float
+    """When it is formed again, in seconds of the controller's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrashLoop:
+    """The back-off has grown long: somebody should look."""
+
+    until: float
+    """When it is formed again all the same, in seconds of the controller's clock."""
+    text: str
+    """How often in what time, the last fault, when it is tried again, and what to do."""
+
+
+Verdict = RestartNow | RestartLater | CrashLoop
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The end of a group."""
+
+    epoch: int
+    """The epoch of the group that ended; 0 where it is not known any more."""
+    fault: FaultClass
+    served: float | None
+    """Seconds for which it had served; None where it never came up."""
+
+
+def verdict(view: Formed, fault: Diagnosis) -> Verdict:
+    """Decide whether a group that died of this may be formed again now. A changed spec begins with a fresh budget."""
+    tried, now = _tried(view), view.world.now
+    if not tried:
+        return RestartNow()
+    present = _End(view.record.epoch, fault.fault, served_seconds(view, fault))
+    failures = _failures(view, [present, *_ends(tried)])
+    delay = min(BACK_OFF_SECONDS_MAX, back_off_seconds(failures) * _jitter(view.replica, tried[-1].epoch))
+    last = tried[-1].at
+    until = last + delay
+    if now >= until or now < last - CLOCK_JUMP_SECONDS:  # over, or begun before the clock went back
+        return RestartNow()
+    if delay >= CRASH_LOOP_SECONDS:
+        return CrashLoop(until, _crash_loop(view, fault, tried, until))
+    return RestartLater(until)
+
+
+def retrying(view: Formed) -> str:
+    """Write what to say of a group that comes up once more after a long back-off; empty for others."""
+    if view.workload is None or view.record.proven_at is not None:
+        return ""
+    tried = _tried(view)
+    if not tried or tried[-1].epoch != view.record.epoch:
+        return ""
+    if back_off_seconds(_failures(view, list(_ends(tried)))) < CRASH_LOOP_SECONDS:
+        return ""
+    return f"{_counts(tried)}, the last after {tried[-1].text}; it is being tried once more; {_remedy(view)}"
+
+
+def served_seconds(view: Wanted, fault: Diagnosis | None) -> float | None:
+    """Return for how many seconds the replica's group has served until now, or until its fault; None where it was
+    never proven, and where there is no group."""
+    record = view.record
+    if record is None or record.proven_at is None:
+        return None
+    died_at = min(fault.at, view.world.now) if fault else view.world.now
+    return max(0.0, died_at - record.proven_at)
+
+
+def back_off_seconds(failures: int) -> float:
+    """Return the wait in seconds after so many failures in a row: none after the first, then 10 s doubling to five
+    minutes, without the jitter."""
+    if failures <= 1:
+        return 0.0
+    return min(BACK_OFF_SECONDS_MAX, BACK_OFF_SECONDS_MIN * 2.0 ** min(failures - 2, 10))
+
+
+def _failures(view: Wanted, ends: Sequence[_End]) -> int:
+    """Count what lets the wait grow. ``ends``: newest first; those of the newest one's class count, back to the last
+    group that served."""
+    by_requests = view.world.ended_by_requests(view.replica)
+    row = []
+    for end in ends:
+        if end.served is not None and end.served >= SERVED_SECONDS:
+            break
+        if end.fault is ends[0].fault and end.epoch not in by_requests:
+            row.append(end)
+    short_lives = sum(end.served is not None for end in row)
+    return len(row) - short_lives + max(0, short_lives - SHORT_LIVES_FREE)
+
+
+def _ends(tried: Sequence[Attempt]) -> Iterator[_End]:
+    """Yield the ends that past attempts were to remedy, newest first. What was planned is no end."""
+    for before, attempt in reversed([*zip((None, *tried), tried, strict=False)]):
+        if attempt.fault is not None:
+            yield _End(before.epoch if before else 0, attempt.fault, attempt.served)
+
+
+def _jitter(replica: ReplicaId, epoch: int) -> float:
+    """Return a factor of at least one, the same for every look at the same epoch."""
+    drawn = hashlib.sha256(f"{replica}/{epoch}".encode()).digest()
+    return 1 + JITTER * int.from_bytes(drawn[:4], "big") / 2**32
+
+
+def _tried(view: Wanted) -> tuple[Attempt, ...]:
+    """List the attempts for the present spec, oldest first, none later than the next: where times are not in order,
+    the clock was set back between them."""
+    attempts = [
+        each
+        for each in view.world.memory.attempts.get(view.replica, ())
+        if each.spec_generations == view.spec_generations
+    ]
+    no_later = list(accumulate((each.at for each in reversed(attempts)), min))
+    return tuple(replace(each, at=at) for each, at in zip(attempts, reversed(no_later), strict=True))
+
+
+# --- words -----------------------------------------------------------------------------------------
+
+
+def _crash_loop(view: Wanted, fault: Diagnosis, tried: Sequence[Attempt], until: float) -> str:
+    at = datetime.fromtimestamp(until, UTC).strftime("%H:%M:%S UTC")
+    return f"{_counts(tried)}, the last after {fault.text}; the next attempt is made at {at}; {_remedy(view)}"
+
+
+def _counts(tried: Sequence[Attempt]) -> str:
+    """Write how many restarts there were in what time."""
+    restarts = [attempt for attempt in tried if attempt.fault is not None]
+    seconds = sum(max(0.0, later.at - earlier.at) for earlier, later in pairwise(restarts))
+    return f"formed again {len(restarts)} times in {_duration_text(seconds)}"
+
+
+def _duration_text(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * 3600:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.0f} hours"
+
+
+def _remedy(view: Wanted) -> str:
+    name = view.replica.deployment
+    return f"correct what it names, or try at once: reconciler rollout restart deployment/{name}"
