@@ -111,6 +111,7 @@ def test_a_poison_gets_its_422_after_two_deaths_and_the_others_lose_nothing(frag
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(MINUTES * 60 + 600)
 @pytest.mark.parametrize("poisons", [1, 3])
 def test_poisons_from_clients_that_never_give_up_end_no_more_groups(fragile: Cluster, poisons: int) -> None:
     errors, answers = asyncio.run(play(fragile, poisons, MINUTES * 60))
