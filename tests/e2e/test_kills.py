@@ -44,13 +44,18 @@ def check(kills: int, seconds: float) -> None:
         began, away = time.monotonic(), []
         for at in times:
             time.sleep(max(0.0, began + at - time.monotonic()))
-            epoch = serving_epoch(cluster)
-            os.kill(draw.choice(cluster.ranks())["pid"], signal.SIGKILL)
-            away.append(cluster.wait("the next group", lambda: serving_epoch(cluster) > epoch, 300.0))
+            away.append(kill(cluster, draw))
         print(f"load {load:.1f} s, away {[round(each, 1) for each in away]}")
         assert max(away) <= NOISE * load, away
         assert not [event for event in cluster.events() if event["reason"] == "Stalled"]
         cluster.wait_settled()
+
+
+def kill(cluster: Cluster, draw: random.Random) -> float:
+    """Kill one rank; how long it took until the next group served."""
+    epoch = serving_epoch(cluster)
+    os.kill(draw.choice(cluster.ranks())["pid"], signal.SIGKILL)
+    return cluster.wait("the next group", lambda: serving_epoch(cluster) > epoch, 300.0)
 
 
 def first_load(cluster: Cluster) -> float:
