@@ -7,13 +7,27 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
 """From linux/ptrace.h."""
 WALL = 0x40000000
 """``__WALL`` of waitpid(2): also for what is traced and no child."""
+ROOT = Path(__file__).parents[1]
+HOLDER_SECONDS = 20.0
+HOLDS = """
+import sys
+from reconciler.sandbox.held import Holder
+holder = Holder()
+holder.hold(int(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+holder.release()
+"""
 
 
 @contextmanager
@@ -32,6 +46,24 @@ def main_thread_held(pid: int) -> Iterator[None]:
         yield
     finally:
         _reap(pid)
+
+
+@contextmanager
+def held(pid: int) -> Iterator[None]:
+    """Within the block nothing ends a process, as if its kernel held it at its exit.
+
+    Another process holds it: to a parent that is its debugger too, its exit would look like its end.
+    """
+    command = [sys.executable, "-c", HOLDS, str(pid)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as holding:
+        assert holding.stdin is not None
+        assert holding.stdout is not None
+        assert holding.stdout.readline() == b"held\n"
+        try:
+            yield
+        finally:
+            holding.stdin.close()
+            holding.wait(HOLDER_SECONDS)
 
 
 def _reap(pid: int) -> None:

@@ -37,6 +37,7 @@ from reconciler.state import (
     NodeObservation,
     ObjectKey,
     Observed,
+    ObservedRank,
     Plan,
     ProveGroup,
     PruneRuntimes,
@@ -197,6 +198,8 @@ class World:
     """What a rank is doing right after its start."""
     lingers: bool = False
     """Whether a rank that is asked to end takes the whole of its grace for that."""
+    unkillable: set[str] = field(default_factory=set)
+    """Nodes on which nothing ends a rank but a restart."""
     broken: set[NodeName] = field(default_factory=set)
     """Nodes whose agent cannot be started."""
     mute: set[ReplicaId] = field(default_factory=set)
@@ -509,15 +512,22 @@ class World:
     def _stop(self, step: StopRank) -> None:
         gone_by = self.now + step.grace_seconds
         self.stops[step.id] = RequestedStop(gone_by, gone_by + 10, step.symptom)
-        if not self.lingers:
+        if step.node in self.unkillable:
+            assert self.ranks[step.id][1].killed_seconds is None, "who was killed is not asked again"
+            self.report(step.id, killed_seconds=0.0)  # its grace is over at once
+        elif not self.lingers:
             self.end_rank(step.id, code=0)
         elif self.ranks[step.id][1].phase != Phase.EXITED:
             self.report(step.id, phase=Phase.DRAINING)
 
     def pass_time(self, until: float) -> None:
         """The clock goes on, and whoever was asked to end by then has ended."""
-        self.now = max(self.now, until)
+        passed, self.now = max(0.0, until - self.now), max(self.now, until)
         for rank in self.alive():
+            killed = self.ranks[rank][1].killed_seconds
+            if killed is not None:
+                self.report(rank, killed_seconds=killed + passed)
+                continue
             stop = self.stops.get(rank)
             if self.ranks[rank][1].phase == Phase.DRAINING and (stop is None or stop.gone_by <= self.now):
                 self.end_rank(rank, code=0)
@@ -534,6 +544,7 @@ class World:
     def _leaves(self, key: ObjectKey) -> None:
         """An object is taken out of the inventory: then nothing of it may be left."""
         known = [rank for rank in self.alive() if self.ranks[rank][0] in self.within_reach]
+        known = [rank for rank in known if rank not in self.given_up()]
         assert not any(_replica(rank).key == key for rank in known), f"{key} has a rank"
         assert not any(replica.key == key for replica in self.groups), f"{key} has a group"
         assert key.kind != "Node" or key.name not in self.agents, f"{key} has an agent"
@@ -547,7 +558,9 @@ class World:
             i
             for i, (place, r) in self.ranks.items()
             if r.phase != Phase.EXITED and _replica(i) == step.replica and place in self.within_reach
+            if i not in self.given_up()
         ]
+        assert step.node not in {self.ranks[i][0] for i in self.given_up()}, "its node is at fault"
         assert all(i.epoch == rank_id.epoch for i in others), "a rank of an old epoch is alive"
         left = [i for i, (place, r) in self.ranks.items() if place == step.node and r.gone == Gone.NO]
         assert not left, f"{step}: {left} has left something there"
@@ -571,7 +584,14 @@ class World:
         ended = Exit(code, signal, self.now)
         self.ranks[rank_id] = (
             place,
-            replace(report, phase=Phase.EXITED, exit=ended, stopped=False, silent_seconds=0.0),
+            replace(
+                report,
+                phase=Phase.EXITED,
+                exit=ended,
+                stopped=False,
+                silent_seconds=0.0,
+                killed_seconds=None,
+            ),
         )
 
     def lose_store(self, kept: World | None = None) -> None:
@@ -585,6 +605,12 @@ class World:
 
     def replica(self, name: str = "tiny", index: int = 0) -> ReplicaId:
         return ReplicaId(DeploymentName(name), index)
+
+    def given_up(self) -> set[RankId]:
+        """The ranks that SIGKILL has not ended in time."""
+        return {
+            rank for rank, (place, report) in self.ranks.items() if ObservedRank(place, report).unkillable
+        }
 
     def alive(self) -> list[RankId]:
         return sorted(i for i, (_, r) in self.ranks.items() if r.phase != Phase.EXITED)

@@ -296,6 +296,7 @@ class LocalHost:
             self._standby = None
 
     def reap(self) -> None:
+        process.reap()
         self._shims = [shim for shim in self._shims if shim.poll() is None]
         if self._standby is not None and self._standby.process.poll() is not None:
             _log.warning("the standby process ended unexpectedly, with %s", self._standby.process.returncode)

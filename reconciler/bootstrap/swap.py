@@ -9,12 +9,16 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import time
 from pathlib import Path
 
 from reconciler.wire.file_identity import FileIdentity
 
 ASIDE = "state.before-restore"
 """Folder of the replaced files, until the next restore."""
+LOCK_SECONDS = 30.0
+"""How long another process may take to finish a replacement, which is a few renames."""
+LOCK_LOOK_SECONDS = 0.05
 _STAGED, _DRAFT = ".restoring", ".restoring.part"
 _NAMES = ("cluster.git", "store.db-wal", "store.db-shm", "store.db")
 
@@ -51,7 +55,7 @@ def finish(home: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _lock(descriptor)
         if FileIdentity.held(str(staged), descriptor).replaced:  # somebody else has finished it meanwhile
             return True
         if (staged / "old").exists():
@@ -64,6 +68,19 @@ def finish(home: Path) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+def _lock(descriptor: int) -> None:
+    """Wait for another process that finishes the replacement. Raises ``OSError`` if it takes too long."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(LOCK_LOOK_SECONDS)
 
 
 def _move_aside(home: Path, old: Path) -> None:

@@ -47,6 +47,8 @@ class Examination:
 
 MEANS: Mapping[FaultClass, str] = {
     FaultClass.HOST_UNREACHABLE: "what runs there is unknown: it gets no requests, but is not assumed to be dead",
+    FaultClass.UNKILLABLE_RANK: "the kernel holds the rank, with its memory and its RDMA, until the machine restarts: no"
+    " rank is started there, and groups do without it",
     FaultClass.UNSUPPORTED_PLATFORM: "RDMA needs macOS 26.2, an MLX with JACCL and links of 80 Gb/s, and a group needs the"
     " same versions everywhere; otherwise groups use TCP, or are not formed",
     FaultClass.RDMA_DISABLED: "groups with this machine use TCP; only a person can enable RDMA",

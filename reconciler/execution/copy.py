@@ -16,22 +16,29 @@ PIECE_BYTES = 256 * 1024
 LISTENS_SECONDS = 30.0
 """Time for a process that was just started to listen."""
 TRY_SECONDS = 0.2
+SILENT_SECONDS = 300.0
+"""Longest time in which nothing is copied: the file before may be verified meanwhile."""
 
 
 async def carry(open_stream: Open, one: tuple[NodeName, str], other: tuple[NodeName, str]) -> None:
-    """Connect a socket of one node with one of another until either ends. Raises ``Unreachable``."""
+    """Connect a socket of one node with one of another until either ends. Raises ``Unreachable``, also where both are
+    silent."""
     first = await _opened(open_stream, *one)
     try:
         second = await _opened(open_stream, *other)
     except BaseException:
         first[1].close()
         raise
+    copied = asyncio.Event()
     both = [
-        asyncio.ensure_future(_pump(first[0], second[1])),
-        asyncio.ensure_future(_pump(second[0], first[1])),
+        asyncio.ensure_future(_pump(first[0], second[1], copied)),
+        asyncio.ensure_future(_pump(second[0], first[1], copied)),
     ]
     try:
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        while not (await asyncio.wait(both, timeout=SILENT_SECONDS, return_when=asyncio.FIRST_COMPLETED))[0]:
+            if not copied.is_set():
+                raise Unreachable(f"nothing came from {one[0]} or {other[0]} for {SILENT_SECONDS:g} s")
+            copied.clear()
     finally:
         for pump in both:
             pump.cancel()
@@ -40,8 +47,9 @@ async def carry(open_stream: Open, one: tuple[NodeName, str], other: tuple[NodeN
             writer.close()
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, copied: asyncio.Event) -> None:
     while piece := await reader.read(PIECE_BYTES):
+        copied.set()
         writer.write(piece)
         await writer.drain()
 

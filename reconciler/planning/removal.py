@@ -38,7 +38,7 @@ def _remaining(world: World, key: ObjectKey) -> Iterator[str]:
 
 def _of_deployment(world: World, key: ObjectKey) -> Iterator[str]:
     for rank in world.observed.ranks():
-        if rank.alive and rank.replica.key == key:
+        if rank.alive and not rank.unkillable and rank.replica.key == key:
             unseen = ", which does not answer" if is_lost(world, rank.node) else ""
             yield f"waiting for the end of rank {rank.report.id.rank} on {rank.node}{unseen}"
     for replica in sorted(world.memory.groups):
@@ -62,5 +62,6 @@ def _of_model(world: World, key: ObjectKey) -> Iterator[str]:
             yield f"{replica} still uses its weights"
     for rank in world.observed.ranks():
         group_now = world.memory.groups.get(rank.replica)
-        if rank.alive and group_now is not None and rank.report.id.epoch < group_now.epoch:
+        alive = rank.alive and not rank.unkillable
+        if alive and group_now is not None and rank.report.id.epoch < group_now.epoch:
             yield f"the last epoch of {rank.replica} may use its weights"

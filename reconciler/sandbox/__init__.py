@@ -14,6 +14,7 @@ module             purpose
 ``control``        the control socket
 ``client``         the program behind every tool of a machine: it asks the sandbox
 ``places``         the folders of a machine, and ``processes`` its processes
+``held``           processes that nothing ends
 ``sshd``           the SSH server of a machine
 ``python``         the Python of a machine; ``emulated`` is what ranks import there
 ``verbs``          answers ranks: contexts of RDMA, the network, the GPU

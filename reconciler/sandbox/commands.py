@@ -152,6 +152,17 @@ def _kill(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Res
     return Result(world, f"the ranks on {words[0]} are killed", kills=words[0])
 
 
+def _unkillable(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    name, seconds = words[0], 0.0 if undo else _number(words[1:], changes.WATCHDOG_SECONDS)
+    if seconds < 0 or (not undo and not seconds):
+        raise Invalid("expected more than 0 seconds, for example: reconciler sandbox unkillable studio-2 20")
+    after = changes.fault(world, name, unkillable_seconds=seconds)
+    if undo:
+        return Result(after, f"{name}: its kernel lets its ranks end")
+    text = f"{name}: its kernel holds its ranks at their exit; a shutdown takes {seconds:g} s"
+    return Result(after, text, kills=name)
+
+
 def _hold_port(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
     count = 0 if undo else int(_number(words[1:], 1))
     after = changes.fault(world, words[0], ports_held=count)
@@ -229,6 +240,7 @@ SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "version": ("version", str),
     "build": ("build", str),
     "sleep": ("sleep_minutes", int),
+    "shutdown": ("shutdown_seconds", float),
     "filevault": ("filevault", lambda word: {"on": True, "off": False}[word]),
     "managed": ("managed", lambda word: {"on": True, "off": False}[word]),
     "sudo": ("sudo", lambda word: {"on": True, "off": False}[word]),
@@ -246,9 +258,7 @@ def _set(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Resu
         try:
             changed[field] = read(value)
         except (KeyError, ValueError):
-            raise Invalid(
-                f"{value!r} is not a value of {name}; expected a number of minutes, or on or off"
-            ) from None
+            raise Invalid(f"{value!r} is not a value of {name}; expected a number, or on or off") from None
     return Result(changes.with_machine(world, words[0], **changed), f"{words[0]}: {', '.join(words[1:])}")
 
 
@@ -290,6 +300,12 @@ COMMANDS: Mapping[str, Command] = {
         _flag("hung", "its ranks hang", "its ranks continue"),
     ),
     "kill": Command(_NODE, "Kill the ranks of a machine.", ("studio-2",), _kill, "nothing: ranks are restarted"),
+    "unkillable": Command(
+        f"{_NODE} [SECONDS]",
+        "Hold the ranks of a machine at their exit, as a deadlock in its kernel: nothing ends them but a restart,"
+        " whose shutdown takes so long.",
+        ("studio-2", "studio-2 20"), _unkillable,
+    ),
     "hold-port": Command(
         f"{_NODE} [TIMES]", "Make the next ranks of a machine find their port in use.", ("studio-1", "studio-1 3"), _hold_port
     ),

@@ -13,8 +13,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from reconciler.errors import Invalid
+
 from . import commands, places, processes
 from .control import Channel, Control, Question
+from .held import Holder
 from .places import USER, Place
 from .python import put_idleness
 from .sshd import Sshd
@@ -28,6 +31,8 @@ log = logging.getLogger(__name__)
 
 CHANGES_AWAITED_SECONDS = 1.0
 """How often a hanging tool checks whether it still hangs, in addition to every change."""
+HELD_LOOK_SECONDS = 0.5
+"""How often to look for new ranks on a machine whose kernel holds them at their exit."""
 Watch = Callable[[World, World], None]
 """Called with the world before and after each change."""
 
@@ -84,6 +89,7 @@ class Sandbox:
         self.verbs = Verbs(lambda: self.world, lambda change: self.change(change(self.world)))
         self.control.asks.update(self.verbs.asks)
         self._watches: list[Watch] = [self.verbs.changed]
+        self._holders: dict[str, Holder] = {}
         self._changed = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -107,6 +113,7 @@ class Sandbox:
             task.cancel()
         await asyncio.gather(*(server.stop() for server in self._servers.values()))
         for place in self.places.values():
+            self._release(place.name)
             left = await processes.kill_all(place.home)
             if left:
                 log.error("%d processes of %s cannot be killed", left, place.name)
@@ -134,6 +141,8 @@ class Sandbox:
     def _feel(self, before: Machine, after: Machine) -> None:
         server = self._servers[after.name]
         server.gate(not after.faults.partitioned)
+        if not after.faults.unkillable_seconds:
+            self._release(after.name)
         if before.faults.idle_seconds != after.faults.idle_seconds:
             put_idleness(self.places[after.name].packages, after.faults.idle_seconds)
         if after.boot_id != before.boot_id or after.away_until != before.away_until:
@@ -153,6 +162,34 @@ class Sandbox:
             await server.start(server.port)
             await self._notify()
 
+    async def _hold(self, name: str) -> None:
+        """Hold every rank of a machine at its exit, those that start later too, as long as its fault lasts. Raises
+        ``Invalid`` where that is impossible."""
+        holder = self._holders.get(name)
+        if holder is not None:
+            return
+        holder = Holder()
+        try:
+            await asyncio.to_thread(_hold_ranks, holder, self.places[name].home)
+        except Invalid:
+            holder.release()
+            raise
+        self._holders[name] = holder
+        self._spawn(self._keep_holding(name, holder))
+
+    async def _keep_holding(self, name: str, holder: Holder) -> None:
+        while self._holders.get(name) is holder:
+            await asyncio.sleep(HELD_LOOK_SECONDS)
+            try:
+                await asyncio.to_thread(_hold_ranks, holder, self.places[name].home)
+            except (Invalid, TimeoutError) as error:
+                log.error("%s: %s", name, error)
+
+    def _release(self, name: str) -> None:
+        holder = self._holders.pop(name, None)
+        if holder is not None:
+            holder.release()
+
     async def _notify(self) -> None:
         async with self._changed:
             self._changed.notify_all()
@@ -168,17 +205,24 @@ class Sandbox:
         channel.send({"ok": True, "world": world_as_json(self.world, self.port, time.time())})
 
     async def _do(self, question: Question, channel: Channel) -> None:
-        words = [str(word) for word in question["words"]]
-        moment = commands.Moment(time.time(), str(uuid.uuid4()).upper())
-        came = commands.happen(
-            self.world, str(question["command"]), words, moment, bool(question.get("undo"))
-        )
+        came = self._happen(question)
+        held = [machine.name for machine in came.world.machines if machine.faults.unkillable_seconds]
+        for name in held:
+            await self._hold(name)
+        if held:  # whatever has changed meanwhile stays
+            came = self._happen(question)
         self.change(came.world)
         if came.kills:
             killed = processes.kill_ranks(self.places[came.kills].home)
             channel.send({"ok": True, "said": f"{came.text}: {len(killed)} of them"})
             return
         channel.send({"ok": True, "said": came.text})
+
+    def _happen(self, question: Question) -> commands.Result:
+        words = [str(word) for word in question["words"]]
+        moment = commands.Moment(time.time(), str(uuid.uuid4()).upper())
+        undo = bool(question.get("undo"))
+        return commands.happen(self.world, str(question["command"]), words, moment, undo)
 
     async def _tool(self, question: Question, channel: Channel) -> None:
         output = self._answer(question)
@@ -238,6 +282,12 @@ def world_as_json(world: World, port: Callable[[str], int], now: float) -> dict[
             shown_port["active"] = world.is_active(end, now)
             shown_port["rdma_up"] = world.is_verbs_up(end, now)
     return body
+
+
+def _hold_ranks(holder: Holder, home: Path) -> None:
+    for process in processes.of(home):
+        if processes.RANK.search(process.command):
+            holder.hold(process.pid)
 
 
 async def run(sandbox: Sandbox, ready: Callable[[], None]) -> None:

@@ -14,6 +14,7 @@ class FaultClass(Enum):
     the symptoms of later ones."""
 
     HOST_UNREACHABLE = "C0"
+    UNKILLABLE_RANK = "C18"
     UNSUPPORTED_PLATFORM = "C1"
     RDMA_DISABLED = "C2"
     LINK_DOWN = "C3"

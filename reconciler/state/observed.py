@@ -48,6 +48,9 @@ CABLES_SECONDS = 45.0
 """Time after which both ends of a cable were probed: the RDMA driver is probed every 30 s at most."""
 BOOT_SECONDS = 90.0
 """Time from the start of a Mac's kernel until its ports are up."""
+KILL_SECONDS = 30.0
+"""How long a rank may take to end after SIGKILL, with all the memory that it has to give back. One that has not ended
+by then is held in the kernel, which only a restart of its machine ends."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,16 @@ class ObservedRank:
     def alive(self) -> bool:
         """Return whether there may still be a process."""
         return self.report.phase != Phase.EXITED
+
+    @property
+    def killed(self) -> bool:
+        """Return whether SIGKILL was sent to it and it has not ended."""
+        return self.alive and self.report.killed_seconds is not None
+
+    @property
+    def unkillable(self) -> bool:
+        """Return whether SIGKILL has not ended it in time: nothing waits for its end any more, but for its machine."""
+        return self.alive and (self.report.killed_seconds or 0.0) >= KILL_SECONDS
 
     @property
     def orderly(self) -> bool:

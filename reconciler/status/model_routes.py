@@ -34,7 +34,7 @@ def serving(record: GroupRecord, observed: Observed) -> ObservedRank | None:
         return None
     ranks = observed.group(record)
     members = [ranks.get(rank) for rank in range(len(record.members))]
-    ready = all(r is not None and r.report.phase == Phase.READY for r in members)
+    ready = all(r is not None and r.report.phase == Phase.READY and not r.killed for r in members)
     return members[0] if ready and record.proven_at is not None else None
 
 

@@ -84,8 +84,7 @@ class ReadLog:
 @message("fetch_weights")
 @dataclasses.dataclass(frozen=True)
 class FetchWeights:
-    """Fetch weights to ``path`` until they are complete and verified. One fetch runs for each path; repeated requests
-    have no effect meanwhile."""
+    """Fetch weights to ``path`` until they are complete and verified. Repeated requests have no effect meanwhile."""
 
     token: int
     path: str
@@ -241,8 +240,7 @@ class RankReport:
     ended_seconds: float = 0.0
     """How long this agent has known of the rank's exit, by a monotonic clock of the node."""
     idle_seconds: float = 0.0
-    """How long a ready rank has had no demand, not counting the current demand before its first step. By the same clock
-    as ``silent_seconds``."""
+    """How long a ready rank has had no demand before its next step, by the same clock as ``silent_seconds``."""
     cores: float = 0.0
     """Processors that it has used lately, on average."""
     resident_bytes: int = 0
@@ -253,6 +251,8 @@ class RankReport:
     """``Progress.verbs``."""
     transport: str = ""
     """``LaunchSpec.transport``."""
+    killed_seconds: Optional[float] = None
+    """How long ago SIGKILL was sent to a rank that has not ended, by the same clock; None if it was not."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -291,8 +291,7 @@ class ModelReport:
     ranks_tried: int = 0
     """Groups of up to so many ranks were tried on the runtime: beyond, the model's shape alone can tell."""
     shares: Mapping[str, Tuple[RankShare, ...]] = dataclasses.field(default_factory=dict)
-    """Each rank's share by strategy and number of ranks, as in ``tensor/3``; one entry if all shares are equal. Missing
-    entries are unknown."""
+    """Each rank's share by split, as in ``tensor/3``; one entry if all are equal. Missing entries are unknown."""
     verified: bool = False
     """For ``weights.hub_path``: whether every file, except the ``lacking`` ones, was verified and has not changed
     since."""
@@ -393,6 +392,8 @@ class ShimState:
     started_at: float
     progress: Progress
     exit: Optional[Exit] = None
+    killed: bool = False
+    """Whether it has sent SIGKILL."""
 
 
 SHIM_RECEIVES = vocabulary(Hello, Terminate)

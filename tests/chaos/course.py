@@ -27,6 +27,8 @@ SAMPLE_SECONDS = 5.0
 RANK = "-m reconciler.runner"
 GROWTH = "  growth: {idle: 1s, groupAge: 30s, nodeUptime: 10s}\n"
 """So that a group becomes as good as it can be again within the run."""
+HEALTH = "  health: {stallAfter: 20s}\n"
+"""So that a rank that nothing ends is given up while a request is held for it."""
 LOST = "  lostAfter: 5s\n"
 """So that three serve while one is away: a machine that restarts is back in less than the half minute by default."""
 JUDGED = ("controller", "gateway")
@@ -133,7 +135,9 @@ class Chaos:
 
 def _impatient(text: str) -> str:
     """A manifest of the example, for one who would rather have fewer machines serve than wait for one."""
-    return text.replace("  placement:\n", f"{GROWTH}  placement:\n").replace("  repair:", f"{LOST}  repair:")
+    return text.replace("  placement:\n", f"{GROWTH}{HEALTH}  placement:\n").replace(
+        "  repair:", f"{LOST}  repair:"
+    )
 
 
 def _mesh(made: Cluster) -> bool:

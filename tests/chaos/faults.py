@@ -13,7 +13,7 @@ PER_MINUTE = 6.6
 """Ten minutes have 66."""
 TIMES_MIN = 3
 """So often each kind comes, where the time allows it."""
-HARD_SHARE = 0.25
+HARD_SHARE = 0.3
 """Of the faults: so many end a group that serves, at most. One that is being formed cannot be broken."""
 REST_SECONDS = 2.0
 """A machine that was just broken is left alone for so long."""
@@ -44,6 +44,10 @@ KINDS = (
     Kind("unplug", "unplug {0}", CABLES, "C3|no cable|LinkDown|signal 11", "plug {0}", (6, 10), ends_group=True),
     Kind("reboot", "reboot {0} 12", NODES, "C12|C0|restarted|does not answer", lasts=(12, 12), ends_group=True),
     Kind("hang", "hang {0}", NODES, "C9|no progress|stands still", "hang {0} --undo", (4, 9)),
+    Kind(
+        "unkillable", "unkillable {0} 12", NODES, "C18|SIGKILL|no progress", "unkillable {0} --undo", (65, 75),
+        ends_group=True,
+    ),
     Kind("decay", "decay {0}", NODES, "RankExited|C15", "decay {0} --undo", (3, 6), ends_group=True),
     Kind("gpu-fault", "gpu-fault {0}", NODES, "C10|Gpu|GPU", "gpu-fault {0} --undo", (8, 12), ends_group=True),
     Kind("agent", "", NODES, "Agent", kills=".pyz serve"),

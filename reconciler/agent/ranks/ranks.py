@@ -15,16 +15,20 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from reconciler.agent.host import Connection, Host
 from reconciler.agent.system.process import STOPPED
-from reconciler.agent.system.usage import Usage
+from reconciler.agent.system.usage import RankUsage
 from reconciler.wire.launch import Exit, ExitCode, LaunchSpec, Phase, Progress, RankId
 from reconciler.wire.node import Gone, Load, RankReport, ShimState, Terminate
 
 from .vitals import LOOK_SECONDS, Vitals
 
 GONE_CHECK_SECONDS = 0.1
-"""How often to check whether a killed rank without a shim is gone."""
+"""How often to check at first whether a killed rank without a shim is gone."""
+HELD_CHECK_SECONDS = 1.0
+"""The same once a second has not sufficed."""
 STOPPED_SHIM_SECONDS = 2.0
 """Time after the rank's grace at which a shim that was stopped again, and so cannot kill, is killed itself."""
+LATE_SHIM_SECONDS = 10.0
+"""The same for a shim that has not killed for another reason, such as a disk that does not answer."""
 ENDED_SECONDS_STEP = 5.0
 """Resolution of the reported time, because every change is news to controllers."""
 MEASURE_SECONDS = 5.0
@@ -37,28 +41,6 @@ STANDBY_SECONDS = 10.0
 """Time after which an unused standby process ends: a group that is formed again has its next rank here sooner."""
 _NEVER_STARTED = 1
 _log = logging.getLogger("agent")
-
-
-@dataclasses.dataclass(frozen=True)
-class RankUsage:
-    """The use of a rank between two measurements, and its counters at the last."""
-
-    cores: float = 0.0
-    resident_bytes: int = 0
-    tokens_per_second: float = 0.0
-    at: Optional[float] = None
-    cpu_seconds: float = 0.0
-    tokens: int = 0
-
-    def next(self, now: float, usage: Usage, tokens: int) -> RankUsage:
-        """Return the use after another measurement at ``now``, by a monotonic clock."""
-        cores = rate = 0.0
-        if self.at is not None and now > self.at:
-            cores = max(0.0, usage.cpu_seconds - self.cpu_seconds) / (now - self.at)
-            rate = max(0, tokens - self.tokens) / (now - self.at)
-        return RankUsage(
-            round(cores, 2), usage.resident_bytes, round(rate, 1), now, usage.cpu_seconds, tokens
-        )
 
 
 class Rank:
@@ -126,6 +108,7 @@ class Rank:
             cores=self.usage.cores if self.watched else 0.0,
             resident_bytes=self.usage.resident_bytes if self.watched else 0,
             tokens_per_second=self.usage.tokens_per_second if self.watched else 0.0,
+            killed_seconds=self.vitals.killed_step if state.exit is None else None,
         )
 
     def _ended_seconds(self) -> float:
@@ -195,14 +178,27 @@ class Ranks:
         if rank.watched:
             self._host.signal_process(rank.state.shim_pid, signal.SIGCONT)  # stopped, it would hear nothing
         rank.peer.send(Terminate(grace_seconds))
-        asyncio.get_event_loop().call_later(
-            max(0.0, grace_seconds) + STOPPED_SHIM_SECONDS, self._kill_stopped_shim, rank
-        )
+        later, grace_seconds = asyncio.get_event_loop().call_later, max(0.0, grace_seconds)
+        later(grace_seconds + STOPPED_SHIM_SECONDS, self._kill_stopped_shim, rank)
+        later(grace_seconds + LATE_SHIM_SECONDS, self._kill_late_shim, rank)
 
     def _kill_stopped_shim(self, rank: Rank) -> None:
         if rank.watched and rank.vitals.shim_stopped:
             _log.warning("%s: its shim was stopped repeatedly, killing it", rank.id)
             self._host.signal_process(rank.state.shim_pid, signal.SIGKILL)
+
+    def _kill_late_shim(self, rank: Rank) -> None:
+        """Kill a shim that was to kill its rank and has not, and the rank, whatever becomes of the shim."""
+        if not rank.watched or rank.state.killed:
+            return
+        _log.warning("%s: its shim does not end it, killing both", rank.id)
+        self._host.signal_process(rank.state.shim_pid, signal.SIGKILL)
+        if rank.state.pid is not None:
+            self._kill(rank, rank.state.pid)
+
+    def _kill(self, rank: Rank, pid: int) -> None:
+        self._host.signal_group(pid, signal.SIGKILL)
+        rank.state = dataclasses.replace(rank.state, killed=True)
 
     def resume(self, id: RankId) -> None:
         """Continue a rank and its shim; whether it helped is seen at the next look."""
@@ -268,6 +264,8 @@ class Ranks:
             if rank.watched:
                 who = (state.pid in stopped, state.shim_pid in stopped)
                 changed = rank.vitals.tick(state, seconds, who) or changed
+            if state.killed and state.exit is None:
+                changed = rank.vitals.tick_killed(seconds) or changed
         if changed:
             self._on_change(True)
 
@@ -295,7 +293,8 @@ class Ranks:
 
     def _on_message(self, rank: Rank, message: Any) -> None:
         if isinstance(message, ShimState):
-            before, rank.state = rank.state, message
+            before = rank.state
+            rank.state = dataclasses.replace(message, killed=message.killed or before.killed)
             self._prove(rank)
             urgent = (before.progress.phase, before.pid, before.exit) != (
                 message.progress.phase,
@@ -320,9 +319,11 @@ class Ranks:
         if process is None:
             self._end(rank, _NEVER_STARTED, None, "never started: " + self._host.words(rank.id))
         elif self._host.birth(process[0]) == process[1]:
-            _log.warning("%s: its shim died, killing process %d", rank.id, process[0])
-            self._host.signal_group(process[0], signal.SIGKILL)
-            asyncio.get_event_loop().call_later(GONE_CHECK_SECONDS, self._resolve_without_shim, rank)
+            if rank.vitals.killed_seconds is None:
+                _log.warning("%s: its shim died, killing process %d", rank.id, process[0])
+            self._kill(rank, process[0])
+            pause = HELD_CHECK_SECONDS if rank.vitals.killed_seconds else GONE_CHECK_SECONDS
+            asyncio.get_event_loop().call_later(pause, self._resolve_without_shim, rank)
         elif not process[1].startswith(self._host.boot_id()):
             self._end(rank, None, signal.SIGKILL, "the machine was restarted")
         else:

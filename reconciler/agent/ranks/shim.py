@@ -245,6 +245,7 @@ class Shim:
         self._grace = grace_seconds
         self._killed = "it was asked to end and had not ended after {:g} s".format(grace_seconds)
         signal_group(pid, signal.SIGKILL)
+        self._change(dataclasses.replace(self._state, killed=True))
         self._loop.call_later(HELD_CHECK_SECONDS, self._check_traced, pid)
 
     def _check_traced(self, pid: int) -> None:

@@ -6,7 +6,7 @@ lasted: neither a clock that jumps, nor a machine or an agent that was asleep, m
 
 from __future__ import annotations
 
-from typing import Any, Tuple
+from typing import Any, Optional, Tuple
 
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import ShimState
@@ -16,6 +16,10 @@ LOOK_SECONDS = 1.0
 TICK_SECONDS_MAX = 2 * LOOK_SECONDS
 SILENCE_REPORTED_SECONDS = 2.0
 """From this length on, every tick of a silence is reported to controllers, which decide when it is too long."""
+KILLED_SECONDS_STEP = 5.0
+"""Resolution of the reported time since SIGKILL, because every change is news to controllers."""
+KILLED_SECONDS_MAX = 60.0
+"""Longest reported time since SIGKILL: later changes are no news."""
 _COMING_UP = (Phase.STARTING, Phase.RENDEZVOUS, Phase.VERBS, Phase.LOADING, Phase.WARM)
 
 
@@ -28,6 +32,8 @@ class Vitals:
         self.silent_seconds = 0.0
         self.age_seconds = 0.0
         self.idle_seconds = 0.0
+        self.killed_seconds: Optional[float] = None
+        """Time since SIGKILL, up to the longest that is reported; None before."""
         self._owed = False
         self._mark: Tuple[Any, ...] = ()
 
@@ -51,3 +57,17 @@ class Vitals:
         self._owed, self._mark = owed, mark
         silent = self.silent_seconds >= SILENCE_REPORTED_SECONDS
         return silent or before != (self.stopped, self.shim_stopped, silent)
+
+    def tick_killed(self, seconds: float) -> bool:
+        """Count ``seconds`` more for a rank that SIGKILL was sent to. Return whether to report to controllers."""
+        before = self.killed_step
+        since = 0.0 if self.killed_seconds is None else self.killed_seconds + min(seconds, TICK_SECONDS_MAX)
+        self.killed_seconds = min(since, KILLED_SECONDS_MAX)
+        return before != self.killed_step
+
+    @property
+    def killed_step(self) -> Optional[float]:
+        """Return the time since SIGKILL as it is reported: never longer than it was."""
+        if self.killed_seconds is None:
+            return None
+        return self.killed_seconds // KILLED_SECONDS_STEP * KILLED_SECONDS_STEP

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import Dict, Iterable, Optional
+from typing import Dict, Iterable, List, Optional
 
 from . import operating_system
 
 STOPPED = "T"
 """State of a process that a signal has stopped; one that a debugger holds shows ``t`` on Linux."""
 _PS_SECONDS = 10
+REAP_SECONDS = 1.0
+"""How long to wait for a process after SIGKILL. One that the kernel holds is left to ``reap``."""
+_left: List[subprocess.Popen[bytes]] = []
+"""Own processes that SIGKILL has not ended in time."""
 
 
 def birth(pid: int, boot_id: str) -> Optional[str]:
@@ -100,3 +104,19 @@ def signal_process(pid: int, number: int) -> None:
         os.kill(pid, number)
     except ProcessLookupError:
         return
+
+
+def end(process: subprocess.Popen[bytes]) -> Optional[int]:
+    """Kill a process of one's own. Return its status; None where SIGKILL does not end it: nothing waits for it."""
+    process.kill()
+    try:
+        return process.wait(REAP_SECONDS)
+    except subprocess.TimeoutExpired:
+        _left.append(process)
+        return None
+
+
+def reap() -> int:
+    """Ask for the exits of the processes that were left. Return how many have not ended yet."""
+    _left[:] = [process for process in _left if process.poll() is None]
+    return len(_left)

@@ -37,6 +37,28 @@ class Measured:
     processes: Dict[int, Usage]
 
 
+@dataclasses.dataclass(frozen=True)
+class RankUsage:
+    """The use of a rank between two measurements, and its counters at the last."""
+
+    cores: float = 0.0
+    resident_bytes: int = 0
+    tokens_per_second: float = 0.0
+    at: Optional[float] = None
+    cpu_seconds: float = 0.0
+    tokens: int = 0
+
+    def next(self, now: float, usage: Usage, tokens: int) -> RankUsage:
+        """Return the use after another measurement at ``now``, by a monotonic clock."""
+        cores = rate = 0.0
+        if self.at is not None and now > self.at:
+            cores = max(0.0, usage.cpu_seconds - self.cpu_seconds) / (now - self.at)
+            rate = max(0, tokens - self.tokens) / (now - self.at)
+        return RankUsage(
+            round(cores, 2), usage.resident_bytes, round(rate, 1), now, usage.cpu_seconds, tokens
+        )
+
+
 def measure(pids: Iterable[int]) -> Measured:
     """Measure now. It takes a few milliseconds on macOS, where tools have to be run."""
     wanted = tuple(pids)

@@ -20,6 +20,7 @@ from typing import Callable, Dict, Optional, Protocol, Tuple
 
 from reconciler.agent.ranks.child import environment
 from reconciler.agent.system.files import tail
+from reconciler.agent.system.process import end
 from reconciler.wire.codec import WireError, from_wire, to_wire
 from reconciler.wire.node import FetchWeights
 from reconciler.wire.paths import giving_socket, taking_socket
@@ -172,13 +173,13 @@ class _Fetcher:
         if progress.phase not in FetchPhase.ENDED:  # the end is reported when the process is gone
             self._on_news(urgent)
 
-    def _reap(self) -> int:
+    def _reap(self) -> Optional[int]:
         assert self._process is not None
         self._process.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()
-        return self._process.wait()
+        return end(self._process)
 
     def _end(self, progress: Progress) -> None:
         self.progress = progress
@@ -253,7 +254,7 @@ class Fetches:
             assert giver.stdin is not None
             giver.kill()
             giver.stdin.close()
-            giver.wait()
+            end(giver)
 
     def _news(self, path: str, urgent: bool) -> None:
         fetcher = self._last[path]

@@ -13,6 +13,8 @@ import subprocess
 from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
+from reconciler.agent.system import process
+
 ANSWER_SECONDS = 60.0
 _BYTES_MAX = 64 * 1024
 _log = logging.getLogger("agent")
@@ -71,7 +73,7 @@ class Question:
         self._pipe = self._process.stdout
         loop = asyncio.get_event_loop()
         loop.add_reader(self._pipe, self._read)
-        self._deadline = loop.call_later(self._seconds, self._process.kill)
+        self._deadline = loop.call_later(self._seconds, self._give_up)
 
     def withdraw(self) -> None:
         """Cancel the question."""
@@ -85,16 +87,22 @@ class Question:
         if chunk and len(self._output) < _BYTES_MAX:
             self._output += chunk
             return
+        self._conclude(_parsed(self._output))
+
+    def _give_up(self) -> None:
+        """Go on with what was said, whether or not the program ends: the kernel may hold it."""
+        self._conclude(_parsed(self._output))
+
+    def _conclude(self, answer: Mapping[str, Any]) -> None:
         self._deadline.cancel()
         asyncio.get_event_loop().remove_reader(self._pipe)
         self._end()
-        self._on_answer(_parsed(self._output))
+        self._on_answer(answer)
 
     def _end(self) -> None:
         assert self._process is not None
         self._pipe.close()
-        self._process.kill()
-        self._process.wait()
+        process.end(self._process)
 
 
 def versions(python: str, on_answer: Callable[[Dict[str, str]], None]) -> Question:

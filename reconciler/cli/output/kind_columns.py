@@ -145,7 +145,9 @@ def _api_key(item: Item, wide: bool) -> list[str]:
 
 
 def _phase(item: Item) -> str:
-    """Return a rank's phase, and whether it is stopped or silent."""
+    """Return a rank's phase, and whether it was killed, is stopped or silent."""
+    if item.get("killed"):
+        return f"{item['phase']} ({'cannot be ended' if item['unkillable'] else 'killed'})"
     if item.get("stopped"):
         return f"{item['phase']} (stopped)"
     silent = item.get("silentSeconds", 0.0)

@@ -119,6 +119,8 @@ def ranks(snapshots: Snapshots, name: str | None, ended: bool = False) -> dict[s
             "steps": rank.report.steps,
             "stopped": rank.report.stopped,
             "silentSeconds": rank.report.silent_seconds,
+            "killed": rank.killed,
+            "unkillable": rank.unkillable,
             "startedAt": iso(rank.report.started_at),
         }
         for rank in snapshots.observed.ranks()

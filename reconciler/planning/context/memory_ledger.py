@@ -31,7 +31,7 @@ class Ledger:
     _ranks: Mapping[NodeName, int]
     """Ranks by node."""
     _own: Mapping[ReplicaId, tuple[Charge, ...]]
-    """What each replica gives back when it moves. Ranks on a lost node are not part of it."""
+    """What each replica gives back when it moves. Ranks on a lost node, or that nothing ends, are not part of it."""
     _reserves: Mapping[str, int]
     """The largest reserve of any node of a host: all its nodes share one memory."""
     _limits: Mapping[str, int]
@@ -43,10 +43,11 @@ class Ledger:
         charged: Counter[str] = Counter()
         ranks: Counter[NodeName] = Counter()
         own: dict[ReplicaId, tuple[Charge, ...]] = {}
+        unkillable = {(rank.replica, rank.node) for rank in world.observed.ranks() if rank.unkillable}
         for replica, name, need in _running(world):
             charged[_host(world, name)] += need
             ranks[name] += 1
-            if not is_lost(world, name):
+            if not is_lost(world, name) and (replica, name) not in unkillable:
                 own[replica] = (*own.get(replica, ()), (name, need))
         reserves: dict[str, int] = {}
         limits: dict[str, int] = {}

@@ -10,8 +10,8 @@ from reconciler.state import Desired, NodeName, Reboot
 from .world import World
 
 AWAY_SECONDS = 900.0
-"""A machine that answers this long after a restart was requested, and still runs in the same boot, was never
-restarted."""
+"""Longest time of a restart, shutdown of some minutes included. A machine that answers this long after it was asked to
+restart, and still runs in the same boot, was never restarted; one that does not answer by then needs a person."""
 
 
 def pending(world: World) -> list[NodeName]:
@@ -32,7 +32,18 @@ def begun(world: World, name: NodeName) -> Reboot | None:
 def away(world: World, name: NodeName) -> bool:
     """Return whether a machine was asked to restart on request, and may still be restarting."""
     noted = begun(world, name)
-    return noted is not None and noted.requested and abs(world.now - noted.at) < AWAY_SECONDS
+    return noted is not None and _recent(world, noted)
+
+
+def restarting(world: World, name: NodeName) -> bool:
+    """Return whether a machine was asked to restart, for whatever reason, and may still be on its way: a process that
+    nothing ends holds up its shutdown for minutes (253 s were seen)."""
+    noted = world.memory.reboots.get(name)
+    return noted is not None and _recent(world, noted) and world.boot(name) in ("", noted.boot_id)
+
+
+def _recent(world: World, noted: Reboot) -> bool:
+    return noted.requested and abs(world.now - noted.at) < AWAY_SECONDS
 
 
 def with_reboots_drained(world: World) -> World:

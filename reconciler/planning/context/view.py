@@ -44,8 +44,13 @@ class View:
 
     @cached_property
     def alive(self) -> tuple[ObservedRank, ...]:
-        """List the ranks that may live and can be asked to end. Ranks on lost nodes cannot."""
-        return tuple(rank for rank in self.ranks if rank.alive and not is_lost(self.world, rank.node))
+        """List the ranks that may live and can be asked to end. Ranks on lost nodes cannot, nor those that SIGKILL has
+        not ended: the quarantine of their nodes keeps new ranks apart from both."""
+        return tuple(
+            rank
+            for rank in self.ranks
+            if rank.alive and not rank.unkillable and not is_lost(self.world, rank.node)
+        )
 
     @property
     def members(self) -> tuple[NodeName, ...]:

@@ -52,6 +52,12 @@ def unreachable(evidence: Evidence) -> Detection | None:
     return None
 
 
+def unkillable(evidence: Evidence) -> Detection | None:
+    """Detect a rank that SIGKILL does not end (C18): whatever it was to end for, its machine is at fault now."""
+    held = evidence.symptom is not None and evidence.symptom.cause is Cause.RANK_UNKILLABLE
+    return Detection(evidence.symptom.text, evidence.unkillable) if held and evidence.symptom else None
+
+
 def old_system(evidence: Evidence) -> Detection | None:
     """Detect a macOS without RDMA, or different ones (C1)."""
     versions: dict[tuple[int, ...], NodeName] = {}

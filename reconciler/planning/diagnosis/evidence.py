@@ -29,6 +29,8 @@ class Evidence:
     """How long there had been no request before it happened."""
     boots: Mapping[NodeName, str] = field(default_factory=dict)
     """The boot id of each node when the group was formed, where it was known."""
+    unkillable: tuple[NodeName, ...] = ()
+    """Nodes with a rank of the group that SIGKILL does not end."""
     unstarted: frozenset[NodeName] = frozenset()
     """Nodes whose agent could not be started."""
     returning: frozenset[NodeName] = frozenset()

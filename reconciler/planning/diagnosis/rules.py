@@ -144,6 +144,10 @@ ADDRESS = (
     " with an address of its own for each end of the cable; again after each restart"
 )
 RESTART = "on {node}: sudo shutdown -r now; with FileVault, unlock its disk at the screen afterwards"
+RESTART_HELD = (
+    "on {node}: sudo shutdown -r now; it may take some minutes, and where it does not end at all: hold the power"
+    " button until the machine is off. With FileVault, unlock its disk at the screen afterwards"
+)
 REPLUG = "; where that does not help: unplug its Thunderbolt cables and its power for a minute"
 SMALLER = "lower serving.context or serving.maxBatch of deployment/{deployment}, raise parallelism.nodes, or take weights with fewer bits"
 
@@ -151,6 +155,10 @@ TABLE: tuple[Row, ...] = (
     Row(
         FaultClass.HOST_UNREACHABLE, detectors.unreachable, Remedy.WAIT, _WITHOUT_LOST,
         person="see that {node} has power and network; after a power cut, unlock its disk at the screen",
+    ),
+    Row(
+        FaultClass.UNKILLABLE_RANK, detectors.unkillable, Remedy.FORM_WITHOUT, _REBOOT_IDLE,
+        person=RESTART_HELD,
     ),
     Row(
         FaultClass.UNSUPPORTED_PLATFORM, detectors.old_system, Remedy.NEXT_TRANSPORT,

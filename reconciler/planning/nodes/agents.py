@@ -104,8 +104,8 @@ def _wait(name: NodeName, reason: WaitingFor, text: str, until: float | None = N
 
 
 def _occupied(world: World, name: NodeName) -> bool:
-    report = world.node(name).report
-    return any(rank.exit is None for rank in report.ranks) if report else False
+    """Return whether ranks there have to end first. One that nothing ends needs no agent."""
+    return any(rank.alive and not rank.unkillable for rank in world.observed.ranks_on(name))
 
 
 def _remembers(world: World, name: NodeName) -> bool:

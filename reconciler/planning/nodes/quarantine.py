@@ -1,4 +1,4 @@
-"""Nodes that are kept out: silent for too long, or with leftovers of old ranks.
+"""Nodes that are kept out: silent for too long, with a rank that nothing ends, or with leftovers of old ranks.
 
 Computed in each pass, never stored. During it, nothing new is placed on such a node, and no group that misses a
 rank there waits for it. A rank that may run there stays charged, and is not part of a new group.
@@ -9,9 +9,23 @@ from __future__ import annotations
 from reconciler.planning.context import reboot_requests
 from reconciler.planning.context.lost_nodes import cut_off, is_lost
 from reconciler.planning.context.world import World
-from reconciler.state import Contact, FaultClass, NodeName, NodeObservation, ObjectKey, Quarantine, Trouble
+from reconciler.planning.diagnosis.detectors import Detection
+from reconciler.planning.diagnosis.rules import TABLE
+from reconciler.state import (
+    Contact,
+    FaultClass,
+    NodeName,
+    NodeObservation,
+    ObjectKey,
+    ObservedRank,
+    Quarantine,
+    Trouble,
+)
+from reconciler.state.observed import KILL_SECONDS
 
 from . import leftovers
+
+_RESTARTING = "nothing to do yet: it was asked to restart, which may take some minutes"
 
 
 def reason(world: World, name: NodeName) -> str:
@@ -22,14 +36,13 @@ def reason(world: World, name: NodeName) -> str:
 
 def quarantine_of(world: World, name: NodeName) -> Quarantine | None:
     """Return the first rule that keeps a node out; None where none does."""
-    return _lost(world, name) or _holding(world, name)
+    return _lost(world, name) or _held(world, name) or _holding(world, name)
 
 
 def troubles(world: World, names: list[NodeName]) -> tuple[Trouble, ...]:
     """List what is wrong with these nodes themselves, from the first moment that it is seen."""
-    found = [_silent_trouble(world, name) for name in names] + [
-        _leftover_trouble(world, name) for name in names
-    ]
+    looks = (_silent_trouble, _held_trouble, _leftover_trouble)
+    found = (look(world, name) for look in looks for name in names)
     return tuple(trouble for trouble in found if trouble is not None)
 
 
@@ -44,12 +57,13 @@ def _lost(world: World, name: NodeName) -> Quarantine | None:
         text = f"its agent cannot be started: {node.problem}"
         return Quarantine(name, FaultClass.HOST_UNREACHABLE, "AgentCannotStart", text, _person(node))
     text = f"it does not answer: {node.problem}"
-    return Quarantine(name, FaultClass.HOST_UNREACHABLE, "NotAnswering", text, _person(node))
+    person = _RESTARTING if reboot_requests.restarting(world, name) else _person(node)
+    return Quarantine(name, FaultClass.HOST_UNREACHABLE, "NotAnswering", text, person)
 
 
 def _silent_trouble(world: World, name: NodeName) -> Trouble | None:
     node = world.node(name)
-    if reboot_requests.away(world, name):
+    if reboot_requests.restarting(world, name):
         return None  # it is meant to
     if not cut_off(world, node) or (name not in world.desired.nodes and name not in world.memory.agents):
         return None
@@ -70,6 +84,40 @@ def _person(node: NodeObservation) -> str:
         f"see that {node.name} is switched on, unlocked and on the network, and that its agent is not stopped"
         f" (ps: state T; kill -CONT continues it); if it is gone for good: reconciler delete node {node.name}"
     )
+
+
+# --- nodes with a rank that nothing ends -----------------------------------------------------------
+
+
+def _held(world: World, name: NodeName) -> Quarantine | None:
+    for rank in world.observed.ranks_on(name):
+        if rank.unkillable:
+            fault = FaultClass.UNKILLABLE_RANK
+            return Quarantine(name, fault, fault.reason, held_text(rank), _restarted_by_hand(name))
+    return None
+
+
+def _held_trouble(world: World, name: NodeName) -> Trouble | None:
+    """Report it once it is certain: until then, the rank may have much memory to give back."""
+    found = _held(world, name)
+    if found is None or (name not in world.desired.nodes and name not in world.memory.agents):
+        return None
+    doing = "nothing new is started there, and its groups are formed without it"
+    return Trouble(ObjectKey("Node", name), f"node/{name}", found.fault, found.text, doing, found.person)
+
+
+def held_text(rank: ObservedRank) -> str:
+    """Say of a rank that SIGKILL does not end it, for people; the same as long as that is so."""
+    report = rank.report
+    who = (
+        f"rank {report.id.rank} of {rank.replica} on {rank.node} (epoch {report.id.epoch}, pid {report.pid})"
+    )
+    return f"{who} has not ended within {KILL_SECONDS:g} s of SIGKILL"
+
+
+def _restarted_by_hand(name: NodeName) -> str:
+    row = next(row for row in TABLE if row.fault is FaultClass.UNKILLABLE_RANK)
+    return row.steps(Detection("", (name,)), "")
 
 
 # --- nodes that keep what ranks held ---------------------------------------------------------------

@@ -200,6 +200,7 @@ def gather_evidence(view: Formed, symptom: Symptom | None) -> Evidence:
         ),
         boots=boots,
         returning=frozenset(back),
+        unkillable=tuple(dict.fromkeys(rank.node for rank in view.current.values() if rank.unkillable)),
         unstarted=frozenset(n for n in record.members if world.unstarted(n)),
     )
 
@@ -207,7 +208,7 @@ def gather_evidence(view: Formed, symptom: Symptom | None) -> Evidence:
 def symptom(view: Formed) -> Symptom | None:
     """Say why the replica's group is as good as dead, as far as its ranks show it; None for one that is not."""
     record, now = view.record, view.world.now
-    ended_for = _ended_for(view)
+    ended_for = _held(view) or _ended_for(view)
     if ended_for is not None:
         return ended_for
     ended = most_informative(rank for rank in view.current.values() if not rank.alive)
@@ -231,6 +232,12 @@ def symptom(view: Formed) -> Symptom | None:
         return None
     text = f"epoch {record.epoch} gave no completion in {proof.counted} attempts: {proof.text}"
     return Symptom(Cause.PROOF_FAILED, text, now)
+
+
+def _held(view: Formed) -> Symptom | None:
+    """Return that a rank cannot be ended: whatever it was to end for, its machine is at fault now."""
+    texts = (quarantine.held_text(rank) for rank in view.current.values() if rank.unkillable)
+    return next((Symptom(Cause.RANK_UNKILLABLE, text, view.world.now) for text in texts), None)
 
 
 def _ended_for(view: Formed) -> Symptom | None:

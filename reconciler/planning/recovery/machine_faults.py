@@ -55,9 +55,9 @@ def troubles(world: World, name: NodeName) -> tuple[Trouble, ...]:
 
 def restart(world: World, troubles: tuple[Trouble, ...]) -> Decision:
     """Restart the first machine whose own trouble asks for it, where its Node allows that and nothing runs there."""
-    for trouble in troubles:
+    for trouble in () if world.desired.stopping else troubles:
         name = NodeName(trouble.object.name)
-        idle = not any(rank.alive for rank in world.observed.ranks_on(name))
+        idle = all(not rank.alive or rank.unkillable for rank in world.observed.ranks_on(name))
         free = f"node/{name}" not in world.memory.in_flight
         if trouble.object.kind == "Node" and trouble.person and idle and free:
             step = reboot.restart(world, name, trouble.fault, trouble.seen)

@@ -110,7 +110,7 @@ def locked(world: World, name: NodeName) -> bool:
 def _serves(world: World, name: NodeName, record: GroupRecord) -> bool:
     """Return whether a group with a rank there is proven, with all of its ranks up as last seen."""
     ranks = world.observed.group(record)
-    up = [rank for rank in ranks.values() if rank.report.phase == Phase.READY]
+    up = [rank for rank in ranks.values() if rank.report.phase == Phase.READY and not rank.killed]
     return name in record.members and record.proven_at is not None and len(up) == len(record.members)
 
 

@@ -81,7 +81,8 @@ def _continue_reboot(world: World, name: NodeName) -> Step | Waiting:
         return _wait(name, WaitingFor.RESTART, "it was asked to restart, and is expected back", until)
     if f"node/{name}" in world.memory.in_flight:
         return _wait(name, WaitingFor.STEP, "it is being asked to restart")
-    left = [str(rank.report.id) for rank in world.observed.ranks_on(name) if rank.alive]
+    ranks = world.observed.ranks_on(name)
+    left = [str(rank.report.id) for rank in ranks if rank.alive and not rank.unkillable]
     left += [
         str(replica) for replica, record in sorted(world.memory.groups.items()) if name in record.members
     ]

@@ -361,7 +361,8 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
     Rule(
         Formed,
         start.old_ranks,
-        "ranks of old epochs are stopped, and no rank of the new one starts before they are seen to be gone",
+        "ranks of old epochs are stopped, and no rank of the new one starts before they are seen to be gone; only a"
+        " rank that SIGKILL does not end within 30 s is not waited for, and its node takes no rank",
     ),
     Rule(
         Formed,

@@ -8,6 +8,7 @@ from reconciler.planning.context.view import View
 from reconciler.planning.context.world import due
 from reconciler.planning.recovery import stalls
 from reconciler.state import ObservedRank, RequestedStop, Step, StopRank, Symptom, WaitingFor
+from reconciler.state.observed import KILL_SECONDS
 
 IMPATIENCE_SECONDS = 1.0
 """A stop is requested again when it has to be over this much sooner than before."""
@@ -16,7 +17,8 @@ IMPATIENCE_SECONDS = 1.0
 def stop(
     view: View, ranks: tuple[ObservedRank, ...], grace: float, reason: str, symptom: Symptom | None = None
 ) -> Decision:
-    """Ask each rank to end, once; then wait until all are gone. A group that hangs gets a shorter grace.
+    """Ask each rank to end, once; then wait until all are gone, or are known not to end. A group that hangs gets a
+    shorter grace.
 
     ``grace`` is in seconds; ``symptom`` is what the group is as good as dead for.
     """
@@ -27,11 +29,14 @@ def stop(
     steps: tuple[Step, ...] = tuple(
         StopRank(view.replica, r.node, r.report.id, grace, reason, symptom)
         for r in ranks
-        if _ask_again(requested.get(r.report.id), now, grace)
+        if not r.killed and _ask_again(requested.get(r.report.id), now, grace)
     )
     names = ", ".join(f"rank {r.report.id.rank} of epoch {r.report.id.epoch} on {r.node}" for r in ranks)
-    voids = (requested[r.report.id].void_at for r in ranks if r.report.id in requested)
-    until = min((at for at in voids if at > now), default=None)
+    ends = [requested[r.report.id].void_at for r in ranks if r.report.id in requested and not r.killed]
+    ends += [
+        now + KILL_SECONDS - r.report.killed_seconds for r in ranks if r.report.killed_seconds is not None
+    ]
+    until = min((at for at in ends if at > now), default=None)
     return Decision(steps, (view.wait(WaitingFor.STOPPING, f"waiting for the end of {names}", until),))
 
 

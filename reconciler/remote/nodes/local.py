@@ -17,6 +17,8 @@ from reconciler.wire.paths import agent_socket
 
 START_SECONDS = 10.0
 DIAL_SECONDS = 5.0
+KILLED_SECONDS = 5.0
+"""How long to wait for the end of a starter that was killed."""
 ANOTHER_SERVES = 75
 FENCED = 77
 _TAIL_BYTES = 2000
@@ -82,7 +84,9 @@ class LocalNode:
         except TimeoutError:
             with suppress(ProcessLookupError):
                 os.killpg(starter.pid, signal.SIGKILL)
-            await starter.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(KILLED_SECONDS):
+                    await starter.wait()
             reason = f"not serving after {self.start_seconds:g} s"
             raise Unreachable(self._failure(reason)) from None
         words = output.decode("utf-8", "replace").strip()[-_TAIL_BYTES:]
@@ -119,9 +123,11 @@ class LocalNode:
     async def stream(self, socket: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Return a connection to a Unix socket. Raises ``Unreachable``."""
         try:
-            return await asyncio.open_unix_connection(socket)
-        except OSError as error:
-            raise Unreachable(f"nothing answers at {socket}: {error}") from error
+            async with asyncio.timeout(DIAL_SECONDS):
+                return await asyncio.open_unix_connection(socket)
+        except OSError as error:  # which a time-out is, too
+            why = str(error) or f"no answer within {DIAL_SECONDS:g} s"
+            raise Unreachable(f"nothing answers at {socket}: {why}") from error
 
     async def disable_service(self) -> None:
         """Do nothing: only the controller starts this agent."""

@@ -34,6 +34,8 @@ from .pinned_versions import Recipe, engine_files
 UV_SECONDS = 900.0
 """Time limit for one part, some of which have hundreds of megabytes."""
 LOCK_LOOK_SECONDS = 0.5
+KILLED_SECONDS = 5.0
+"""How long to wait for the end of a uv that was killed."""
 RECIPES_KEPT = 2
 """Recipes to keep for each platform, so that going back needs no download."""
 _WORDS = 300
@@ -204,7 +206,9 @@ async def _uv(recipe: Recipe, words: Sequence[str], what: str) -> None:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(KILLED_SECONDS):
+                    await process.wait()
     if process.returncode != 0:
         lines = [
             " ".join(line.split()) for line in output.decode("utf-8", "replace").splitlines() if line.strip()

@@ -34,6 +34,8 @@ BOOT_SECONDS = 8.0
 PANIC_SECONDS = 90.0
 """Time of a restart after a panic, whose report is written first: longer than a node may be silent before others take
 over."""
+WATCHDOG_SECONDS = 253.0
+"""Time until the watchdog ended the shutdown of a Mac with a process that nothing ends, as it was seen."""
 AT_THE_LOCK = float("inf")
 """``Machine.away_until`` of one whose disk a person has to unlock."""
 
@@ -195,8 +197,10 @@ def fault(world: World, name: str, **faults: Any) -> World:
 
 def reboot(world: World, name: str, now: float, boot_id: str, seconds: float = BOOT_SECONDS) -> World:
     """Restart a machine: a new boot id, ``bridge0`` with every port again, no address, no wired limit, and nothing
-    held. Settings of its network, and those that need a person, stay."""
+    held. Settings of its network, and those that need a person, stay. It shuts down first, then boots for
+    ``seconds``."""
     machine = world.machine(name)
+    seconds += max(machine.shutdown_seconds, machine.faults.unkillable_seconds)
     kept = Faults(privacy=machine.faults.privacy, partitioned=machine.faults.partitioned)
     return with_machine(
         world, name,

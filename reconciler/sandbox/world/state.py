@@ -67,6 +67,8 @@ class Faults:
     """Local network privacy: connections to other machines fail at once with errno 65."""
     hung: bool = False
     """Whether its ranks hang without ending."""
+    unkillable_seconds: float = 0.0
+    """Above 0: its kernel holds every rank at its exit, and takes so much longer for a shutdown."""
     verbs_wedged: bool = False
     """The verbs tools never come back."""
     gpu: str = ""
@@ -119,6 +121,8 @@ class Machine:
     """0: the system's own."""
     sleep_minutes: int = 0
     """After which it falls asleep; 0 for never."""
+    shutdown_seconds: float = 0.0
+    """How long it takes to shut down, before it starts again."""
     filevault: bool = False
     managed: bool = False
     sudo: bool = True

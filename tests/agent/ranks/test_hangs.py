@@ -8,13 +8,20 @@ import subprocess
 
 import pytest
 
-from reconciler.agent.ranks.vitals import LOOK_SECONDS, TICK_SECONDS_MAX, Vitals
+from reconciler.agent.ranks import ranks
+from reconciler.agent.ranks.vitals import (
+    KILLED_SECONDS_MAX,
+    KILLED_SECONDS_STEP,
+    LOOK_SECONDS,
+    TICK_SECONDS_MAX,
+    Vitals,
+)
 from reconciler.agent.system.process import STOPPED, states, states_by_ps
 from reconciler.errors import Refused
 from reconciler.wire.launch import Phase, Progress, RankId
 from reconciler.wire.node import ContinueRank, RankReport, ShimState, StopRank
 from tests.agent.bench import RANK, Bench, ask, ended, gone, in_phase, pushed, until
-from tests.tracing import main_thread_held
+from tests.tracing import held, main_thread_held
 
 
 @pytest.mark.parametrize("who", ["rank", "shim"])
@@ -104,6 +111,51 @@ async def test_the_end_of_a_killed_rank_is_reported_while_a_debugger_holds_it(be
         assert report.exit is not None
         assert (report.exit.code, report.exit.signal) == (None, signal.SIGKILL)
         await gone(ready.shim_pid)
+
+
+async def test_a_rank_that_the_kernel_holds_is_said_to_be_killed_and_not_to_have_ended(bench: Bench) -> None:
+    link = await bench.quick_agent()
+    await bench.start(link, "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); sleep()")
+    ready = await in_phase(link, Phase.READY)
+    assert ready.pid is not None
+    with held(ready.pid):
+        await ask(link, StopRank(1, RANK, 0.1))
+        killed = await pushed(link, lambda report: report.killed_seconds is not None)
+        assert (killed.killed_seconds, killed.exit) == (0.0, None)
+    report = await ended(link)
+    assert report.exit is not None
+    assert (report.exit.signal, report.killed_seconds) == (signal.SIGKILL, None)
+
+
+async def test_the_same_is_said_of_a_rank_whose_shim_is_gone(bench: Bench) -> None:
+    link = await bench.quick_agent()
+    await bench.start(link, "say('ready'); sleep()")
+    ready = await in_phase(link, Phase.READY)
+    assert ready.pid is not None
+    assert ready.shim_pid is not None
+    with held(ready.pid):
+        os.kill(ready.shim_pid, signal.SIGKILL)
+        killed = await pushed(link, lambda report: report.killed_seconds is not None)
+        assert (killed.killed_seconds, killed.exit) == (0.0, None)
+    report = await ended(link)
+    assert report.exit is not None
+    assert report.exit.signal == signal.SIGKILL
+
+
+async def test_a_shim_that_stands_still_does_not_keep_its_rank_alive(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranks, "LATE_SHIM_SECONDS", 0.2)
+    link = await bench.quick_agent()
+    await bench.start(link, "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); time.sleep(600)")
+    ready = await in_phase(link, Phase.READY)
+    assert ready.shim_pid is not None
+    with main_thread_held(ready.shim_pid):
+        await ask(link, StopRank(1, RANK, 0.1))
+        report = await ended(link)
+    assert report.exit is not None
+    assert report.exit.signal == signal.SIGKILL
+    await gone(ready.pid)
 
 
 async def test_a_stopped_shim_is_continued_before_its_rank_is_ended(bench: Bench) -> None:
@@ -206,3 +258,18 @@ def test_a_report_from_an_older_agent_says_nothing_of_hangs() -> None:
     fields = RankReport.__dataclass_fields__
     new = {name: fields[name].default for name in ("stopped", "silent_seconds", "age_seconds", "step_tokens")}
     assert new == {"stopped": False, "silent_seconds": 0.0, "age_seconds": 0.0, "step_tokens": 0}
+
+
+def test_the_time_since_sigkill_is_told_in_steps_until_nobody_needs_it_any_more() -> None:
+    vitals = Vitals()
+    assert vitals.killed_step is None
+    news = [vitals.tick_killed(1.0) for _ in range(200)]
+    assert sum(news) == 1 + KILLED_SECONDS_MAX / KILLED_SECONDS_STEP
+    assert vitals.killed_step == KILLED_SECONDS_MAX
+
+
+def test_a_sleep_of_the_machine_is_no_time_since_sigkill() -> None:
+    vitals = Vitals()
+    for seconds in (1.0, 3600.0, 1.0):
+        vitals.tick_killed(seconds)
+    assert vitals.killed_seconds == TICK_SECONDS_MAX + 1.0

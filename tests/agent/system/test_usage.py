@@ -6,8 +6,7 @@ import os
 
 import pytest
 
-from reconciler.agent.ranks.ranks import RankUsage
-from reconciler.agent.system.usage import Usage, from_vm_stat, measure, seconds_of
+from reconciler.agent.system.usage import RankUsage, Usage, from_vm_stat, measure, seconds_of
 
 VM_STAT = """Mach Virtual Memory Statistics: (page size of 16384 bytes)
 Pages free:                                    17490.

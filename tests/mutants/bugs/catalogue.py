@@ -1019,7 +1019,7 @@ KEPT_BY_AGENTS = (
     Mutant(
         "another-process-is-killed",
         ranks.Ranks._resolve_without_shim,
-        keep(Compare, "left", 2, 3),
+        keep(Compare, "left", 2, 4),
         "a process that was given the number of a dead rank is killed",
         DEATHS,
     ),

@@ -101,6 +101,13 @@ def _loses(world: World) -> None:
     world.lose(B)
 
 
+def _is_held(world: World) -> None:
+    """Rank 1 was killed, whatever for, and goes on in the kernel."""
+    _, second = _group(world)
+    world.unkillable.add(B)
+    world.report(second, killed_seconds=30.0)
+
+
 HAPPENINGS: dict[str, Happen] = {
     "C0 a machine is silent": _loses,
     "C1 an older macOS": _both(lambda w: learn(w, A, version=(26, 1)), _dies),
@@ -137,5 +144,6 @@ HAPPENINGS: dict[str, Happen] = {
     "C15 idle decay": _both(_idles, _ends(ExitCode.VERBS)),
     "C16 a wrong group": _while_forming(_ends(ExitCode.WRONG_GROUP)),
     "C17 no completion": _mute,
+    "C18 a rank that SIGKILL does not end": _is_held,
 }
 """By name, which begins with the class."""

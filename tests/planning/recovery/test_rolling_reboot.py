@@ -31,7 +31,8 @@ from reconciler.state import (
     StartAgent,
     WaitingFor,
 )
-from reconciler.wire.launch import ExitCode
+from reconciler.state.observed import KILL_SECONDS
+from reconciler.wire.launch import ExitCode, RankId
 from tests.examples import examples
 from tests.worlds import World, deployment, manifest, model, node
 
@@ -353,3 +354,12 @@ def test_whatever_happens_each_is_restarted_once_empty_and_alone(
         play.world.pass_time(play.world.now + 400)
     assert sorted(play.restarted) == play.names
     assert play.world.groups[play.world.replica()].proven_at is not None
+
+
+def test_a_machine_is_restarted_although_nothing_ends_a_rank_there() -> None:
+    world = cluster()
+    world.unkillable.add(B)
+    world.report(RankId("tiny", 0, 1, 1), killed_seconds=KILL_SECONDS)
+    ask(world, B)
+    world.settle()
+    assert [step.node for step in world.history if isinstance(step, RebootNode)] == [B]

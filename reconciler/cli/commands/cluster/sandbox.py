@@ -197,7 +197,8 @@ def _detached(settings: Settings, folder: Path) -> int:
     if len(lines) == 2:
         click.echo(b"".join(lines).decode(), nl=False)
         return 0
-    process.wait()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(DOWN_SECONDS)
     raise Unreachable(f"the sandbox did not start: {log.read_text().strip()[-2000:] or process.returncode}")
 
 

@@ -10,6 +10,7 @@ from reconciler.cli.output import table_layout
 _FAULTS = {
     "privacy": "local network forbidden",
     "hung": "ranks hang",
+    "unkillable_seconds": "ranks cannot be ended",
     "verbs_wedged": "verbs tools hang",
     "ports_held": "ports in use",
     "pairs_refused": "queue pairs refused",

@@ -21,6 +21,8 @@ HEALTHY_SECONDS = 10.0
 """A child that has run this long restarts with the shortest back-off."""
 END_SECONDS = 15.0
 """Longer than the 10 s that the gateway allows running answers."""
+KILLED_SECONDS = 10.0
+"""How long to wait for a child that was killed."""
 LOG_BYTES_MAX = 8 * 1024 * 1024
 """A longer log is rotated, and replaces the one rotated before."""
 LAST_WORDS_BYTES = 4096
@@ -137,11 +139,20 @@ class Supervisor:
             except subprocess.TimeoutExpired:
                 self.say(f"the {child.name} does not end: killing it")
                 child.process.kill()
-                child.process.wait()
+                self._wait_killed(child, child.process)
         for descriptor in (self._read, self._write):
             if descriptor >= 0:
                 os.close(descriptor)
         self._read = self._write = -1
+
+    def _wait_killed(self, child: Child, process: subprocess.Popen[bytes]) -> None:
+        try:
+            process.wait(KILLED_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.say(
+                f"the {child.name} (pid {process.pid}) has not ended within {KILLED_SECONDS:g} s of SIGKILL: only a"
+                " restart of this machine ends it"
+            )
 
 
 def _ending(status: int) -> str:

@@ -36,7 +36,7 @@ def doctor(settings: Settings, nodes: tuple[str, ...], output: str | None) -> in
     """Show what is wrong with machines and groups, what it means, and what to do.
 
     The machines are asked again first. Findings are sorted so that a cause precedes its effects, each with its
-    class (C0 to C17). What could not be found out is listed at the end, never as fine. Exits with 1 if there is
+    class (C0 to C18). What could not be found out is listed at the end, never as fine. Exits with 1 if there is
     a finding.
 
     \b

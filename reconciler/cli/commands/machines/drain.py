@@ -194,7 +194,7 @@ def agreed(settings: Settings, files: Files, names: list[str], say: Screen) -> l
 
 
 def until_empty(settings: Settings, revision: str, names: list[str], seconds: float, say: Screen) -> None:
-    """Wait until no rank is left on the nodes."""
+    """Wait until no rank is left on the nodes, but for those that only a restart of their machine ends."""
     repo = opened(settings)
     shown: set[str] = set()
 
@@ -202,6 +202,11 @@ def until_empty(settings: Settings, revision: str, names: list[str], seconds: fl
         # The ranks first: the present ones may be gone by the time the commit has been read.
         left = [row for row in client.ask(Get("Rank"))["items"] if row["node"] in names]
         text = unread(client, repo, revision)
+        for row in left:
+            if row.get("unkillable") and row["node"] not in shown:
+                shown.add(row["node"])
+                say(f"SIGKILL does not end a rank on {row['node']}: only a restart of the machine does")
+        left = [row for row in left if not row.get("unkillable")]
         for row in left:
             line = f"evicting rank {row['rank']} of {row['deployment']}/{row['replica']} from {row['node']}"
             if line not in shown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import hashlib
 import io
@@ -425,3 +426,21 @@ def test_a_restore_that_is_killed_is_finished_by_whoever_comes_next_or_has_not_b
     assert (home / "store.db-wal").exists() == (renames == 0), "a log of the old store beside the new one"
     left = {"store.db", "cluster.git", swap.ASIDE} | ({"store.db-wal"} if not renames else set())
     assert {path.name for path in home.iterdir()} == left
+
+
+def test_a_replacement_that_another_process_does_not_finish_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(swap, "LOCK_SECONDS", 0.1)
+    staged = tmp_path / ".restoring"
+    staged.mkdir()
+    descriptor = os.open(staged, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with pytest.raises(BlockingIOError):
+            swap.finish(tmp_path)
+        assert staged.exists()
+    finally:
+        os.close(descriptor)
+    assert swap.finish(tmp_path)
+    assert not staged.exists()

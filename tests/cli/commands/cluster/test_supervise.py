@@ -17,6 +17,7 @@ from reconciler.bootstrap import parent
 from reconciler.cli.commands.cluster import supervise
 from reconciler.cli.commands.cluster.session import ACCEPT_SECONDS_MAX, STOP_SECONDS_MAX, _Stopping
 from reconciler.cli.commands.cluster.supervise import Child, Supervisor
+from tests.tracing import held
 
 ROOT = Path(__file__).parents[4]
 WAIT_SECONDS = 60.0
@@ -140,6 +141,14 @@ def test_the_end_is_asked_for_first_and_forced_after_its_time(start: Start) -> N
     supervisor.end(seconds=0.2)
     assert process.returncode == -signal.SIGKILL
     assert messages == ["the worker does not end: killing it"]
+
+
+def test_a_child_that_nothing_ends_is_named_and_left(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervise, "KILLED_SECONDS", 0.1)
+    supervisor, child, messages = start(SLEEPS)
+    with held(pid_of(child)):
+        supervisor.end(seconds=0.1)
+    assert f"(pid {pid_of(child)}) has not ended within 0.1 s of SIGKILL" in messages[-1]
 
 
 def test_an_ended_child_is_not_started_again(start: Start) -> None:

@@ -305,6 +305,8 @@ def test_version_needs_no_controller(cli: Cli) -> None:
         ({"stopped": False, "silentSeconds": 3.0}, "ready"),
         ({"stopped": False, "silentSeconds": 12.4}, "ready (silent 12s)"),
         ({"stopped": True, "silentSeconds": 12.4}, "ready (stopped)"),
+        ({"killed": True, "unkillable": False, "silentSeconds": 12.4}, "ready (killed)"),
+        ({"killed": True, "unkillable": True, "silentSeconds": 42.4}, "ready (cannot be ended)"),
     ],
 )
 def test_a_rank_that_stands_still_shows_in_its_phase(report: dict[str, Any], shown: str) -> None:

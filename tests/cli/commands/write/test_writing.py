@@ -326,6 +326,17 @@ def test_a_drain_that_takes_too_long_says_what_is_left(cli: Cli, watched: Contro
     assert "error: timed out after 0.3 s: 1 rank still on node-b\n" in result.err
 
 
+def test_a_drain_does_not_wait_for_a_rank_that_nothing_ends_and_says_so(
+    cli: Cli, watched: Controller
+) -> None:
+    watched.answers["foresee"] = future(moves=["node-a"])
+    held = {**bodies.rank(1), "killed": True, "unkillable": True}
+    watched.answers["get"] = lambda _: {"revision": "x", "items": [held]}
+    result = cli("drain", "node-b")
+    assert (result.code, result.out.splitlines()[-1]) == (0, "node/node-b drained")
+    assert result.out.count("SIGKILL does not end a rank on node-b") == 1
+
+
 def test_looking_ahead_at_a_drain_commits_nothing(cli: Cli, watched: Controller, home: Path) -> None:
     watched.answers["foresee"] = future(moves=["node-a"])
     before = head(home)
