@@ -10,8 +10,10 @@
     │   └── Silent             no answer, so the state of the other side is unknown
     │       └── Barred             access is denied until a person does what the error says
     ├── Unwritable         the disk is full or read-only; retried until it is writable
+    │   └── Locked             another process has locked the store; retried every second
     └── Conflict           somebody else was first; read again, then decide again
         └── Deposed            another controller has taken over: this one ends, and does nothing more
+            └── Damaged            the store is damaged: this controller ends, and the next one begins a new store
 """
 
 from __future__ import annotations
@@ -80,12 +82,20 @@ class Unwritable(ReconcilerError):
     """Durable state cannot be written now."""
 
 
+class Locked(Unwritable):
+    """Another process holds the store's lock. What would be written waits; nothing else does."""
+
+
 class Conflict(ReconcilerError):
     """The state has changed since the caller read it."""
 
 
 class Deposed(Conflict):
     """Another controller has taken over. Further actions of this one must have no effect."""
+
+
+class Damaged(Deposed):
+    """The store's files do not hold what was written. Nothing more may be written to them, nor be believed."""
 
 
 def few_names(names: Sequence[str], shown: int = 3) -> str:

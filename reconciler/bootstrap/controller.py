@@ -24,7 +24,7 @@ from reconciler.controller.notifications import Notifications
 from reconciler.controller.parts import Lease, Parts, Surroundings
 from reconciler.controller.publish import Publisher
 from reconciler.controller.routes_file import RoutesFile
-from reconciler.errors import Deposed, Invalid, ReconcilerError
+from reconciler.errors import Damaged, Deposed, Invalid, ReconcilerError
 from reconciler.execution import Executor, Tools
 from reconciler.execution.hub import Hub
 from reconciler.inventory import Collector, observe_gateway
@@ -38,26 +38,29 @@ from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.log_lines import log_to
 
 from .home import Home
+from .log_format import LOG_FORMAT
 from .machines import machines_of
-from .parent import LOG_FORMAT, end_with_parent
+from .store import open_store
 
 log = logging.getLogger("reconciler")
 TIDY_SECONDS = 60.0
-"""How often the source is searched for what killed processes have left in it."""
+"""How often the source is searched for what killed processes have left in it, and the whole store is examined."""
 EXIT_DEPOSED = 75
-"""Another controller has taken over, or may: its lock or store was replaced (``EX_TEMPFAIL`` in sysexits.h)."""
+"""Another controller has taken over, or is to: lock or store were replaced or damaged (``EX_TEMPFAIL``, sysexits.h)."""
 
 
 def run_controller(home: Path, watch: Path | None) -> int:
     """Run the controller until it is stopped; its exit status. ``watch``: a folder instead of the repo."""
     log_to(sys.stderr, LOG_FORMAT)
-    end_with_parent()
     place = Home(home.absolute())
     try:
         place.check()
         place.create()
         with place.lock() as identity:
             asyncio.run(_control(place, watch, identity))
+    except Damaged as error:
+        log.error("%s: this controller ends, and the next one begins a new store", error)
+        return EXIT_DEPOSED
     except Deposed as error:
         log.error("%s", error)
         return EXIT_DEPOSED
@@ -69,16 +72,13 @@ def run_controller(home: Path, watch: Path | None) -> int:
 
 async def _control(home: Home, watch: Path | None, identity: FileIdentity) -> None:
     source = await _source(home, watch)
-    store = Store(home.store)
-    if store.is_new:
-        for name in home.nodes_with_agents():
-            store.keep_agent(name)
+    store = open_store(home, time.time())
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(store.close)
         machines = machines_of(home)
         stack.push_async_callback(machines.close)
         loop, parts = compose(_surroundings(home, source, machines), store)
-        parts.lease.identity = (identity, FileIdentity.at(str(home.store)))
+        parts.lease.identity = (identity, *store.identities)
         stack.push_async_callback(parts.collector.close)
         stack.push_async_callback(parts.executor.close)
         stack.push_async_callback(parts.notifications.close)
@@ -86,7 +86,7 @@ async def _control(home: Home, watch: Path | None, identity: FileIdentity) -> No
         server = await admin.listen(home.socket)
         stack.push_async_callback(server.close)
         _end_on_signals(loop.end)
-        await stack.enter_async_context(_following(source, loop, parts.desired_state))
+        await stack.enter_async_context(_following(source, loop, parts))
         log.info("controller of %s is running, pid %d", home.root, os.getpid())
         await loop.run()
 
@@ -145,8 +145,8 @@ async def _source(home: Home, watch: Path | None) -> Source:
 
 
 @contextlib.asynccontextmanager
-async def _following(source: Source, loop: Loop, desired: DesiredState) -> AsyncIterator[None]:
-    """Let the loop read the source whenever it signals a change, and keep the source tidy."""
+async def _following(source: Source, loop: Loop, parts: Parts) -> AsyncIterator[None]:
+    """Let the loop read the source whenever it signals a change, and keep the home in order."""
 
     async def follow() -> None:
         async for _ in source.changes():
@@ -155,11 +155,12 @@ async def _following(source: Source, loop: Loop, desired: DesiredState) -> Async
     async def tidy() -> None:
         while True:
             await asyncio.sleep(TIDY_SECONDS)
-            await desired.tidy()
+            parts.store.doubt()
+            await parts.desired_state.tidy()
 
     tasks = [
         asyncio.create_task(follow(), name="follow the source"),
-        asyncio.create_task(tidy(), name="tidy the source"),
+        asyncio.create_task(tidy(), name="tidy the home"),
     ]
     try:
         yield

@@ -1,4 +1,4 @@
-"""A cluster's home: its folders, what may be one, and the lock that one controller has.
+"""A cluster's home: its folders, what may be one, and the locks of its controller and its gateway.
 
 Every command that changes something needs it: nothing is imported here that takes long.
 """
@@ -6,9 +6,9 @@ Every command that changes something needs it: nothing is imported here that tak
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,9 +20,14 @@ from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.paths import agent_socket
 
 from . import swap
+from .service_lock import held, started_as
 
 if TYPE_CHECKING:
     from reconciler.state import NodeName
+
+
+CONTROLLER, GATEWAY = "controller", "gateway"
+"""The services of a home, as their commands and locks are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,10 @@ class Home:
         """Return the path of the gateway's key for ranks on other machines."""
         return self.root / "keys" / "gateway"
 
+    def lock_of(self, service: str) -> Path:
+        """Return the lock that a service holds as long as it runs."""
+        return self.root / f"{service}.lock"
+
     def node(self, name: NodeName) -> Path:
         """Return the folder of a local node's agent."""
         return self.root / "nodes" / name
@@ -115,18 +124,13 @@ class Home:
             raise Unwritable(f"{self.root} cannot be written: {error.strerror}") from error
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[FileIdentity]:
-        """Allow one controller at a time. Raises ``Conflict`` naming the process that runs."""
-        path = self.root / "controller.lock"
-        with path.open("a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                file.seek(0)
-                holder = file.read().strip() or "unknown"
-                raise Conflict(f"{self.root} is in use by another controller (pid {holder})") from None
-            file.seek(0)
-            file.truncate()
-            file.write(f"{os.getpid()}\n")
-            file.flush()
-            yield FileIdentity.held(str(path), file.fileno())
+    def lock(self, service: str = CONTROLLER) -> Iterator[FileIdentity]:
+        """Allow one controller, or one gateway, at a time. Raises ``Conflict`` naming the process that runs."""
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with held(self.lock_of(service), started_as(sys.argv[1:])) as (identity, holder):
+            if identity is None:
+                raise Conflict(
+                    f"{self.root} is in use by another {service} (pid {holder}); `reconciler up` takes it over, and ends"
+                    " it with Ctrl-C"
+                )
+            yield identity

@@ -161,13 +161,18 @@ class Loop:
         return down and not snapshots.memory.groups and not self._parts.executor.in_flight
 
     async def _watch_home(self) -> None:
-        """Watch what sends no trigger: the gateway's file, the files that this controller holds, and the clocks."""
+        """Watch what sends no trigger: the gateway's file, the files that this controller holds, and the clocks.
+
+        The pass that follows examines the files before it writes to them."""
         look: Callable[[], object] = self._parts.around.gateway
         before = look()
         while True:
             await asyncio.sleep(self.home_poll_seconds)
             now = look()
             lapsed = self._parts.clock_gaps.check()
-            if now != before or lapsed or any(each.replaced for each in self._parts.lease.identity):
+            if now != before or lapsed or self._files_changed():
                 before = now
                 self.trigger()
+
+    def _files_changed(self) -> bool:
+        return self._parts.store.altered or any(each.replaced for each in self._parts.lease.identity)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from reconciler import status
 from reconciler.errors import Unwritable
-from reconciler.state import Desired, Outcome
+from reconciler.state import Desired, Memory, Outcome
 from reconciler.state.identity import CLUSTER, ObjectKey
 from reconciler.state.reports.status import Event
 from reconciler.status import Snapshots
@@ -55,7 +55,7 @@ class Publisher:
         """
         routes = status.routes(snapshots.desired, snapshots.observed, snapshots.memory, snapshots.plan)
         self._route(snapshots.desired, routes)
-        self._publish_disk_problem(snapshots.memory.unwritable, snapshots.now)
+        self._publish_disk_problem(snapshots.memory, snapshots.now)
         endings = status.endings(snapshots.observed, snapshots.now)
         self._unpublished.extend(event for event in endings if event.key not in self._published)
         self._published = {event.key for event in endings}
@@ -65,12 +65,14 @@ class Publisher:
         self.statuses = after
         self._save()
 
-    def _publish_disk_problem(self, problem: str, now: float) -> None:
-        """Publish once that the disk became unwritable, and once that it is writable again."""
-        before, self._disk_problem_published = self._disk_problem_published, problem
+    def _publish_disk_problem(self, memory: Memory, now: float) -> None:
+        """Publish once that the disk became unwritable or the store was locked, and once that it is over."""
+        before, problem = self._disk_problem_published, memory.unwritable or memory.locked
+        self._disk_problem_published = problem
         if problem and not before:
             log.error("%s; serving continues, nothing new is started", problem)
-            self._unpublished.append(Event(now, CLUSTER, True, "StateUnwritable", problem))
+            reason = "StateUnwritable" if memory.unwritable else "StoreLocked"
+            self._unpublished.append(Event(now, CLUSTER, True, reason, problem))
         elif before and not problem:
             log.info("the state directory can be written again")
             self._unpublished.append(Event(now, CLUSTER, False, "StateWritable", "delayed writes are done"))

@@ -107,13 +107,15 @@ def _desired(parts: Parts) -> Desired:
 def remember(parts: Parts) -> Memory:
     """Return the memory: what the store and this controller's own actions say now."""
     next_port = parts.store.next_port(PORT_FIRST)
+    problem, locked = parts.store.problem, parts.store.locked
     return Memory(
         **vars(parts.store.contents.read()),
         **vars(parts.executor.volatile),
         token=parts.store.token,
         next_port=next_port,
         agent_file=parts.around.machines.agent_file,
-        unwritable=parts.store.problem or parts.publisher.problem,
+        unwritable=("" if locked else problem) or parts.publisher.problem,
+        locked=problem if locked else "",
     )
 
 

@@ -3,18 +3,20 @@
 Pure. Troubles come from the plan, so that people see what the controller acts on; ``checks`` adds problems that no
 group has met yet. Start with ``examine.py``.
 
-==============  ===============================================================
-module          purpose
-==============  ===============================================================
-``finding``     findings and unknown facts as values
-``checks``      faults of a machine that serves all the same, one row each
-``unknowns``    unknown facts of a machine, with the reason
-``examine``     all findings, in the order of the classes
-``acceptance``  the checklist after bring-up
-==============  ===============================================================
+===================  ===============================================================
+module               purpose
+===================  ===============================================================
+``finding``          findings and unknown facts as values
+``checks``           faults of a machine that serves all the same, one row each
+``unknowns``         unknown facts of a machine, with the reason
+``examine``          all findings, in the order of the classes
+``state_directory``  findings about the controller's own files
+``acceptance``       the checklist after bring-up
+===================  ===============================================================
 """
 
 from .examine import examine
 from .finding import Examination, Finding, NotKnown
+from .state_directory import HomeFinding, examine_home
 
-__all__ = ["Examination", "Finding", "NotKnown", "examine"]
+__all__ = ["Examination", "Finding", "HomeFinding", "NotKnown", "examine", "examine_home"]

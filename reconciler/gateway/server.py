@@ -19,7 +19,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from reconciler.errors import Conflict, Invalid
-from reconciler.wire.file_identity import wait_until_removed
+from reconciler.wire.file_identity import FileIdentity, wait_until_removed, wait_until_replaced
 
 from .app import build_app
 from .dialects.dialect import Sources
@@ -52,14 +52,15 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def run_gateway(home: Path, any_port: bool) -> int:
+def run_gateway(home: Path, any_port: bool, *held: FileIdentity) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit status: 0, or 2 when it cannot listen.
 
-    Reads ``home/routes.json``, and writes ``home/gateway.json`` and ``home/prompts.json``.
+    Reads ``home/routes.json``, and writes ``home/gateway.json`` and ``home/prompts.json``. ``held``: the lock in its home,
+    which is watched.
     """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         try:
-            runner.run(_serve_until_signalled(home, any_port))
+            runner.run(_serve_until_signalled(home, any_port, *held))
         except (Invalid, Conflict) as error:
             _write_state(home, {"version": 1, "pid": os.getpid(), "endpoint": None, "problem": str(error)})
             sys.stderr.write(f"gateway: {error}\n")
@@ -241,24 +242,27 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve_until_signalled(home: Path, any_port: bool) -> None:
+async def _serve_until_signalled(home: Path, any_port: bool, *held: FileIdentity) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     sources = Sources(time.time, lambda: secrets.token_hex(12), lambda: secrets.randbits(63))
-    watching = asyncio.create_task(_watch_identity(home, stop), name="watch the home")
+    watching = asyncio.create_task(_watch_identity(home, stop, *held), name="watch the home")
     try:
         await serve(home, any_port, stop, Timing(), sources)
     finally:
         watching.cancel()
 
 
-async def _watch_identity(home: Path, stop: asyncio.Event) -> None:
-    """Stop when the home is removed: another gateway may serve what replaces it."""
+async def _watch_identity(home: Path, stop: asyncio.Event, *held: FileIdentity) -> None:
+    """Stop when the home, or the lock in it, is removed: another gateway may serve what replaces it."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    await wait_until_removed(home)
-    log.error("%s was removed: the gateway stops", home)
+    if held:
+        await wait_until_replaced(*held)
+    else:
+        await wait_until_removed(home)
+    log.error("%s was removed: the gateway stops", held[0].path if held else home)
     stop.set()
 
 

@@ -6,23 +6,34 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from reconciler.state import (
+    AdoptGroup,
+    AllocateEpoch,
     Desired,
+    EmptyNode,
     FaultClass,
+    ForgetAgent,
+    FreeTransport,
     Memory,
     NodeName,
     Observed,
     Plan,
+    ProveGroup,
     RebootNode,
     Refusal,
     RefusedBecause,
+    ReleaseReplica,
+    RemoveObject,
     ReplicaId,
+    StartAgent,
     Step,
+    StopAgent,
     Trouble,
     Waiting,
     WaitingFor,
 )
 from reconciler.state.identity import CLUSTER, ObjectKey
 from reconciler.state.machine.links import Cabling
+from reconciler.state.plan import SetBack
 
 from . import removal, safety
 from .context import reboot_requests
@@ -42,7 +53,7 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
 
     ``now`` is in seconds of the controller's clock; ``entropy`` is secret, and new for each pass.
     """
-    kept_out = safety.held_revision(desired) + safety.unwritable(memory)
+    kept_out = safety.held_revision(desired) + safety.unwritable(memory) + safety.locked(memory, now)
     if not desired.revision and not desired.stopping:
         # The desired state is not known. Taking it for empty would stop everything that runs.
         unread = Waiting(CLUSTER, WaitingFor.SOURCE, "the manifests have not been read yet")
@@ -222,6 +233,13 @@ def one_restart(plan: Plan) -> Plan:
     return replace(plan, steps=tuple(step for step in plan.steps if step not in later)) if later else plan
 
 
+def _written_first(plan: Plan, memory: Memory, now: float) -> Plan:
+    """While the store is locked, leave out the steps that write to it: what cannot be written is not acted upon."""
+    if not memory.locked:
+        return plan
+    return replace(plan, steps=tuple(step for step in plan.steps if not isinstance(step, WRITTEN)))
+
+
 def _held_back(plan: Plan, memory: Memory, now: float) -> Plan:
     """Have a step that has just failed wait its turn instead of trying it in a tight loop."""
     steps: list[Step] = []
@@ -244,10 +262,20 @@ class Gate:
     reason: str
 
 
+WRITTEN = (
+    AdoptGroup, AllocateEpoch, ProveGroup, FreeTransport, SetBack, ReleaseReplica, RemoveObject,
+    StartAgent, StopAgent, ForgetAgent, EmptyNode, RebootNode,
+)  # fmt: skip
+"""The steps whose handlers write to the store."""
+
 GATES: tuple[Gate, ...] = (
     Gate(
         _one_restart,
         "several stages restart machines: only the complete plan shows that two would go at once",
+    ),
+    Gate(
+        _written_first,
+        "a locked store is reported once, and not by the failure of each step that it delays",
     ),
     Gate(
         _held_back,

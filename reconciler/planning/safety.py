@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from reconciler.state import Desired, Hold, Memory, ObjectKey, Refusal, RefusedBecause
+from reconciler.state import Desired, Hold, Memory, ObjectKey, Refusal, RefusedBecause, Waiting, WaitingFor
 from reconciler.state.identity import CLUSTER
 
 from .context.decision import Decision
 
+LOCK_SECONDS = 1.0
+"""How often a locked store is tried again."""
 PERCENT_MAX = 30
 """The share of the objects in force that a revision may remove without approval. It may always remove one."""
 
@@ -47,3 +49,11 @@ def unwritable(memory: Memory) -> Decision:
         return Decision()
     text = f"{memory.unwritable}; make room, or make it writable: it is retried automatically"
     return Decision(refused=(Refusal(CLUSTER, RefusedBecause.UNWRITABLE, text),))
+
+
+def locked(memory: Memory, now: float) -> Decision:
+    """Report that whatever has to be written first waits for the process that has locked the store."""
+    if not memory.locked:
+        return Decision()
+    text = f"{memory.locked} (lsof shows which one); writing is tried every second, and all else goes on"
+    return Decision(waiting=(Waiting(CLUSTER, WaitingFor.STORE, text, now + LOCK_SECONDS),))

@@ -191,6 +191,8 @@ class Memory(Stored, Volatile):
     """Name of the agent's file that this controller brings along; empty where any agent will do."""
     unwritable: str = ""
     """Why the state directory cannot be written; empty if it can."""
+    locked: str = ""
+    """Who keeps the store from being written, although the disk is fine; empty if nobody does."""
 
     def groups_of(self, deployment: DeploymentName) -> tuple[GroupRecord, ...]:
         """Return the groups of one deployment, sorted by replica."""

@@ -279,6 +279,7 @@ class WaitingFor(Enum):
     """Reasons why something is delayed."""
 
     SOURCE = "ManifestsNotRead"
+    STORE = "StoreLocked"
     STEP = "StepInFlight"
     AGENT = "AgentNotReached"
     OBSERVATION = "StaleObservation"

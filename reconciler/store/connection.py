@@ -1,4 +1,5 @@
-"""A connection to SQLite that distinguishes failures: a disk that takes nothing now, or a file that is damaged.
+"""A connection to SQLite that distinguishes failures: a disk that takes nothing now, a lock of somebody else, or a file
+that is damaged.
 
 It writes in ``writing`` alone, and only for the controller that holds the newest token.
 """
@@ -7,25 +8,39 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from reconciler.errors import Deposed, Invalid, ReconcilerError, Unwritable
+from reconciler.errors import Damaged, Deposed, Invalid, Locked, ReconcilerError, Unwritable
 from reconciler.wire.file_identity import FileIdentity
 
+from .schema import check
+
+_LOCKS = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DISK = (
     sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM,
 )  # fmt: skip
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _PRIMARY = 0xFF
 """The rest of a result code are details (sqlite.org/rescode.html)."""
+_LOG, _INDEX = "-wal", "-shm"
+"""Endings of the write-ahead log and of its index (sqlite.org/tempfiles.html)."""
+
+Signature = tuple[tuple[int, int] | None, ...]
+"""Size and time of the last change of each file; None for a file that is not there."""
 
 
 def meaning(error: sqlite3.DatabaseError, path: Path) -> ReconcilerError:
     """Return the error to raise for an error of SQLite, with what to do."""
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    # A file that is shorter than its own pages say was cut off.
+    if code & _PRIMARY in _DAMAGE or code == sqlite3.SQLITE_IOERR_SHORT_READ:
+        return Damaged(f"{path} is damaged: {error}")
+    if code & _PRIMARY in _LOCKS:
+        return Locked(f"{path} cannot be written now: another process has locked it")
     if code & _PRIMARY in _DISK:
         return Unwritable(f"{path} cannot be written now: {error}")
     return Invalid(
@@ -35,16 +50,51 @@ def meaning(error: sqlite3.DatabaseError, path: Path) -> ReconcilerError:
     )
 
 
+class _Cursor(sqlite3.Cursor):
+    """Distinguishes failures also of rows that are read after their statement has begun."""
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except sqlite3.DatabaseError as error:
+            raise cast(Connection, self.connection)._noted(error) from error
+
+    def fetchone(self) -> Any:
+        try:
+            return super().fetchone()
+        except sqlite3.DatabaseError as error:
+            raise cast(Connection, self.connection)._noted(error) from error
+
+    def fetchall(self) -> list[Any]:
+        try:
+            return super().fetchall()
+        except sqlite3.DatabaseError as error:
+            raise cast(Connection, self.connection)._noted(error) from error
+
+
 class Connection(sqlite3.Connection):
-    """A connection that raises ``Unwritable`` and ``Invalid`` instead of SQLite's own errors."""
+    """A connection that raises ``Unwritable``, ``Locked``, ``Damaged`` and ``Invalid`` instead of SQLite's own errors."""
 
     path = Path()
     problem = ""
     """Why a write failed, until ``Store.recover`` succeeds."""
+    locked = False
+    """Whether it failed only because another process holds the store's lock."""
+    damage = ""
+    """How the files were found to be damaged; empty if they were not."""
     token = 0
     """Token of the controller that owns this connection."""
-    identity: FileIdentity | None = None
-    """Identity of the file when it was opened."""
+    identities: tuple[FileIdentity, ...] = ()
+    """Identities of the files when they were opened."""
+    _seen: Signature | None = None
+    """The files as this connection left them; None as long as they are being opened."""
+
+    def hold(self, patience_seconds: float) -> None:
+        """Watch the files from now on. ``patience_seconds``: how long a write may wait for other writers."""
+        self.execute(f"PRAGMA busy_timeout = {round(patience_seconds * 1000)}")
+        files = [Path(f"{self.path}{ending}") for ending in ("", _LOG, _INDEX)]
+        self.identities = tuple(FileIdentity.at(str(file)) for file in files if file.exists())
+        self._seen = self._signature()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -53,17 +103,67 @@ class Connection(sqlite3.Connection):
             self.execute("BEGIN IMMEDIATE")
             self.verify()
             yield
+        if self._seen is not None:
+            self._seen = self._signature()
+
+    @contextmanager
+    def fenced(self) -> Iterator[None]:
+        """Keep other controllers from taking over, while something is written elsewhere. Raises ``Deposed``.
+
+        While another process holds the lock, who would take over has to wait for it too; and what is written elsewhere
+        carries the token, by which its readers know the newer of two.
+        """
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self.writing())
+            except Locked:
+                self.verify()
+            yield
 
     def verify(self) -> None:
-        """Raise ``Deposed`` if another controller has taken over, or the file was removed."""
-        if self.identity is not None and self.identity.replaced:
-            raise Deposed(f"{self.path} was removed: this controller ends, and another may start")
-        newest = self.counter("token")
+        """Raise ``Deposed`` if another controller has taken over or a file was removed, ``Damaged`` for a damaged one."""
+        if self.damage:
+            raise Damaged(self.damage)
+        for each in self.identities:
+            if each.replaced:
+                raise Deposed(f"{each.path} was removed: this controller ends, and another may start")
+        newest = self._newest_on_disk() if self.altered else self.counter("token")
         if newest != self.token:
             raise Deposed(
                 f"another controller has taken over (its token is {newest}, this one's is {self.token}):"
                 " this one ends"
             )
+
+    @property
+    def altered(self) -> bool:
+        """Return whether somebody else has written to the files, or they were found to be damaged."""
+        return bool(self.damage) or (self._seen is not None and self._seen != self._signature())
+
+    def doubt(self) -> None:
+        """Have the files examined at the next look even if nobody has written to them: disks fail in silence."""
+        self._seen = ()
+
+    def _signature(self) -> Signature:
+        return tuple(_signature(Path(f"{self.path}{ending}")) for ending in ("", _LOG))
+
+    def _newest_on_disk(self) -> int:
+        """Check the files, and return the token in them. This connection itself would answer from its memory what it
+        has read before somebody else wrote. Raises ``Damaged``."""
+        seen = self._signature()
+        try:
+            with closing(self._another()) as fresh:
+                check(fresh)
+                row = fresh.execute("SELECT value FROM counters WHERE name = 'token'").fetchone()
+        except sqlite3.DatabaseError as error:
+            if isinstance(meaning(error, self.path), Unwritable):
+                return self.counter("token")  # it cannot be read at the moment, and is looked at again
+            self.damage = f"{self.path} is damaged: {error}"
+            raise Damaged(self.damage) from error
+        self._seen = seen
+        return int(row[0]) if row else 0
+
+    def _another(self) -> sqlite3.Connection:
+        return sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=rw", uri=True, timeout=0.0)
 
     def counter(self, name: str) -> int:
         """Return a counter, which only grows; 0 if it was never set."""
@@ -72,13 +172,13 @@ class Connection(sqlite3.Connection):
 
     def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
         try:
-            return super().execute(sql, parameters)
+            return self.cursor(_Cursor).execute(sql, parameters)
         except sqlite3.DatabaseError as error:
             raise self._noted(error) from error
 
     def executemany(self, sql: str, parameters: Iterable[Any]) -> sqlite3.Cursor:
         try:
-            return super().executemany(sql, parameters)
+            return self.cursor(_Cursor).executemany(sql, parameters)
         except sqlite3.DatabaseError as error:
             raise self._noted(error) from error
 
@@ -92,5 +192,16 @@ class Connection(sqlite3.Connection):
 
     def _noted(self, error: sqlite3.DatabaseError) -> ReconcilerError:
         found = meaning(error, self.path)
-        self.problem = str(found)
+        if isinstance(found, Damaged):
+            self.damage = str(found)
+        else:
+            self.problem, self.locked = str(found), isinstance(found, Locked)
         return found
+
+
+def _signature(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns

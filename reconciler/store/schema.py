@@ -100,15 +100,21 @@ MIGRATIONS: tuple[str, ...] = (
 """One script a version, the first makes version 1. Scripts that were released are never edited."""
 
 
-def migrate(db: sqlite3.Connection, path: Path) -> int:
-    """Migrate the store to the newest version. Return its previous version, 0 for a new store. Raises ``Invalid`` if it
-    is newer than this program."""
+def version_of(db: sqlite3.Connection, path: Path) -> int:
+    """Return the store's version, 0 for a new store. Raises ``Invalid`` if it is newer than this program."""
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if version > len(MIGRATIONS):
         raise Invalid(
             f"{path} was written by a newer reconciler (store version {version}, this one supports {len(MIGRATIONS)});"
             " install that version again, or restore a backup"
         )
+    return version
+
+
+def migrate(db: sqlite3.Connection, path: Path) -> int:
+    """Migrate the store to the newest version. Return its previous version, 0 for a new store. Raises ``Invalid`` if it
+    is newer than this program."""
+    version = version_of(db, path)
     if 0 < version < len(MIGRATIONS):
         _keep_copy(db, path, version)
     for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
@@ -134,4 +140,6 @@ def check(db: sqlite3.Connection) -> None:
     """Raise ``sqlite3.DatabaseError`` for a damaged file, before a pass would find the damage."""
     finding = db.execute("PRAGMA quick_check(1)").fetchone()[0]
     if finding != "ok":
-        raise sqlite3.DatabaseError(finding)
+        error = sqlite3.DatabaseError(finding)
+        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise error

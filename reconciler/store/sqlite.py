@@ -13,7 +13,6 @@ import secrets
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -36,12 +35,14 @@ from reconciler.state.reports.status import Event, ObjectStatus
 from reconciler.state.rollback import Rollback
 from reconciler.wire.file_identity import FileIdentity
 
+from . import aside
 from .bodies import status, written
 from .cache import Contents
 from .connection import Connection, meaning
-from .schema import check, migrate
+from .schema import check, migrate, version_of
 from .tables.agents import Agents
 from .tables.attempts import Attempts
+from .tables.events import EventFilter, Events
 from .tables.groups import Groups
 from .tables.incidents import Incidents
 from .tables.notifications import NotificationTable
@@ -50,25 +51,12 @@ from .tables.reboots import Reboots
 from .tables.rollbacks import Rollbacks
 from .tables.transports import Transports
 
-EVENTS_KEPT = 10_000
-MESSAGE_CHARACTERS_MAX = 4096
-"""Longest message of an event: failing programs can print much."""
 PATIENCE_SECONDS = 5.0
-"""How long to wait for other writers, which take milliseconds."""
+"""How long a store that is being opened waits for other writers, which take milliseconds."""
+WRITING_SECONDS = 0.01
+"""How long a write waits for them: the loop stands still meanwhile, and the next pass tries again."""
 PORT_SPREAD = 4_000
 """A new store starts somewhere in the lower half of the ports, so that two clusters on a host rarely meet."""
-
-
-@dataclass(frozen=True, slots=True)
-class EventFilter:
-    """Which events are wanted."""
-
-    after: int = 0
-    limit: int = 1000
-    kind: str | None = None
-    name: str | None = None
-    warning: bool | None = None
-    since: float | None = None
 
 
 class Store:
@@ -79,19 +67,23 @@ class Store:
     def __init__(self, path: Path, patience_seconds: float = PATIENCE_SECONDS) -> None:
         """Open, create or migrate, and take over.
 
-        Raises ``Invalid`` for a store of a newer version or a damaged one, ``Unwritable`` where the disk is full.
+        Raises ``Invalid`` for a store of a newer version, ``Damaged`` for a damaged one, ``Unwritable`` where the disk is
+        full.
         """
         self._db = self.connection(path, isolation_level=None, timeout=patience_seconds)
         self._db.path = path
         try:
             path.chmod(0o600)
+            version_of(
+                self._db, path
+            )  # first: what a newer version has written may look like damage to this one
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self.is_new = migrate(self._db, path) == 0
             """Made just now: what the nodes know is all that is left of a store before it."""
             check(self._db)
             self._take_over()
-            self._db.identity = FileIdentity.at(str(path))
+            self._db.hold(WRITING_SECONDS)
             self.objects = Objects(self._db)
             self.agents = Agents(self._db)
             self.attempts = Attempts(self._db)
@@ -100,6 +92,7 @@ class Store:
             self.notifications = NotificationTable(self._db)
             self.transports = Transports(self._db)
             self._groups = Groups(self._db)
+            self._events = Events(self._db)
             self.rollbacks = Rollbacks(self._db)
             self.contents = Contents(self._stored, self._db)
         except sqlite3.DatabaseError as error:
@@ -127,6 +120,29 @@ class Store:
     def problem(self) -> str:
         """Return why a write failed and has to be repeated; empty if none failed."""
         return self._db.problem
+
+    @property
+    def locked(self) -> bool:
+        """Return whether it failed only because another process holds the store's lock."""
+        return bool(self._db.problem) and self._db.locked
+
+    @property
+    def altered(self) -> bool:
+        """Return whether somebody else has written to the files, so that they should be verified soon."""
+        return self._db.altered
+
+    def doubt(self) -> None:
+        """Have the files examined at the next look, whether somebody has written to them or not."""
+        self._db.doubt()
+
+    @property
+    def identities(self) -> tuple[FileIdentity, ...]:
+        """Return the identities of the open files."""
+        return self._db.identities
+
+    def damaged(self) -> list[str]:
+        """Return the names of the damaged stores that were set aside and are still there, oldest first."""
+        return [path.name for path in aside.damaged_stores(self._db.path)]
 
     def recover(self) -> None:
         """After a failed write, check whether writes work again. Raises ``Deposed``."""
@@ -165,12 +181,12 @@ class Store:
         self._db.token = token
 
     def verify(self) -> None:
-        """Raise ``Deposed`` if another controller has taken over."""
+        """Raise ``Deposed`` if another controller has taken over, ``Damaged`` if the files were damaged."""
         self._db.verify()
 
     def fenced(self) -> AbstractContextManager[None]:
         """Prevent takeovers for a moment, while something is written elsewhere. Raises ``Deposed``."""
-        return self._db.writing()
+        return self._db.fenced()
 
     # --- counters ------------------------------------------------------------------------------
 
@@ -187,28 +203,21 @@ class Store:
         return port
 
     def outgrow(self, other: Path) -> None:
-        """Raise tokens, ports and epochs above those of another store; an unreadable store counts as empty."""
-        self.verify()
-        try:
-            self._db.execute("ATTACH ? AS other", (str(other),))
-        except (Unwritable, Invalid):
-            return
-        try:
-            with self._db.writing():
-                self._db.execute(
-                    "INSERT INTO counters SELECT name, value FROM other.counters WHERE true"
-                    " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)"
-                )
-                self._db.execute(
-                    "INSERT INTO epochs SELECT deployment, replica, last FROM other.epochs WHERE true"
-                    " ON CONFLICT (deployment, replica) DO UPDATE SET last = max(last, excluded.last)"
-                )
-                token = self._db.counter("token")
-            self._db.token = token
-        except (Unwritable, Invalid):
-            return
-        finally:
-            self._db.execute("DETACH other")
+        """Raise tokens, ports and epochs above those of another store, as far as that can be read."""
+        counters, epochs = aside.counters(other), aside.last_epochs(other)
+        with self._db.writing():
+            self._db.executemany(
+                "INSERT INTO counters (name, value) VALUES (?, ?)"
+                " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)",
+                counters,
+            )
+            self._db.executemany(
+                "INSERT INTO epochs (deployment, replica, last) VALUES (?, ?, ?)"
+                " ON CONFLICT (deployment, replica) DO UPDATE SET last = max(last, excluded.last)",
+                epochs,
+            )
+            token = self._db.counter("token")
+        self._db.token = token
 
     # --- epochs and groups ---------------------------------------------------------------------
 
@@ -327,7 +336,7 @@ class Store:
                 "INSERT OR REPLACE INTO statuses (kind, name, body) VALUES (?, ?, ?)",
                 [(*key, written(body)) for key, body in statuses.items()],
             )
-            return self._append(events)
+            return self._events.append(events)
 
     # --- events --------------------------------------------------------------------------------
 
@@ -337,7 +346,7 @@ class Store:
         if not events:
             return 0
         with self._db.writing():
-            return self._append(events)
+            return self._events.append(events)
 
     def put_incidents(
         self, incidents: Iterable[Incident], events: Iterable[Event], sent: Iterable[Notification], now: float
@@ -346,50 +355,16 @@ class Store:
         with self._db.writing():
             self.incidents.put(incidents, now)
             self.notifications.put(sent)
-            self._append(events)
-
-    def _append(self, events: Iterable[Event]) -> int:
-        before = self._db.total_changes
-        self._db.executemany(
-            "INSERT OR IGNORE INTO events (at, kind, name, warning, reason, message, key, revision, hook_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (
-                    e.at, *e.object, e.warning, e.reason, e.message[:MESSAGE_CHARACTERS_MAX], e.key or None,
-                    e.revision, e.hook_at,
-                )
-                for e in events
-            ],
-        )  # fmt: skip
-        added = self._db.total_changes - before
-        if added:
-            self._db.execute(
-                "DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?", (EVENTS_KEPT,)
-            )
-        return added
+            self._events.append(events)
 
     def last_event(self) -> int:
         """Return the id of the newest event; 0 without any. Ids begin anew in a new store."""
-        return int(self._db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()[0])
+        return self._events.last()
 
     def event_keys(self) -> set[str]:
         """Return the keys of all stored events."""
-        return {row[0] for row in self._db.execute("SELECT key FROM events WHERE key IS NOT NULL")}
+        return self._events.keys()
 
     def events(self, wanted: EventFilter) -> list[tuple[int, Event]]:
         """Return events by id, oldest first: from ``after`` on up to the limit; without ``after`` the newest."""
-        order = "ASC" if wanted.after else "DESC"
-        rows = self._db.execute(
-            "SELECT * FROM (SELECT id, at, kind, name, warning, reason, message, key, revision, hook_at"
-            " FROM events WHERE id > :after AND (:kind IS NULL OR kind = :kind)"
-            " AND (:name IS NULL OR name = :name) AND (:warning IS NULL OR warning = :warning)"
-            f" AND (:since IS NULL OR at >= :since) ORDER BY id {order} LIMIT :limit) ORDER BY id",
-            asdict(wanted),
-        )
-        return [
-            (
-                number,
-                Event(at, ObjectKey(kind, name), bool(warning), reason, text, key or "", revision, hook_at),
-            )
-            for number, at, kind, name, warning, reason, text, key, revision, hook_at in rows
-        ]
+        return self._events.find(wanted)

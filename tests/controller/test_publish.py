@@ -14,6 +14,7 @@ from reconciler.state.reports.status import Event
 from reconciler.status import Snapshots
 from reconciler.store import EventFilter, Store
 from tests.store.test_full_disk import files_no_longer_than
+from tests.store.test_locked import locked
 from tests.worlds import World, gateway, two_nodes
 
 
@@ -38,6 +39,22 @@ async def test_who_was_replaced_after_its_last_look_at_the_store_writes_no_route
     assert path.read_bytes() != written
     older.close()
     newer.close()
+
+
+async def test_routes_do_not_wait_for_a_locked_store(tmp_path: Path) -> None:
+    world = two_nodes()
+    world.manifests.append(gateway())
+    path = tmp_path / "routes.json"
+    store = Store(tmp_path / "store.db")
+    publisher = Publisher(store, RoutesFile(path))
+    publisher.publish(snapshots(world))
+    written = path.read_bytes()
+    world.settle()
+    with locked(tmp_path / "store.db"):
+        publisher.publish(snapshots(world))
+    assert path.read_bytes() != written
+    assert publisher.problem == ""
+    store.close()
 
 
 async def test_what_the_disk_did_not_take_is_not_written_of_an_object_that_was_removed_since(

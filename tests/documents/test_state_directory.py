@@ -10,7 +10,8 @@ from reconciler.agent.ranks.shim import TEMPORARY_BYTES_MAX
 from reconciler.cli.commands.cluster.supervise import LOG_BYTES_MAX
 from reconciler.incidents import FIRST_ENTRIES_KEPT, LAST_ENTRIES_KEPT, TEXT_CHARACTERS_MAX
 from reconciler.planning.nodes.agents import EPOCHS_KEPT
-from reconciler.store.sqlite import EVENTS_KEPT, MESSAGE_CHARACTERS_MAX
+from reconciler.store.aside import DAMAGED_KEPT
+from reconciler.store.tables.events import EVENTS_KEPT, MESSAGE_CHARACTERS_MAX
 from reconciler.store.tables.incidents import INCIDENTS_KEPT, KEPT_SECONDS
 from reconciler.store.tables.notifications import ENDED_KEPT, WAITING_MAX
 from reconciler.store.tables.objects import APPROVALS_KEPT
@@ -41,6 +42,7 @@ def test_the_bounds_in_the_table_are_those_of_the_product() -> None:
     assert f"{entries} of at most {TEXT_CHARACTERS_MAX:,}".replace(",", " ") in row("store.db")
     assert f"{WAITING_MAX + ENDED_KEPT} messages to each Notifier" in row("store.db")
     assert f"{APPROVALS_KEPT} approvals" in row("store.db")
+    assert f"the newest {DAMAGED_KEPT}" in row("store.db.damaged-*")
     assert f"{LOG_BYTES_MAX // MIB} MiB" in row("logs/controller.log")
     assert f"{AGENT_LOG_BYTES_MAX // MIB} MiB" in row("nodes/*/agent.log")
     assert f"{TEMPORARY_BYTES_MAX // MIB} MiB" in row("nodes/*/tmp/")

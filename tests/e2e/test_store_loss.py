@@ -15,6 +15,7 @@ import pytest
 
 from tests.documents.test_state_directory import named
 from tests.e2e.shared_cluster.test_healing import ask
+from tests.store.test_damage import spoil
 
 from .cluster import READY_SECONDS, ROOT, Cluster, quickstart
 
@@ -65,6 +66,20 @@ def test_a_controller_without_its_store_adopts_what_runs(alone: Cluster) -> None
         "GroupAdopted",
         "GroupProven",
     ]
+    os.kill(before[max(before)], signal.SIGKILL)
+    alone.wait("a later epoch", lambda: later(alone, before))
+    alone.wait_settled()
+
+
+def test_a_store_that_is_damaged_while_everything_runs_costs_no_rank_and_no_answer(alone: Cluster) -> None:
+    alone.wait_settled()
+    before, (controller,), told = pids(alone), alone.controller(), reasons(alone).count("StoreDamaged")
+    spoil(alone.home / "store.db")
+    alone.wait("another controller", lambda: alone.controller() not in ([], [controller]), seconds=10.0)
+    alone.wait_settled()
+    assert ask(alone)
+    assert pids(alone) == before
+    assert (told, reasons(alone).count("StoreDamaged")) == (0, 1)
     os.kill(before[max(before)], signal.SIGKILL)
     alone.wait("a later epoch", lambda: later(alone, before))
     alone.wait_settled()

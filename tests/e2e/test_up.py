@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.shared_cluster.test_healing import ask
+
 from .cluster import MODEL, ROOT, Cluster, cluster, deployment, node
 
 pytestmark = pytest.mark.e2e
@@ -69,15 +71,26 @@ def test_sigterm_leaves_ranks_for_the_next_up_and_ctrl_c_ends_everything(folder:
         made.wait_ended()
 
 
-def test_a_killed_up_takes_controller_and_gateway_with_it_and_no_rank(folder: Path) -> None:
+def test_a_killed_up_costs_nobody_the_endpoint_and_the_next_one_takes_over_what_runs(folder: Path) -> None:
     with cluster() as made:
         start(made, folder)
-        before = {row["pid"] for row in made.ranks()}
+        before = (made.controller(), made.gateway(), [row["pid"] for row in made.ranks()])
+        endpoint = made.endpoint()
         assert made.up is not None
         os.kill(made.up.pid, signal.SIGKILL)
         made.up.wait(10)
-        made.wait("controller and gateway to follow", lambda: not made.controller() + made.gateway())
-        assert before <= made.processes().keys()
+        assert ask(made)
+        start(made, folder)
+        taken = [f"the controller runs already (pid {before[0][0]}) and is taken over"]
+        taken += [f"the gateway runs already (pid {before[1][0]}) and is taken over"]
+        made.wait("both to be taken over", lambda: all(text in made.log.read_text() for text in taken))
+        assert (made.controller(), made.gateway(), [row["pid"] for row in made.ranks()]) == before
+        assert made.endpoint() == endpoint
+        os.kill(before[1][0], signal.SIGKILL)
+        made.wait("another gateway", lambda: made.gateway() not in ([], before[1]))
+        assert "the gateway has ended and is restarted" in made.log.read_text()
+        assert made.stop() == 0
+        made.wait_ended()
 
 
 def put(file: Path, text: str) -> None:

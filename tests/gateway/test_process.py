@@ -17,7 +17,9 @@ import orjson
 import pytest
 
 from reconciler.errors import Invalid
+from reconciler.gateway import server
 from reconciler.gateway.http.listening import bind, parse_listen
+from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.generation import Backend, Route, Routes
 from tests.ports import free_port
 
@@ -78,6 +80,16 @@ async def test_it_waits_for_routes_says_where_it_listens_and_stops_on_sigterm(ho
         process.send_signal(signal.SIGTERM)
         assert (await ended(process))[0] == 0
         assert list(home.glob("*.tmp")) == []
+
+
+async def test_a_gateway_whose_lock_is_removed_stops(home: Path) -> None:
+    lock, stop = home / "gateway.lock", asyncio.Event()
+    lock.touch()
+    identity = FileIdentity.at(str(lock))
+    lock.unlink()
+    async with asyncio.timeout(30):
+        await server._watch_identity(home, stop, identity)
+    assert stop.is_set()
 
 
 async def test_a_taken_port_is_a_clear_error_with_status_2(home: Path) -> None:

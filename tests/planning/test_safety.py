@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.planning import plan
-from reconciler.planning.safety import hold
-from reconciler.state import Hold, Rejection, RemoveObject, WaitingFor
+from reconciler.planning.safety import LOCK_SECONDS, hold
+from reconciler.state import AllocateEpoch, Hold, Rejection, RemoveObject, StartRank, WaitingFor
 from reconciler.state.desired import OBJECTS_SHOWN
 from reconciler.state.identity import CLUSTER, ObjectKey
 from tests.worlds import World, deployment, gateway, model, node, two_nodes
@@ -184,3 +184,27 @@ def test_a_revision_that_is_kept_out_is_shown_as_refused() -> None:
     decided = plan(replace(world.desired(), rejection=wrong), world.observed(), world.memory(), world.now, "")
     assert [(r.object, r.reason.value) for r in decided.refused] == [(CLUSTER, "RevisionRejected")]
     assert wrong.line in decided.refused[0].text
+
+
+# --- a store that cannot be written ---------------------------------------------------------------
+
+
+def test_while_the_store_is_locked_what_is_written_first_waits_and_the_rest_goes_on() -> None:
+    world = two_nodes()
+
+    def steps(locked: str) -> list[type]:
+        memory = replace(world.memory(), locked=locked)
+        decided = plan(world.desired(), world.observed(), memory, world.now, "entropy")
+        waits = [(w.object, w.until) for w in decided.waiting if w.reason is WaitingFor.STORE]
+        assert waits == ([(CLUSTER, world.now + LOCK_SECONDS)] if locked else [])
+        return [type(step) for step in decided.steps]
+
+    for _ in range(30):
+        if AllocateEpoch in steps(""):
+            break
+        for step in world.plan().steps:
+            world.obey(step)
+    assert AllocateEpoch not in steps("store.db is locked")
+    for step in world.plan().steps:
+        world.obey(step)
+    assert StartRank in steps("store.db is locked"), "its epoch is written down"

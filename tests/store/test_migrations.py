@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.errors import Invalid
+from reconciler.errors import Damaged
 from reconciler.resources import LOCAL
 from reconciler.state import DeploymentName, GroupRecord, NodeName, ObjectKey, ReplicaId
 from reconciler.store import EventFilter, Store
@@ -142,7 +142,7 @@ def test_a_migration_that_is_killed_in_the_middle_is_done_by_the_next_start(
 
 
 @pytest.mark.parametrize("table", ["counters", "events"])
-def test_a_damaged_store_is_refused_with_the_remedy(tmp_path: Path, table: str) -> None:
+def test_a_damaged_store_is_not_opened(tmp_path: Path, table: str) -> None:
     path = tmp_path / "store.db"
     old_store(path, 1)
     Store(path).close()
@@ -151,8 +151,5 @@ def test_a_damaged_store_is_refused_with_the_remedy(tmp_path: Path, table: str) 
     content = bytearray(path.read_bytes())
     content[(page - 1) * 4096 : (page - 1) * 4096 + 64] = b"\xff" * 64
     path.write_bytes(content)
-    with pytest.raises(Invalid) as caught:
+    with pytest.raises(Damaged, match=r"store\.db is damaged: "):
         Store(path)
-    assert f"{path} cannot be used as the store: " in str(caught.value)
-    assert "reconciler restore FILE" in str(caught.value)
-    assert "delete store.db*, which is safe" in str(caught.value)

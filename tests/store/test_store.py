@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reconciler.errors import Conflict, Invalid
+from reconciler.errors import Conflict, Damaged, Invalid
 from reconciler.resources import LOCAL, Access
 from reconciler.state import (
     Attempt,
@@ -28,8 +29,8 @@ from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
 from reconciler.store import EventFilter, Store
 from reconciler.store.schema import MIGRATIONS
-from reconciler.store.sqlite import EVENTS_KEPT
 from reconciler.store.tables.attempts import ATTEMPTS_KEPT
+from reconciler.store.tables.events import EVENTS_KEPT
 from reconciler.store.tables.objects import APPROVALS_KEPT
 from tests.worlds import deployment, gateway, model, node
 
@@ -218,11 +219,24 @@ def test_a_store_of_a_newer_version_is_refused_and_left_alone(store: Store, tmp_
     assert path.read_bytes() == before
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.write_bytes(b"this is no database, and never was one" * 100)
-    with pytest.raises(Invalid, match="cannot be used as the store"):
+    with pytest.raises(Damaged, match="is damaged: file is not a database"):
         Store(path)
+
+
+def test_a_database_of_another_program_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE counters (other TEXT)")
+    before = path.read_bytes()
+    with pytest.raises(Invalid) as caught:
+        Store(path)
+    assert f"{path} cannot be used as the store: " in str(caught.value)
+    assert "reconciler restore FILE" in str(caught.value)
+    assert "delete store.db*, which is safe" in str(caught.value)
+    assert path.read_bytes()[100:] == before[100:], "all but its header, which says how it is written to"
 
 
 def test_the_store_is_readable_by_its_owner_alone(store: Store, tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 from reconciler import incidents
 from reconciler.controller.parts import Parts
 from reconciler.controller.reconcile import decide
-from reconciler.doctor import Finding, examine
+from reconciler.doctor import Finding, HomeFinding, examine, examine_home
 from reconciler.errors import Refused, listing
 from reconciler.state import Contact, NodeName
+from reconciler.state.identity import CLUSTER
 from reconciler.state.reports.incident import Incident
 from reconciler.status import Snapshots
 from reconciler.store import IncidentFilter
@@ -87,6 +88,7 @@ class DoctorSessions:
             for name, task in run.asking.items()
             if (task.cancelled() or not task.result()) and _reached(snapshots, name)
         ]
+        home = [] if run.nodes else examine_home(snapshots.memory, self.parts.store.damaged())
         unknown = [{"node": each.node, "what": each.what, "why": each.why} for each in found.unknown]
         unknown += [
             {"node": name, "what": "its newest facts", "why": "its probes did not finish in time"}
@@ -94,7 +96,7 @@ class DoctorSessions:
         ]
         return {
             "nodes": list(found.nodes),
-            "findings": [_finding(each) for each in found.findings],
+            "findings": [*map(_home_finding, home), *map(_finding, found.findings)],
             "notKnown": unknown,
             "healed": self._healed(known, snapshots.now) if not run.nodes else [],
         }
@@ -130,4 +132,18 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "means": finding.means,
         "steps": finding.steps,
         "person": finding.person,
+    }
+
+
+def _home_finding(finding: HomeFinding) -> dict[str, Any]:
+    """Return a finding in the form of those about machines; it has no class, and concerns no node."""
+    return {
+        "class": "",
+        "title": "State directory",
+        "objects": [str(CLUSTER)],
+        "nodes": [],
+        "seen": finding.seen,
+        "means": finding.means,
+        "steps": finding.steps,
+        "person": True,
     }

@@ -75,6 +75,7 @@ from reconciler.state import observed
 from reconciler.status import events, model_routes
 from reconciler.store import connection, schema, sqlite
 from reconciler.store.tables import attempts, objects, transports
+from reconciler.store.tables import events as store_events
 from reconciler.store.tables import incidents as store_incidents
 from tests.mutants.mutant import Mutant
 from tests.mutants.operators import (
@@ -938,29 +939,29 @@ STORED = (
     ),
     Mutant(
         "a-fact-is-told-again",
-        sqlite.Store._append,
+        store_events.Events.append,
         respell("IGNORE", "REPLACE"),
         "every restart of the controller tells of all ended ranks anew",
         STORE,
     ),
     Mutant(
         "events-have-no-end",
-        sqlite.Store._append,
+        store_events.Events.append,
         respell("- ", "- 1000 * "),
         "the store grows until the disk is full",
         STORE,
     ),
     Mutant(
         "a-newer-store-is-opened",
-        schema.migrate,
-        never(If, 0, 2),
+        schema.version_of,
+        never(),
         "after a downgrade the older program writes what the newer one no longer understands",
         MIGRATIONS,
     ),
     Mutant(
         "a-migration-keeps-no-copy",
         schema.migrate,
-        never(If, 1, 2),
+        never(),
         "there is no way back from an upgrade",
         MIGRATIONS,
     ),
@@ -974,14 +975,14 @@ STORED = (
     Mutant(
         "a-deposed-controller-writes",
         connection.Connection.verify,
-        never(If, 1, 2),
+        never(If, 2, 3),
         "a controller that was replaced goes on writing epochs beside its successor",
         STORE,
     ),
     Mutant(
         "a-taken-store-is-written-to",
         connection.Connection.verify,
-        never(If, 0, 2),
+        never(If, 1, 3),
         "after a restore the old controller writes its epochs into a file that nobody reads",
         STORE,
     ),

@@ -9,8 +9,8 @@ from ast import Assign, Call, Compare, Constant, Continue, Dict, Expr, If, IfExp
 
 from reconciler.agent.ranks import shim
 from reconciler.agent.weights import files as agent_weights
-from reconciler.bootstrap import home
-from reconciler.cli.commands.cluster import up
+from reconciler.bootstrap import home, service_lock, store
+from reconciler.cli.commands.cluster import supervise, up
 from reconciler.cli.core import app, commits
 from reconciler.controller import desired_state, publish, routes_file
 from reconciler.gateway import server
@@ -19,7 +19,7 @@ from reconciler.planning import safety
 from reconciler.planning.context import sharding
 from reconciler.planning.nodes import eligible
 from reconciler.planning.placement import search, suggestions
-from reconciler.planning.plan import _gateway
+from reconciler.planning.plan import _gateway, _written_first
 from reconciler.planning.replica import form
 from reconciler.runner.group import control_channel
 from reconciler.runner.model import files as runner_weights
@@ -48,6 +48,8 @@ EXAMINATION = ("tests/runner/test_examination.py",)
 RANK_WEIGHTS = ("tests/runner/model/test_weights.py",)
 GATEWAY_PROCESS = ("tests/gateway/test_process.py",)
 STORE_DISK = ("tests/store/test_full_disk.py",)
+STORE_DAMAGE = ("tests/store/test_damage.py",)
+SUPERVISION = ("tests/cli/commands/cluster/test_supervise.py",)
 CONTROLLER_DISK = ("tests/controller/test_full_disk.py",)
 AGENT_DISK = ("tests/agent/system/test_full_disk.py",)
 HOME = ("tests/cli/commands/cluster/test_home.py",)
@@ -547,7 +549,7 @@ MACHINES = (
     Mutant(
         "a-full-disk-is-damage",
         connection.meaning,
-        never(),
+        never(If, 2, 3),
         "people are told to delete their store because its disk is full",
         STORE_DISK,
     ),
@@ -651,7 +653,7 @@ MACHINES = (
     ),
     Mutant(
         "two-controllers-run",
-        home.Home.lock,
+        service_lock.held,
         drop(Expr, 1, 8),
         "two controllers start and stop each other's ranks",
         ("tests/controller/test_controller.py::test_a_second_controller_is_refused_by_name",),
@@ -662,6 +664,55 @@ MACHINES = (
         drop(Expr, 2, 9),
         "a second `up` starts a controller and a gateway over and over that cannot run",
         ("tests/cli/commands/cluster/test_up.py::test_a_second_up_of_a_home_says_who_has_it",),
+    ),
+    Mutant(
+        "damage-is-not-looked-for",
+        connection.Connection.altered,
+        put(Return, "return False"),
+        "an epoch is written into a file that cannot be read any more",
+        STORE_DAMAGE,
+    ),
+    Mutant(
+        "a-newer-store-looks-damaged",
+        sqlite.Store.__init__,
+        drop(Expr, 2, 11),
+        "after a downgrade the newer version's store is moved away",
+        STORE_DAMAGE,
+    ),
+    Mutant(
+        "a-damaged-store-stays",
+        store.open_store,
+        catch_nothing(),
+        "no controller starts until a person deletes the files",
+        ("tests/bootstrap/test_store.py",),
+    ),
+    Mutant(
+        "each-step-meets-the-lock",
+        _written_first,
+        always(),
+        "one lock is reported as the failure of every step, whose back-offs then grow",
+        ("tests/planning/test_safety.py",),
+    ),
+    Mutant(
+        "routes-wait-for-a-lock",
+        connection.Connection.fenced,
+        catch_nothing(),
+        "requests go to a group that has ended for as long as somebody copies the store",
+        ("tests/store/test_locked.py", "tests/controller/test_publish.py"),
+    ),
+    Mutant(
+        "a-service-is-started-twice",
+        supervise.Supervisor._begin,
+        always(If, 0, 3),
+        "after the death of `up`, the next one tries over and over to start what runs already",
+        SUPERVISION,
+    ),
+    Mutant(
+        "any-service-is-taken-over",
+        supervise.Supervisor._begin,
+        always(If, 2, 3),
+        "after an upgrade the old version's controller goes on",
+        SUPERVISION,
     ),
 )
 

@@ -55,7 +55,7 @@ def members(world: World) -> tuple[NodeName, ...]:
 
 
 def serves(world: World) -> bool:
-    (route,) = status.routes(world.desired(), world.observed(), world.memory())
+    (route,) = status.routes(world.desired(), world.observed(), world.memory(), world.plan())
     return bool(route.backends)
 
 
@@ -78,7 +78,7 @@ def test_then_its_node_is_quarantined_and_the_group_is_formed_without_it() -> No
     world.pass_time(world.now + KILL_SECONDS)
     plan = world.settle()
     (formed,) = [step for step in world.history if isinstance(step, AllocateEpoch)]
-    assert (formed.group.members, formed.cause, formed.counted) == ((A, C), Cause.NODE_QUARANTINED, False)
+    assert (formed.group.members, formed.cause) == ((A, C), Cause.NODE_QUARANTINED)
     assert SEEN in formed.detail
     assert {step.node for step in world.history if isinstance(step, StartRank)} == {A, C}
     assert serves(world)
@@ -149,7 +149,7 @@ def test_a_group_whose_only_sign_is_the_rank_is_dead_of_it() -> None:
     world.report(FIRST, phase=Phase.DRAINING, killed_seconds=KILL_SECONDS)
     (step,) = world.plan().steps
     assert isinstance(step, AllocateEpoch)
-    assert (step.fault, step.counted) == (FaultClass.UNKILLABLE_RANK, False)
+    assert step.fault is FaultClass.UNKILLABLE_RANK
     assert place not in step.group.members
 
 

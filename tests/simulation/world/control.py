@@ -304,8 +304,7 @@ class Controller:
                     if machine.agent is not None:
                         store.keep_agent(NodeName(machine.name))
             self.loop, self.parts = compose(self._surroundings(), store)
-            assert store._db.identity is not None
-            self.parts.lease.identity = (store._db.identity,)
+            self.parts.lease.identity = store.identities
             world.set_pace(self)
             await self.loop.run()
         except ReconcilerError as error:

@@ -214,7 +214,7 @@ class World:
     def open_store(self) -> Store:
         """The store as a controller opens it."""
         opened = self._store(_place())
-        opened._db.identity = StoreFile(self.store_name, 0, 0, self)
+        opened._db.identities = (StoreFile(self.store_name, 0, 0, self),)
         assert self._keeper is not None
         with self._keeper:
             self._keeper.execute(

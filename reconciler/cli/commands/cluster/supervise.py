@@ -1,4 +1,8 @@
-"""Supervises children: restarts them when they die, and ends them with their parent, however it ends."""
+"""Supervises the services of a home: restarts them when they die, and ends them when it is told to.
+
+They outlive a supervisor that is killed: an endpoint must not go because of who watches it. The next supervisor finds them
+by their locks, and takes over those that it would start in the same way.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-PARENT_VARIABLE = "RECONCILER_PARENT_FD"
-"""Variable, as in ``bootstrap``, with the descriptor of a pipe that closes when the parent is gone."""
+from reconciler.bootstrap.service_lock import given_back, holder
 
 BACK_OFF_SECONDS_MIN = 0.2
 BACK_OFF_SECONDS_MAX = 5.0
@@ -27,6 +31,58 @@ LOG_BYTES_MAX = 8 * 1024 * 1024
 """A longer log is rotated, and replaces the one rotated before."""
 LAST_WORDS_BYTES = 4096
 LAST_WORDS_CHARACTERS = 300
+ENDED_UNSEEN = 256
+"""Exit status of another parent's child that has not ended in order: only its parent is told more."""
+POLL_SECONDS = 0.05
+
+
+class Process(Protocol):
+    """A process, as ``subprocess.Popen`` is one."""
+
+    pid: int
+    returncode: int
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int, /) -> None: ...
+    def kill(self) -> None: ...
+
+
+class AdoptedProcess:
+    """A service that an earlier supervisor has started. It runs as long as it holds its lock."""
+
+    def __init__(self, pid: int, lock: Path) -> None:
+        self.pid = pid
+        self.returncode = ENDED_UNSEEN
+        self._lock = lock
+        self._ended = False
+
+    def poll(self) -> int | None:
+        """Return None while the process runs."""
+        found = None if self._ended else holder(self._lock)
+        if not self._ended and (found is None or found.pid not in (0, self.pid)):
+            self._ended = True
+            self.returncode = 0 if found is None and given_back(self._lock) else ENDED_UNSEEN
+        return self.returncode if self._ended else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end. Raises ``subprocess.TimeoutExpired``."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self.poll() is None:
+            if deadline is not None and time.monotonic() >= deadline:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
+            time.sleep(POLL_SECONDS)
+        return self.returncode
+
+    def send_signal(self, sig: int, /) -> None:
+        """Send a signal, unless the process has ended."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, sig)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
 
 
 @dataclass(slots=True)
@@ -36,12 +92,18 @@ class Child:
     name: str
     command: Sequence[str]
     log: Path
-    process: subprocess.Popen[bytes] | None = None
+    lock: Path | None = None
+    """The lock that the process holds as long as it runs; None for one that cannot be taken over."""
+    started_as: str = ""
+    """What the lock says of a process that was started by this command."""
+    process: Process | None = None
     started_at: float = 0.0
     restart_at: float = 0.0
     delay: float = BACK_OFF_SECONDS_MIN
     ended: bool = False
     """Was asked to end, and is not restarted."""
+    kill_at: float | None = None
+    """When to kill a process that was asked to end because it is replaced."""
     log_offset: int = 0
     """Offset in the log at which this process began."""
     reported: str = ""
@@ -72,34 +134,38 @@ class Supervisor:
     search_path: Path
     """Path on which children find this installation of the reconciler, whatever the current folder is."""
     clock: Callable[[], float] = field(default=time.monotonic)
-    _read: int = -1
-    _write: int = -1
 
     def start(self) -> None:
-        """Start all children."""
-        self._read, self._write = os.pipe()
+        """Start all children, or take over those that run already."""
         for child in self.children:
-            self._spawn(child)
+            self._begin(child)
 
     def restart_dead(self) -> None:
         """Restart dead children, each after its back-off. Call it a few times a second."""
         for child in self.children:
             if child.alive:
                 child.log_offset = min(child.log_offset, _make_room(child.log))
+                self._kill_if_late(child)
             if child.ended or child.alive:
                 continue
             if child.process is not None:
                 self._note_end(child, child.process)
             elif self.clock() >= child.restart_at:
-                self._spawn(child)
+                self._begin(child)
 
-    def _note_end(self, child: Child, process: subprocess.Popen[bytes]) -> None:
+    def _kill_if_late(self, child: Child) -> None:
+        if child.process is not None and child.kill_at is not None and self.clock() >= child.kill_at:
+            self.say(f"the {child.name} does not end: killing it")
+            child.kill_at = None
+            child.process.kill()
+
+    def _note_end(self, child: Child, process: Process) -> None:
         if self.clock() - child.started_at > HEALTHY_SECONDS:
             child.delay, child.reported = BACK_OFF_SECONDS_MIN, ""
         child.restart_at = self.clock() + child.delay
         child.delay = min(BACK_OFF_SECONDS_MAX, child.delay * 2)
-        child.process = None
-        words = child.last_lines() if process.returncode > 0 else ""
+        child.process, child.kill_at = None, None
+        words = child.last_lines() if 0 < process.returncode < ENDED_UNSEEN else ""
         text = (
             f"the {child.name} {_ending(process.returncode)} and is restarted{': ' if words else ''}{words}"
         )
@@ -107,9 +173,28 @@ class Supervisor:
         if child.reported != reported or process.returncode < 0:
             self.say(text)
 
+    def _begin(self, child: Child) -> None:
+        """Take over the process that holds the child's lock, or start one. One that was started differently is asked to
+        end, and is replaced when it has."""
+        running = holder(child.lock) if child.lock is not None else None
+        if child.lock is None or running is None:
+            self._spawn(child)
+            return
+        if not running.pid:  # it has just begun, and is looked at again
+            child.restart_at = self.clock() + BACK_OFF_SECONDS_MIN
+            return
+        child.process, child.started_at = AdoptedProcess(running.pid, child.lock), self.clock()
+        child.log_offset = _make_room(child.log)
+        if running.started_as == child.started_as:
+            self.say(f"the {child.name} runs already (pid {running.pid}) and is taken over")
+            return
+        self.say(f"the {child.name} runs already (pid {running.pid}), started in another way: it is replaced")
+        child.kill_at = self.clock() + END_SECONDS
+        child.process.send_signal(signal.SIGTERM)
+
     def _spawn(self, child: Child) -> None:
         paths = os.pathsep.join(filter(None, (str(self.search_path), os.environ.get("PYTHONPATH"))))
-        environment = {**os.environ, PARENT_VARIABLE: str(self._read), "PYTHONPATH": paths}
+        environment = {**os.environ, "PYTHONPATH": paths}
         child.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         child.log_offset = _make_room(child.log)
         with child.log.open("ab") as log:
@@ -119,7 +204,6 @@ class Supervisor:
                 stdout=log,
                 stderr=log,
                 env=environment,
-                pass_fds=(self._read,),
                 start_new_session=True,  # the terminal's Ctrl-C is for the parent alone
             )
         child.started_at = self.clock()
@@ -140,12 +224,8 @@ class Supervisor:
                 self.say(f"the {child.name} does not end: killing it")
                 child.process.kill()
                 self._wait_killed(child, child.process)
-        for descriptor in (self._read, self._write):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._read = self._write = -1
 
-    def _wait_killed(self, child: Child, process: subprocess.Popen[bytes]) -> None:
+    def _wait_killed(self, child: Child, process: Process) -> None:
         try:
             process.wait(KILLED_SECONDS)
         except subprocess.TimeoutExpired:
@@ -156,6 +236,8 @@ class Supervisor:
 
 
 def _ending(status: int) -> str:
+    if status == ENDED_UNSEEN:
+        return "has ended"
     return f"was killed by signal {-status}" if status < 0 else f"exited with {status}"
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import click
 
-from reconciler.bootstrap import Home, swap
+from reconciler.bootstrap import CONTROLLER, GATEWAY, Home, swap
+from reconciler.bootstrap.service_lock import started_as
 from reconciler.cli.core.app import INTERRUPTED_STATUS, Settings
 from reconciler.cli.core.client import LOCK_NAME
 from reconciler.cli.output.screen import Screen
@@ -60,7 +61,8 @@ def up(settings: Settings, /, **options: Any) -> int:
     """Run the controller and the gateway here, and keep them running.
 
     Ctrl-C stops every rank and agent, then ends. SIGTERM ends the controller and the gateway only: ranks keep
-    running, and the next `up` adopts them.
+    running, and the next `up` adopts them. If `up` is killed, controller and gateway go on, and the next `up` takes
+    them over.
 
     \b
     Examples:
@@ -110,13 +112,19 @@ def only_one(settings: Settings) -> Iterator[FileIdentity]:
 
 def _supervisor(settings: Settings, say: Callable[[str], None], how: _How) -> Supervisor:
     # -P: files in the current folder must not be imported as the reconciler's own modules.
-    program = (sys.executable, "-P", "-m", "reconciler", "--home", str(settings.home))
+    python, home = (sys.executable, "-P", "-m", "reconciler"), ("--home", str(settings.home))
     watching = ("--watch", str(how.watch.absolute())) if how.watch is not None else ()
     any_port = ("--any-port",) if how.any_port else ()
     logs = settings.home / "logs"
     logs.mkdir(mode=0o700, exist_ok=True)
     children = [
-        Child("controller", (*program, "controller", *watching), logs / "controller.log"),
-        Child("gateway", (*program, "gateway", *any_port), logs / "gateway.log"),
+        Child(
+            service,
+            (*python, *home, service, *options),
+            logs / f"{service}.log",
+            Home(settings.home).lock_of(service),
+            started_as((*home, service, *options)),
+        )
+        for service, options in ((CONTROLLER, watching), (GATEWAY, any_port))
     ]
     return Supervisor(children, say, search_path=Path(__file__).parents[4])

@@ -36,8 +36,8 @@ def doctor(settings: Settings, nodes: tuple[str, ...], output: str | None) -> in
     """Show what is wrong with machines and groups, what it means, and what to do.
 
     The machines are asked again first. Findings are sorted so that a cause precedes its effects, each with its
-    class (C0 to C18). What could not be found out is listed at the end, never as fine. Exits with 1 if there is
-    a finding.
+    class (C0 to C18); those about the state directory come first and have none. What could not be found out is
+    listed at the end, never as fine. Exits with 1 if there is a finding.
 
     \b
     Examples:
@@ -102,7 +102,7 @@ def _page(body: dict[str, Any]) -> Iterator[str]:
 
 def _finding(finding: dict[str, Any], width: int) -> Iterator[str]:
     objects = ", ".join(finding["objects"])
-    yield from fold(f"{finding['class']:<4} {finding['title']}: {objects}", width, " " * INDENT)
+    yield from fold(f"{finding['class'] or '-':<4} {finding['title']}: {objects}", width, " " * INDENT)
     for label, text in (("seen", "seen"), ("means", "means"), ("to do", "steps")):
         first, *rest = fold(finding[text], width - INDENT - LABEL)
         yield f"{'':{INDENT}}{label:<{LABEL}}{first}"

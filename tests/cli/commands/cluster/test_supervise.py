@@ -1,4 +1,4 @@
-"""Supervised processes come back when they die, and end when their parent does, however it ends."""
+"""Supervised processes come back when they die, outlive a supervisor that is killed, and are taken over by the next."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.bootstrap import parent
+from reconciler.bootstrap.service_lock import holder
 from reconciler.cli.commands.cluster import supervise
 from reconciler.cli.commands.cluster.session import ACCEPT_SECONDS_MAX, STOP_SECONDS_MAX, _Stopping
-from reconciler.cli.commands.cluster.supervise import Child, Supervisor
+from reconciler.cli.commands.cluster.supervise import END_SECONDS, ENDED_UNSEEN, Child, Supervisor
 from tests.tracing import held
 
 ROOT = Path(__file__).parents[4]
@@ -158,38 +158,158 @@ def test_an_ended_child_is_not_started_again(start: Start) -> None:
     assert not child.alive
 
 
-def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+SERVES = """
+import signal, sys
+from pathlib import Path
+from reconciler.bootstrap.service_lock import held
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+with held(Path(sys.argv[1]), sys.argv[2]) as (identity, holder):
+    if identity:
+        signal.sigwait([signal.SIGTERM])
+"""
+
+
+class House:
+    """A service with a lock, and whoever supervises it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.lock, self.log = folder / "worker.lock", folder / "worker.log"
+        self.messages: list[str] = []
+        self.supervisors: list[Supervisor] = []
+
+    def supervisor(
+        self, way: str = "as always", clock: Callable[[], float] = time.monotonic
+    ) -> tuple[Supervisor, Child]:
+        command = (sys.executable, "-c", SERVES, str(self.lock), way)
+        child = Child("worker", command, self.log, self.lock, way)
+        self.supervisors.append(Supervisor([child], self.messages.append, ROOT, clock))
+        return self.supervisors[-1], child
+
+    def serves(self, supervisor: Supervisor, but: int = 0) -> int:
+        """Wait for a service other than ``but``, and return its pid."""
+
+        def found() -> int:
+            supervisor.restart_dead()
+            running = holder(self.lock)
+            return running.pid if running and running.pid != but else 0
+
+        wait(found)
+        return found()
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    made = House(tmp_path)
+    yield made
+    for supervisor in made.supervisors:
+        supervisor.end(seconds=0.0)
+
+
+def test_a_service_outlives_its_supervisor_and_the_next_one_takes_it_over(house: House) -> None:
     program = textwrap.dedent(f"""
-        import sys, time
+        import time
         from pathlib import Path
         from reconciler.cli.commands.cluster.supervise import Child, Supervisor
-        worker = "import time; from reconciler.bootstrap import parent; parent.end_with_parent(); time.sleep(600)"
-        child = Child("worker", (sys.executable, "-c", worker), Path({str(tmp_path / "log")!r}))
+        command = {(sys.executable, "-c", SERVES, str(house.lock), "as always")!r}
+        child = Child("worker", command, Path({str(house.log)!r}), Path({str(house.lock)!r}), "as always")
         Supervisor([child], print, Path({str(ROOT)!r})).start()
-        print(child.process.pid, flush=True)
+        print("started", flush=True)
         time.sleep(600)
     """)
-    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    with parent:
-        assert parent.stdout is not None
-        pid = int(parent.stdout.readline())
-        assert exists(pid)
-        parent.kill()
-    wait(lambda: not exists(pid))
+    first = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    with first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "started\n"
+        wait(lambda: (running := holder(house.lock)) and running.pid)
+        first.kill()
+    supervisor, child = house.supervisor()
+    supervisor.start()
+    pid = pid_of(child)
+    assert child.alive
+    assert house.messages == [f"the worker runs already (pid {pid}) and is taken over"]
+    os.kill(pid, signal.SIGKILL)
+    after = house.serves(supervisor, but=pid)
+    assert after == pid_of(child)
+    assert house.messages[1:] == ["the worker has ended and is restarted"]
+    supervisor.end()
+    assert holder(house.lock) is None
 
 
-def exists(pid: int) -> bool:
-    """Whether a process runs; one that has ended and that nobody has asked for yet does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        if Path("/proc/self").exists():
-            return False
-    return bool(subprocess.run(["/bin/ps", "-p", str(pid)], capture_output=True, check=False).returncode == 0)
+def test_who_took_a_service_over_ends_it(house: House) -> None:
+    first, _ = house.supervisor()
+    first.start()
+    pid = house.serves(first)
+    second, child = house.supervisor()
+    second.start()
+    assert pid_of(child) == pid
+    second.end()
+    assert holder(house.lock) is None
+    assert child.process is not None
+    assert child.process.poll() == 0, "it has ended in order"
 
 
-def test_supervisor_and_children_mean_the_same_variable() -> None:
-    assert supervise.PARENT_VARIABLE == parent.PARENT_VARIABLE
+def test_a_service_that_was_started_in_another_way_is_replaced(house: House) -> None:
+    first, _ = house.supervisor("of another version")
+    first.start()
+    pid = house.serves(first)
+    second, child = house.supervisor()
+    second.start()
+    assert house.serves(second, but=pid) == pid_of(child)
+    assert house.messages == [
+        f"the worker runs already (pid {pid}), started in another way: it is replaced",
+        "the worker exited with 0 and is restarted",
+    ]
+    running = holder(house.lock)
+    assert running is not None
+    assert running.started_as == "as always"
+    second.end()
+
+
+def test_a_replaced_service_that_does_not_end_is_killed(house: House) -> None:
+    first, old = house.supervisor("of another version")
+    first.start()
+    pid = house.serves(first)
+    os.kill(pid, signal.SIGSTOP)
+    clock = Clock()
+    second, child = house.supervisor(clock=clock)
+    second.start()
+    second.restart_dead()
+    assert pid_of(child) == pid
+    clock.now += END_SECONDS
+    second.restart_dead()
+    assert old.process is not None
+    assert old.process.wait(WAIT_SECONDS) == -signal.SIGKILL
+    assert house.messages[1:] == ["the worker does not end: killing it"]
+
+
+def test_a_controller_that_was_taken_over_and_is_killed_has_not_stopped_everything(house: House) -> None:
+    first, _ = house.supervisor()
+    first.start()
+    house.serves(first)
+    second, child = house.supervisor()
+    second.start()
+    stopping = _Stopping(child)
+    stopping._accepted_by, child.ended = pid_of(child), True
+    assert not stopping.done
+    assert child.ended, "it is at it"
+    os.kill(pid_of(child), signal.SIGKILL)
+    wait(lambda: not child.alive)
+    assert child.process is not None
+    assert child.process.poll() == ENDED_UNSEEN
+    assert not stopping.done
+    assert not child.ended, "it is to be started again"
+
+
+def test_a_controller_that_was_taken_over_and_ends_in_order_has_stopped_everything(house: House) -> None:
+    first, _ = house.supervisor()
+    first.start()
+    house.serves(first)
+    second, child = house.supervisor()
+    second.start()
+    stopping = _Stopping(child)
+    stopping._accepted_by, child.ended = pid_of(child), True
+    os.kill(pid_of(child), signal.SIGTERM)
+    wait(lambda: stopping.done)
 
 
 def test_a_log_that_has_grown_is_put_aside_at_the_next_start(

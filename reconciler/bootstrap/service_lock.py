@@ -1,0 +1,78 @@
+"""The lock of a service: held as long as its process lives, and readable by whoever looks for the process.
+
+The kernel releases a lock with its process, also where nobody asks for the process's end. So the lock, and not the number
+in it, tells whether the service runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler import __version__
+from reconciler.wire.file_identity import FileIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that holds a lock."""
+
+    pid: int
+    started_as: str
+    """Its program, version and arguments; empty where an older version has not written them."""
+
+    def __str__(self) -> str:
+        return str(self.pid) if self.pid else "unknown"
+
+
+def started_as(arguments: Sequence[str]) -> str:
+    """Return what tells whether a running service is the one that would be started: program, version, arguments."""
+    return shlex.join([sys.executable, str(Path(__file__).parents[1]), __version__, *arguments])
+
+
+@contextlib.contextmanager
+def held(path: Path, description: str) -> Iterator[tuple[FileIdentity, None] | tuple[None, Holder]]:
+    """Hold the lock at ``path`` for this process, or yield the process that holds it already."""
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield None, _holder(path)
+            return
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n{description}\n")
+        file.flush()
+        yield FileIdentity.held(str(path), file.fileno()), None
+        file.truncate(0)  # not after an error: so an empty lock is one that was given back in order
+
+
+def holder(path: Path) -> Holder | None:
+    """Return the process that holds the lock at ``path``; None where nobody does."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _holder(path)
+    except OSError:
+        return None
+    return None
+
+
+def given_back(path: Path) -> bool:
+    """Return whether the last holder of the lock at ``path`` has ended in order, as far as can be known."""
+    try:
+        return not path.read_bytes()
+    except OSError:
+        return False
+
+
+def _holder(path: Path) -> Holder:
+    """Return what the lock says; of one that has just been taken, nothing yet."""
+    number, _, description = path.read_text().strip().partition("\n")
+    return Holder(int(number) if number.isdecimal() else 0, description)

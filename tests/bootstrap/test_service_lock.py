@@ -1,0 +1,66 @@
+"""The lock of a service tells who runs, and how it was started."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from reconciler.bootstrap.service_lock import Holder, given_back, held, holder, started_as
+
+ROOT = Path(__file__).parents[2]
+HOLDS = """
+import sys, time
+from pathlib import Path
+from reconciler.bootstrap.service_lock import held
+with held(Path(sys.argv[1]), "as it was started"):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_who_holds_a_lock_is_known_until_its_process_ends(tmp_path: Path) -> None:
+    lock = tmp_path / "gateway.lock"
+    assert holder(lock) is None
+    command = [sys.executable, "-c", HOLDS, str(lock)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        expected = Holder(process.pid, "as it was started")
+        assert holder(lock) == expected
+        with held(lock, "another") as (identity, other):
+            assert (identity, other) == (None, expected)
+        assert holder(lock) == expected, "who looks changes nothing"
+        process.send_signal(signal.SIGKILL)
+        process.stdout.read()
+        assert holder(lock) is None, "also before anybody has asked for its end"
+    assert not given_back(lock)
+    with held(lock, "the next") as (identity, other):
+        assert other is None
+        assert identity is not None
+        assert not identity.replaced
+    assert given_back(lock)
+    assert holder(lock) is None
+    with held(lock, "the last") as (identity, other):
+        assert identity is not None
+        lock.unlink()
+        assert identity.replaced
+    assert not given_back(lock)
+
+
+def test_a_lock_of_an_older_version_names_its_process_alone(tmp_path: Path) -> None:
+    lock = tmp_path / "controller.lock"
+    with held(lock, "x"):
+        lock.write_text("4711\n")
+        assert holder(lock) == Holder(4711, "")
+        lock.write_text("")
+        found = holder(lock)
+        assert found == Holder(0, "")
+        assert str(found) == "unknown"
+
+
+def test_other_arguments_are_another_way_to_start() -> None:
+    assert started_as(["gateway"]) == started_as(["gateway"])
+    assert started_as(["gateway"]) != started_as(["gateway", "--any-port"])
+    assert sys.executable in started_as([])
