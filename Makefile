@@ -54,7 +54,7 @@ check: $(VENV)/dev ## style, types, import contracts, schemas up to date
 	$(BIN)/python -m reconciler.source.write_schemas schemas --check
 	$(BIN)/python -m reconciler.cli.reference docs/cli.md --check
 
-bench: $(VENV)/dev ## how fast it is, beside a peer: 8 minutes; ONLY=decode for one, QUICK=1 to try
+bench: $(VENV)/dev ## how fast it is, beside a peer: 12 minutes; ONLY=decode for one, QUICK=1 to try
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only "$(ONLY)") $(if $(QUICK),--quick)
 
 fuzz: $(VENV)/dev ## spoiled manifests, requests and tools' outputs, 20,000 of each (FUZZ=n for another number)

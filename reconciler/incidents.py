@@ -7,8 +7,9 @@ the last pass. After a crash, the next controller continues the same incidents.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from reconciler.state import (
     AllocateEpoch,
@@ -49,36 +50,53 @@ def follow(
     ``known``: the open ones before the pass. ``last_id``: the highest id so far.
     """
     found = dict(sorted(known.items()))
-    outcomes = tuple(outcomes)
     if not snapshots.desired.revision or snapshots.desired.stopping:
         return found  # without manifests, it is unknown whether an incident is over
     troubles: dict[int, Trouble] = {}
+    by_subject = _by_subject(found.values(), lambda incident: (incident.subject,))
+    beside = _by_subject(snapshots.plan.troubles, lambda trouble: (trouble.subject,))
+    tried = _by_subject(outcomes, _subjects)
     for trouble in snapshots.plan.troubles:
-        number = _find_open(trouble, snapshots.plan.troubles, found, troubles)
+        own = by_subject.setdefault(trouble.subject, [])
+        number = _find_open(trouble, beside[trouble.subject], [i for i in own if i.id not in troubles])
         if number is None:
             number = last_id = last_id + 1
             found[number] = Incident(number, trouble.object, trouble.subject, trouble.fault, snapshots.now)
+            own.append(found[number])
         troubles[number] = trouble
     return {
-        number: _passed(incident, troubles.get(number), snapshots, outcomes)
+        number: _passed(incident, troubles.get(number), snapshots, tried.get(incident.subject, []))
         for number, incident in found.items()
     }
 
 
-def _find_open(
-    trouble: Trouble,
-    all_: Iterable[Trouble],
-    found: Mapping[int, Incident],
-    taken: Mapping[int, Trouble],
-) -> int | None:
-    """Return the incident that a trouble belongs to; None if it begins a new one.
+T = TypeVar("T")
+
+
+def _by_subject(items: Iterable[T], subjects: Callable[[T], Collection[str]]) -> dict[str, list[T]]:
+    """Sort items by their subjects, each list in their order."""
+    found: dict[str, list[T]] = {}
+    for item in items:
+        for subject in subjects(item):
+            found.setdefault(subject, []).append(item)
+    return found
+
+
+def _subjects(done: Done) -> set[str]:
+    """Return what a step was about: its own subject, and its replica."""
+    step = done[1].step
+    return {step.subject, f"replica/{getattr(step, 'replica', None)}"}
+
+
+def _find_open(trouble: Trouble, all_: Iterable[Trouble], own: Sequence[Incident]) -> int | None:
+    """Return the incident that a trouble belongs to; None if it begins a new one. ``all_``: the troubles of its
+    subject in this pass. ``own``: the incidents of its subject that no other trouble has taken.
 
     A trouble that follows another one of the same subject before recovery belongs to the same incident, perhaps under
     a more precise name. A trouble beside it, or after recovery, is a new incident, unless a person was asked to fix
     just that a moment ago.
     """
-    beside = {other.fault for other in all_ if other.subject == trouble.subject}
-    own = [i for i in found.values() if i.subject == trouble.subject and i.id not in taken]
+    beside = {other.fault for other in all_}
     for incident in sorted(own, key=lambda i: i.present is not trouble.fault):
         if trouble.fault in (incident.present, incident.fault):
             return incident.id
@@ -93,7 +111,7 @@ def _find_open(
 
 
 def _passed(
-    incident: Incident, trouble: Trouble | None, snapshots: Snapshots, outcomes: tuple[Done, ...]
+    incident: Incident, trouble: Trouble | None, snapshots: Snapshots, outcomes: Sequence[Done]
 ) -> Incident:
     now = snapshots.now
     if trouble is not None:
@@ -180,17 +198,11 @@ def _formed(incident: Incident, snapshots: Snapshots) -> Iterator[Entry]:
         yield Entry(attempt.at, EntryKind.TRIED, f"{text} ({why})")
 
 
-def _tried(incident: Incident, outcomes: tuple[Done, ...]) -> Iterator[Entry]:
+def _tried(incident: Incident, outcomes: Sequence[Done]) -> Iterator[Entry]:
     """Yield the outcomes of steps for its subject. Formed groups come from the store."""
     for at, outcome in outcomes:
         step = outcome.step
-        replica = getattr(step, "replica", None)
-        concerned = incident.subject in (step.subject, f"replica/{replica}")
-        if (
-            not concerned
-            or isinstance(step, ForgetRank)
-            or (isinstance(step, AllocateEpoch) and outcome.done)
-        ):
+        if isinstance(step, ForgetRank) or (isinstance(step, AllocateEpoch) and outcome.done):
             continue
         began = max(incident.opened_at, at - outcome.seconds)
         text = f"{step}: failed: {outcome.problem}" if outcome.problem else str(step)

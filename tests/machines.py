@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from reconciler.bootstrap.machines import ClusterMachines
+from reconciler.inventory.probes.cable_ends import Cables
 from reconciler.remote.nodes.local import LocalNode
 from reconciler.remote.nodes.pool import Machine
-from reconciler.state import NodeName
+from reconciler.state import MachineFacts, NodeName
 
 
 class LocalMachines(ClusterMachines):
@@ -30,3 +31,11 @@ class LocalMachines(ClusterMachines):
 def _nowhere(name: NodeName) -> LocalNode:
     folder = Path("/nonexistent")
     return LocalNode(name, folder, folder, folder, folder, folder, folder)
+
+
+def joined(machines: Mapping[NodeName, MachineFacts]) -> dict[NodeName, MachineFacts]:
+    """What is known of their cables once each of these machines has been probed."""
+    cables, found = Cables(), dict[NodeName, MachineFacts]()
+    for name, facts in machines.items():
+        found |= cables.learn(name, facts)
+    return found

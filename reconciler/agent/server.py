@@ -45,8 +45,9 @@ from .ranks.vitals import LOOK_SECONDS
 from .repairs.requests import RepairRequests
 from .system.connection import Peer
 
-PUSH_SECONDS = 0.5
-"""Shortest time between reports of steps, demand and the like; phases and ends are reported at once."""
+PUSH_SECONDS = 2.0
+"""Shortest time between reports of steps, demand and the like, which no plan follows from; phases, silences and ends are
+reported at once."""
 CONTROLLERS_MAX = 32
 TOOLS_MAX = 16
 """Most running and waiting tools: controllers ask for one at a time."""

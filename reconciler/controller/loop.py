@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from reconciler.errors import Deposed, Invalid, Unwritable
 from reconciler.state import Contact, Desired, Outcome, Plan
 
+from .pace import Pace, in_slices
 from .parts import Parts
 from .reconcile import decide, reconcile
 
@@ -30,6 +31,9 @@ class Loop:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._wake = asyncio.Event()
+        self._hurry = asyncio.Event()
+        """Set when the loop is to end, which waits for no pace."""
+        self._pace = Pace()
         self._read = asyncio.Event()
         self._read.set()
         self._hook_at: float | None = None
@@ -51,9 +55,10 @@ class Loop:
         self._hook_at = hook_at if hook_at is not None else self._hook_at
         self._read.set()
 
-    def preview(self, desired: Desired | None = None) -> Plan:
+    async def preview(self, desired: Desired | None = None) -> Plan:
         """Return the plan of the next pass without executing it; with ``desired`` for that desired state."""
-        return decide(self._parts, desired).plan
+        snapshots, _ = await in_slices(decide(self._parts, desired))
+        return snapshots.plan
 
     def finished(self, outcome: Outcome) -> None:
         """Handle the end of a step."""
@@ -67,16 +72,19 @@ class Loop:
         """Handle a takeover by another controller: abandon what runs, and begin nothing more."""
         self._deposed = self._deposed or error
         self._parts.executor.abandon()
+        self._hurry.set()
         self.trigger()
 
     def end(self) -> None:
         """End after the current pass; ranks and agents keep running."""
         self._ending = True
+        self._hurry.set()
         self.trigger()
 
     def stop_everything(self) -> None:
         """Stop every rank and agent, then end."""
         self._parts.stopping = True
+        self._hurry.set()
         self.trigger()
 
     async def run(self) -> None:
@@ -94,6 +102,7 @@ class Loop:
                 if self._parts.stopping and self._all_stopped():
                     return
                 await self._sleep()
+                await self._pace.rest(self._hurry)
         finally:
             for task in beside:
                 task.cancel()
@@ -107,7 +116,10 @@ class Loop:
                 raise Deposed(f"{each.path} was removed: this controller ends, and another may start")
 
     async def _pass(self) -> None:
-        self.plan = reconcile(self._parts)
+        self.plan, seconds = await in_slices(reconcile(self._parts))
+        self._pace.took(seconds)
+        if self._parts.clock_gaps.check():
+            self.trigger()
 
     async def _read_source(self) -> None:
         """Read the manifests after each change, and a rejected revision again from time to time."""

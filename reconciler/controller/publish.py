@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from reconciler import status
 from reconciler.errors import Unwritable
 from reconciler.state import Desired, Memory, Outcome
 from reconciler.state.identity import CLUSTER, ObjectKey
-from reconciler.state.reports.status import Event
+from reconciler.state.reports.status import Event, ObjectStatus
+from reconciler.state.slices import Slices
 from reconciler.status import Snapshots
 from reconciler.store import Store
 from reconciler.wire.generation import Route, Routes
@@ -23,7 +24,9 @@ from .routes_file import RoutesFile
 log = logging.getLogger(__name__)
 
 ROUTES_VERSION = 1
-UNPUBLISHED_MAX = 1000
+WRITTEN_MAX = 200
+"""Most objects whose statuses are written in one transaction, which nothing interrupts."""
+UNPUBLISHED_MAX = 10_000
 """Most events that wait for the disk; beyond that the oldest are lost."""
 
 
@@ -48,10 +51,11 @@ class Publisher:
         """Notified after every pass, and when there are new events."""
         self.incident_log = IncidentLog(store, self.wake)
 
-    def publish(self, snapshots: Snapshots) -> None:
+    def publish(self, snapshots: Snapshots) -> Slices[None]:
         """Derive and write everything that follows from these snapshots; failed writes are repeated later.
 
-        Routes come first, because clients wait for them, and ``Ready`` implies a route.
+        Routes come first, because clients wait for them, and ``Ready`` implies a route. After each status something
+        else may be done.
         """
         routes = status.routes(snapshots.desired, snapshots.observed, snapshots.memory, snapshots.plan)
         self._route(snapshots.desired, routes)
@@ -59,11 +63,44 @@ class Publisher:
         endings = status.endings(snapshots.observed, snapshots.now)
         self._unpublished.extend(event for event in endings if event.key not in self._published)
         self._published = {event.key for event in endings}
-        after = status.statuses(snapshots, self.statuses)
+        yield
+        after: dict[ObjectKey, ObjectStatus] = {}
+        for key, found in status.each_status(snapshots, self.statuses):
+            after[key] = found
+            yield
         self._unpublished.extend(status.transitions(self.statuses, after, snapshots.now))
         self._unsaved |= {key for key, value in after.items() if self.statuses.get(key) != value}
         self.statuses = after
+        self._forget_removed(snapshots.memory.leaving)
+        while len(self._unsaved) > WRITTEN_MAX and self._save_some():
+            yield
+            self._forget_removed(snapshots.memory.leaving)
         self._save()
+
+    def _forget_removed(self, leaving: Collection[ObjectKey]) -> None:
+        """Forget objects that have left since the pass began: a step has removed their statuses."""
+        if not leaving:
+            return
+        there = self._store.contents.read().leaving
+        removed = {key for key in leaving if key not in there}
+        self.statuses = {key: found for key, found in self.statuses.items() if key not in removed}
+        self._unsaved -= removed
+
+    def _save_some(self) -> bool:
+        """Write the statuses of some objects with their events. Return whether that worked."""
+        some = frozenset(sorted(self._unsaved)[:WRITTEN_MAX])
+        changed = {key: self.statuses[key] for key in some & self.statuses.keys()}
+        events = [event for event in self._unpublished if event.object in some]
+        try:
+            self._store.put_statuses(changed, events)
+        except Unwritable:
+            return False
+        self._unsaved -= some
+        others = [event for event in self._unpublished if event.object not in some]
+        self._unpublished.clear()
+        self._unpublished.extend(others)
+        self.wake()
+        return True
 
     def _publish_disk_problem(self, memory: Memory, now: float) -> None:
         """Publish once that the disk became unwritable or the store was locked, and once that it is over."""

@@ -6,12 +6,13 @@ import logging
 from contextlib import suppress
 
 from reconciler.errors import Deposed, Unwritable
-from reconciler.planning import plan
+from reconciler.planning import plan_in_slices
 from reconciler.planning.context.tcp_ports import PORT_FIRST
 from reconciler.state import Contact, Desired, Memory, Observed, Plan
 from reconciler.state.identity import CLUSTER
 from reconciler.state.machine.weights import folder
 from reconciler.state.reports.status import Event
+from reconciler.state.slices import Slices
 from reconciler.status import Snapshots
 
 from .parts import Parts
@@ -19,18 +20,25 @@ from .parts import Parts
 log = logging.getLogger(__name__)
 
 
-def reconcile(parts: Parts) -> Plan:
-    """Observe, decide, act and publish. Nothing here waits for a machine. Raises ``Deposed``."""
+def reconcile(parts: Parts) -> Slices[Plan]:
+    """Observe, decide, act and publish. Nothing here waits for a machine. Raises ``Deposed``.
+
+    Between two slices steps may end and reports may come: the plan is about the snapshots, as if nothing had happened
+    since, and the next pass sees the rest. After a clock gap, nothing of it is done.
+    """
     parts.store.verify()
     parts.store.recover()
     _renew(parts)
     if _known(parts):
         _watch(parts)
     _outrank(parts)
-    parts.last = decide(parts)
+    decided = yield from decide(parts)
+    if parts.clock_gaps.check():
+        return Plan()
+    parts.last = decided
     parts.executor.launch(parts.last.plan.steps)
     if _ready_to_publish(parts):
-        parts.publisher.publish(parts.last)
+        yield from parts.publisher.publish(parts.last)
     parts.publisher.incident_log.follow(parts.last)
     parts.notifications.send_due(parts.last.desired)
     parts.publisher.wake()
@@ -89,14 +97,14 @@ def _ready_to_publish(parts: Parts) -> bool:
     return lease.looked
 
 
-def decide(parts: Parts, wanted: Desired | None = None) -> Snapshots:
+def decide(parts: Parts, wanted: Desired | None = None) -> Slices[Snapshots]:
     """Return desired state, observed state and the plan that follows. Changes nothing.
 
     ``wanted`` replaces the manifests in force, for a preview.
     """
     desired, memory, now = wanted or _desired(parts), remember(parts), parts.clock()
     observed = Observed(parts.collector.nodes(), parts.around.gateway())
-    decided = plan(desired, observed, memory, now, parts.entropy())
+    decided = yield from plan_in_slices(desired, observed, memory, now, parts.entropy())
     return Snapshots(desired, observed, memory, decided, now)
 
 

@@ -24,6 +24,7 @@ from reconciler.state import (
 )
 from reconciler.state.reports.incident import Entry, EntryKind, Incident
 from reconciler.status import Snapshots
+from reconciler.status.by_object import ByObject
 from reconciler.status.node_comparison import NodeComparison
 
 from .checks import CHECKS, Machine
@@ -62,7 +63,8 @@ def examine(
         _as_spread(snapshots.desired), snapshots.observed, snapshots.memory, snapshots.now, entropy=""
     )
     likeness = NodeComparison.of(snapshots.desired, snapshots.observed)
-    looked = [_machine(world, snapshots, likeness, name) for name in wanted]
+    planned = ByObject.of(snapshots.desired, snapshots.plan)
+    looked = [_machine(world, snapshots, planned, likeness, name) for name in wanted]
     troubles = [*_troubles(world, snapshots), *_open_incidents(incidents, snapshots)]
     found = [_finding(world, trouble) for trouble in troubles]
     found += [finding for machine in looked for finding in _checked(machine)]
@@ -78,10 +80,12 @@ def _as_spread(desired: Desired) -> Desired:
     return replace(desired, deployments={**desired.deployments, DeploymentName("any"): _ANY})
 
 
-def _machine(world: World, snapshots: Snapshots, likeness: NodeComparison, name: NodeName) -> Machine:
+def _machine(
+    world: World, snapshots: Snapshots, planned: ByObject, likeness: NodeComparison, name: NodeName
+) -> Machine:
     manifest = world.desired.nodes.get(name)
     rdma = manifest is not None and machine_faults.uses(world, VERBS, name)
-    conditions = status.node.conditions(name, snapshots.desired, snapshots.observed, snapshots.plan, likeness)
+    conditions = status.node.conditions(name, snapshots.desired, snapshots.observed, planned, likeness)
     cables = [link for of_one in snapshots.plan.cabling.values() for link in of_one]
     declared = frozenset(end.receptacle for link in cables for end in link.link if end.node == name)
     return Machine(world.node(name), manifest, conditions, rdma, declared)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS_MIN = 0.5
 RETRY_SECONDS_MAX = 60.0
+BEGUN_MAX = 8
+"""Steps that begin in one turn of the event loop."""
 FAILURES_KEPT_SECONDS = 600.0
 """A step that has not been tried for so long is not wanted any more."""
 
@@ -36,6 +38,8 @@ class Executor:
         self._finished = finished
         self._deposed = deposed
         self._over = False
+        self._waiting: deque[Step] = deque()
+        """Steps of a plan that begin after the others."""
         self._tasks: dict[asyncio.Task[str], tuple[Step, float]] = {}
         self._subjects: Counter[str] = Counter()
 
@@ -52,16 +56,28 @@ class Executor:
 
     def launch(self, steps: tuple[Step, ...]) -> None:
         """Start all steps of a plan. The planner has made sure that they do not conflict."""
-        loop = asyncio.get_running_loop()
+        quiet = not self._waiting
         for step in () if self._over else steps:
+            self._waiting.append(step)
+            self._subjects[step.subject] += 1
+        if quiet:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Begin some steps, and the next ones when these had their turn: many steps write to the store at once."""
+        loop = asyncio.get_running_loop()
+        for _ in range(min(BEGUN_MAX, len(self._waiting))):
+            step = self._waiting.popleft()
             task = loop.create_task(carry_out(step, self.tools), name=step.key)
             self._tasks[task] = (step, loop.time())
-            self._subjects[step.subject] += 1
             task.add_done_callback(self._end)
+        if self._waiting:
+            loop.call_soon(self._begin)
 
     def abandon(self) -> None:
         """Give up on what is running, and start nothing more."""
         self._over = True
+        self._waiting.clear()
         for task in self._tasks:
             task.cancel()
 

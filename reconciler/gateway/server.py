@@ -38,6 +38,8 @@ RETRY_SECONDS = 1.0
 """How often an address that is taken is tried again."""
 _ROUTES_POLL_SECONDS = 0.1
 _REMIND_SECONDS = 30.0
+_DATE_SECONDS = 1.0
+"""Resolution of the header ``Date``."""
 _STATE_RETRY_SECONDS = 1.0
 _LAST_WORDS_SECONDS = 5.0
 """How long clients have to read the error that ends their stream when the gateway stops."""
@@ -226,7 +228,7 @@ class _Listener:
 
     def leave(self) -> asyncio.Task[None]:
         """Stop listening; the returned task ends with the last connection."""
-        self._server.should_exit = True
+        self._server.leave()
         return self.task
 
     async def _serve(self, sock: socket.socket) -> None:
@@ -235,7 +237,26 @@ class _Listener:
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to the process, which may have two of these while its address changes."""
+    """A server that leaves signals to the process, which may have two of these while its address changes.
+
+    Uvicorn looks ten times a second whether it is to end; this one is told.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._told = asyncio.Event()
+
+    def leave(self) -> None:
+        """Stop listening, and end with the last connection."""
+        self.should_exit = True
+        self._told.set()
+
+    async def main_loop(self) -> None:
+        """Keep the date of answers up to date, until the end."""
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_DATE_SECONDS):
+                    await self._told.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -21,26 +21,42 @@ def skew(report: NodeReport, asked_at: float, answered_at: float) -> float:
     return round(ahead if ahead > 0 else min(behind, 0.0), 1)
 
 
+SILENCE_SECONDS = 2.0
+"""From this length on a silence is news, whenever it is told: agents push it from the same length on. A step of a
+healthy rank is seldom as long."""
 _GROWING = (
     "age_seconds", "idle_seconds", "ended_seconds", "cores", "resident_bytes", "tokens_per_second",
 )  # fmt: skip
-_standing = attrgetter(*(each.name for each in fields(RankReport) if each.name not in _GROWING))
-_beside_ranks = attrgetter(*(each.name for each in fields(NodeReport) if each.name not in ("ranks", "load")))
-_beside_report = attrgetter(*(each.name for each in fields(NodeObservation) if each.name != "report"))
+"""Values of a rank that grow with time."""
+_PROGRESS = ("steps", "demand", "step_tokens", "silent_seconds")
+"""Values of a rank that change with each step. No step of a plan follows from one of them, unless it stands still."""
+_RESTLESS = ("sequence", "load", "models_free_bytes")
+"""Values of a node that change all the time."""
+_standing = attrgetter(
+    *(each.name for each in fields(RankReport) if each.name not in (*_GROWING, *_PROGRESS))
+)
+_beside_ranks = attrgetter(
+    *(each.name for each in fields(NodeReport) if each.name not in ("ranks", *_RESTLESS))
+)
+_beside_report = attrgetter(
+    *(each.name for each in fields(NodeObservation) if each.name not in ("report", "skew_seconds"))
+)
 
 
 def is_news(before: NodeObservation, seen: NodeObservation) -> bool:
-    """Return whether something other than time has changed; passes for that are made regularly."""
+    """Return whether something has changed that a plan may follow from: no passage of time, and no progress of what
+    goes well. Passes that see those are made regularly."""
     if before.report is None or seen.report is None or _beside_report(before) != _beside_report(seen):
         return seen != before
-    return _timeless(before.report) != _timeless(seen.report)
+    return _lasting(before.report) != _lasting(seen.report)
 
 
-def _timeless(report: NodeReport) -> tuple[object, ...]:
-    """Return a report without values that grow while nothing happens. Silences and leftovers of ended ranks stay."""
+def _lasting(report: NodeReport) -> tuple[object, ...]:
+    """Return a report without values that change while nothing happens. Silences and leftovers of ended ranks stay."""
     return (
         _beside_ranks(report),
         *map(_standing, report.ranks),
+        *(rank.silent_seconds if rank.silent_seconds >= SILENCE_SECONDS else 0.0 for rank in report.ranks),
         *(rank.ended_seconds for rank in report.ranks if rank.gone in (Gone.NO, Gone.PENDING)),
     )
 

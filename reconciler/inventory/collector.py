@@ -19,7 +19,7 @@ from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation
 from reconciler.wire.node import NodeReport, Observe
 
 from .changes import failed, group, is_news, skew
-from .probes.cable_ends import joined
+from .probes.cable_ends import Cables
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +78,8 @@ class _Watch:
     """Timer after which a machine counts as lost if its connection was closed here and no new one was made."""
     tried: bool = False
     """Whether the observation is newer than the start and the last clock gap."""
+    asked: bool = False
+    """Whether somebody waits for the next report, whatever is in it: to see what was changed."""
 
 
 class Collector:
@@ -101,6 +103,7 @@ class Collector:
         self.probes_seconds = PROBES_SECONDS
         self._watches: dict[NodeName, _Watch] = {}
         self._numbers = itertools.count(1)
+        self._cables = Cables()
         self._models: tuple[str, ...] = ()
         self._gaps = 0
 
@@ -112,6 +115,7 @@ class Collector:
             self._start(watch)
         for name in sorted(self._watches.keys() - names):
             task = self._watches.pop(name).task
+            self._cables.forget(name)
             if task is not None:
                 task.cancel()
         if models != self._models:
@@ -140,9 +144,11 @@ class Collector:
         return self._token(name)
 
     def look(self, name: NodeName) -> None:
-        """Look at a node at once: its agent was just started, or something on it was just changed."""
+        """Look at a node at once: its agent was just started, or something on it was just changed. Its report is news,
+        even if it says the same."""
         watch = self._watches.get(name)
         if watch is not None:
+            watch.asked = True
             watch.look.set()
 
     async def reach(self, name: NodeName) -> None:
@@ -264,13 +270,14 @@ class Collector:
         try:
             while True:
                 watch.look.clear()
+                asked, watch.asked = watch.asked, False
                 question = Observe(self._models, self._token(watch.seen.name))
                 asked_at, gaps = self._clock(), self._gaps
                 report = await link.request(question, timeout=OBSERVE_SECONDS_MAX)
                 assert isinstance(report, NodeReport)
                 watch.link = None if watch.renewing else link
                 watch.tried = watch.tried or gaps == self._gaps
-                self._reached(watch, report, number, skew(report, asked_at, self._clock()))
+                self._reached(watch, report, number, skew(report, asked_at, self._clock()), asked)
                 if prober is None:
                     prober = asyncio.create_task(
                         self._examine(watch, link, report), name=f"probes of {watch.seen.name}"
@@ -311,12 +318,11 @@ class Collector:
         If a rank failed during the probes, the facts are known but do not explain the failure: a machine whose ranks
         fail one after the other still gets new facts.
         """
-        machines = {name: other.seen.facts for name, other in self._watches.items()}
         link = watch.seen.link if answered else watch.seen.facts_link
         updated = replace(watch.seen, probed=answered, examined=examined and answered, facts_link=link)
         news = updated != watch.seen
         watch.seen = updated
-        for name, known in joined({**machines, watch.seen.name: facts}).items():
+        for name, known in self._cables.learn(watch.seen.name, facts).items():
             other = self._watches.get(name, watch)
             news = news or known != other.seen.facts
             if known is not other.seen.facts:
@@ -329,7 +335,7 @@ class Collector:
         if await _wait(watch.look, seconds):
             watch.look.clear()
 
-    def _reached(self, watch: _Watch, report: NodeReport, number: int, skewed: float) -> None:
+    def _reached(self, watch: _Watch, report: NodeReport, number: int, skewed: float, asked: bool) -> None:
         before = watch.seen
         since = before.since if before.contact is Contact.REACHED else self._clock()
         same_boot = before.report is not None and before.report.boot_id == report.boot_id
@@ -353,7 +359,9 @@ class Collector:
         )
         if before.report is not None:
             self._reexamine({group(id) for id in failed(report) - failed(before.report)})
-        if is_news(before, watch.seen):
+        if not same_boot and before.facts.ports:
+            self._cables.forget(before.name)
+        if asked or is_news(before, watch.seen):
             self._changed()
 
     def _reexamine(self, groups: set[tuple[str, int, int]]) -> None:

@@ -3,6 +3,6 @@
 Start with ``plan.py``: the stages of one pass, and why they come in this order.
 """
 
-from .plan import plan
+from .plan import plan, plan_in_slices
 
-__all__ = ["plan"]
+__all__ = ["plan", "plan_in_slices"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from reconciler.state import (
     AdoptGroup,
@@ -34,6 +35,7 @@ from reconciler.state import (
 from reconciler.state.identity import CLUSTER, ObjectKey
 from reconciler.state.machine.links import Cabling
 from reconciler.state.plan import SetBack
+from reconciler.state.slices import Slices, whole
 
 from . import removal, safety
 from .context import reboot_requests
@@ -47,12 +49,22 @@ from .replica import ladder
 from .transport import link_check
 from .weights import distribute, retention
 
+K = TypeVar("K")
+T = TypeVar("T")
+
 
 def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entropy: str) -> Plan:
     """Return every step that is safe to take now, everything that waits, and everything that is refused.
 
     ``now`` is in seconds of the controller's clock; ``entropy`` is secret, and new for each pass.
     """
+    return whole(plan_in_slices(desired, observed, memory, now, entropy))
+
+
+def plan_in_slices(
+    desired: Desired, observed: Observed, memory: Memory, now: float, entropy: str
+) -> Slices[Plan]:
+    """Make the same plan in slices: after each node and each replica something else may be done."""
     kept_out = safety.held_revision(desired) + safety.unwritable(memory) + safety.locked(memory, now)
     if not desired.revision and not desired.stopping:
         # The desired state is not known. Taking it for empty would stop everything that runs.
@@ -62,10 +74,11 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
         reboot_requests.with_reboots_drained(World(desired, observed, memory, now, entropy)), (kept_out,)
     )
     for stage in STAGES:
-        draft = stage.run(draft)
+        draft = yield from stage.run(draft)
     complete = combined(draft.decisions)
     for gate in GATES:
         complete = gate.run(complete, memory, now)
+    yield
     ours = sorted(desired.nodes.keys() | memory.agents)
     kept_away = tuple(
         found for name in ours if (found := quarantine.quarantine_of(draft.world, name)) is not None
@@ -94,39 +107,52 @@ class Draft:
         return replace(self, decisions=(*self.decisions, *decisions))
 
 
-def _machines(draft: Draft) -> Draft:
+def _each(names: Iterable[K], ask: Callable[[World, K], T], world: World) -> Slices[list[T]]:
+    """Ask the same of one after the other."""
+    found = []
+    for name in names:
+        found.append(ask(world, name))
+        yield
+    return found
+
+
+def _machines(draft: Draft) -> Slices[Draft]:
     world, names = draft.world, draft.names
-    return draft.then(
-        *(agents.decide(world, name) for name in names),
-        runtimes.decide(world, names),
-        distribute.decide(world),
-        *(repair.decide(world, name) for name in names),
-    )
+    decisions = yield from _each(names, agents.decide, world)
+    decisions.append(runtimes.decide(world, names))
+    yield
+    decisions.append((yield from distribute.decide(world)))
+    decisions += yield from _each(names, repair.decide, world)
+    return draft.then(*decisions)
 
 
-def _serving(draft: Draft) -> Draft:
+def _serving(draft: Draft) -> Slices[Draft]:
+    decisions = yield from _replicas(draft.world)
     rollbacks = Decision(refused=tuple(rollback.refusals(draft.world)))
     prompts = Decision(troubles=tuple(quarantined_prompts.troubles(draft.world)))
-    return draft.then(*_replicas(draft.world), rollbacks, prompts, _gateway(draft.world))
+    return draft.then(*decisions, rollbacks, prompts, _gateway(draft.world))
 
 
-def _tidying(draft: Draft) -> Draft:
+def _tidying(draft: Draft) -> Slices[Draft]:
     world = draft.world
-    return draft.then(
-        *(agents.forget(world, name) for name in draft.names),
-        retention.decide(world),
-        *(removal.decide(world, key) for key in sorted(world.memory.leaving)),
-    )
+    decisions = yield from _each(draft.names, agents.forget, world)
+    decisions.append(retention.decide(world))
+    decisions += yield from _each(sorted(world.memory.leaving), removal.decide, world)
+    return draft.then(*decisions)
 
 
-def _causes(draft: Draft) -> Draft:
+def _causes(draft: Draft) -> Slices[Draft]:
     world, names, found = draft.world, draft.names, link_check.compare(draft.world)
-    own = tuple(trouble for name in names for trouble in machine_faults.troubles(world, name))
-    own += quarantine.troubles(world, names) + cable_faults.persistent_faults(world, found)
-    return replace(draft, own=own, cabling=found)
+    yield
+    each = yield from _each(names, machine_faults.troubles, world)
+    own = tuple(trouble for troubles in each for trouble in troubles)
+    own += quarantine.troubles(world, names)
+    yield
+    return replace(draft, own=own + cable_faults.persistent_faults(world, found), cabling=found)
 
 
-def _name_each_task_once(draft: Draft) -> Draft:
+def _name_each_task_once(draft: Draft) -> Slices[Draft]:
+    yield
     named = {(trouble.fault, trouble.person) for trouble in draft.own}
     named |= cable_faults.person_tasks(draft.world, draft.cabling)
     return replace(
@@ -145,7 +171,8 @@ def _without_repeated_tasks(decision: Decision, named: set[tuple[FaultClass, str
     return replace(decision, troubles=troubles)
 
 
-def _machine_troubles(draft: Draft) -> Draft:
+def _machine_troubles(draft: Draft) -> Slices[Draft]:
+    yield
     world, own = draft.world, draft.own
     return draft.then(
         Decision(troubles=machine_faults.without_pending_restart(world, own))
@@ -153,7 +180,8 @@ def _machine_troubles(draft: Draft) -> Draft:
     )
 
 
-def _requested_restarts(draft: Draft) -> Draft:
+def _requested_restarts(draft: Draft) -> Slices[Draft]:
+    yield
     first = rolling_reboot.decide(draft.world, list(draft.decisions))
     return replace(draft, decisions=(first, *draft.decisions))
 
@@ -162,7 +190,7 @@ def _requested_restarts(draft: Draft) -> Draft:
 class Stage:
     """A part of the pass, and why it has its place."""
 
-    run: Callable[[Draft], Draft]
+    run: Callable[[Draft], Slices[Draft]]
     reason: str
 
 
@@ -200,7 +228,7 @@ def _gateway(world: World) -> Decision:
     return Decision(refused=(Refusal(key, RefusedBecause.CANNOT_LISTEN, seen.problem),))
 
 
-def _replicas(world: World) -> list[Decision]:
+def _replicas(world: World) -> Slices[list[Decision]]:
     """Decide about every replica that is wanted, recorded, or has ranks somewhere."""
     wanted = world.desired.replicas()
     ranks = world.observed.ranks()
@@ -212,6 +240,7 @@ def _replicas(world: World) -> list[Decision]:
         decision = ladder.decide(view)
         decisions += [decision, Decision(troubles=cable_faults.degraded(view))]
         taken = taken.kept(decision)
+        yield
     return decisions
 
 

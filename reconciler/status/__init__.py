@@ -3,7 +3,7 @@
 Pure: the previous statuses and the time are arguments. Start with ``conditions.py``, then read ``kinds.py``.
 """
 
-from .conditions import statuses
+from .conditions import each_status, statuses
 from .events import endings, event, transitions
 from .model_routes import routes, serving
 from .snapshots import ConditionState, Readiness, Snapshots, Statuses
@@ -13,6 +13,7 @@ __all__ = [
     "Readiness",
     "Snapshots",
     "Statuses",
+    "each_status",
     "endings",
     "event",
     "routes",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from reconciler.state import ForgetRank, NodeName, Plan, Refusal, Step, Trouble, Waiting, WaitingFor
+from reconciler.state import NodeName, Refusal, Trouble
 from reconciler.state.identity import ObjectKey
 from reconciler.state.plan import RefusedBecause
 from reconciler.state.reports.status import Condition, ObjectStatus
 
 from . import node
+from .by_object import ByObject
 from .kinds import READINESS
 from .node_comparison import NodeComparison
 from .snapshots import ConditionState, Readiness, Snapshots, Statuses
@@ -21,37 +21,22 @@ AS_WISHED = (RefusedBecause.STOPPED, RefusedBecause.RESTARTING)
 
 def statuses(snapshots: Snapshots, previous: Statuses) -> dict[ObjectKey, ObjectStatus]:
     """Return the status of every object in force, and of removed objects of which something still runs."""
+    return dict(each_status(snapshots, previous))
+
+
+def each_status(snapshots: Snapshots, previous: Statuses) -> Iterator[tuple[ObjectKey, ObjectStatus]]:
+    """Yield them one after the other, in the order of kinds and names."""
     keys = snapshots.desired.objects().keys() | snapshots.memory.leaving.keys()
-    planned = _Planned.of(snapshots.plan)
+    planned = ByObject.of(snapshots.desired, snapshots.plan)
     likeness = NodeComparison.of(snapshots.desired, snapshots.observed)
-    return {key: _status(key, snapshots, planned, likeness, previous.get(key)) for key in sorted(keys)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    """The first step, waiting and refusal of a plan for an object."""
-
-    steps: Mapping[ObjectKey, Step]
-    waiting: Mapping[ObjectKey, Waiting]
-    refused: Mapping[ObjectKey, Refusal]
-    troubles: Mapping[ObjectKey, Trouble]
-    """Only troubles that need a person."""
-
-    @classmethod
-    def of(cls, plan: Plan) -> _Planned:
-        return cls(
-            {step.object: step for step in reversed(plan.steps) if not isinstance(step, ForgetRank)},
-            # An object that waits for an improvement is fine: only the plan shows it.
-            {w.object: w for w in reversed(plan.waiting) if w.reason is not WaitingFor.QUIET},
-            {refusal.object: refusal for refusal in reversed(plan.refused)},
-            {trouble.object: trouble for trouble in reversed(plan.troubles) if trouble.person},
-        )
+    for key in sorted(keys):
+        yield key, _status(key, snapshots, planned, likeness, previous.get(key))
 
 
 def _status(
     key: ObjectKey,
     snapshots: Snapshots,
-    planned: _Planned,
+    planned: ByObject,
     likeness: NodeComparison,
     before: ObjectStatus | None,
 ) -> ObjectStatus:
@@ -62,7 +47,7 @@ def _status(
     states = [_ready(found, planned.refused.get(key), stalled), _reconciling(planned, key), stalled]
     if key.kind == "Node":
         name = NodeName(key.name)
-        states += node.conditions(name, snapshots.desired, snapshots.observed, snapshots.plan, likeness)
+        states += node.conditions(name, snapshots.desired, snapshots.observed, planned, likeness)
     known = {condition.type: condition for condition in before.conditions} if before else {}
     conditions = tuple(_condition(known.get(each.type), each, snapshots.now, generation) for each in states)
     return ObjectStatus(conditions, generation, found.extra)
@@ -77,7 +62,7 @@ def _ready(found: Readiness, refusal: Refusal | None, stalled: ConditionState) -
     return ConditionState("Ready", False, stalled.reason, stalled.message)
 
 
-def _reconciling(planned: _Planned, key: ObjectKey) -> ConditionState:
+def _reconciling(planned: ByObject, key: ObjectKey) -> ConditionState:
     if (step := planned.steps.get(key)) is not None:
         return ConditionState("Reconciling", True, "Acting", str(step))
     if (waiting := planned.waiting.get(key)) is not None:

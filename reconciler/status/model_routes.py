@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from reconciler.resources import ModelDeployment
 from reconciler.state import (
@@ -46,6 +46,7 @@ def routes(desired: Desired, observed: Observed, memory: Memory, plan: Plan) -> 
     """Return a route for every deployment, with the groups that may be used now."""
     if desired.stopping:
         return ()
+    waits = _back_offs(plan)
     return tuple(
         Route(
             model=name,
@@ -56,7 +57,7 @@ def routes(desired: Desired, observed: Observed, memory: Memory, plan: Plan) -> 
             stall_seconds=deployment.spec.health.stall_after,
             replicas=deployment.spec.replicas,
             formed=tuple(_formed(name, deployment, memory)),
-            attempt_at=_attempt_at(name, deployment, plan),
+            attempt_at=_attempt_at(name, deployment, waits),
         )
         for name, deployment in sorted(desired.deployments.items())
         if deployment.spec.replicas
@@ -70,14 +71,18 @@ def _formed(name: DeploymentName, deployment: ModelDeployment, memory: Memory) -
             yield Formed(index, attempt.epoch, attempt.suspicion.value)
 
 
-def _attempt_at(name: DeploymentName, deployment: ModelDeployment, plan: Plan) -> float:
-    """Return when the next attempt is made to form any group, where all wait for their back-offs; else 0."""
-    until = {
+def _back_offs(plan: Plan) -> dict[ReplicaId, float]:
+    """Return when the back-off of each replica is over that waits for it."""
+    return {
         waiting.replica: waiting.until
         for waiting in plan.waiting
         if waiting.reason is WaitingFor.BACK_OFF and waiting.replica is not None and waiting.until is not None
     }
-    found = [until.get(ReplicaId(name, index)) for index in range(deployment.spec.replicas)]
+
+
+def _attempt_at(name: DeploymentName, deployment: ModelDeployment, waits: Mapping[ReplicaId, float]) -> float:
+    """Return when the next attempt is made to form any group, where all wait for their back-offs; else 0."""
+    found = [waits.get(ReplicaId(name, index)) for index in range(deployment.spec.replicas)]
     known = [at for at in found if at is not None]
     return min(known) if len(known) == len(found) else 0.0
 

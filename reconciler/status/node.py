@@ -5,27 +5,21 @@ Each is a threshold on the newest observation, without memory: equal observation
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from reconciler.engine import MLX
 from reconciler.state import (
     Contact,
     Desired,
-    FaultClass,
     NodeName,
     NodeObservation,
     ObjectKey,
     Observed,
-    Plan,
-    Refusal,
     RefusedBecause,
-    RepairNode,
-    Waiting,
     WaitingFor,
 )
 from reconciler.wire.node import HeldBy, NodeReport
 
 from . import machine, weights
+from .by_object import ByObject
 from .node_comparison import NodeComparison
 from .snapshots import ConditionState, Readiness, Snapshots
 
@@ -63,7 +57,7 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
 
 
 def conditions(
-    name: NodeName, desired: Desired, observed: Observed, plan: Plan, likeness: NodeComparison
+    name: NodeName, desired: Desired, observed: Observed, planned: ByObject, likeness: NodeComparison
 ) -> tuple[ConditionState, ...]:
     """Return all conditions, in the order to read them: each matters only if those before it are fine."""
     seen = observed.nodes.get(name)
@@ -71,13 +65,13 @@ def conditions(
     return (
         _reachable(seen),
         _agent_ready(name, seen, desired),
-        _runtime_ready(name, report, plan),
-        _network_ready(name, seen, desired, plan),
+        _runtime_ready(name, report, planned),
+        _network_ready(name, seen, planned),
         _memory_pressure(report),
         weights.disk_pressure(report),
         _clock_skew(seen),
         likeness.condition(name),
-        _quarantined(name, plan),
+        _quarantined(name, planned),
     )
 
 
@@ -122,11 +116,11 @@ def _costs_of_holder(report: NodeReport, name: NodeName) -> str:
     return f"{boots}: reconciler node bootstrap {name}"
 
 
-def _runtime_ready(name: NodeName, report: NodeReport | None, plan: Plan) -> ConditionState:
+def _runtime_ready(name: NodeName, report: NodeReport | None, planned: ByObject) -> ConditionState:
     """Return the condition. A node may serve with one runtime while the next is being built."""
     key = ObjectKey("Node", name)
-    failed = _text(plan.refused, key, RefusedBecause.RUNTIME_UNAVAILABLE)
-    building = _text(plan.waiting, key, WaitingFor.RUNTIME)
+    failed = planned.refusals.get((key, RefusedBecause.RUNTIME_UNAVAILABLE), "")
+    building = planned.waits.get((key, WaitingFor.RUNTIME), "")
     lacking = MLX.lacking(report.runtime if report else None)
     if not lacking:
         assert report is not None
@@ -151,28 +145,17 @@ def _runtime_ready(name: NodeName, report: NodeReport | None, plan: Plan) -> Con
     return ConditionState("RuntimeReady", False, "RuntimeIncomplete", text)
 
 
-def _network_ready(
-    name: NodeName, seen: NodeObservation | None, desired: Desired, plan: Plan
-) -> ConditionState:
+def _network_ready(name: NodeName, seen: NodeObservation | None, planned: ByObject) -> ConditionState:
     """Return whether the node's Thunderbolt ports are configured for the links of a Fabric."""
     key = ObjectKey("Node", name)
-    trouble = next(
-        (t for t in plan.troubles if t.object == key and t.fault is FaultClass.PORT_CONFIGURATION), None
-    )
-    repair = _text(plan.waiting, key, WaitingFor.REPAIR)
-    repair = repair or next((str(s) for s in plan.steps if isinstance(s, RepairNode) and s.node == name), "")
+    trouble, step = planned.ports.get(key), planned.repairs.get(name)
+    repair = planned.waits.get((key, WaitingFor.REPAIR), "") or (str(step) if step else "")
     if repair:
         return ConditionState("NetworkReady", False, "Repairing", repair)
     if trouble is not None:
         todo = f"; to do: {trouble.person}" if trouble.person else f": {trouble.doing}"
         return ConditionState("NetworkReady", False, trouble.fault.reason, f"{trouble.seen}{todo}")
-    ends = [
-        end
-        for fabric in desired.fabrics.values()
-        for link in fabric.spec.cables
-        for end in link
-        if end.node == name
-    ]
+    ends = planned.ends.get(name, ())
     if not ends:
         return ConditionState("NetworkReady", True, "NothingDeclared", "")
     ports = {port.receptacle: port for port in seen.facts.ports} if seen else {}
@@ -182,12 +165,6 @@ def _network_ready(
             "NetworkReady", False, "NotKnown", f"the state of {', '.join(unknown)} is unknown"
         )
     return ConditionState("NetworkReady", True, "PortsSet", "")
-
-
-def _text(
-    items: Iterable[Refusal] | Iterable[Waiting], key: ObjectKey, reason: RefusedBecause | WaitingFor
-) -> str:
-    return next((each.text for each in items if each.object == key and each.reason is reason), "")
 
 
 def _memory_pressure(report: NodeReport | None) -> ConditionState:
@@ -225,9 +202,9 @@ def _versions(report: NodeReport) -> str:
     return ", ".join(f"{name} {version}" for name, version in sorted((report.runtime or {}).items()))
 
 
-def _quarantined(name: str, plan: Plan) -> ConditionState:
+def _quarantined(name: NodeName, planned: ByObject) -> ConditionState:
     """Return whether a node is quarantined, why, and what a person can do about it."""
-    found = next((found for found in plan.quarantined if found.node == name), None)
+    found = planned.quarantined.get(name)
     if found is None:
         return ConditionState("Quarantined", False, "NotQuarantined", "")
     return ConditionState("Quarantined", True, found.reason, f"{found.text}; {found.person}")

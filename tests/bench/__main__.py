@@ -18,6 +18,7 @@ NAMES = (
     "recovery",
     "passes",
     "planning",
+    "scale",
     "documents",
     "overhead",
     "remote",

@@ -11,13 +11,14 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from reconciler.bootstrap.controller import compose
 from reconciler.controller.clock_gaps import Clocks
+from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts, Surroundings
 from reconciler.controller.reconcile import reconcile
 from reconciler.controller.routes_file import RoutesFile
@@ -36,6 +37,7 @@ from reconciler.state import (
     NodeName,
     NodeObservation,
 )
+from reconciler.state.slices import whole
 from reconciler.store import Store
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import NodeReport, RankReport
@@ -46,9 +48,9 @@ from tests.processes import resident_bytes
 from tests.worlds import World
 
 
-def served_text(text: str) -> World:
-    """A cluster in which all that these manifests want runs."""
-    return served([document.manifest for document in load({"cluster.yaml": text.encode()})])
+def served_text(text: str, size: int = 2) -> World:
+    """A cluster in which all that these manifests want runs, every deployment on so many nodes."""
+    return served([document.manifest for document in load({"cluster.yaml": text.encode()})], size)
 
 
 def served(manifests: list[Manifest], size: int = 2) -> World:
@@ -104,8 +106,14 @@ class AgentDouble:
         return
 
 
-def parts_of(world: World, folder: Path, text: str) -> Parts:
-    """What the loop is made of, with everything real but the agents."""
+def composed(
+    world: World,
+    folder: Path,
+    text: str,
+    connect: Callable[[NodeReport], AgentDouble] = AgentDouble,
+    **machines: Any,
+) -> tuple[Loop, Parts]:
+    """A controller with everything real but the agents, and the ``machines`` as ``LocalMachines`` takes them."""
     (folder / "manifests").mkdir()
     (folder / "manifests" / "cluster.yaml").write_text(text)
     nodes: dict[NodeName, NodeObservation] = dict(world.observed().nodes)
@@ -120,29 +128,29 @@ def parts_of(world: World, folder: Path, text: str) -> Parts:
     async def dial(name: NodeName) -> AgentConnection:
         report = nodes[name].report
         assert report is not None
-        return cast(AgentConnection, AgentDouble(report))
+        return cast(AgentConnection, connect(report))
 
     around = Surroundings(
         source=DirectorySource(folder / "manifests"),
         routes=RoutesFile(folder / "routes.json"),
-        machines=LocalMachines(dial=dial),
+        machines=LocalMachines(dial=dial, **machines),
         gateway=lambda: GatewayObservation(1, "http://127.0.0.1:8400/v1"),
         entropy=lambda: "entropy",
         clocks=Clocks(time.time, time.monotonic, time.monotonic),
     )
-    return compose(around, store)[1]
+    return compose(around, store)
 
 
 async def passes(objects: int, times: int, folder: Path) -> dict[str, list[float]]:
     """Seconds, seconds of processor time, and MiB of memory after each pass that found nothing to do."""
     text = manifests(objects)
-    parts = parts_of(served_text(text), folder, text)
+    _, parts = composed(served_text(text), folder, text)
     await parts.desired_state.refresh(None)
-    await eventually(lambda: reconcile(parts).settled)
+    await eventually(lambda: whole(reconcile(parts)).settled)
     found: dict[str, list[float]] = {"seconds": [], "cpu": [], "mib": []}
     for _ in range(times):
         started, used = time.perf_counter(), time.process_time()
-        plan = reconcile(parts)
+        plan = whole(reconcile(parts))
         found["seconds"].append(time.perf_counter() - started)
         found["cpu"].append(time.process_time() - used)
         found["mib"].append(resident_bytes(os.getpid()) / 2**20)

@@ -16,9 +16,10 @@ from reconciler.controller.clock_gaps import GAP_SECONDS, HELD_SECONDS, ClockGap
 from reconciler.controller.reconcile import reconcile
 from reconciler.errors import Deposed
 from reconciler.state import NodeName, RequestedStop, StepFailure, Volatile
+from reconciler.state.slices import whole
 from reconciler.store import EventFilter, Store
 from reconciler.wire.launch import RankId
-from tests.bench.controller import parts_of, served_text
+from tests.bench.controller import composed, served_text
 from tests.bench.measures.documents import manifests
 from tests.gateway.rank_double import eventually
 
@@ -94,9 +95,9 @@ def test_a_busy_machine_whose_clock_is_corrected_has_no_clock_gap(steps: list[tu
 async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
     """A controller's loop over a small cluster in which everything runs, and that has looked at all of it."""
     text = manifests(10) + GATEWAY
-    made = parts_of(served_text(text), tmp_path, text)
+    _, made = composed(served_text(text), tmp_path, text)
     await made.desired_state.refresh(None)
-    await eventually(lambda: reconcile(made).settled)
+    await eventually(lambda: whole(reconcile(made)).settled)
     yield made
     await made.executor.close()
     await made.collector.close()
@@ -121,7 +122,7 @@ async def test_after_a_clock_gap_nothing_is_decided_before_every_node_was_looked
         failures={"step": StepFailure(1, now + 2, "broken")},
     )
     set_clock(parts, HOUR)
-    reconcile(parts)
+    whole(reconcile(parts))
     assert parts.store.token == token + 1
     reports = [node.report for node in parts.collector.nodes().values()]
     assert {report.asked_with for report in reports if report} == {token}
@@ -138,7 +139,7 @@ async def test_after_a_clock_gap_nothing_is_decided_before_every_node_was_looked
         return {node.report.asked_with for node in nodes if node.report} == {token + 1}
 
     await eventually(seen_again)
-    assert reconcile(parts).settled
+    assert whole(reconcile(parts)).settled
     again = [event.reason for _, event in parts.store.events(EventFilter(kind="Cluster"))]
     assert again == reasons
 
@@ -147,14 +148,14 @@ async def test_after_a_clock_gap_no_routes_are_written_before_every_node_was_loo
     parts: Parts, tmp_path: Path
 ) -> None:
     routes = tmp_path / "routes.json"
-    await eventually(lambda: reconcile(parts).settled and routes.exists())
+    await eventually(lambda: whole(reconcile(parts)).settled and routes.exists())
     routes.unlink()
     set_clock(parts, HOUR)
-    reconcile(parts)
+    whole(reconcile(parts))
     assert not routes.exists()
 
     def written() -> bool:
-        reconcile(parts)
+        whole(reconcile(parts))
         return routes.exists()
 
     await eventually(written)
@@ -167,7 +168,7 @@ async def test_who_wakes_up_deposed_does_nothing_more(parts: Parts, tmp_path: Pa
     set_clock(parts, HOUR)
     before = newer.events(EventFilter())
     with pytest.raises(Deposed):
-        reconcile(parts)
+        whole(reconcile(parts))
     assert newer.events(EventFilter()) == before
     newer.close()
 
@@ -177,6 +178,6 @@ async def test_contact_is_not_older_than_what_was_watched(parts: Parts) -> None:
     name = NodeName(next(iter(parts.collector.nodes())))
     since = parts.collector.nodes()[name].since
     set_clock(parts, HOUR)
-    reconcile(parts)
+    whole(reconcile(parts))
     assert parts.collector.nodes()[name].since == since + HOUR
     await asyncio.sleep(0)

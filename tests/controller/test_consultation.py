@@ -13,6 +13,7 @@ from reconciler.controller.admin import doctor_session
 from reconciler.controller.admin.doctor_session import DoctorSessions
 from reconciler.errors import Refused
 from reconciler.state import NodeName
+from reconciler.state.slices import Slices
 from reconciler.status import Snapshots
 from reconciler.store import Store
 from reconciler.wire.admin import Doctor
@@ -57,11 +58,16 @@ def snapshots(world: World) -> Snapshots:
     return Snapshots(world.desired(), world.observed(), world.memory(), world.plan(), world.now)
 
 
+def at_once(found: Snapshots) -> Slices[Snapshots]:
+    yield
+    return found
+
+
 @pytest.fixture
 def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     world = two_macs()
     made = Parts(world, Machines(world), Store(tmp_path / "store.db"), snapshots(world))
-    monkeypatch.setattr(doctor_session, "decide", lambda parts: snapshots(parts.world))
+    monkeypatch.setattr(doctor_session, "decide", lambda parts: at_once(snapshots(parts.world)))
     yield made
     made.store.close()
 

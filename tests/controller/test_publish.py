@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.controller.publish import Publisher
+from reconciler.controller.publish import WRITTEN_MAX, Publisher
 from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Deposed
 from reconciler.state import ObjectKey, Plan
 from reconciler.state.reports.status import Event
+from reconciler.state.slices import whole
 from reconciler.status import Snapshots
 from reconciler.store import EventFilter, Store
 from tests.store.test_full_disk import files_no_longer_than
 from tests.store.test_locked import locked
-from tests.worlds import World, gateway, two_nodes
+from tests.worlds import World, gateway, node, two_nodes
 
 
 def snapshots(world: World) -> Snapshots:
@@ -28,14 +29,14 @@ async def test_who_was_replaced_after_its_last_look_at_the_store_writes_no_route
     path = tmp_path / "routes.json"
     older = Store(tmp_path / "store.db")
     publisher = Publisher(older, RoutesFile(path))
-    publisher.publish(snapshots(world))
+    whole(publisher.publish(snapshots(world)))
     written = path.read_bytes()
     newer = Store(tmp_path / "store.db")
     world.settle()
     with pytest.raises(Deposed):
-        publisher.publish(snapshots(world))
+        whole(publisher.publish(snapshots(world)))
     assert path.read_bytes() == written
-    Publisher(newer, RoutesFile(path)).publish(snapshots(world))
+    whole(Publisher(newer, RoutesFile(path)).publish(snapshots(world)))
     assert path.read_bytes() != written
     older.close()
     newer.close()
@@ -47,11 +48,11 @@ async def test_routes_do_not_wait_for_a_locked_store(tmp_path: Path) -> None:
     path = tmp_path / "routes.json"
     store = Store(tmp_path / "store.db")
     publisher = Publisher(store, RoutesFile(path))
-    publisher.publish(snapshots(world))
+    whole(publisher.publish(snapshots(world)))
     written = path.read_bytes()
     world.settle()
     with locked(tmp_path / "store.db"):
-        publisher.publish(snapshots(world))
+        whole(publisher.publish(snapshots(world)))
     assert path.read_bytes() != written
     assert publisher.problem == ""
     store.close()
@@ -65,15 +66,49 @@ async def test_what_the_disk_did_not_take_is_not_written_of_an_object_that_was_r
     store = Store(tmp_path / "store.db")
     publisher = Publisher(store, RoutesFile(tmp_path / "routes.json"))
     with files_no_longer_than((tmp_path / "store.db-wal").stat().st_size):
-        publisher.publish(snapshots(world))
+        whole(publisher.publish(snapshots(world)))
     assert key in publisher.statuses
     store.recover()
     store.remove_object(key)
     publisher.publish_events((Event(world.now, key, False, "Removed", "it has left"),))
     world.manifests = [each for each in world.manifests if each.metadata.name != key.name]
-    publisher.publish(snapshots(world))
+    whole(publisher.publish(snapshots(world)))
     assert key not in store.statuses()
     assert "it has left" in [event.message for _, event in store.events(EventFilter())]
+    store.close()
+
+
+async def test_an_object_that_is_removed_while_statuses_are_derived_has_none(tmp_path: Path) -> None:
+    """Steps of the same pass run meanwhile."""
+    world = two_nodes()
+    world.settle()
+    gone = next(each for each in world.manifests if each.kind == "ModelDeployment")
+    world.remove(gone)
+    store = Store(tmp_path / "store.db")
+    publisher = Publisher(store, RoutesFile(tmp_path / "routes.json"))
+    for _ in publisher.publish(snapshots(world)):
+        pass  # in the store it has left already
+    assert ObjectKey("ModelDeployment", "tiny") not in store.statuses() | publisher.statuses
+    assert ObjectKey("Model", "tiny") in store.statuses()
+    store.close()
+
+
+async def test_many_statuses_are_written_some_at_a_time_each_with_its_events(tmp_path: Path) -> None:
+    names = [f"node-{number:03}" for number in range(2 * WRITTEN_MAX)]
+    world = World([node(name) for name in names])
+    store = Store(tmp_path / "store.db")
+    publisher = Publisher(store, RoutesFile(tmp_path / "routes.json"))
+    whole(publisher.publish(snapshots(world)))
+    world.settle()
+    written = set()
+    for _ in publisher.publish(snapshots(world)):
+        told = {event.object for _, event in store.events(EventFilter())}
+        ready = {key for key, found in store.statuses().items() if found.condition("Ready").status}  # type: ignore[union-attr]
+        assert told == ready
+        written.add(len(told))
+    assert written == {0, WRITTEN_MAX}
+    assert store.statuses() == publisher.statuses
+    assert len(store.events(EventFilter())) == len(names)
     store.close()
 
 
@@ -83,11 +118,11 @@ async def test_a_change_is_reported_with_what_has_changed_or_not_at_all(tmp_path
     store = Store(tmp_path / "store.db")
     publisher = Publisher(store, RoutesFile(tmp_path / "routes.json"))
     with files_no_longer_than((tmp_path / "store.db-wal").stat().st_size):
-        publisher.publish(snapshots(world))
+        whole(publisher.publish(snapshots(world)))
     store.recover()
     publisher.publish_events(())
     assert (store.statuses(), store.events(EventFilter())) == ({}, [])
-    publisher.publish(snapshots(world))
+    whole(publisher.publish(snapshots(world)))
     objects = [event.object for _, event in store.events(EventFilter())]
     assert store.statuses() == publisher.statuses
     assert objects

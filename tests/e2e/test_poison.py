@@ -25,11 +25,11 @@ from mlx_lm.models.qwen3 import Model as Sound, ModelArgs
 
 class Model(Sound):
     def __call__(self, inputs, *arguments, **named):
-        if inputs.shape[1] > 400:
+        if inputs.shape[1] > 1 and (inputs == 96).any().item():
             os.abort()
         return super().__call__(inputs, *arguments, **named)
 """
-"""Code that comes with weights, and ends its process at a prompt of more than 400 tokens."""
+"""Code that comes with weights, and ends its process at a prompt with the token of ``~``."""
 MINUTES = float(os.environ.get("POISON_MINUTES", "10"))
 
 
@@ -56,7 +56,7 @@ def fragile(tmp_path: Path) -> Iterator[Cluster]:
 
 async def poison(cluster: Cluster, number: int) -> openai.APIStatusError:
     """What a client gets for such a prompt that tries again by itself, as the SDK does."""
-    words = f"{number} " * 500
+    words = f"~ {number}"
     async with openai.AsyncOpenAI(
         base_url=cluster.endpoint(), api_key="none", timeout=120, max_retries=3
     ) as sdk:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from reconciler.errors import Deposed, Silent, Unreachable, Unwritable
 from reconciler.execution import Executor, Tools
+from reconciler.execution.executor import BEGUN_MAX
 from reconciler.inventory import Collector
 from reconciler.resources import LOCAL
 from reconciler.state import (
@@ -97,6 +99,32 @@ async def bed(tmp_path: Path) -> AsyncIterator[Bed]:
     made = Bed(tmp_path)
     yield made
     await made.close()
+
+
+async def test_of_many_steps_a_few_begin_at_a_time_and_all_are_in_flight(bed: Bed) -> None:
+    """Each writes to the store: nothing else would be done until all have begun."""
+    names = [NodeName(f"node-{number:02}") for number in range(3 * BEGUN_MAX)]
+    for name in names:
+        bed.store.keep_agent(name)
+    bed.executor.launch(tuple(ForgetAgent(name) for name in names))
+    left = []
+    while bed.executor.in_flight:
+        left.append(len(bed.executor.in_flight))
+        await asyncio.sleep(0)
+    assert left[0] == len(names)
+    assert max(before - after for before, after in itertools.pairwise(left)) <= BEGUN_MAX
+    assert bed.store.agents.all() == {}
+
+
+async def test_after_a_takeover_no_step_begins_that_waits_its_turn(bed: Bed) -> None:
+    names = [NodeName(f"node-{number:02}") for number in range(3 * BEGUN_MAX)]
+    for name in names:
+        bed.store.keep_agent(name)
+    bed.executor.launch(tuple(ForgetAgent(name) for name in names))
+    bed.executor.abandon()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert len(bed.store.agents.all()) == len(names)
 
 
 async def test_the_life_of_a_rank_step_by_step(bed: Bed) -> None:

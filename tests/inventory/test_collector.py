@@ -194,7 +194,8 @@ async def test_what_changes_while_a_report_is_on_its_way_is_looked_at_next(
         while (frame := await frames.read(reader)) is not None:
             requests += 1
             pushed = frames.encode(to_wire(Changed(2))) if requests == 1 else b""
-            writer.write(pushed + frames.encode({**to_wire(report(requests)), "reply": frame["call"]}))
+            seen = replace(report(requests), cpus=requests)
+            writer.write(pushed + frames.encode({**to_wire(seen), "reply": frame["call"]}))
         writer.close()
 
     async def dial(name: NodeName) -> AgentConnection:
@@ -220,7 +221,8 @@ async def test_a_report_in_which_only_time_has_passed_is_seen_and_a_silence_is_n
     rank = RankReport(
         RankId("tiny", 0, 1, 0), "print", "/run/s", 9, 8, "ready", 5, 0, 0, 0, "", 1.0, idle_seconds=3.0
     )
-    reports = [rank, replace(rank, age_seconds=5.0, idle_seconds=8.0), replace(rank, silent_seconds=6.0)]
+    older, busy = replace(rank, age_seconds=5.0, idle_seconds=8.0), replace(rank, steps=9, demand=2)
+    reports = [rank, older, busy, replace(rank, silent_seconds=6.0)]
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(frames.encode(to_wire(Hello("agent", SPOKEN))))
@@ -252,6 +254,28 @@ async def test_a_report_in_which_only_time_has_passed_is_seen_and_a_silence_is_n
     await collector.close()
     server.close()
     await server.wait_closed()
+
+
+async def test_what_somebody_has_asked_for_is_news_even_if_it_is_the_same(watched: Watched) -> None:
+    """Whoever has changed something waits for a report that is newer than that."""
+    await watched.bench.agent()
+    seen = await watched.until(lambda node: node.report and node.report.runtime is not None and node.probed)
+    await standing(watched)
+    watched.news.clear()
+    watched.collector.look(NODE)
+    async with asyncio.timeout(WAIT_SECONDS):
+        await watched.news.wait()
+    assert seen.report is not None
+
+
+async def standing(watched: Watched) -> None:
+    """Wait until there was no news for a while."""
+    for _ in range(100):
+        watched.news.clear()
+        await asyncio.sleep(0.05)
+        if not watched.news.is_set():
+            return
+    raise AssertionError("there is always something new")
 
 
 async def test_a_node_no_longer_watched_is_forgotten(watched: Watched) -> None:

@@ -16,7 +16,6 @@ import pytest
 
 from reconciler.errors import Barred, Silent, Unreachable
 from reconciler.inventory.probes import Probes
-from reconciler.inventory.probes.cable_ends import joined
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.gateway_key import public_key
 from reconciler.remote.nodes.node_over_ssh import SshNode
@@ -30,6 +29,7 @@ from reconciler.sandbox.server import Ground, Sandbox, sweep
 from reconciler.sandbox.world import changes, macs
 from reconciler.state import MachineFacts, NodeName
 from reconciler.wire.node import NodeReport, Observe
+from tests.machines import joined
 
 pytestmark = pytest.mark.second_tier
 

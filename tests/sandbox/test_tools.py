@@ -9,7 +9,7 @@ from ipaddress import IPv4Interface
 import pytest
 
 from reconciler.errors import Invalid
-from reconciler.inventory.probes import cable_ends, machine
+from reconciler.inventory.probes import machine
 from reconciler.inventory.probes.table import PROBES, Readings
 from reconciler.sandbox.tools.call import Live, Process, ToolCall, ToolOutput
 from reconciler.sandbox.tools.system import report_name
@@ -19,6 +19,7 @@ from reconciler.sandbox.world.state import Machine, World
 from reconciler.state import MachineFacts, NodeName, Route
 from reconciler.wire.tools import Ending, RunTool, ToolSaid
 from tests.inventory.test_collector import report as plain_report
+from tests.machines import joined
 
 NOW = 1_800_000_000.0
 WORLDS = 400
@@ -52,7 +53,7 @@ def probed(world: World, live: Live = Live()) -> dict[NodeName, MachineFacts]:  
         )
         agent_report = replace(plain_report(1), boot_id=each.boot_id, system="Darwin", ranks=())
         found[NodeName(each.name)] = machine.facts(readings, agent_report, None)
-    return dict(cable_ends.joined(found))
+    return dict(joined(found))
 
 
 def some_world(chance: random.Random) -> World:

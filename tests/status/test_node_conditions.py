@@ -10,6 +10,7 @@ import pytest
 from reconciler.resources import NodeSpec, SshAccess
 from reconciler.state import Contact, NodeName, Observed
 from reconciler.status import node
+from reconciler.status.by_object import ByObject
 from reconciler.status.node_comparison import NodeComparison
 from reconciler.wire.node import HeldBy, Load
 from tests.worlds import World, two_nodes
@@ -32,7 +33,9 @@ def conditions_of(world: World, **changes: Any) -> dict[str, tuple[bool, str, st
     assert mine.report is not None
     nodes = {**seen.nodes, A: replace(mine, report=replace(mine.report, **changes), **about)}
     observed, desired = Observed(nodes, seen.gateway), world.desired()
-    found = node.conditions(A, desired, observed, world.plan(), NodeComparison.of(desired, observed))
+    found = node.conditions(
+        A, desired, observed, ByObject.of(desired, world.plan()), NodeComparison.of(desired, observed)
+    )
     return {kind: (status, reason, text) for kind, status, reason, text in found}
 
 

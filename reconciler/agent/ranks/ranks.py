@@ -293,8 +293,7 @@ class Ranks:
 
     def _on_message(self, rank: Rank, message: Any) -> None:
         if isinstance(message, ShimState):
-            before = rank.state
-            rank.state = dataclasses.replace(message, killed=message.killed or before.killed)
+            before, rank.state = rank.state, message
             self._prove(rank)
             urgent = (before.progress.phase, before.pid, before.exit) != (
                 message.progress.phase,

@@ -55,21 +55,40 @@ class Client:
 
     def ask(self, message: Any, wait_seconds: float = 0.0) -> Any:
         """Return the body of the answer. ``wait_seconds``: how long the controller may delay it."""
+        self.send(message)
+        return self.answer(wait_seconds)
+
+    def send(self, message: Any) -> None:
+        """Send a request; ``answer`` returns its answer."""
         self._number += 1
-        self._socket.settimeout(self._seconds + wait_seconds)
+        self._socket.settimeout(self._seconds)
         try:
             self._send({**to_wire(message), "call": self._number})
+        except (OSError, WireError) as error:
+            raise self._lost(error) from error
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when there is an answer, or none will come."""
+        return self._socket.fileno()
+
+    def answer(self, wait_seconds: float = 0.0) -> Any:
+        """Return the body of the answer to the last request."""
+        self._socket.settimeout(self._seconds + wait_seconds)
+        try:
             while True:
                 frame = self._receive()
                 if frame.get("reply") == self._number:
                     break
             answer = decode(frame, CLI_RECEIVES)
         except (OSError, WireError) as error:
-            raise Unreachable(f"lost the connection to the controller at {self._path}: {error}") from error
+            raise self._lost(error) from error
         if isinstance(answer, RefusedMessage):
             raise Refused(answer.code, answer.text)
         assert isinstance(answer, Answer)
         return answer.body
+
+    def _lost(self, error: Exception) -> Unreachable:
+        return Unreachable(f"lost the connection to the controller at {self._path}: {error}")
 
     def _send(self, frame: dict[str, Any]) -> None:
         self._socket.sendall(frames.encode(frame))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
 from reconciler.errors import Invalid, Refused, listing
 from reconciler.remote.rpc import RpcServer
-from reconciler.state import NodeName
+from reconciler.state import NodeName, Observed
 from reconciler.store import EventFilter, IncidentFilter
 from reconciler.wire import node
 from reconciler.wire.admin import (
@@ -83,9 +83,9 @@ class Admin:
             case Get():
                 return await self._get(message)
             case ShowPlan():
-                return bodies.plan_body(self.loop.preview())
+                return bodies.plan_body(await self.loop.preview())
             case Preview():
-                return preview.preview(self.parts, self.loop, message.files)
+                return await preview.preview(self.parts, self.loop, message.files)
             case ShowPlaces():
                 return {"items": bodies.places(self.parts.last, message.name)}
             case ListEvents():
@@ -138,9 +138,11 @@ class Admin:
         return {"version": version, **bodies.objects(snapshots, statuses, message.kind, message.name)}
 
     def _ranks(self, message: Get) -> dict[str, Any]:
-        every = bodies.ranks(self.parts.last, None, ended=True)
+        last = self.parts.last  # with the newest reports, because the progress of ranks causes no pass
+        newest = replace(last, observed=Observed(self.parts.collector.nodes(), last.observed.gateway))
+        every = bodies.ranks(newest, None, ended=True)
         version = self.versions.of_ranks(every["items"])
-        return {"version": version, **bodies.ranks(self.parts.last, message.name, message.ended)}
+        return {"version": version, **bodies.ranks(newest, message.name, message.ended)}
 
     async def _events(self, message: ListEvents) -> dict[str, Any]:
         # Beyond the last one is who followed the events of a store that was lost or replaced since: it begins anew.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reconciler import incidents
+from reconciler.controller.pace import in_slices
 from reconciler.controller.parts import Parts
 from reconciler.controller.reconcile import decide
 from reconciler.doctor import Finding, HomeFinding, examine, examine_home
@@ -59,7 +60,7 @@ class DoctorSessions:
         if asking:
             return {"run": message.run, "asking": asking}
         self._runs.pop(message.run, None)
-        return {"run": message.run, "asking": [], **self._findings(run)}
+        return {"run": message.run, "asking": [], **(await self._findings(run))}
 
     def _begin(self, names: tuple[NodeName, ...]) -> dict[str, Any]:
         unknown = [name for name in names if name not in self.parts.last.desired.nodes]
@@ -79,8 +80,8 @@ class DoctorSessions:
         self._runs[number] = _Run(names, asking)
         return {"run": number, "asking": list(asking)}
 
-    def _findings(self, run: _Run) -> dict[str, Any]:
-        snapshots = decide(self.parts)
+    async def _findings(self, run: _Run) -> dict[str, Any]:
+        snapshots, _ = await in_slices(decide(self.parts))
         known = self._followed(snapshots)
         found = examine(snapshots, run.nodes, known.values())
         late = [

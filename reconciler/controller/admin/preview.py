@@ -17,11 +17,11 @@ UNNAMED = "this change"
 """Stands for the revision, which does not exist yet."""
 
 
-def preview(parts: Parts, loop: Loop, files: Mapping[str, str]) -> dict[str, Any]:
+async def preview(parts: Parts, loop: Loop, files: Mapping[str, str]) -> dict[str, Any]:
     """Return the answer to ``wire.admin.Preview``. Raises ``InvalidManifests`` for invalid files."""
     documents = load({name: text.encode() for name, text in files.items()})
     desired = Desired.of(UNNAMED, (document.manifest for document in documents))
-    plan = loop.preview(desired)
+    plan = await loop.preview(desired)
     in_force, incoming = parts.store.objects.keys(), desired.objects().keys()
     hold = safety.hold(UNNAMED, in_force, incoming, ())
     return {

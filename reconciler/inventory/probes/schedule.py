@@ -35,7 +35,8 @@ EXPECTED_EVERY_SECONDS = 5.0
 """How often the driver is probed meanwhile, until it reports the change."""
 LASTING_SECONDS = 60.0
 """Facts probed less often than this do not change while a machine runs, so neither gaps nor failures outdate them."""
-MACHINES_MAX = 256
+MACHINES_MAX = 4096
+"""Machines whose last readings are kept. With fewer than there are, every probe would run in every round."""
 
 
 @dataclass(slots=True)

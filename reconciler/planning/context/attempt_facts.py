@@ -18,10 +18,15 @@ def current_facts(world: World, members: tuple[NodeName, ...], path: str, genera
     """Collect every fact about the machines of a group, by a name for people; ``path`` is where the weights are."""
     found = {"the manifests": generations}
     for name in members:
-        node = world.node(name)
-        found |= {f"{name} {what}": value for what, value in _of_machine(node, path) if value}
-        for port in node.facts.ports:
-            found |= {f"{name}/{port.receptacle} {what}": value for what, value in _of_port(port) if value}
+        found |= world.once(_of_node, name, path)
+    return found
+
+
+def _of_node(world: World, name: NodeName, path: str) -> dict[str, str]:
+    node = world.node(name)
+    found = {f"{name} {what}": value for what, value in _of_machine(node, path) if value}
+    for port in node.facts.ports:
+        found |= {f"{name}/{port.receptacle} {what}": value for what, value in _of_port(port) if value}
     return found
 
 

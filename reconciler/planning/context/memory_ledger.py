@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from reconciler.state import NodeName, ReplicaId
 
@@ -24,39 +24,33 @@ class Ledger:
     What runs is charged as it was placed, whatever the manifests have come to say since.
     """
 
-    _world: World = field(repr=False, compare=False)
-    """Where nodes are looked up. Charges do not follow it."""
+    hosts: Mapping[NodeName, str]
+    """The machine behind each node that is wanted or seen."""
+    _rooms: Mapping[NodeName, int]
+    """Bytes for ranks on the machine behind each node that has reported, by that report."""
     _charged: Mapping[str, int]
-    """Bytes by host."""
+    """Bytes by host, of every host."""
     _ranks: Mapping[NodeName, int]
-    """Ranks by node."""
+    """Ranks by node, of every node."""
     _own: Mapping[ReplicaId, tuple[Charge, ...]]
     """What each replica gives back when it moves. Ranks on a lost node, or that nothing ends, are not part of it."""
-    _reserves: Mapping[str, int]
-    """The largest reserve of any node of a host: all its nodes share one memory."""
-    _limits: Mapping[str, int]
-    """The smallest limit of any node of a host, where one sets a limit."""
 
     @classmethod
     def of(cls, world: World) -> Ledger:
         """Charge everything that runs, or may run, as the pass begins."""
-        charged: Counter[str] = Counter()
-        ranks: Counter[NodeName] = Counter()
+        hosts = {
+            name: _host(world, name) for name in world.desired.nodes.keys() | world.observed.nodes.keys()
+        }
+        charged: Counter[str] = Counter(dict.fromkeys(hosts.values(), 0))
+        ranks: Counter[NodeName] = Counter(dict.fromkeys(hosts, 0))
         own: dict[ReplicaId, tuple[Charge, ...]] = {}
         unkillable = {(rank.replica, rank.node) for rank in world.observed.ranks() if rank.unkillable}
         for replica, name, need in _running(world):
-            charged[_host(world, name)] += need
+            charged[hosts.get(name) or _host(world, name)] += need
             ranks[name] += 1
             if not is_lost(world, name) and (replica, name) not in unkillable:
                 own[replica] = (*own.get(replica, ()), (name, need))
-        reserves: dict[str, int] = {}
-        limits: dict[str, int] = {}
-        for name, node in world.desired.nodes.items():
-            host, memory = _host(world, name), node.spec.memory
-            reserves[host] = max(reserves.get(host, 0), memory.reserve)
-            if memory.limit is not None:
-                limits[host] = min(limits.get(host, memory.limit), memory.limit)
-        return cls(world, charged, ranks, own, reserves, limits)
+        return cls(hosts, _rooms(world, hosts), charged, ranks, own)
 
     def moved(self, replica: ReplicaId, members: Placed, needs: Needs) -> Ledger:
         """Charge a replica that is formed again. On each host it takes the larger of what it has and what it gets,
@@ -76,23 +70,55 @@ class Ledger:
         return sizes
 
     def free(self, name: NodeName, replacing: ReplicaId) -> int:
-        """Return how many bytes a node's host has left, as if the ranks of ``replacing`` were gone already."""
-        report = self._world.node(name).report
-        if report is None:
+        """Return how many bytes a node's host has left, as if the ranks of ``replacing`` were gone already; 0 of a node
+        that has not reported."""
+        if name not in self._rooms:
             return 0
-        host = report.host_id
-        own = sum(size for node, size in self._own.get(replacing, ()) if self.host(node) == host)
-        room = report.memory_bytes - self._reserves.get(host, 0)
-        return min(room, self._limits.get(host, room)) - (self._charged.get(host, 0) - own)
+        return next(iter(self.free_by_host((name,), replacing).values()))
+
+    def free_by_host(self, names: Placed, replacing: ReplicaId) -> dict[str, int]:
+        """Return the same for the hosts of many nodes, all of which have reported."""
+        hosts, rooms, charged = self.hosts, self._rooms, self._charged
+        found = {hosts[name]: rooms[name] - charged[hosts[name]] for name in names}
+        for host, size in self._by_host(self._own.get(replacing, ())).items():
+            if host in found:
+                found[host] += size
+        return found
 
     def ranks(self, name: NodeName, replacing: ReplicaId) -> int:
         """Count the ranks on a node, without those of ``replacing``."""
-        own = sum(node == name for node, _ in self._own.get(replacing, ()))
-        return self._ranks.get(name, 0) - own
+        return self.loads((name,), replacing)[name]
+
+    def loads(self, names: Placed, replacing: ReplicaId) -> dict[NodeName, int]:
+        """Count the ranks on each of many nodes, without those of ``replacing``."""
+        ranks = self._ranks
+        found = {name: ranks[name] for name in names}
+        for name, _ in self._own.get(replacing, ()):
+            if name in found:
+                found[name] -= 1
+        return found
 
     def host(self, name: NodeName) -> str:
         """Name the machine behind a node."""
-        return _host(self._world, name)
+        return self.hosts.get(name) or _unreported(name)
+
+
+def _rooms(world: World, hosts: Mapping[NodeName, str]) -> dict[NodeName, int]:
+    """Return how many bytes ranks may take on the machine behind each node that has reported. All nodes of a machine
+    share its memory: the largest reserve counts, and the smallest limit, where one sets a limit."""
+    reserves: dict[str, int] = {}
+    limits: dict[str, int] = {}
+    for name, node in world.desired.nodes.items():
+        host, memory = hosts[name], node.spec.memory
+        reserves[host] = max(reserves.get(host, 0), memory.reserve)
+        if memory.limit is not None:
+            limits[host] = min(limits.get(host, memory.limit), memory.limit)
+    found = {}
+    for name, seen in world.observed.nodes.items():
+        if seen.report is not None:
+            room = seen.report.memory_bytes - reserves.get(hosts[name], 0)
+            found[name] = min(room, limits.get(hosts[name], room))
+    return found
 
 
 def _running(world: World) -> Iterable[tuple[ReplicaId, NodeName, int]]:
@@ -109,4 +135,9 @@ def _running(world: World) -> Iterable[tuple[ReplicaId, NodeName, int]]:
 
 def _host(world: World, name: NodeName) -> str:
     report = world.node(name).report
-    return report.host_id if report else f"node/{name}"
+    return report.host_id if report else _unreported(name)
+
+
+def _unreported(name: NodeName) -> str:
+    """Name the machine behind a node that has not reported: it may be any."""
+    return f"node/{name}"

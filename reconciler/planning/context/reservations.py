@@ -7,7 +7,7 @@ out and dropped takes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from reconciler.state import AllocateEpoch
 
@@ -40,14 +40,12 @@ class Reservations:
         return taken
 
     def _with(self, step: AllocateEpoch) -> Reservations:
-        record, memory = step.group, self.world.memory
-        memory = replace(
-            memory,
-            groups={**memory.groups, record.replica: record},
+        record = step.group
+        world = self.world.decided(
+            groups={**self.world.memory.groups, record.replica: record},
             next_port=record.port + len(record.members) + 1,
         )
-        ledger = self.ledger.moved(record.replica, record.members, record.charges)
-        return Reservations(replace(self.world, memory=memory), ledger)
+        return Reservations(world, self.ledger.moved(record.replica, record.members, record.charges))
 
 
 def first_ports(world: World, ranks: int) -> int:

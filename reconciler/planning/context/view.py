@@ -5,7 +5,7 @@ A rule says by the type of its argument which replicas it is about, so no rule h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -114,25 +114,21 @@ class Wanted(View):
 
     def without_transport(self, failed: TransportFailure) -> Self:
         """Return the same view of a world in which a transport has failed this replica."""
-        memory = self.world.memory
-        failures = {
-            **memory.transport_failures,
-            self.replica: (*memory.transport_failures.get(self.replica, ()), failed),
-        }
-        return replace(self, world=replace(self.world, memory=replace(memory, transport_failures=failures)))
+        known = self.world.memory.transport_failures
+        failures = {**known, self.replica: (*known.get(self.replica, ()), failed)}
+        return replace(self, world=self.world.decided(transport_failures=failures))
 
-    def with_wasted_verbs(self, wasted: Iterable[tuple[NodeName, str]]) -> Self:
+    def with_wasted_verbs(self, wasted: Collection[tuple[NodeName, str]]) -> Self:
         """Return the same view of a world in which one more attempt to set RDMA up has failed on these machines.
 
         ``wasted`` has the node and the boot id of each.
         """
-        memory = self.world.memory
-        verbs = dict(memory.verbs)
+        verbs = dict(self.world.memory.verbs)
         for name, boot in wasted:
             before = verbs.get(name)
             count = before.count if before and before.boot_id == boot else 0
             verbs[name] = VerbsAttempts(boot, count + 1)
-        return replace(self, world=replace(self.world, memory=replace(memory, verbs=verbs)))
+        return replace(self, world=self.world.decided(verbs=verbs)) if wasted else self
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, TypeVarTuple
 
 from reconciler.resources import LOCAL, Access
 from reconciler.state import (
@@ -18,6 +20,10 @@ from reconciler.state import (
 
 CLOCK_JUMP_SECONDS = 120.0
 """Nothing within one controller's life waits longer: a later time was set before the clock went back."""
+DECIDED = frozenset({"groups", "next_port", "transport_failures", "verbs"})
+"""The fields of the memory that decisions of a pass change before its end."""
+T = TypeVar("T")
+About = TypeVarTuple("About")
 
 
 def due(at: float, now: float) -> bool:
@@ -36,6 +42,28 @@ class World:
     """Seconds of the controller's clock."""
     entropy: str
     """Secret randomness of this pass, from which groups' secrets are derived."""
+    answers: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What ``once`` has found out. Every other world begins without answers, except through ``decided``."""
+    momentary: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What ``once_as_decided`` has found out."""
+
+    def once(self, ask: Callable[[World, *About], T], *about: *About) -> T:
+        """Return ``ask(world, *about)``, asked once in a pass: for each node, or for all, whatever is decided meanwhile.
+
+        ``ask`` must not depend on the ``DECIDED`` fields of the memory. ``about`` is hashable.
+        """
+        return _answer(self.answers, self, ask, about)
+
+    def once_as_decided(self, ask: Callable[[World, *About], T], *about: *About) -> T:
+        """Return ``ask(world, *about)``, asked again after each decision that changes the ``DECIDED`` fields."""
+        return _answer(self.momentary, self, ask, about)
+
+    def decided(self, **changed: Any) -> World:
+        """Return this world after a decision that changes some of the ``DECIDED`` fields; what was asked stays known."""
+        assert changed.keys() <= DECIDED
+        after = replace(self, memory=replace(self.memory, **changed))
+        object.__setattr__(after, "answers", self.answers)
+        return after
 
     def node(self, name: NodeName) -> NodeObservation:
         """Return what is known of a node. The contact of a node that was never seen is unknown."""
@@ -91,3 +119,13 @@ class World:
     def ranks_of(self, replica: ReplicaId) -> tuple[ObservedRank, ...]:
         """Return the replica's ranks of any epoch, on any node."""
         return self.observed.ranks_of(replica)
+
+
+def _answer(
+    known: dict[tuple[Any, ...], Any], world: World, ask: Callable[[World, *About], T], about: tuple[*About]
+) -> T:
+    key = (ask, *about)
+    if key not in known:
+        known[key] = ask(world, *about)
+    found: T = known[key]
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from reconciler.engine import MLX
 from reconciler.errors import few_names
@@ -30,11 +30,11 @@ class CandidateNodes:
     """Those with nothing against them."""
 
     @classmethod
-    def classify(cls, world: World, deployment: ModelDeployment, without: Placed = ()) -> CandidateNodes:
+    def classify(cls, world: World, deployment: ModelDeployment) -> CandidateNodes:
         """Sort the nodes, each list in the order of names."""
         found = cls([], [], [], [])
         for name, node in sorted(world.desired.nodes.items()):
-            if name in without or not suits(node, deployment):
+            if not suits(node, deployment):
                 continue
             if tainted(node, deployment):
                 found.tainted.append(name)
@@ -45,6 +45,13 @@ class CandidateNodes:
             else:
                 found.matching.append(name)
         return found
+
+    def without(self, names: Placed) -> CandidateNodes:
+        """Return the same without some nodes."""
+        if not names:
+            return self
+        lists = (self.tainted, self.withheld, self.kept_out, self.matching)
+        return CandidateNodes(*([name for name in each if name not in names] for each in lists))
 
     def refusal_by_choice(self, world: World, workload: Workload) -> Refusal | None:
         """Explain a lack of nodes that somebody asked for; None where it has another cause."""
@@ -73,6 +80,91 @@ class CandidateNodes:
             states = few_names([f"{name} has {tainted(nodes[name], deployment)}" for name in self.tainted])
             text += f" ({states}; allow it in placement.tolerations)"
         return text
+
+
+@dataclass(frozen=True, slots=True)
+class Applicant:
+    """What is asked of nodes for a deployment with its Model. It is equal for all workloads that get the same answers."""
+
+    placement: str
+    """``spec.placement`` as JSON."""
+    path: str
+    """Path of the weights."""
+    fetched: bool
+    """Whether the weights come from a hub."""
+    in_parts: bool
+    trusted: bool
+    """Whether code that comes with the weights may run."""
+    workload: Workload = field(compare=False)
+    """One of them."""
+
+    @classmethod
+    def of(cls, workload: Workload) -> Applicant:
+        """Return what a replica asks of nodes."""
+        model = workload.model.spec
+        return cls(
+            placement_key(workload.deployment),
+            workload.path,
+            model.source.huggingface is not None,
+            in_parts(workload.deployment),
+            model.trust_remote_code,
+            workload,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """What nodes a deployment selects. It is equal for all deployments that select the same."""
+
+    placement: str
+    deployment: ModelDeployment = field(compare=False)
+    """One of them."""
+
+
+def candidates(world: World, deployment: ModelDeployment) -> CandidateNodes:
+    """Sort the nodes for a deployment, once for all that select the same."""
+    return world.once(_classified, _Selection(placement_key(deployment), deployment))
+
+
+def _classified(world: World, selection: _Selection) -> CandidateNodes:
+    return CandidateNodes.classify(world, selection.deployment)
+
+
+def placement_key(deployment: ModelDeployment) -> str:
+    """Return a text that is equal for deployments that may use the same nodes."""
+    return deployment.spec.placement.model_dump_json()
+
+
+def late(world: World, applicant: Applicant) -> Placed:
+    """List the matching nodes that are about to report what they can do."""
+    return tuple(name for name in _matching(world, applicant) if about_to_report(world, name, applicant.path))
+
+
+def occupied(world: World, applicant: Applicant) -> Placed:
+    """List the matching nodes with living ranks."""
+    living = {rank.node for rank in world.observed.ranks() if rank.alive}
+    return tuple(name for name in _matching(world, applicant) if name in living)
+
+
+def building(world: World, applicant: Applicant) -> Placed:
+    """List the matching nodes whose runtime is being built."""
+    return tuple(name for name in _matching(world, applicant) if runtimes.about_to_arrive(world, name))
+
+
+def fit(world: World, applicant: Applicant) -> Placed:
+    """List the matching nodes that can run a rank."""
+    matching = _matching(world, applicant)
+    return tuple(name for name in matching if unfit(world, name, applicant.workload) is None)
+
+
+def unusable(world: World, applicant: Applicant) -> Placed:
+    """List the matching nodes that cannot."""
+    usable = set(world.once(fit, applicant))
+    return tuple(name for name in _matching(world, applicant) if name not in usable)
+
+
+def _matching(world: World, applicant: Applicant) -> list[NodeName]:
+    return candidates(world, applicant.workload.deployment).matching
 
 
 def suits(node: Node, deployment: ModelDeployment) -> bool:

@@ -36,6 +36,10 @@ def reason(world: World, name: NodeName) -> str:
 
 def quarantine_of(world: World, name: NodeName) -> Quarantine | None:
     """Return the first rule that keeps a node out; None where none does."""
+    return world.once(_quarantine, name)
+
+
+def _quarantine(world: World, name: NodeName) -> Quarantine | None:
     return _lost(world, name) or _held(world, name) or _holding(world, name)
 
 

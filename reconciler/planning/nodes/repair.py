@@ -81,6 +81,24 @@ def pending_change(world: World, name: NodeName, ending: str = "") -> str:
     return _settling(world, name)
 
 
+def changeable(world: World) -> tuple[NodeName, ...]:
+    """List the nodes on which something is being changed, was just changed, or is to be changed as soon as no group uses
+    it: of all others ``pending_change`` is empty, whatever is decided in this pass."""
+    return tuple(
+        name
+        for name in sorted(world.desired.nodes)
+        if _running_repair(world, name)
+        or f"repair/{name}" in world.memory.in_flight
+        or any(_possible(world, name, need) for need in settings.needs(world, name))
+        or _settling(world, name)
+    )
+
+
+def _possible(world: World, name: NodeName, need: Need) -> bool:
+    """Return whether a change may be made from here, if nobody uses what it is about."""
+    return bool(need.changes) and not need.against and allowed(world, name, need.kind)
+
+
 def doing(world: World, row: Row, seen: Detection) -> str:
     """Say what is done about a fault of a machine, for people."""
     if row.remedy is not Remedy.REPAIR or row.then is None:
@@ -124,16 +142,17 @@ def allowed(world: World, name: NodeName, kind: Kind) -> bool:
     if wanted is None or not kind.allowed(wanted.spec.repair):
         return False
     report = world.node(name).report
-    host = report.host_id if report else ""
-    others = (
-        other
-        for other, node in world.desired.nodes.items()
-        if other < name
-        and kind.allowed(node.spec.repair)
-        and (seen := world.node(other).report)
-        and seen.host_id == host
-    )
-    return next(others, None) is None
+    return report is None or world.once(_first_of_hosts, kind).get(report.host_id, name) == name
+
+
+def _first_of_hosts(world: World, kind: Kind) -> dict[str, NodeName]:
+    """Return the first Node of each machine that allows such changes."""
+    found: dict[str, NodeName] = {}
+    for name, node in sorted(world.desired.nodes.items()):
+        report = world.node(name).report
+        if report is not None and kind.allowed(node.spec.repair):
+            found.setdefault(report.host_id, name)
+    return found
 
 
 # --- what is due -----------------------------------------------------------------------------------

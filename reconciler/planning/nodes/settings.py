@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
@@ -61,6 +61,10 @@ class Need:
 
 def needs(world: World, name: NodeName) -> tuple[Need, ...]:
     """List everything that is wrong with a machine, whether its Node allows a change or not, the network first."""
+    return world.once_as_decided(_needs, name)
+
+
+def _needs(world: World, name: NodeName) -> tuple[Need, ...]:
     node = world.node(name)
     if name not in world.desired.nodes or node.report is None or node.report.system != "Darwin":
         return ()
@@ -120,14 +124,26 @@ def _network(world: World, name: NodeName) -> Iterator[Need]:
 
 def _plugs(world: World, name: NodeName) -> Iterator[_Plug]:
     """Yield the ports with the cable that is declared for them."""
-    planned = link_addresses.all_addresses(world.desired)
+    planned = world.once(_addresses_of_links)
     ports = {port.receptacle: port for port in world.node(name).facts.ports}
+    for end, other in world.once(_ends_of_links).get(name, ()):
+        port = ports.get(end.receptacle)
+        if port and port.interface and port.connected and port.peer == other:
+            yield _Plug(port, End(*other), planned.get(end))
+
+
+def _addresses_of_links(world: World) -> Mapping[End, IPv4Interface]:
+    return link_addresses.all_addresses(world.desired)
+
+
+def _ends_of_links(world: World) -> dict[str, list[tuple[End, End]]]:
+    """Return the ends of all declared links by their nodes, each with the other end of its link."""
+    found: dict[str, list[tuple[End, End]]] = {}
     for _, fabric in sorted(world.desired.fabrics.items()):
         for link in fabric.spec.cables:
             for end, other in ((link.one, link.other), (link.other, link.one)):
-                port = ports.get(end.receptacle) if end.node == name else None
-                if port and port.interface and port.connected and port.peer == other:
-                    yield _Plug(port, End(*other), planned.get(end))
+                found.setdefault(end.node, []).append((end, other))
+    return found
 
 
 def _of_port(world: World, name: NodeName, plug: _Plug, moving: set[str]) -> Need | None:

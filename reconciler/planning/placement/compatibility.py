@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from reconciler.errors import few_names
+from reconciler.planning.context.memory_ledger import Placed
 from reconciler.planning.context.world import World
 from reconciler.state import NodeName
 from reconciler.state.machine.compatibility import (
@@ -46,14 +47,12 @@ def traits(world: World, name: NodeName, path: str) -> Traits | None:
     return of(node.report, node.model(path)) if node.report is not None else None
 
 
-def compatible_sets(
-    world: World, names: Sequence[NodeName], path: str, before: Collection[NodeName]
-) -> list[list[NodeName]]:
+def compatible_sets(world: World, names: Placed, path: str, before: Collection[NodeName]) -> list[Placed]:
     """Sort the nodes into sets that agree, none of them part of another: first those with most of ``before``, then
     the larger ones. A node of which little is known may be in several."""
-    kinds = _kinds(world, names, path)
+    kinds = world.once(_kinds, names, path)
     if len(kinds) < 2:
-        return [list(names)]
+        return [names]
 
     def preference(kind: Traits) -> tuple[int, int, NodeName]:
         members = kinds[kind]
@@ -68,14 +67,14 @@ def compatible_sets(
                 known = joined(known, other)
                 members += kinds[other]
         found[frozenset(members)] = None
-    sets = [[name for name in names if name in each] for each in found]
+    sets = [tuple(name for name in names if name in each) for each in found]
     return sorted(sets, key=lambda each: (-sum(name in before for name in each), -len(each), each))
 
 
 def _kinds(world: World, names: Sequence[NodeName], path: str) -> dict[Traits, list[NodeName]]:
     kinds: dict[Traits, list[NodeName]] = {}
     for name in names:
-        known = traits(world, name, path)
+        known = world.once(traits, name, path)
         if known is not None:
             kinds.setdefault(known, []).append(name)
     return kinds
@@ -106,7 +105,7 @@ def describe_differences(
 def divergence(world: World, path: str, group: Sequence[NodeName]) -> str:
     """Say how the nodes of a formed group differ by now, for people; empty where they agree. ``path`` is where the
     weights are."""
-    members = list(dict.fromkeys(group))
+    members = tuple(dict.fromkeys(group))
     first, *others = compatible_sets(world, members, path, ())
     return (
         describe_differences(world, path, first, [name for name in members if name not in first])

@@ -5,7 +5,7 @@ Deterministic and stable: it keeps the same nodes where nothing is against them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -15,14 +15,8 @@ from reconciler.planning.context.memory_needs import ModelNeeds, Needs, needs
 from reconciler.planning.context.sharding import Split, Unsplit, alternatives, splits
 from reconciler.planning.context.workload import Workload
 from reconciler.planning.context.world import World
-from reconciler.planning.nodes import runtimes
-from reconciler.planning.nodes.eligible import (
-    CandidateNodes,
-    about_to_report,
-    returning,
-    too_few,
-    unfit,
-)
+from reconciler.planning.nodes import eligible
+from reconciler.planning.nodes.eligible import returning, too_few, unfit
 from reconciler.planning.transport.fallback import Transport
 from reconciler.planning.weights.distribute import being_fetched
 from reconciler.resources.deployment import RANKS_MAX
@@ -57,49 +51,51 @@ def place(
 ) -> Joined | Waiting | Refusal:
     """Find a place for a replica's group, on none of ``without``; else say what it waits for, or why it cannot be
     placed. Charges nothing."""
-    nodes = CandidateNodes.classify(world, workload.deployment, without)
-    placed = _place(world, ledger, workload, join, nodes.matching)
+    placed = _place(world, ledger, workload, join, without)
     if isinstance(placed, Refusal):
+        nodes = eligible.candidates(world, workload.deployment).without(without)
         by_choice = nodes.refusal_by_choice(world, workload) if placed.reason in FOR_WANT_OF_NODES else None
         return by_choice or replace(placed, text=placed.text + nodes.states(world, workload.deployment))
     return placed
 
 
 def _place(
-    world: World, ledger: Ledger, workload: Workload, join: Join, matching: list[NodeName]
+    world: World, ledger: Ledger, workload: Workload, join: Join, without: Placed
 ) -> Joined | Waiting | Refusal:
-    late = [name for name in matching if about_to_report(world, name, workload.path)]
+    applicant = eligible.Applicant.of(workload)
+
+    def others(names: Placed) -> Placed:
+        return tuple(name for name in names if name not in without) if without else names
+
+    late = others(world.once(eligible.late, applicant))
     if late:
         # Not only when there are too few: how large a group becomes must not depend on who answers first.
         text = f"{workload.replica}: no answer yet from {', '.join(late)}"
         return Waiting(workload.replica.key, WaitingFor.AGENT, text, replica=workload.replica)
-    ending = [text for name in matching for text in returning(world, name, workload.replica)]
+    occupied = others(world.once(eligible.occupied, applicant))
+    ending = [text for name in occupied for text in returning(world, name, workload.replica)]
     if ending:
         text = f"{workload.replica}: waiting for the end of {few_names(ending)}"
         return Waiting(workload.replica.key, WaitingFor.STOPPING, text, replica=workload.replica)
-    building: list[str] = [name for name in matching if runtimes.about_to_arrive(world, name)]
+    building = others(world.once(eligible.building, applicant))
     if building:
         text = f"{workload.replica}: the runtime of {few_names(building)} is being built"
         return Waiting(workload.replica.key, WaitingFor.RUNTIME, text, replica=workload.replica)
-    fetching: list[str] = [name for name in matching if being_fetched(world, workload, name)]
+    fetching = others(being_fetched(world, applicant))
     if fetching:
         text = f"{workload.replica}: the weights of {workload.model.metadata.name} are not on {few_names(fetching)} yet"
         return Waiting(workload.replica.key, WaitingFor.WEIGHTS, text, replica=workload.replica)
-    usable: list[NodeName] = []
-    problem: Refusal | None = None
-    for name in matching:
-        refusal = unfit(world, name, workload)
-        if refusal is None:
-            usable.append(name)
-        problem = problem or refusal
+    usable = others(world.once(eligible.fit, applicant))
     if len(usable) < workload.deployment.spec.parallelism.nodes.min:
+        unusable = others(world.once(eligible.unusable, applicant))
+        problem = unfit(world, unusable[0], workload) if unusable else None
         text = too_few(world.desired.nodes, workload.deployment, len(usable))
         return problem or workload.refuse(RefusedBecause.NO_NODES, text)
     return _among_compatible(world, ledger, workload, usable, join)
 
 
 def _among_compatible(
-    world: World, ledger: Ledger, workload: Workload, usable: list[NodeName], join: Join
+    world: World, ledger: Ledger, workload: Workload, usable: Placed, join: Join
 ) -> Joined | Refusal:
     """Find the largest group of nodes that agree in what its ranks must agree on. One rank agrees with itself."""
     bounds = workload.deployment.spec.parallelism.nodes
@@ -109,6 +105,7 @@ def _among_compatible(
     sets = compatibility.compatible_sets(world, usable, workload.path, record.members if record else ())
     best: Joined | None = None
     problem: Refusal | None = None
+    first = frozenset(sets[0])
     for names in sets:
         if len(names) < max(bounds.min, len(best[0].members) + 1 if best else 1):
             continue
@@ -120,7 +117,7 @@ def _among_compatible(
     if best is not None:
         return best
     others = compatibility.describe_differences(
-        world, workload.path, sets[0], [name for name in usable if name not in sets[0]]
+        world, workload.path, sets[0], [name for name in usable if name not in first]
     )
     if problem is not None:
         return replace(problem, text=f"{problem.text}; not used: {others}") if others else problem
@@ -137,29 +134,26 @@ class _Search:
     weights: ModelReport
     before: Placed
     """Where the replica's group is, or was last."""
-    load: dict[NodeName, int]
+    load: Mapping[NodeName, int]
     """Ranks of other replicas on each node."""
     join: Join
 
     @classmethod
-    def start(
-        cls, world: World, ledger: Ledger, workload: Workload, usable: list[NodeName], join: Join
-    ) -> _Search:
+    def start(cls, world: World, ledger: Ledger, workload: Workload, usable: Placed, join: Join) -> _Search:
         replica = workload.replica
         record = world.memory.groups.get(replica)
         before = record.members if record else ()
-        load = {name: ledger.ranks(name, replica) for name in usable}
-        nodes = tuple(sorted(usable, key=lambda name: (name not in before, load[name], name)))
-        hosts = {name: ledger.host(name) for name in nodes}
-        free = {host: ledger.free(name, replica) for name, host in hosts.items()}
-        reports = [world.node(name).model(workload.path) for name in usable]
-        known = [report for report in reports if report is not None]
-        weights = next((report for report in known if report.shares), known[0])
-
-        def cabled(name: NodeName) -> Placed:
-            return tuple(port.peer[0] for port in world.node(name).facts.ports if port.peer)
-
-        return cls(workload, FreeMemory(nodes, hosts, free, cabled), weights, before, load, join)
+        load = ledger.loads(usable, replica)
+        kept = sorted(
+            (name for name in dict.fromkeys(before) if name in load), key=lambda name: (load[name], name)
+        )
+        others = [name for name in usable if name not in before] if kept else usable
+        nodes = (*kept, *sorted(others, key=load.__getitem__))
+        cables = world.once(_cables)
+        free = ledger.free_by_host(nodes, replica)
+        rooms = FreeMemory(nodes, ledger.hosts, free, {} if cables.keys().isdisjoint(usable) else cables)
+        weights = world.once(_weights, usable, workload.path)
+        return cls(workload, rooms, weights, before, load, join)
 
     def largest(self) -> Joined | Refusal:
         """Take as many nodes as there are within the bounds, and fewer where the model, the memory or the transport
@@ -227,7 +221,7 @@ class _Search:
 
     def _candidates(self, candidates: list[Placed], each: Needs) -> Iterator[Placed]:
         """Yield sets of nodes in the orders that make a difference; without cables none does."""
-        if not any(self.rooms.cabled(name) for name in self.rooms.nodes):
+        if not self.rooms.cables:
             candidates = candidates[:1]
         for members in candidates:
             if set(self.before) == set(members) and self.rooms.fits(self.before, each):
@@ -253,6 +247,23 @@ class _Search:
         because = RefusedBecause.NOT_SUPPORTED if why.lasting else RefusedBecause.NOT_DIVISIBLE
         text = f"model {name} cannot be split {how} over {size} nodes: {why.text}"
         return self.workload.refuse(because, f"{text}; works: {other}" if other else text)
+
+
+def _cables(world: World) -> dict[NodeName, Placed]:
+    """Return the nodes at the other ends of the cables of each node that has any."""
+    found: dict[NodeName, Placed] = {}
+    for name, node in world.observed.nodes.items():
+        peers = tuple(port.peer[0] for port in node.facts.ports if port.peer)
+        if peers:
+            found[name] = peers
+    return found
+
+
+def _weights(world: World, usable: Placed, path: str) -> ModelReport:
+    """Return the report on the weights that says most: one with shares, if any node has it."""
+    reports = [world.node(name).model(path) for name in usable]
+    known = [report for report in reports if report is not None]
+    return next((report for report in known if report.shares), known[0])
 
 
 def _height(transports: tuple[str, ...], transport: Transport) -> int:

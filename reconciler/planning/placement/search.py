@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations, islice
 from math import comb
 
@@ -34,8 +34,12 @@ class FreeMemory:
     hosts: Mapping[NodeName, str]
     free: Mapping[str, int]
     """Bytes, by host."""
-    cabled: Callable[[NodeName], Placed] = lambda name: ()
-    """Return the nodes at the other ends of a node's cables."""
+    cables: Mapping[NodeName, Placed] = field(default_factory=dict)
+    """The nodes at the other ends of the cables of each node that has any."""
+
+    def cabled(self, name: NodeName) -> Placed:
+        """Return the nodes at the other ends of a node's cables."""
+        return self.cables.get(name, ())
 
     def fits(self, members: Placed, needs: Needs) -> bool:
         """Return whether each rank has room on its node, in this order."""
@@ -98,12 +102,14 @@ class FreeMemory:
         first = self._assigned(self.nodes, needs)
         if first is not None:
             yield first
-        roomiest = tuple(sorted(self.nodes, key=lambda name: -self.free[self.hosts[name]]))
-        other = self._assigned(roomiest, needs) if first is None else None
-        if other is not None:
-            yield other
+        else:
+            roomiest = tuple(sorted(self.nodes, key=lambda name: -self.free[self.hosts[name]]))
+            other = self._assigned(roomiest, needs)
+            if other is not None:
+                yield other
         known = set(self.nodes)
-        for seed in islice((name for name in self.nodes if self.cabled(name)), SEEDS_MAX):
+        seeds = (name for name in self.nodes if name in self.cables) if self.cables else iter(())
+        for seed in islice(seeds, SEEDS_MAX):
             near = [name for name in self._near(seed, len(needs)) if name in known]
             if len(near) == len(needs):
                 yield tuple(near)

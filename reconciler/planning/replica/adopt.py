@@ -9,6 +9,7 @@ from __future__ import annotations
 from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.lost_nodes import is_lost
 from reconciler.planning.context.view import Wanted
+from reconciler.planning.context.world import World
 from reconciler.state import GroupRecord, ObservedRank
 from reconciler.wire.launch import Phase
 
@@ -20,15 +21,15 @@ def unrecorded(view: Wanted) -> bool:
     return _newest(view) > known or any(rank.report.id.epoch > recorded for rank in view.alive)
 
 
-def unreported(view: Wanted) -> list[str]:
+def unreported(world: World) -> list[str]:
     """List the nodes that may know of later epochs and have not reported; lost ones are not waited for.
 
     That an agent failed to start once says nothing: the next attempt may find ranks of the very next epoch.
     """
     return sorted(
         name
-        for name in view.world.desired.nodes.keys() | view.world.memory.agents
-        if view.world.node(name).report is None and not is_lost(view.world, name)
+        for name in world.desired.nodes.keys() | world.memory.agents
+        if world.node(name).report is None and not is_lost(world, name)
     )
 
 

@@ -44,7 +44,7 @@ def form(view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None
         text = unknown_model(view.deployment)
         refusal = Refusal(view.replica.key, RefusedBecause.MODEL_UNKNOWN, text, view.replica)
         return Decision(refused=(refusal,))
-    unreported = adopt.unreported(view)
+    unreported = view.world.once(adopt.unreported)
     if unreported:
         text = f"no answer yet from {', '.join(unreported)}, which may know of a later epoch"
         return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
@@ -88,9 +88,9 @@ def form(view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None
 
 def _repaired(view: Wanted, ending: str) -> str:
     """Say what is repaired first on a machine that the group may come to use, for people; empty where nothing is."""
-    nodes = view.world.desired.nodes
-    suited = [name for name in sorted(nodes) if suits(nodes[name], view.deployment)]
-    return next((text for name in suited if (text := repair.pending_change(view.world, name, ending))), "")
+    world, nodes = view.world, view.world.desired.nodes
+    suited = (name for name in world.once(repair.changeable) if suits(nodes[name], view.deployment))
+    return next((text for name in suited if (text := repair.pending_change(world, name, ending))), "")
 
 
 def _record(view: Wanted, workload: Workload, found: Joined, ended: Diagnosis | None) -> GroupRecord:

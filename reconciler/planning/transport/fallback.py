@@ -235,7 +235,11 @@ def _carried(world: World, replica: ReplicaId, transport: str, members: Placed) 
     than half of them.
     """
     wanted = _joined(transport, members) if transport in VERBS else frozenset()
-    for other, record in sorted(world.memory.groups.items()) if wanted else ():
+    ends = {name for pair in wanted for name in pair}
+    groups = (
+        (id, record) for id, record in world.memory.groups.items() if not ends.isdisjoint(record.members)
+    )
+    for other, record in sorted(groups):
         both = wanted & _joined(used(record), record.members) if used(record) in VERBS else ()
         if other != replica and both:
             one, peer = min(both)

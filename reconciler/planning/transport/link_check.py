@@ -90,8 +90,16 @@ class _ObservedCables:
 
     def owner(self, domain: str) -> End | None:
         """Return whose port has this domain, whatever it says itself."""
-        found = [end for end, port in self.ports.items() if domain and port.domain == domain]
+        found = self.domains.get(domain, ())
         return found[0] if len(found) == 1 else None
+
+    @cached_property
+    def domains(self) -> dict[str, list[End]]:
+        found: dict[str, list[End]] = {}
+        for end, port in self.ports.items():
+            if port.domain:
+                found.setdefault(port.domain, []).append(end)
+        return found
 
     def unknown(self, end: End) -> str:
         """Say why it is not known what is at an end; empty where it is."""
@@ -131,6 +139,7 @@ class _LinkCheck:
     def __init__(self, seen: _ObservedCables, declared: set[Link]) -> None:
         self._seen = seen
         self._declared = declared
+        self._declared_ends = {end for link in declared for end in link}
         self._strays = set(seen.cables - declared)
         self.found: dict[Link, LinkStatus] = {}
 
@@ -148,10 +157,14 @@ class _LinkCheck:
             else:
                 absent.append(link)
         self._find_swaps(absent)
+        between: dict[frozenset[str], list[Link]] = {}
+        for stray in sorted(self._strays):
+            between.setdefault(frozenset(end.node for end in stray), []).append(stray)
         explained: set[Link] = set()
         for link in absent:
             if link not in self.found:
-                self.found[link] = self._misplaced(link, explained) or self._missing(link)
+                others = between.get(frozenset(end.node for end in link), [])
+                self.found[link] = self._misplaced(link, others, explained) or self._missing(link)
         self._strays -= explained
         return self
 
@@ -208,8 +221,14 @@ class _LinkCheck:
 
     def _find_swaps(self, absent: list[Link]) -> None:
         """Find two links whose cables each have one end where an end of the other belongs."""
+        by_end: dict[End, list[tuple[int, Link]]] = {}
         for number, link in enumerate(absent):
-            for later in absent[number + 1 :]:
+            for end in link:
+                by_end.setdefault(end, []).append((number, link))
+        for number, link in enumerate(absent):
+            leads_to = self._seen.peers.get(link.one)
+            belonging = by_end.get(leads_to, []) if leads_to else []
+            for later in [other for at, other in belonging if at > number]:
                 crossed = self._crossed(link, later)
                 if crossed and not {link, later} & self.found.keys():
                     text = (
@@ -229,8 +248,8 @@ class _LinkCheck:
                 return next((pair for pair in pairs if pair[0].node == pair[1].node), pairs[1])
         return None
 
-    def _misplaced(self, link: Link, explained: set[Link]) -> LinkStatus | None:
-        """Find an end that leads elsewhere, or the cable between the two machines that is in other ports."""
+    def _misplaced(self, link: Link, between: list[Link], explained: set[Link]) -> LinkStatus | None:
+        """Find an end that leads elsewhere, or the cable ``between`` the two machines that is in other ports."""
         for end, other in (link, (link.other, link.one)):
             stray = self._seen.at(end)
             if stray is not None and stray in self._strays:
@@ -239,9 +258,8 @@ class _LinkCheck:
                 text = f"{end} leads to {there} instead of {other}"
                 steps = f"move the plug at {there} to {other}"
                 return self._seen.status(link, LinkState.WRONG_PORT, text, steps)
-        nodes = {end.node for end in link}
-        for stray in sorted(self._strays - explained):
-            if {end.node for end in stray} == nodes and not self._belongs(stray):
+        for stray in between:
+            if stray not in explained and self._declared_ends.isdisjoint(stray):
                 explained.add(stray)
                 text = (
                     f"the cable from {link.one} to {link.other} is in {stray.one} and {stray.other} instead"
@@ -249,11 +267,6 @@ class _LinkCheck:
                 steps = f"move its plugs to {link.one} and {link.other}"
                 return self._seen.status(link, LinkState.WRONG_PORT, text, steps)
         return None
-
-    def _belongs(self, stray: Link) -> bool:
-        """Return whether another declared link has an end where this cable has one."""
-        ends = {end for link in self._declared for end in link}
-        return not ends.isdisjoint(stray)
 
     def _missing(self, link: Link) -> LinkStatus:
         ends = [self._at(end) for end in link]

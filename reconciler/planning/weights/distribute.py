@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from reconciler.planning.context.decision import NOTHING, Decision
-from reconciler.planning.context.workload import Workload
+from reconciler.planning.context.memory_ledger import Placed
 from reconciler.planning.context.world import World
 from reconciler.planning.nodes import runtimes
-from reconciler.planning.nodes.eligible import CandidateNodes, in_parts
+from reconciler.planning.nodes.eligible import Applicant, candidates, in_parts, placement_key
 from reconciler.planning.recovery.rollback import effective
 from reconciler.resources import Model, ModelDeployment
+from reconciler.resources.weights import ModelSource
 from reconciler.state import DeploymentName, NodeName, Refusal, RefusedBecause, Waiting, WaitingFor
 from reconciler.state.identity import ObjectKey
 from reconciler.state.machine.weights import (
@@ -23,6 +26,7 @@ from reconciler.state.machine.weights import (
     progress,
     running,
 )
+from reconciler.state.slices import Slices
 from reconciler.wire.node import ModelReport
 from reconciler.wire.paths import giving_socket, taking_socket
 from reconciler.wire.weights import SPARE_BYTES, FetchProblem, FetchReport, FetchSource
@@ -34,12 +38,13 @@ LASTING_SECONDS = 600.0
 """How often a problem is looked at again that a person has to fix: nobody has to say when it is done."""
 
 
-def decide(world: World) -> Decision:
+def decide(world: World) -> Slices[Decision]:
     """Bring all weights where they are wanted."""
     decision = NOTHING
     if not world.desired.stopping:
         for _, model in sorted(wanted(world).items()):
             decision += _decide_model(world, model.metadata.name, model)
+            yield
     return decision
 
 
@@ -134,44 +139,83 @@ def _has_or_fetches(world: World, node: NodeName, path: str, in_full: bool) -> b
     return world.reached(node) and (present(weights, in_full) or requested or running(weights) is not None)
 
 
-def being_fetched(world: World, workload: Workload, name: NodeName) -> bool:
-    """Return whether a node is about to have weights that it does not have yet."""
-    model = workload.model
-    weights = world.node(name).model(model.spec.source.folder)
-    in_full = not in_parts(workload.deployment)
-    if model.spec.source.huggingface is None or present(weights, in_full):
-        return False
-    return given_up(weights) is None and name in targets(world, model)
+def being_fetched(world: World, applicant: Applicant) -> Placed:
+    """List the nodes that match, and are about to have weights that they do not have yet."""
+    lacking = world.once(_lacking, applicant)
+    wanted = targets(world, applicant.workload.model) if lacking else {}
+    return tuple(name for name in lacking if name in wanted)
 
 
-def targets(world: World, model: Model) -> dict[NodeName, bool]:
+def _lacking(world: World, applicant: Applicant) -> Placed:
+    """List the matching nodes that have not all of the weights, and have not given up on them."""
+    if not applicant.fetched:
+        return ()
+    return tuple(
+        name
+        for name in candidates(world, applicant.workload.deployment).matching
+        if not present(weights := world.node(name).model(applicant.path), in_full=not applicant.in_parts)
+        and given_up(weights) is None
+    )
+
+
+def targets(world: World, model: Model) -> Mapping[NodeName, bool]:
     """Return the nodes that are to have the weights, and whether in full.
 
     For each deployment there are as many as it may come to use, first those that have them. Without the full weights
     a node gets outlines, and later the files that its rank turns out to need.
     """
+    return world.once_as_decided(_targets, model.spec.source)
+
+
+def _targets(world: World, source: ModelSource) -> dict[NodeName, bool]:
     found: dict[NodeName, bool] = {}
     for _, deployment in sorted(world.desired.deployments.items()):
         served = effective(world, deployment) if deployment.spec.replicas else None
-        if served is not None and served.spec.source == model.spec.source:
-            for name in _of_deployment(world, model, deployment):
+        if served is not None and served.spec.source == source:
+            for name in _of_deployment(world, source.folder, deployment):
                 found[name] = found.get(name, False) or not in_parts(deployment)
     return found
 
 
-def _of_deployment(world: World, model: Model, deployment: ModelDeployment) -> list[NodeName]:
-    usable = CandidateNodes.classify(world, deployment).matching
+@dataclass(frozen=True, slots=True)
+class _Recipients:
+    """What is asked of nodes that may get weights. It is equal for all deployments that get the same answers."""
+
+    placement: str
+    path: str
+    in_full: bool
+    deployment: ModelDeployment = field(compare=False)
+    """One of them."""
+
+
+Preference = tuple[bool, bool, int, NodeName]
+"""Whether a node lacks the weights, whether it has given up on them, its memory (negative), and its name."""
+
+
+def _of_deployment(world: World, path: str, deployment: ModelDeployment) -> list[NodeName]:
+    """List the nodes for the weights of a deployment: of two that have as much of them, first one with its ranks."""
+    about = _Recipients(placement_key(deployment), path, not in_parts(deployment), deployment)
+    preferences = world.once(_preferences, about)
     groups = world.memory.groups_of(DeploymentName(deployment.metadata.name))
     members = {name for group in groups for name in group.members}
+    own = sorted(preferences[name] for name in members if name in preferences)
+    others = (each for name, each in preferences.items() if name not in members)
+    both = heapq.merge(own, others, key=lambda each: (*each[:2], each[-1] not in members, *each[2:]))
+    most = deployment.spec.replicas * deployment.spec.parallelism.nodes.max
+    return [name for _, _, _, name in islice(both, most)]
 
-    def rank(name: NodeName) -> tuple[bool, bool, bool, int, str]:
+
+def _preferences(world: World, about: _Recipients) -> dict[NodeName, Preference]:
+    """Return the nodes that the deployment may use, the preferred ones first."""
+
+    def preference(name: NodeName) -> Preference:
         node = world.node(name)
-        weights = node.model(model.spec.source.folder)
-        has = present(weights, in_full=not in_parts(deployment))
+        weights = node.model(about.path)
         memory = node.report.memory_bytes if node.report else 0
-        return not has, given_up(weights) is not None, name not in members, -memory, name
+        return not present(weights, about.in_full), given_up(weights) is not None, -memory, name
 
-    return sorted(usable, key=rank)[: deployment.spec.replicas * deployment.spec.parallelism.nodes.max]
+    usable = candidates(world, about.deployment).matching
+    return {each[-1]: each for each in sorted(map(preference, usable))}
 
 
 def on_node(world: World, model: Model, node: NodeName, only: tuple[str, ...] | None) -> Decision:

@@ -113,7 +113,10 @@ async def test_the_end_of_a_killed_rank_is_reported_while_a_debugger_holds_it(be
         await gone(ready.shim_pid)
 
 
-async def test_a_rank_that_the_kernel_holds_is_said_to_be_killed_and_not_to_have_ended(bench: Bench) -> None:
+async def test_a_rank_that_the_kernel_holds_is_said_to_be_killed_and_not_to_have_ended(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranks, "LATE_SHIM_SECONDS", 600.0)
     link = await bench.quick_agent()
     await bench.start(link, "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); sleep()")
     ready = await in_phase(link, Phase.READY)

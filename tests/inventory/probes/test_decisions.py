@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from reconciler.inventory.probes import machine
-from reconciler.inventory.probes.cable_ends import joined
 from reconciler.inventory.probes.table import Readings
 from reconciler.state import MachineFacts, Plan, StartRank
 from reconciler.wire.tools import Ending, ToolSaid
+from tests.machines import joined
 from tests.planning.macs import A, B
 from tests.worlds import World, two_nodes
 

@@ -427,8 +427,8 @@ PLANNED = (
     ),
     Mutant(
         "the-reserve-is-given-away",
-        memory_ledger.Ledger.free,
-        keep(BinOp, "left", 0, 3),
+        memory_ledger._rooms,
+        keep(BinOp, "left"),
         "models take the memory that macOS itself needs, and the machine panics",
         PLANNING,
     ),
@@ -442,7 +442,7 @@ PLANNED = (
     Mutant(
         "whoever-answers-first-decides",
         place._place,
-        never(If, 0, 6),
+        never(If, 0, 5),
         "a group of two is formed although the third node is only a moment late, and is formed again later",
         PLANNING,
     ),
@@ -731,7 +731,7 @@ LOST = (
     Mutant(
         "what-a-lost-node-runs-is-free",
         memory_ledger.Ledger.of,
-        always(If, 0, 2),
+        always(If),
         "a second model is put on a machine that comes back with the first one still running",
         LOSSES,
     ),
@@ -745,7 +745,7 @@ LOST = (
     Mutant(
         "a-node-that-is-back-is-used-now",
         place._place,
-        never(If, 1, 6),
+        never(If, 1, 5),
         "new ranks are placed beside those that went on while their machine was away",
         LOSSES,
     ),
@@ -1124,21 +1124,21 @@ SEEN = (
     Mutant(
         "connections-have-one-number",
         collector.Collector._listen,
-        put(Assign, "{it.targets[0]} = 1", 0, 9),
+        put(Assign, "{it.targets[0]} = 1", 0, 10),
         "the reports of a restarted agent begin with a low number and are taken for old ones for ever",
         INVENTORY,
     ),
     Mutant(
         "a-push-is-lost",
         collector.Collector._listen,
-        delay(Expr, 1, 7, by=3),
+        delay(Expr, 1, 7, by=4),
         "what changes while a report is on its way is seen a quarter of a minute later",
         INVENTORY,
     ),
     Mutant(
         "a-silence-is-no-news",
-        "reconciler.inventory.changes:_GROWING",
-        put(Tuple, "(*{it}, 'silent_seconds')"),
+        "reconciler.inventory.changes:SILENCE_SECONDS",
+        put(Constant, "1e9"),
         "a hang is found only when a pass is due for another reason",
         INVENTORY,
     ),

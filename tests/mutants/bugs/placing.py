@@ -36,8 +36,8 @@ PLACED = (
     ),
     Mutant(
         "memory-has-no-limit",
-        memory_ledger.Ledger.free,
-        keep(Call, "args[0]", 5, 8),
+        memory_ledger._rooms,
+        keep(Call, "args[0]", 7, 9),
         "ranks are given more memory than the GPU may wire, and end when they load",
         TAINTS,
     ),

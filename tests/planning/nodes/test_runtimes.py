@@ -20,6 +20,7 @@ from reconciler.state import (
 )
 from reconciler.state.machine.runtimes import Runtimes, Tidied
 from reconciler.status import node as conditions
+from reconciler.status.by_object import ByObject
 from reconciler.status.node_comparison import NodeComparison
 from tests.worlds import World, deployment, manifest, model, node
 
@@ -58,7 +59,8 @@ def conditions_of(world: World, decided: Plan) -> dict[str, list[object]]:
     """Of node-a."""
     desired, observed = world.desired(), world.observed()
     likeness = NodeComparison.of(desired, observed)
-    return {kind: rest for kind, *rest in conditions.conditions(A, desired, observed, decided, likeness)}
+    planned = ByObject.of(desired, decided)
+    return {kind: rest for kind, *rest in conditions.conditions(A, desired, observed, planned, likeness)}
 
 
 def test_a_node_gets_its_runtime_before_its_agent_is_replaced_and_its_ranks_start() -> None:

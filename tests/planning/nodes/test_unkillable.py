@@ -254,6 +254,17 @@ def test_nobody_is_asked_for_a_machine_that_takes_minutes_to_shut_down() -> None
     assert (asked.subject, asked.fault) == ("node/node-b", FaultClass.HOST_UNREACHABLE)
 
 
+def test_a_machine_that_is_silent_after_its_restart_is_a_matter_for_a_person() -> None:
+    world = killed_on_macs(three_macs())
+    world.settle()
+    assert restarts(world) == [B]
+    world.now += 120
+    world.lose(B)
+    world.now += 60
+    (asked,) = [trouble for trouble in world.settle().troubles if trouble.person]
+    assert (asked.subject, asked.fault) == ("node/node-b", FaultClass.HOST_UNREACHABLE)
+
+
 def test_a_machine_that_answers_as_before_is_not_asked_twice_and_after_a_while_a_person_is() -> None:
     world = killed_on_macs(three_macs())
     (restart,) = [step for step in world.plan().steps if isinstance(step, RebootNode)]

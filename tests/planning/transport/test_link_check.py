@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.cli.commands.write.fabric import cabling
-from reconciler.inventory.probes.cable_ends import joined
 from reconciler.planning.context.world import World as Seen
 from reconciler.planning.transport import link_check as planning
 from reconciler.resources import End, link_between
@@ -19,6 +18,7 @@ from reconciler.state import FaultClass, MachineFacts, NodeName, PortFacts
 from reconciler.state.machine.links import LinkState, LinkStatus
 from reconciler.status import machine
 from reconciler.status.fabric import readiness
+from tests.machines import joined
 from tests.planning.macs import A, B, learn, learn_of_port, three_macs, two_macs
 from tests.worlds import World, deployment, fabric, model, node
 

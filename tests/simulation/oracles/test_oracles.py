@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -23,6 +23,7 @@ from reconciler.state import (
     Contact,
     DeploymentName,
     GroupRecord,
+    NodeName,
     ObjectKey,
     Observed,
     ObservedRank,
@@ -87,7 +88,10 @@ def test_a_new_epoch_that_does_not_wait_for_the_end_of_the_old_one(monkeypatch: 
 
 
 def test_more_ranks_than_there_is_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Ledger, "free", lambda self, name, replacing: 2**60)
+    def plenty(ledger: Ledger, names: Iterable[NodeName], replacing: ReplicaId) -> dict[str, int]:
+        return {ledger.hosts[name]: 2**60 for name in names}
+
+    monkeypatch.setattr(Ledger, "free_by_host", plenty)
     found = play(replace(SCENARIOS["memory"], memory_bytes=24 * 2**30), Points())
     assert any("is charged" in text for text in found.violations)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from reconciler.cli.commands.read.events import event_line
 from reconciler.cli.core.app import INTERRUPTED_STATUS, Settings
@@ -25,6 +27,11 @@ from .supervise import Child, Supervisor
 
 TICK_SECONDS = 0.1
 LOOK_SECONDS = 0.3
+FOLLOW_SECONDS = 5.0
+"""How often the home and the sizes of the logs are looked at when nothing happens."""
+EVENTS_SECONDS = 60.0
+"""How long the controller may hold back an answer without events."""
+SIGNALS_MAX = 4096
 REMIND_SECONDS = 1.5
 ANSWER_SECONDS = 2.0
 """A controller that takes longer is reported as not answering, because `up` itself must stay responsive."""
@@ -37,10 +44,20 @@ EXAMPLE = ("model", "messages")
 """Fields of a first request in the example; more would not fit a line."""
 
 
+class Readable(Protocol):
+    """A connection that can be waited for."""
+
+    def fileno(self) -> int:
+        """Return its descriptor."""
+        ...
+
+
 @dataclass(slots=True)
 class UpOptions:
     """The kind of end that signals have requested."""
 
+    woken: int
+    """Descriptor of a pipe that gets a byte for each signal, and for the end of each child."""
     stops: int = 0
     """How often Ctrl-C was pressed: the second time, nothing is waited for."""
     leave: bool = False
@@ -49,11 +66,22 @@ class UpOptions:
     def any(self) -> bool:
         return self.leave or self.stops > 0
 
+    def wait(self, seconds: float, *connections: Readable) -> bool:
+        """Wait at most so long for a signal, the end of a child, or an answer. Return whether there is an answer."""
+        awaited = [each.fileno() for each in connections]
+        ready, _, _ = select.select([self.woken, *awaited], [], [], seconds)
+        if self.woken in ready:
+            os.read(self.woken, SIGNALS_MAX)
+        return not set(awaited).isdisjoint(ready)
+
 
 @contextmanager
 def signals() -> Iterator[UpOptions]:
     """Handle SIGINT as a request to stop everything, SIGTERM and SIGHUP (a closed terminal) to leave ranks running."""
-    options = UpOptions()
+    woken, waking = os.pipe()
+    for descriptor in (woken, waking):
+        os.set_blocking(descriptor, False)
+    options = UpOptions(woken)
 
     def on_interrupt(number: int, frame: object) -> None:
         options.stops += 1
@@ -65,13 +93,18 @@ def signals() -> Iterator[UpOptions]:
         signal.SIGINT: on_interrupt,
         signal.SIGTERM: on_terminate,
         signal.SIGHUP: on_terminate,
+        signal.SIGCHLD: lambda number, frame: None,  # with a handler it wakes as the others do
     }
+    told_before = signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield options
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(told_before)
+        os.close(woken)
+        os.close(waking)
 
 
 class Session:
@@ -95,6 +128,8 @@ class Session:
         self._looked_at = 0.0
         self._waits_for = "the controller to start"
         self._welcomed = False
+        self._events: Client | None = None
+        """The connection on which the next events are awaited."""
 
     @property
     def _controller(self) -> Child:
@@ -114,7 +149,10 @@ class Session:
 
     def _forever(self) -> int:
         while not self._options.any:
-            self._tick()
+            if self._welcomed:
+                self._follow()
+            else:
+                self._tick()
         return 0
 
     def _ask_once(self, question: str) -> int:
@@ -177,7 +215,31 @@ class Session:
             except (Unreachable, Refused):
                 if self._say.seconds_silent > REMIND_SECONDS and not self._welcomed:
                     self._say.show("... waiting for the controller to answer")
-        time.sleep(TICK_SECONDS)
+        self._options.wait(TICK_SECONDS)
+
+    def _follow(self) -> None:
+        """Print events as they come, and restart dead children: nothing is looked at before there is something to see."""
+        self._restart_children()
+        due = self._supervisor.seconds_to_restart
+        try:
+            if self._events is None:
+                self._events = self._client()
+                self._await_events(self._events)
+            if self._options.wait(FOLLOW_SECONDS if due is None else due, self._events):
+                self._print(self._events.answer())
+                self._await_events(self._events)
+        except (Unreachable, Refused):
+            self._forget_events()
+            self._options.wait(LOOK_SECONDS)
+
+    def _await_events(self, client: Client) -> None:
+        wanted = ListEvents(self._last_event, since=self._began_at, wait_seconds=EVENTS_SECONDS)
+        client.send(wanted)
+
+    def _forget_events(self) -> None:
+        if self._events is not None:
+            self._events.close()
+        self._events = None
 
     def _poll(self) -> None:
         with self._client() as client:
@@ -187,7 +249,9 @@ class Session:
 
     def _print_events(self, client: Client) -> None:
         """Print the events of this run only."""
-        body = client.ask(ListEvents(self._last_event, since=self._began_at))
+        self._print(client.ask(ListEvents(self._last_event, since=self._began_at)))
+
+    def _print(self, body: dict[str, Any]) -> None:
         self._last_event = body["last"]
         for event in body["items"]:
             self._say(event_line(event))
@@ -241,6 +305,7 @@ class Session:
     # --- ending ------------------------------------------------------------------------------------
 
     def _end(self) -> None:
+        self._forget_events()
         if self._identity.replaced:
             return
         if self._options.leave:

@@ -25,6 +25,8 @@ HEALTHY_SECONDS = 10.0
 """A child that has run this long restarts with the shortest back-off."""
 END_SECONDS = 15.0
 """Longer than the 10 s that the gateway allows running answers."""
+ADOPTED_LOOK_SECONDS = 1.0
+"""How often to see whether a child of an earlier `up` still runs: nobody tells this one of its end."""
 KILLED_SECONDS = 10.0
 """How long to wait for a child that was killed."""
 LOG_BYTES_MAX = 8 * 1024 * 1024
@@ -141,7 +143,8 @@ class Supervisor:
             self._begin(child)
 
     def restart_dead(self) -> None:
-        """Restart dead children, each after its back-off. Call it a few times a second."""
+        """Restart dead children, each after its back-off. Call it when one has ended, and after
+        ``seconds_to_restart``."""
         for child in self.children:
             if child.alive:
                 child.log_offset = min(child.log_offset, _make_room(child.log))
@@ -152,6 +155,16 @@ class Supervisor:
                 self._note_end(child, child.process)
             elif self.clock() >= child.restart_at:
                 self._begin(child)
+
+    @property
+    def seconds_to_restart(self) -> float | None:
+        """Return in how many seconds there is something to do for a child; None if all run, or have been asked to
+        end. The end of one that was taken over is not told, and is looked for every second."""
+        due = [child.restart_at for child in self.children if not child.ended and child.process is None]
+        due += [child.kill_at for child in self.children if child.kill_at is not None]
+        if any(isinstance(child.process, AdoptedProcess) for child in self.children):
+            due.append(self.clock() + ADOPTED_LOOK_SECONDS)
+        return max(0.0, min(due) - self.clock()) if due else None
 
     def _kill_if_late(self, child: Child) -> None:
         if child.process is not None and child.kill_at is not None and self.clock() >= child.kill_at:

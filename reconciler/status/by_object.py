@@ -1,0 +1,67 @@
+"""What manifests and plan say of each object, sorted once: a status is written without searching the whole plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from reconciler.resources import End
+from reconciler.state import (
+    Desired,
+    FaultClass,
+    ForgetRank,
+    NodeName,
+    Plan,
+    Quarantine,
+    Refusal,
+    RefusedBecause,
+    RepairNode,
+    Step,
+    Trouble,
+    Waiting,
+    WaitingFor,
+)
+from reconciler.state.identity import ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class ByObject:
+    """The first step, waiting, refusal and trouble of a plan for each object, and the declared cables of each node."""
+
+    steps: Mapping[ObjectKey, Step]
+    waiting: Mapping[ObjectKey, Waiting]
+    refused: Mapping[ObjectKey, Refusal]
+    troubles: Mapping[ObjectKey, Trouble]
+    """Only troubles that need a person."""
+    waits: Mapping[tuple[ObjectKey, WaitingFor], str]
+    """The first text for each reason."""
+    refusals: Mapping[tuple[ObjectKey, RefusedBecause], str]
+    """The first text for each reason."""
+    ports: Mapping[ObjectKey, Trouble]
+    """Troubles with the configuration of Thunderbolt ports, whether they need a person or not."""
+    repairs: Mapping[NodeName, RepairNode]
+    quarantined: Mapping[NodeName, Quarantine]
+    ends: Mapping[str, list[End]]
+    """The ends of declared links, by their nodes."""
+
+    @classmethod
+    def of(cls, desired: Desired, plan: Plan) -> ByObject:
+        """Sort a plan, and the cables of the manifests that it was made for."""
+        ends: dict[str, list[End]] = {}
+        for fabric in desired.fabrics.values():
+            for link in fabric.spec.cables:
+                for end in link:
+                    ends.setdefault(end.node, []).append(end)
+        return cls(
+            {step.object: step for step in reversed(plan.steps) if not isinstance(step, ForgetRank)},
+            # An object that waits for an improvement is fine: only the plan shows it.
+            {w.object: w for w in reversed(plan.waiting) if w.reason is not WaitingFor.QUIET},
+            {refusal.object: refusal for refusal in reversed(plan.refused)},
+            {trouble.object: trouble for trouble in reversed(plan.troubles) if trouble.person},
+            {(waiting.object, waiting.reason): waiting.text for waiting in reversed(plan.waiting)},
+            {(refusal.object, refusal.reason): refusal.text for refusal in reversed(plan.refused)},
+            {t.object: t for t in reversed(plan.troubles) if t.fault is FaultClass.PORT_CONFIGURATION},
+            {step.node: step for step in reversed(plan.steps) if isinstance(step, RepairNode)},
+            {found.node: found for found in reversed(plan.quarantined)},
+            ends,
+        )
