@@ -117,8 +117,9 @@ def fabric(name: str = "studios", *links: tuple[str, str], pool: str | None = No
     return manifest(Fabric, name, links=links, addressing={"pool": pool})  # type: ignore[no-any-return]
 
 
-def gateway() -> Gateway:
-    return manifest(Gateway, "main", listen="127.0.0.1:8400", auth={"mode": "none"})  # type: ignore[no-any-return]
+def gateway(**spec: Any) -> Gateway:
+    spec = {"listen": "127.0.0.1:8400", "auth": {"mode": "none"}, **spec}
+    return manifest(Gateway, "main", **spec)  # type: ignore[no-any-return]
 
 
 def notifier(name: str = "on-call", **spec: Any) -> Notifier:

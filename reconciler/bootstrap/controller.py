@@ -28,7 +28,7 @@ from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Damaged, Deposed, Invalid, ReconcilerError
 from reconciler.execution import Executor, Tools
 from reconciler.execution.hub import Hub
-from reconciler.inventory import Collector, observe_gateway
+from reconciler.inventory import Collector, GatewayProbe, observe_gateway
 from reconciler.remote.machines import Machines
 from reconciler.source.git import hooks
 from reconciler.source.git.repository import ClusterRepo
@@ -78,7 +78,8 @@ async def _control(home: Home, watch: Path | None, identity: FileIdentity) -> No
         stack.callback(store.close)
         machines = machines_of(home)
         stack.push_async_callback(machines.close)
-        loop, parts = compose(_surroundings(home, source, machines), store)
+        probe = GatewayProbe(lambda: observe_gateway(home.gateway, home.prompts))
+        loop, parts = compose(_surroundings(home, source, machines, probe), store)
         parts.lease.identity = (identity, *store.identities)
         stack.push_async_callback(parts.collector.close)
         stack.push_async_callback(parts.executor.close)
@@ -88,16 +89,17 @@ async def _control(home: Home, watch: Path | None, identity: FileIdentity) -> No
         stack.push_async_callback(server.close)
         _end_on_signals(loop.end)
         await stack.enter_async_context(_following(source, loop, parts))
+        await stack.enter_async_context(_asking(probe))
         log.info("controller of %s is running, pid %d", home.root, os.getpid())
         await loop.run()
 
 
-def _surroundings(home: Home, source: Source, machines: Machines) -> Surroundings:
+def _surroundings(home: Home, source: Source, machines: Machines, probe: GatewayProbe) -> Surroundings:
     return Surroundings(
         source=source,
         routes=RoutesFile(home.routes),
         machines=machines,
-        gateway=lambda: observe_gateway(home.gateway, home.prompts),
+        gateway=probe,
         entropy=lambda: secrets.token_hex(32),
         clocks=Clocks(time.time, loop_time, elapsed),
         post=Webhooks(os.environ).post,
@@ -184,6 +186,18 @@ async def keep_what_lasts(parts: Parts) -> None:
             kept = revision
             gc.collect(1)
             gc.freeze()
+
+
+@contextlib.asynccontextmanager
+async def _asking(probe: GatewayProbe) -> AsyncIterator[None]:
+    """Ask the gateway whether it is ready, once before the first pass, which would else have to say that it is not known;
+    the loop looks at later answers by itself."""
+    await probe.look()
+    task = asyncio.create_task(probe.run(), name="ask the gateway")
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 def _end_on_signals(end: Callable[[], None]) -> None:

@@ -157,13 +157,13 @@ class Publisher:
     def _route(self, desired: Desired, found: tuple[Route, ...]) -> None:
         gateway, before = desired.gateway, self._routes
         if gateway is not None:
-            listen, hold = gateway.spec.listen, gateway.spec.hold
+            listen, hold, hosts = gateway.spec.listen, gateway.spec.hold, gateway.spec.hosts
         elif before is not None:  # the Gateway was deleted: it keeps listening, without models
-            listen, hold, found = before.listen, before.hold_seconds, ()
+            listen, hold, hosts, found = before.listen, before.hold_seconds, before.hosts, ()
         else:
             return
         sequence = before.sequence if before else 0
-        wanted = Routes(ROUTES_VERSION, sequence, listen, hold, found, self._store.token)
+        wanted = Routes(ROUTES_VERSION, sequence, listen, hold, found, self._store.token, hosts)
         if wanted == before and not self._file.altered:
             return
         routes = replace(wanted, sequence=sequence + 1)

@@ -38,6 +38,11 @@ _BARRED = {
     "LoginRefused": "allow the controller's user to log in to {node}, with ssh-copy-id as the message says",
 }
 """Steps for a machine that denies access, by reason; for other reasons the problem says what to do."""
+_FEW_MEANS = "clients beyond these connections are refused"
+_FEW_STEPS = (
+    "raise the hard limit where `reconciler up` is started: `ulimit -Hn 65536` in a shell, LimitNOFILE in a systemd unit,"
+    " NumberOfFiles under HardResourceLimits in a launchd service; then restart `reconciler up`"
+)
 _ANY = ModelDeployment.model_validate(
     {
         "apiVersion": "reconciler/v1alpha1",
@@ -68,6 +73,7 @@ def examine(
     troubles = [*_troubles(world, snapshots), *_open_incidents(incidents, snapshots)]
     found = [_finding(world, trouble) for trouble in troubles]
     found += [finding for machine in looked for finding in _checked(machine)]
+    found += _of_gateway(snapshots)
     concerned = [each for each in found if not names or set(each.nodes) & set(wanted)]
     unknown = tuple(each for machine in looked for each in unknowns(machine))
     return Examination(wanted, _without_repeats(concerned), unknown)
@@ -166,6 +172,14 @@ def _checked(machine: Machine) -> Iterator[Finding]:
         if seen:
             text, steps = seen.format(node=name), check.steps.format(node=name)
             yield Finding(check.fault, (ObjectKey("Node", name),), (name,), text, check.means, steps, True)
+
+
+def _of_gateway(snapshots: Snapshots) -> Iterator[Finding]:
+    """Yield what the gateway lacks. Its process has its limits from whatever started `reconciler up`."""
+    seen, wanted = snapshots.observed.gateway, snapshots.desired.gateway
+    if seen is not None and wanted is not None and seen.shortage:
+        key = ObjectKey("Gateway", wanted.metadata.name)
+        yield Finding(FaultClass.LAUNCH_CONTEXT, (key,), (), seen.shortage, _FEW_MEANS, _FEW_STEPS, True)
 
 
 def _without_repeats(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -26,7 +26,7 @@ def build_app(pool: Pool, sources: Sources) -> Starlette:
         middleware=[
             Middleware(Counted, metrics=pool.metrics, paths=paths.names()),
             Middleware(RequestIds, new_id=sources.new_id),
-            Middleware(NoForeignPages, paths=paths),
+            Middleware(NoForeignPages, paths=paths, hosts=lambda: pool.file.hosts),
         ],
         exception_handlers={HTTPException: pages.refuse, Exception: pages.fail},
     )

@@ -63,6 +63,46 @@ def body_too_slow() -> ApiError:
     )
 
 
+def head_too_slow() -> ApiError:
+    """Return the error for a request whose line and headers did not arrive in time."""
+    return ApiError(
+        408, "invalid_request_error", "request_timeout", "the request's headers did not arrive in time"
+    )
+
+
+def head_too_large(limit_bytes: int) -> ApiError:
+    """Return the error for a request whose line and headers are too large."""
+    return ApiError(
+        431,
+        "invalid_request_error",
+        "headers_too_large",
+        f"the request's line and headers are too large: at most {limit_bytes} bytes are accepted",
+    )
+
+
+def too_many_connections() -> ApiError:
+    """Return the error for a connection beyond those that the gateway may have."""
+    return ApiError(
+        503,
+        "server_error",
+        "too_many_connections",
+        "the gateway has as many connections as it may have, and each has a request; try again",
+        retry_after=2,
+        retry=True,
+    )
+
+
+def foreign_host(host: str) -> ApiError:
+    """Return the error for a request that names another host."""
+    return ApiError(
+        403,
+        "permission_error",
+        "foreign_host",
+        f"requests to the host {host[:200]!r} are refused: this endpoint has no authentication, and a web page could "
+        "lead its visitors here under such a name; if it is yours, add it to `hosts` in the Gateway's spec",
+    )
+
+
 def foreign_page(origin: str) -> ApiError:
     """Return the error for a request from a web page of another site."""
     return ApiError(

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from reconciler.wire.generation import Accepted, Delta, Finished, Prefill
 
+from .admission import Admission, End, Stage
 from .events import Event
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -65,6 +66,7 @@ class ModelCounts:
         self.request_prompt = families.request_prompt.labels(model)
         self.request_generation = families.request_generation.labels(model)
         self.continued = families.continued.labels(model)
+        self.gave_way = families.gave_way.labels(model)
         self.ended = {reason: families.ended.labels(model, reason) for reason in _ENDS}
 
 
@@ -116,6 +118,10 @@ class _Families:
         )
         self.continued = counter(
             "reconciler_requests_continued", "Answers that went on with another group after a loss."
+        )
+        self.gave_way = counter(
+            "reconciler_requests_gave_way",
+            "Times that an answer gave its place in a batch to another request.",
         )
 
 
@@ -173,6 +179,11 @@ class Timeline:
             self._counts.continued.inc()
         self._enter(_Stage.WAITING, now)
 
+    def give_way(self, now: float) -> None:
+        """Note that the request waits again: another one has its place."""
+        self._counts.gave_way.inc()
+        self._enter(_Stage.WAITING, now)
+
     def _enter(self, stage: _Stage, now: float) -> None:
         if stage is self._stage:
             return
@@ -217,6 +228,30 @@ class _Replicas(Collector):
         yield up
 
 
+class _Connections(Collector):
+    """Collects the connections of clients at each scrape."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+
+    def collect(self) -> Iterable[Metric]:
+        now = GaugeMetricFamily(
+            "reconciler_connections", "Connections of clients, by what they are doing.", labels=("state",)
+        )
+        for stage in Stage:
+            now.add_metric((stage.value,), self._admission.count(stage))
+        ended = CounterMetricFamily(
+            "reconciler_connections_ended",
+            "Connections that the gateway ended, by reason.",
+            labels=("reason",),
+        )
+        for end in End:
+            ended.add_metric((end.value,), self._admission.ended[end])
+        most = GaugeMetricFamily("reconciler_connections_max", "The most connections of clients.")
+        most.add_metric((), self._admission.limits.in_all)
+        yield from (now, ended, most)
+
+
 class Metrics:
     """The registry of one gateway process.
 
@@ -235,6 +270,10 @@ class Metrics:
             ("handler", "method", "status"),
             registry=self._registry,
         )
+
+    def show(self, admission: Admission) -> None:
+        """Have the page show clients' connections too."""
+        self._registry.register(_Connections(admission))
 
     def begin(self, model: str, now: float) -> Timeline:
         """Start to measure a request for a routed model."""

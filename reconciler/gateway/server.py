@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import secrets
 import signal
@@ -21,8 +22,10 @@ from starlette.applications import Starlette
 from reconciler.errors import Conflict, Invalid
 from reconciler.wire.file_identity import FileIdentity, wait_until_removed, wait_until_replaced
 
+from .admission import Admission, ConnectionLimits
 from .app import build_app
 from .dialects.dialect import Sources
+from .http import descriptors
 from .http.listening import address_of, bind
 from .http.protocol import Protocol
 from .routing import quarantine_file
@@ -60,6 +63,7 @@ def run_gateway(home: Path, any_port: bool, *held: FileIdentity) -> int:
     Reads ``home/routes.json``, and writes ``home/gateway.json`` and ``home/prompts.json``. ``held``: the lock in its home,
     which is watched.
     """
+    log.info("%d descriptors", descriptors.raised())
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         try:
             runner.run(_serve_until_signalled(home, any_port, *held))
@@ -70,8 +74,17 @@ def run_gateway(home: Path, any_port: bool, *held: FileIdentity) -> int:
     return 0
 
 
-async def serve(home: Path, any_port: bool, stop: asyncio.Event, timing: Timing, sources: Sources) -> None:
+async def serve(
+    home: Path,
+    any_port: bool,
+    stop: asyncio.Event,
+    timing: Timing,
+    sources: Sources,
+    limits: ConnectionLimits | None = None,
+) -> None:
     """Serve until ``stop`` is set, then let running requests end for ``timing.shutdown`` seconds.
+
+    ``limits``: of connections; by default what the descriptors of this process allow.
 
     Raises ``Invalid`` or ``Conflict`` when the first address cannot be listened on; a later one that
     cannot leaves the gateway where it is.
@@ -86,7 +99,11 @@ async def serve(home: Path, any_port: bool, stop: asyncio.Event, timing: Timing,
     watching = asyncio.create_task(pool.watch())
     watching.add_done_callback(lambda _: stop.set())
     try:
-        await _Gateway(home, any_port, pool, sources).run(stop)
+        count = descriptors.limit()
+        admission = Admission(limits or ConnectionLimits.of(count))
+        if shortage := descriptors.shortage(count):
+            log.warning("%s", shortage)
+        await _Gateway(home, any_port, pool, sources, admission).run(stop)
     finally:
         pool.close()
         reach.close()
@@ -98,8 +115,12 @@ async def serve(home: Path, any_port: bool, stop: asyncio.Event, timing: Timing,
 class _Gateway:
     """Keeps one listener at the address of the routes, and ``gateway.json`` up to date."""
 
-    def __init__(self, home: Path, any_port: bool, pool: Pool, sources: Sources) -> None:
+    def __init__(
+        self, home: Path, any_port: bool, pool: Pool, sources: Sources, admission: Admission
+    ) -> None:
         self._home = home
+        self._admission = admission
+        pool.metrics.show(admission)
         self._any_port = any_port
         self._pool = pool
         self._sources = sources
@@ -118,6 +139,8 @@ class _Gateway:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set, or until a listener ends by itself."""
         stopping = asyncio.create_task(stop.wait())
+        sweeping = asyncio.create_task(self._end_overdue(), name="end overdue connections")
+        sweeping.add_done_callback(lambda _: stop.set())
         try:
             self._move()
             while not stopping.done():
@@ -135,6 +158,15 @@ class _Gateway:
         finally:
             stopping.cancel()
             await self._end()
+            sweeping.cancel()
+
+    async def _end_overdue(self) -> None:
+        """End connections whose clients send nothing, until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self._admission.limits.leaving_seconds)
+            for connection, stage in self._admission.overdue(loop.time()):
+                connection.expire(stage)
 
     def _follow(self) -> None:
         try:
@@ -152,7 +184,7 @@ class _Gateway:
         if listen != self._wanted:
             sock = bind(listen, self._any_port)
             self._wanted = listen
-            old, self._listener = self._listener, _Listener(self._app, sock)
+            old, self._listener = self._listener, _Listener(self._app, sock, self._admission)
             log.info("listening on %s", self._listener.address)
             if old is not None:
                 task = old.leave()
@@ -173,6 +205,7 @@ class _Gateway:
             "sequence": self._pool.file.current.sequence,
             "token": self._pool.file.current.token,
             "problem": self._problem,
+            "shortage": descriptors.shortage(descriptors.limit()),
         }
         if state == self._written:
             return
@@ -212,11 +245,12 @@ def _write_state(home: Path, state: dict[str, object]) -> bool:
 class _Listener:
     """One listening socket with uvicorn behind it."""
 
-    def __init__(self, app: Starlette, sock: socket.socket) -> None:
+    def __init__(self, app: Starlette, sock: socket.socket, admission: Admission) -> None:
         self.address = address_of(sock)
         config = uvicorn.Config(
             app,
-            http=Protocol,
+            http=Protocol.admitting(admission),
+            timeout_keep_alive=math.ceil(admission.limits.idle_seconds),
             lifespan="off",
             log_config=None,
             access_log=False,

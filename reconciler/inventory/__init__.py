@@ -1,7 +1,8 @@
 """Observes machines: connects to agents and runs probes. Start with ``collector.py``."""
 
 from .collector import Collector
+from .gateway_probe import GatewayProbe
 from .gateway_report import observe_gateway
 from .probes import Probes
 
-__all__ = ["Collector", "Probes", "observe_gateway"]
+__all__ = ["Collector", "GatewayProbe", "Probes", "observe_gateway"]

@@ -26,6 +26,7 @@ def observe_gateway(path: Path, prompts: Path) -> GatewayObservation | None:
             problem,
             int(body.get("token", 0)),
             _quarantined(prompts),
+            _text(body.get("shortage")) or "",
         )
         if seen.endpoint is None:
             return seen

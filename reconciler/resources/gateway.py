@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from .base import TYPE, ApiVersion, Manifest, Metadata, Seconds, Strict
+from .base import NAME_PATTERN, NAME_RULE, TYPE, ApiVersion, Manifest, Metadata, Seconds, Strict, Text
+
+HOST_NAME = Text("host name", NAME_RULE, NAME_PATTERN, 253, "ai.example.com")
 
 
 class GatewayAuth(Strict):
@@ -25,6 +27,10 @@ class GatewaySpec(Strict):
     auth: GatewayAuth
     hold: Seconds = 60.0
     """How long a request waits for a group that is being formed before it gets 503."""
+    hosts: tuple[Annotated[str, HOST_NAME.field()], ...] = ()
+    """Further host names by which clients address the endpoint, for a reverse proxy that passes them on. Web pages of
+    these hosts may use it too. Requests to any other name are refused, except loopback addresses, `localhost` and
+    `host.docker.internal`."""
 
     @field_validator("listen")
     @classmethod

@@ -31,6 +31,7 @@ from .node_steps import (
 from .observed import (
     Contact,
     Ends,
+    FrontDoor,
     GatewayObservation,
     NodeObservation,
     Observed,
@@ -74,6 +75,7 @@ __all__ = [
     "ForgetAgent",
     "ForgetRank",
     "FreeTransport",
+    "FrontDoor",
     "GatewayObservation",
     "GroupRecord",
     "Hold",

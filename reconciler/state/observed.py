@@ -198,8 +198,19 @@ def _blame(rank: ObservedRank) -> tuple[int, float, int]:
 
 
 @dataclass(frozen=True, slots=True)
+class FrontDoor:
+    """The answer of the gateway to a client that asks it at its own address whether it is ready."""
+
+    ready: bool
+    unserved: tuple[str, ...] = ()
+    """The models, if it is connected to no group of any."""
+    problem: str = ""
+    """Why there was no such answer, such as ``no answer within 2 s``; empty where there was one."""
+
+
+@dataclass(frozen=True, slots=True)
 class GatewayObservation:
-    """The gateway process, by its own file."""
+    """The gateway process: by its own file, and by asking it."""
 
     pid: int
     endpoint: str | None
@@ -210,6 +221,10 @@ class GatewayObservation:
     """The highest that it has seen in its routes."""
     quarantined: tuple[QuarantinedPrompt, ...] = ()
     """The prompts that it refuses because they ended groups."""
+    shortage: str = ""
+    """What the system allows it too little of."""
+    door: FrontDoor | None = None
+    """None if it was not asked yet."""
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ def routes(desired: Desired, observed: Observed, memory: Memory, plan: Plan) -> 
             replicas=deployment.spec.replicas,
             formed=tuple(_formed(name, deployment, memory)),
             attempt_at=_attempt_at(name, deployment, waits),
+            batch=deployment.spec.serving.max_batch,
         )
         for name, deployment in sorted(desired.deployments.items())
         if deployment.spec.replicas

@@ -289,6 +289,8 @@ class Route:
     attempt_at: float = 0.0
     """When the next attempt is made to form a group, in seconds since the Unix epoch; 0 if that is not known, or if
     there is a group, or one is being formed."""
+    batch: int = 0
+    """The most requests that one of its groups decodes together: the gateway has further ones wait. 0: unknown."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -304,3 +306,5 @@ class Routes:
     routes: Tuple[Route, ...] = ()
     token: int = 0
     """Token of the controller that wrote it: routes with a lower token are then ignored."""
+    hosts: Tuple[str, ...] = ()
+    """Names, beside those of this machine, under which clients may address the endpoint."""

@@ -32,6 +32,7 @@ from reconciler.state import (
     Attempt,
     Cause,
     Ends,
+    FrontDoor,
     GatewayObservation,
     GroupRecord,
     NodeName,
@@ -134,7 +135,7 @@ def composed(
         source=DirectorySource(folder / "manifests"),
         routes=RoutesFile(folder / "routes.json"),
         machines=LocalMachines(dial=dial, **machines),
-        gateway=lambda: GatewayObservation(1, "http://127.0.0.1:8400/v1"),
+        gateway=lambda: GatewayObservation(1, "http://127.0.0.1:8400/v1", door=FrontDoor(True)),
         entropy=lambda: "entropy",
         clocks=Clocks(time.time, time.monotonic, time.monotonic),
     )

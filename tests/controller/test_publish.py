@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,22 @@ async def test_routes_do_not_wait_for_a_locked_store(tmp_path: Path) -> None:
         whole(publisher.publish(snapshots(world)))
     assert path.read_bytes() != written
     assert publisher.problem == ""
+    store.close()
+
+
+async def test_the_routes_have_the_names_of_the_endpoint_also_after_its_gateway_was_removed(
+    tmp_path: Path,
+) -> None:
+    world = two_nodes()
+    world.manifests.append(gateway(hosts=["ai.example.com"]))
+    store, file = Store(tmp_path / "store.db"), RoutesFile(tmp_path / "routes.json")
+    publisher = Publisher(store, file)
+    for _ in range(2):
+        whole(publisher.publish(snapshots(world)))
+        written = json.loads((tmp_path / "routes.json").read_bytes())
+        assert written["hosts"] == ["ai.example.com"]
+        world.manifests = [each for each in world.manifests if each.kind != "Gateway"]
+    assert written["routes"] == []
     store.close()
 
 

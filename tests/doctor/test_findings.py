@@ -22,13 +22,21 @@ from reconciler.doctor.checks import CHECKS
 from reconciler.doctor.finding import MEANS
 from reconciler.resources import Node, SshAccess
 from reconciler.resources.node import Repair
-from reconciler.state import AllocateEpoch, FaultClass, NodeName, Observed, PortFacts, StartRank
+from reconciler.state import (
+    AllocateEpoch,
+    FaultClass,
+    GatewayObservation,
+    NodeName,
+    Observed,
+    PortFacts,
+    StartRank,
+)
 from reconciler.state.reports.incident import Incident
 from reconciler.status import Snapshots
 from reconciler.wire.node import HeldBy, Load
 from tests.planning.diagnosis.healing_cases import HAPPENINGS
 from tests.planning.macs import A, B, learn, learn_of_port, two_macs
-from tests.worlds import World, node
+from tests.worlds import World, gateway, node
 
 FILE = Path(__file__).with_name("findings.yaml")
 PINNED: dict[str, Any] = yaml.safe_load(FILE.read_text()) if FILE.exists() else {}
@@ -244,6 +252,19 @@ def test_where_nobody_wants_rdma_its_absence_is_no_finding() -> None:
     learn(world, B, rdma_enabled=False)
     learn_of_port(world, B, through=("a dock",), peer_model="Mac16,5", bridged=True)
     assert look(world).findings == ()
+
+
+def test_a_gateway_that_may_have_few_descriptors_is_a_finding_of_its_own() -> None:
+    world = two_macs()
+    world.manifests.append(gateway())
+    shortage = "the gateway may have only 256 descriptors"
+    seen = Observed(world.observed().nodes, GatewayObservation(7, "http://x/v1", shortage=shortage))
+    asked = Snapshots(world.desired(), seen, world.memory(), world.plan(), world.now)
+    (finding,) = examine(asked).findings
+    assert (finding.fault, finding.seen, finding.person) == (FaultClass.LAUNCH_CONTEXT, shortage, True)
+    assert [str(key) for key in finding.objects] == ["gateway/main"]
+    assert "ulimit -Hn" in finding.steps
+    assert examine(asked, (A,)).findings == ()
 
 
 def test_one_machine_alone_can_be_asked_for() -> None:

@@ -19,6 +19,7 @@ import orjson
 import pytest
 from openai import AsyncOpenAI
 
+from reconciler.gateway.admission import ConnectionLimits
 from reconciler.gateway.dialects.dialect import Sources
 from reconciler.gateway.routing import quarantine_file
 from reconciler.gateway.routing.timeouts import Timing
@@ -87,6 +88,8 @@ class Cluster:
         context: int = 4096,
         formed: tuple[Formed, ...] = (),
         attempt_at: float = 0.0,
+        batch: int = 0,
+        hosts: tuple[str, ...] = (),
     ) -> None:
         """Write the routes: one model, and whoever answers for it."""
         self.sequence += 1
@@ -95,10 +98,18 @@ class Cluster:
             for index, rank in enumerate(ranks)
         )
         route = Route(
-            model, ("gpt-4o",), context, 1_700_000_000, backends, stall_seconds, 0, formed, attempt_at
+            model,
+            ("gpt-4o",),
+            context,
+            1_700_000_000,
+            backends,
+            stall_seconds,
+            formed=formed,
+            attempt_at=attempt_at,
+            batch=batch,
         )
         write_routes(
-            self.home, Routes(1, self.sequence, self.listen, self.hold_seconds, (route,), self.token)
+            self.home, Routes(1, self.sequence, self.listen, self.hold_seconds, (route,), self.token, hosts)
         )
 
     def state(self) -> dict[str, Any]:
@@ -216,6 +227,7 @@ async def start(awake: None) -> AsyncIterator[Start]:
             *scripts: Script,
             hold_seconds: float = 20.0,
             timing: Timing | None = None,
+            limits: ConnectionLimits | None = None,
             through: Sshd | None = None,
             prompts: tuple[QuarantinedPrompt, ...] = (),
         ) -> Cluster:
@@ -227,7 +239,7 @@ async def start(awake: None) -> AsyncIterator[Start]:
             if prompts:
                 quarantine_file.write(home / "prompts.json", prompts)
             serving = asyncio.create_task(
-                serve(home, False, cluster.stop, timing or Timing(shutdown=0.5, hello=60.0), SOURCES)
+                serve(home, False, cluster.stop, timing or Timing(shutdown=0.5, hello=60.0), SOURCES, limits)
             )
             stack.push_async_callback(end, cluster, serving)
             cluster.route(*[await cluster.rank(script) for script in scripts])

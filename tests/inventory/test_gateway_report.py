@@ -31,6 +31,14 @@ def test_a_gateway_that_listens_is_one_whose_process_lives(tmp_path: Path) -> No
     assert observe_gateway(file, tmp_path / "prompts.json") is None
 
 
+def test_what_it_lacks_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.json"
+    file.write_text(json.dumps({"pid": os.getpid(), "endpoint": "http://x/v1", "shortage": "few"}))
+    assert observe_gateway(file, tmp_path / "prompts.json") == GatewayObservation(
+        os.getpid(), "http://x/v1", shortage="few"
+    )
+
+
 def test_one_that_cannot_listen_has_left_its_reason_behind(tmp_path: Path) -> None:
     file = tmp_path / "gateway.json"
     pid = gone()

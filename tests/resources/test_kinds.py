@@ -63,6 +63,21 @@ def test_what_is_written_is_read_again_as_the_same(duration: Any, unit: str, siz
         assert again == manifest
 
 
+@pytest.mark.parametrize("host", ["ai.example.com", "mymac", "10.0.0.1"])
+def test_an_endpoint_has_further_names(host: str) -> None:
+    gateway = make("Gateway", {"listen": "127.0.0.1:1", "auth": {"mode": "none"}, "hosts": [host]})
+    assert isinstance(gateway, Gateway)
+    assert gateway.spec.hosts == (host,)
+
+
+@pytest.mark.parametrize(
+    "host", ["", "AI.example.com", "https://ai.example.com", "a:8400", "*.example.com", "a b"]
+)
+def test_a_name_of_an_endpoint_is_no_url_and_no_pattern(host: str) -> None:
+    with pytest.raises(ValidationError):
+        make("Gateway", {"listen": "127.0.0.1:1", "auth": {"mode": "none"}, "hosts": [host]})
+
+
 TAINT = {"key": "dedicated", "value": "a", "effect": "NoSchedule"}
 
 

@@ -11,6 +11,7 @@ from reconciler.state import (
     AllocateEpoch,
     Ends,
     ForgetRank,
+    FrontDoor,
     GatewayObservation,
     NodeName,
     Outcome,
@@ -51,6 +52,12 @@ def test_a_deployment_has_a_route_from_the_first_moment_and_backends_once_proven
         for step in world.plan().steps:
             world.obey(step)
     assert routes(world) == [("tiny", [(0, 1)])]
+
+
+def test_the_gateway_knows_how_many_requests_a_group_decodes_together() -> None:
+    world = World([node("node-a"), model(), deployment(nodes=1, serving={"maxBatch": 5})])
+    (route,) = status.routes(world.desired(), world.observed(), world.memory(), Plan())
+    assert route.batch == 5
 
 
 def test_the_gateway_gets_the_route_to_a_machine_that_is_reached_over_others() -> None:
@@ -169,7 +176,10 @@ def test_every_kind_says_whether_it_is_ready() -> None:
     world.manifests.append(gateway())
     world.settle()
     seen = replace(
-        snapshots(world), observed=replace(world.observed(), gateway=GatewayObservation(7, "http://x/v1"))
+        snapshots(world),
+        observed=replace(
+            world.observed(), gateway=GatewayObservation(7, "http://x/v1", door=FrontDoor(True))
+        ),
     )
     found = status.statuses(seen, {})
     assert {str(key): value.conditions[0].status for key, value in found.items()} == {

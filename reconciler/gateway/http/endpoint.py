@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+
+from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from reconciler.gateway.dialects.dialect import Dialect, Generation, Lookup, Sources, Stream
@@ -10,6 +13,7 @@ from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.runs import Runs
 
 from .answer import abandon_when_gone, send_error, send_json, send_reply, send_stream
+from .reading import told_of_reading
 from .request_body import read_body
 
 
@@ -28,7 +32,10 @@ class GenerationEndpoint:
             parsed = self._path.parse(await read_body(scope, receive, timing), self._sources)
             name = "run-" + self._sources.new_id()
             request = scope.get("request_id", name)
-            with Runs(self._pool, parsed.model, parsed.choices, name, request) as runs:
+            with (
+                Runs(self._pool, parsed.model, parsed.choices, name, client_of(scope), request) as runs,
+                told_of_reading(scope, runs.read),
+            ):
                 async with abandon_when_gone(receive, runs):
                     if isinstance(parsed.answer, Stream):
                         await send_stream(send, runs, parsed.answer, timing)
@@ -55,3 +62,15 @@ class LookupEndpoint:
             await send_error(send, self._dialect.render_error(error))
             return
         await send_json(send, 200, body)
+
+
+def client_of(scope: Scope) -> str:
+    """Return who asks, as far as requests of several clients are treated alike: a digest of the API key, or the address.
+
+    Nobody checks keys: a program that sends several is several clients.
+    """
+    key = Headers(scope=scope).get("authorization", "")
+    if key:
+        return "key " + hashlib.blake2b(key.encode(), digest_size=8).hexdigest()
+    address = scope.get("client") or ("",)
+    return f"address {address[0]}"

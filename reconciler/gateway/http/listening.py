@@ -9,6 +9,9 @@ import socket
 from reconciler.errors import Conflict, Invalid
 
 PORTS_TRIED = 50
+SEND_BUFFER_BYTES = 64 * 1024
+"""What the system buffers of an answer that is not read. Left to itself, it takes megabytes for each connection, and
+nobody can tell a client that reads nothing from one that does. Accepted sockets have it from the listening one."""
 
 
 def parse_listen(listen: str) -> tuple[str, int]:
@@ -67,6 +70,7 @@ def _bound(host: str, port: int) -> socket.socket:
     sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         sock.bind((host, port))
         sock.listen(2048)
         sock.setblocking(False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reconciler.gateway.errors import ApiError, foreign_page, internal
+from reconciler.gateway.errors import ApiError, foreign_host, foreign_page, internal
 
 from .answer import JSON, send_error
 from .paths import Paths
@@ -47,28 +47,52 @@ class RequestIds:
 class NoForeignPages:
     """Refuses requests that a web page of another site makes its visitor's browser send.
 
-    Browsers reach loopback addresses, also by names that the owner of a page points there. They name the page's site
-    in ``Origin`` with every POST; other clients send no such header. Without API keys, this check alone protects
-    the models from web pages.
+    Browsers reach loopback addresses, also by names that the owner of a page points there (DNS rebinding). They name
+    the page's site in ``Origin`` with every POST, and the page's own host in ``Host`` always; other clients send no
+    ``Origin``. Without API keys, this check alone protects the models from web pages.
+
+    ``hosts`` returns further names under which the endpoint may be addressed, in lower case.
     """
 
-    def __init__(self, app: ASGIApp, paths: Paths) -> None:
+    def __init__(self, app: ASGIApp, paths: Paths, hosts: Callable[[], Collection[str]]) -> None:
         self._app = app
         self._paths = paths
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        origin = Headers(scope=scope).get("origin") if scope["type"] == "http" else None
-        if origin is None or _is_loopback(origin):
+        refusal = self._refusal(Headers(scope=scope)) if scope["type"] == "http" else None
+        if refusal is None:
             await self._app(scope, receive, send)
             return
         dialect = self._paths.dialect(scope["path"])
-        await send_error(send, dialect.render_error(foreign_page(origin)))
+        await send_error(send, dialect.render_error(refusal))
+
+    def _refusal(self, headers: Headers) -> ApiError | None:
+        hosts = self._hosts()
+        for origin in headers.getlist("origin"):
+            if not _is_own(origin, hosts):
+                return foreign_page(origin)
+        for host in headers.getlist("host"):
+            if not _is_own(f"//{host}", hosts):
+                return foreign_host(host)
+        return None
 
 
-def _is_loopback(origin: str) -> bool:
+_LOCAL_NAMES = ("localhost", "host.docker.internal")
+"""Names that no owner of a page can point anywhere: ``localhost`` is resolved by the machine itself (RFC 6761), and the
+other by Docker, for containers that use a server of their host; ``internal`` is in no public DNS."""
+
+
+def _is_own(url: str, further: Collection[str]) -> bool:
+    """Return whether a URL leads to this machine by its address, or by a name that is this endpoint's own."""
     try:
-        host = urlsplit(origin).hostname or ""
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        host = (urlsplit(url).hostname or "").removesuffix(".")
+    except ValueError:
+        return False
+    if host in _LOCAL_NAMES or host.endswith(".localhost") or host in further:
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 

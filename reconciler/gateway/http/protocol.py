@@ -1,25 +1,189 @@
-"""HTTP as uvicorn speaks it, but for its answer to bytes that are no request."""
+"""HTTP as uvicorn speaks it, with bounds: heads, connections, and clients that send or read nothing."""
 
 from __future__ import annotations
 
+import asyncio
+import functools
+from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from reconciler.gateway.admission import Admission, End, Stage
+from reconciler.gateway.dialects.dialect import RenderedError
 from reconciler.gateway.dialects.table import DEFAULT
-from reconciler.gateway.errors import invalid
+from reconciler.gateway.errors import ApiError, head_too_large, head_too_slow, invalid, too_many_connections
+
+from .reading import SCOPE_KEY, Reading
+
+HEAD_BYTES_MAX = 64 * 1024
+"""The most bytes of a request's line and headers; also of what follows a body."""
+
+UNREAD_BYTES = 16 * 1024
+"""How much of an answer waits in the gateway, beside what the system buffers, until it waits for the client."""
+
+
+class HeadTooLargeError(Exception):
+    """Ends the parsing of a head that is complete, but too large."""
 
 
 class Protocol(HttpToolsProtocol):
-    """Refuses what is not HTTP in the shape in which everything else is refused."""
+    """One connection. Refuses in the shape in which everything else is refused."""
+
+    def __init__(self, admission: Admission, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.address = ""
+        self._admission = admission
+        self._reading: Reading | None = None
+        self._fed = 0
+        """Bytes of which the parser has told nothing yet but single headers."""
+        self._in_head = True
+        self._head_too_large = False
+        self._leaving = False
+
+    @classmethod
+    def admitting(cls, admission: Admission) -> type[asyncio.Protocol]:
+        """Return what uvicorn calls for each connection."""
+        make: Callable[..., Protocol] = functools.partial(cls, admission)
+        return cast("type[asyncio.Protocol]", make)
+
+    # --- from the transport ------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.address = self.client[0] if self.client else ""
+        transport.set_write_buffer_limits(high=UNREAD_BYTES)
+        self._reading = Reading(
+            self.loop, transport.get_write_buffer_size, self._end_unread, self._admission.limits
+        )
+        if not self._admission.admit(self, self.loop.time()):
+            self._refuse(too_many_connections())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._admission.forget(self)
+        if self._reading is not None:
+            self._reading.resume()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse some bytes. A parser keeps what is no body: more than a head may have is refused unread."""
+        if self._leaving:
+            return
+        self._fed += len(data)
+        super().data_received(data)
+        if self._fed > HEAD_BYTES_MAX and not self._leaving and not self.transport.is_closing():
+            self._admission.ended[End.LARGE_HEAD] += 1
+            self._refuse(head_too_large(HEAD_BYTES_MAX))
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._reading is not None:
+            self._reading.pause()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._reading is not None:
+            self._reading.resume()
+
+    # --- from the parser ---------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["state"][SCOPE_KEY] = self._reading
+        self._in_head = True
+        if self._admission.stage(self) is Stage.IDLE:
+            self._admission.move(self, Stage.UNFINISHED, self.loop.time())
+
+    def on_headers_complete(self) -> None:
+        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        if size > HEAD_BYTES_MAX:
+            self._head_too_large = True
+            raise HeadTooLargeError
+        self._fed = 0
+        super().on_headers_complete()
+        self._in_head = False
+        self._admission.move(self, Stage.BUSY, self.loop.time())
+
+    def on_body(self, body: bytes) -> None:
+        self._fed = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._fed = 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle.response_complete:
+            stage = Stage.UNFINISHED if self._in_head else Stage.IDLE
+            self._admission.move(self, stage, self.loop.time())
+
+    # --- ends --------------------------------------------------------------------------------------
 
     def send_400_response(self, msg: str) -> None:
-        """Answer bytes that cannot be read, and close the connection."""
-        text = f"this is not a valid HTTP request: {msg}"
-        rendered = DEFAULT.render_error(invalid(text, None, "invalid_http"))
-        head = (
-            f"HTTP/1.1 {rendered.status} {HTTPStatus(rendered.status).phrase}\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(rendered.body)}\r\nconnection: close\r\n\r\n"
-        )
-        self.transport.write(head.encode() + rendered.body)
-        self.transport.close()
+        """Answer what cannot be parsed, and close the connection."""
+        if self._head_too_large:
+            self._admission.ended[End.LARGE_HEAD] += 1
+            self._refuse(head_too_large(HEAD_BYTES_MAX))
+        else:
+            self._refuse(invalid(f"this is not a valid HTTP request: {msg}", None, "invalid_http"))
+
+    def expire(self, stage: Stage) -> None:
+        """End a connection that has been in ``stage`` for too long."""
+        if self.transport.is_closing():
+            return
+        match stage:
+            case Stage.UNFINISHED if self._fed:
+                self._admission.ended[End.SLOW_HEAD] += 1
+                self._refuse(head_too_slow())
+            case Stage.UNFINISHED:
+                self._admission.ended[End.SLOW_HEAD] += 1
+                self.transport.close()
+            case Stage.IDLE:
+                self._admission.ended[End.IDLE] += 1
+                self.transport.close()
+            case _:
+                self.end()
+
+    def end(self) -> None:
+        """Close at once."""
+        self.transport.abort()
+
+    def _end_unread(self) -> None:
+        self._admission.ended[End.UNREAD] += 1
+        self.end()
+
+    def _refuse(self, error: ApiError) -> None:
+        """Answer with an error and close, unless these bytes would become a part of another answer."""
+        answering = self.cycle is not None and not self.cycle.response_complete
+        if self.pipeline or (answering and self.cycle.response_started):
+            self.end()
+            return
+        self._leaving = True
+        self._unset_keepalive_if_required()
+        self.transport.write(_http(DEFAULT.render_error(error)))
+        if answering:
+            self.transport.close()  # the request that is being answered has no client from now on
+        else:
+            self._close_when_read()
+
+    def _close_when_read(self) -> None:
+        """Close once the client has read the answer: while it still sends, a reset would take it away from it."""
+        try:
+            self.transport.write_eof()
+        except OSError:
+            self.end()
+        else:
+            self._admission.move(self, Stage.LEAVING, self.loop.time())
+
+
+def _http(error: RenderedError) -> bytes:
+    lines = [
+        f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}".encode(),
+        b"content-type: application/json",
+        f"content-length: {len(error.body)}".encode(),
+        b"connection: close",
+        *(name + b": " + value for name, value in error.headers),
+    ]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + error.body

@@ -14,6 +14,7 @@ from reconciler.wire.generation import Route
 from reconciler.wire.prompts import QuarantinedPrompt
 
 from .connection import Key, RankConnection, Reach, key_of
+from .fairness import Turns
 from .routes import RoutesFile
 from .suspects import STRONG, Group, Suspects
 from .suspicion import Suspicion
@@ -48,6 +49,7 @@ class Pool:
         self.timing = timing
         self._reach = reach
         self.metrics = Metrics(self._replicas)
+        self.turns = Turns(timing.held_max)
         self.closing = False
         """Set by ``close``: every run ends with an error."""
         self.replaced: Callable[[], None] = lambda: None
@@ -210,6 +212,7 @@ class Pool:
         """Have all requests that are held look again."""
         for run in tuple(self._held):
             run.wake()
+        self.turns.look_again()
 
     # --- suspicion ---------------------------------------------------------------------------------
 

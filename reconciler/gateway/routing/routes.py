@@ -68,6 +68,11 @@ class RoutesFile:
         self._by_name = _names(routes)
         return True
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Return the further names under which clients may address the endpoint."""
+        return self.current.hosts if self.current is not None else ()
+
     def find(self, name: str) -> Route | None:
         """Return the route of a model's name or alias."""
         return self._by_name.get(name)

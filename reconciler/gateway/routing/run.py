@@ -17,9 +17,10 @@ from reconciler.gateway.events import Answer, Event
 from reconciler.gateway.metrics import Timeline
 from reconciler.wire.codec import WireError
 from reconciler.wire.frames import FRAME_BYTES_MAX
-from reconciler.wire.generation import Generate, Route
+from reconciler.wire.generation import Accepted, Failed, Finished, Generate, Route
 
 from .connection import RankConnection
+from .fairness import Turn
 from .pool import Pool
 from .progress import (
     Attempt,
@@ -58,6 +59,7 @@ class Run:
         generate: Generate,
         name: str,
         wake: Callable[[], None],
+        client: str = "",
         request: str = "",
     ) -> None:
         """``name`` is unique; ``request`` is the id that the client knows."""
@@ -66,16 +68,21 @@ class Run:
         self._generate = generate
         self._name = name
         self._wake = wake
+        self._client = client
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._progress: Progress[RankConnection] = Progress(self._began + pool.hold_seconds)
         self._attempt: Attempt[RankConnection] | None = None
         self._inbox: deque[Event | Lost] = deque()
         """Events of the attempt, in the order in which they came."""
+        self._kept: list[Answer] = []
+        """What ``answers`` returns first: it came before the request gave way."""
         self._abandoned = False
         self.suspicion = Suspicion(pool, generate, name, request or name)
         self._timeline: Timeline | None = None
         """None before it is known that there is such a model."""
+        self._turn: Turn | None = None
+        """None before a group could take the request."""
 
     @property
     def done(self) -> bool:
@@ -100,7 +107,7 @@ class Run:
         What arrived before a failure is returned first; the next call meets the failure.
         """
         now, limits = self._loop.time(), self._limits()
-        answers: list[Answer] = []
+        answers, self._kept = self._kept, []
         while self._inbox and self._attempt is not None:
             progress, attempt, decision = step(self._progress, self._attempt, self._inbox[0], now, limits)
             if answers and isinstance(decision, Requeue | Fail):
@@ -125,6 +132,8 @@ class Run:
         """Keep an event of the attempt until ``answers`` is called."""
         self._inbox.append(event)
         self.suspicion.on_event(event)
+        if self._turn is not None:
+            self._note(event, self._turn)
         if self._timeline is not None:
             self._timeline.on_event(event, self._loop.time())
         self._wake()
@@ -133,6 +142,8 @@ class Run:
         """Keep the end of the connection until ``answers`` is called."""
         self._note_death()
         self._inbox.append(Lost())
+        if self._turn is not None:
+            self._pool.turns.leave(self._turn)
         self._wake()
 
     def abandon(self) -> None:
@@ -142,6 +153,52 @@ class Run:
     def wake(self) -> None:
         """Have ``next_look`` called soon."""
         self._wake()
+
+    # --- turns -------------------------------------------------------------------------------------
+
+    @property
+    def tokens(self) -> int:
+        """Return the number of tokens of the answer so far."""
+        return self._progress.tokens.count
+
+    def read(self, unread: bool) -> None:
+        """Note whether the client reads its answer."""
+        if self._turn is not None:
+            self._pool.turns.read(self._turn, unread)
+
+    def give_way(self) -> None:
+        """Have the group stop, for another request. A request whose end has come has no place to give."""
+        now = self._loop.time()
+        self._kept = list(self.answers())
+        self._detach(cancel=True)
+        self._renew(now)
+        if self._timeline is not None:
+            self._timeline.give_way(now)
+        self._wake()
+
+    def _note(self, event: Event, turn: Turn) -> None:
+        if isinstance(event, Finished | Failed):
+            self._pool.turns.leave(turn)  # its place is free, whether or not the client has read it all
+        elif isinstance(event, Accepted):
+            turn.prompt = len(event.prompt_tokens)
+
+    def _waits_until(self, route: Route, connection: RankConnection | None, now: float) -> float | None:
+        """Take a place in the batch of a group. Returns None, or when to look again where others go first."""
+        if self._turn is None:
+            self._turn = self._pool.turns.turn(route.model, self._client, self._generate.tokens_max, self)
+        if connection is None:
+            self._pool.turns.leave(self._turn)
+            return None
+        wait = self._pool.turns.take(self._turn, connection, route.batch)
+        if wait is None:
+            return None
+        self._pool.release(self)
+        self._renew(now)
+        return now + wait
+
+    def _renew(self, now: float) -> None:
+        """Renew the deadline: there is a group, and only others go first."""
+        self._progress = dataclasses.replace(self._progress, deadline=now + self._pool.hold_seconds)
 
     # --- without an attempt ------------------------------------------------------------------------
 
@@ -156,6 +213,9 @@ class Run:
             self._hold()
             self._progress = postponed(self._progress, turn, self._limits())
             return turn
+        until = self._waits_until(route, connection, now)
+        if until is not None:
+            return until
         match seek(self._progress, connection, self._model, now, self._limits(route)):
             case Fail(error):
                 raise error
@@ -251,6 +311,8 @@ class Run:
 
     def _detach(self, cancel: bool) -> None:
         attempt, self._attempt = self._attempt, None
+        if self._turn is not None:
+            self._pool.turns.leave(self._turn)
         if attempt is not None:
             attempt.connection.leave(attempt.request, cancel)
             self.suspicion.ended(self.done)

@@ -18,7 +18,13 @@ class Runs:
     """All choices until the last one's ``Finished``. Use as a context manager: leaving it cancels what still runs."""
 
     def __init__(
-        self, pool: Pool, model: str, choices: Sequence[Generate], name: str, request: str = ""
+        self,
+        pool: Pool,
+        model: str,
+        choices: Sequence[Generate],
+        name: str,
+        client: str = "",
+        request: str = "",
     ) -> None:
         """``name`` is unique; ``request`` is the id that the client knows."""
         self._pool = pool
@@ -27,7 +33,7 @@ class Runs:
         self._woken = False
         self._abandoned = False
         self._runs = [
-            Run(pool, model, choice, f"{name}.{index}", self._wake, request)
+            Run(pool, model, choice, f"{name}.{index}", self._wake, client, request)
             for index, choice in enumerate(choices)
         ]
         self._leaving = contextlib.ExitStack()
@@ -71,6 +77,11 @@ class Runs:
         for run in self._runs:
             run.abandon()
         self._wake()
+
+    def read(self, unread: bool) -> None:
+        """Note whether the client reads its answer."""
+        for run in self._runs:
+            run.read(unread)
 
     def _wake(self) -> None:
         self._woken = True

@@ -84,7 +84,7 @@ async def test_a_killed_agent_costs_no_rank_and_the_next_one_still_learns_how_it
 async def test_the_end_of_a_rank_is_known_although_no_agent_was_there(bench: Bench) -> None:
     link = await bench.agent()
     await bench.start(
-        link, "say('ready', detail='no peer'); signal.signal(10, lambda *_: sys.exit(67)); sleep()"
+        link, "signal.signal(10, lambda *_: sys.exit(67)); say('ready', detail='no peer'); sleep()"
     )
     before = await in_phase(link, Phase.READY)
     assert before.pid is not None

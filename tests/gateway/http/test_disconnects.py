@@ -59,7 +59,7 @@ class Asking:
         body = orjson.dumps({"model": "endless", **fields})
         host, _, port = cluster.listen.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
-        head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+        head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
         writer.write(head.encode() + body)
         return cls(reader, writer)
 

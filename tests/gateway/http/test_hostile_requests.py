@@ -243,7 +243,7 @@ async def raw(cluster: Cluster, request: bytes) -> bytes:
 
 
 def _post(body: bytes, *headers: str, path: str = CHAT) -> bytes:
-    lines = [f"POST {path} HTTP/1.1", "host: x", *headers]
+    lines = [f"POST {path} HTTP/1.1", "host: localhost", *headers]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
@@ -327,7 +327,7 @@ async def test_paths_and_methods_that_are_none_are_refused_in_the_same_shape(
     for method, path, status in PATHS:
         with subtests.test(repr((method, path))[:60]):
             answer = await raw(
-                cluster, f"{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode()
+                cluster, f"{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode()
             )
             head, _, body = answer.partition(b"\r\n\r\n")
             assert head.startswith(f"HTTP/1.1 {status}".encode())

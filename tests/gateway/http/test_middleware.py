@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -64,6 +65,46 @@ async def test_a_page_of_another_site_is_refused_and_one_of_this_machine_is_not(
         assert (status, refusal["error"]["code"]) == (403, "foreign_origin")
     for origin in ("http://localhost:3000", "http://127.0.0.1:8400", "http://[::1]:5173"):
         assert (await cluster.post(body, origin=origin))[0] == 200
+
+
+async def test_a_name_that_somebody_else_may_point_here_is_refused_whatever_the_method(start: Start) -> None:
+    cluster = await start(story(1))
+    for host in (
+        "evil.example",
+        "127.0.0.1.evil.example:8400",
+        "10.0.0.1:8400",
+        "localhost.evil.example",
+        "",
+        "[",
+    ):
+        for method, path in (("GET", "/v1/models"), ("HEAD", "/health"), ("POST", "/v1/chat/completions")):
+            async with cluster.http.request(method, cluster.url(path), headers={"host": host}) as answer:
+                assert answer.status == 403, (host, method)
+                if method != "HEAD":
+                    assert (await answer.json())["error"]["code"] == "foreign_host"
+
+
+async def test_names_of_this_machine_and_those_of_the_manifest_are_served(start: Start) -> None:
+    cluster = await start(story(1), timing=Timing(shutdown=0.5, hello=60.0, routes_idle=0.02))
+    own = ("localhost", "LOCALHOST:8400", "localhost.", "app.localhost:80", "[::1]:8400", "127.8.9.1")
+    cluster.route(cluster.ranks[0], hosts=("ai.example.com",))
+    await cluster.until(cluster.up)
+    for host in (*own, "host.docker.internal:8400", "ai.example.com", "AI.example.com:443"):
+        async with cluster.http.get(cluster.url("/v1/models"), headers={"host": host}) as answer:
+            assert answer.status == 200, host
+    body = {"model": "llama", "messages": HELLO}
+    assert (await cluster.post(body, origin="https://ai.example.com"))[0] == 200
+    assert (await cluster.post(body, origin="https://ai.example.com.evil.example"))[0] == 403
+
+
+async def test_a_client_of_http_1_0_names_no_host(start: Start) -> None:
+    cluster = await start(story(1))
+    host, _, port = cluster.listen.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"GET /health HTTP/1.0\r\n\r\n")
+    async with asyncio.timeout(20):
+        assert (await reader.read()).startswith(b"HTTP/1.1 200")
+    writer.close()
 
 
 async def test_the_clients_request_id_is_kept_where_it_is_sensible(start: Start) -> None:

@@ -279,7 +279,7 @@ async def test_a_client_that_goes_away_while_it_sends_has_asked_nothing(start: S
     body = orjson.dumps(ASK)
     host, _, port = cluster.listen.rpartition(":")
     _, writer = await asyncio.open_connection(host, int(port))
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body) + 1}\r\n\r\n"
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body) + 1}\r\n\r\n"
     writer.write(head.encode() + body)
     await asyncio.sleep(0.2)
     writer.close()

@@ -6,6 +6,7 @@ Each entry takes one piece of that away again: the endpoint answers, refuses or 
 from __future__ import annotations
 
 from ast import (
+    Assign,
     Attribute,
     Await,
     BinOp,
@@ -26,16 +27,21 @@ from ast import (
     keyword,
 )
 
-from reconciler.gateway import app, errors, health
+from reconciler.gateway import admission, app, errors, health
 from reconciler.gateway import server as gateway_server
 from reconciler.gateway.dialects import fields
 from reconciler.gateway.dialects.openai import completions_reply, messages, parameters, request, shape
 from reconciler.gateway.http import answer as http_answer
-from reconciler.gateway.http import middleware, request_body
-from reconciler.gateway.routing import pool, progress, quarantine_file, run, runs, suspects
+from reconciler.gateway.http import middleware, protocol, reading, request_body
+from reconciler.gateway.routing import fairness, pool, progress, quarantine_file, run, runs, suspects
 from tests.mutants.mutant import Mutant
 from tests.mutants.operators import always, catch_nothing, drop, keep, never, put, respell
 
+ADMISSION = ("tests/gateway/test_admission.py",)
+READING = ("tests/gateway/http/test_reading.py",)
+CONNECTIONS = ("tests/gateway/http/test_connections.py",)
+FAIRNESS = ("tests/gateway/routing/test_fairness.py",)
+TURNS = ("tests/gateway/routing/test_turns.py",)
 CHAT_REQUEST = ("tests/gateway/dialects/openai/test_request.py",)
 COMPLETIONS = ("tests/gateway/dialects/openai/test_completions.py",)
 CHAT = ("tests/gateway/dialects/openai/test_chat.py",)
@@ -704,7 +710,7 @@ PATHS = (
     Mutant(
         "what-is-no-http-is-plain-text",
         gateway_server._Listener.__init__,
-        put(keyword, "'httptools'", 0, 6),
+        put(keyword, "'httptools'", 0, 7),
         "bytes that are no request are answered in a shape that nobody parses",
         HOSTILE,
     ),
@@ -724,4 +730,119 @@ PATHS = (
     ),
 )
 
-REQUESTS = (*POISONS, *NULLS, *MEANINGS, *LETHAL, *OVERFLOW, *GONE, *PATHS)
+FRONT = (
+    Mutant(
+        "half-heads-stay",
+        admission.Admission._oldest_without_request,
+        drop(Attribute, 0, 4),
+        "who opens connections and sends nothing keeps everybody else out",
+        (*ADMISSION, *CONNECTIONS),
+    ),
+    Mutant(
+        "a-request-makes-room",
+        admission.Admission.move,
+        never(If, 0, 2),
+        "a connection that is being answered counts as one without a request",
+        ADMISSION,
+    ),
+    Mutant(
+        "one-address-has-all",
+        admission.Admission.admit,
+        never(If, 0, 3),
+        "one machine takes every connection",
+        ADMISSION,
+    ),
+    Mutant(
+        "a-closed-connection-is-counted",
+        protocol.Protocol.connection_lost,
+        drop(Expr, 0, 3),
+        "after as many connections as there may be, there are none any more",
+        CONNECTIONS,
+    ),
+    Mutant(
+        "a-head-has-no-end",
+        protocol.Protocol.data_received,
+        never(If, 1, 2),
+        "a header of 86 MB is kept in memory",
+        CONNECTIONS,
+    ),
+    Mutant(
+        "a-whole-head-may-be-large",
+        protocol.Protocol.on_headers_complete,
+        never(),
+        "heads that come in one piece have no bound",
+        CONNECTIONS,
+    ),
+    Mutant(
+        "a-body-is-a-head",
+        protocol.Protocol.on_body,
+        drop(Assign),
+        "prompts of more than 64 KiB are refused",
+        CONNECTIONS,
+    ),
+    Mutant(
+        "nobody-looks-whether-it-is-read",
+        protocol.Protocol.pause_writing,
+        never(),
+        "streams that nobody reads keep their places for ever",
+        CONNECTIONS,
+    ),
+    Mutant(
+        "slow-readers-are-cut",
+        reading.Reading._look,
+        never(If, 0, 2),
+        "a client behind a slow line loses its answer after a minute",
+        READING,
+    ),
+    Mutant(
+        "any-host-will-do",
+        middleware.NoForeignPages._refusal,
+        never(If, 1, 2),
+        "a page whose owner points its name at this machine reads the models' names and metrics",
+        MIDDLEWARE,
+    ),
+    Mutant(
+        "a-local-suffix-is-enough",
+        middleware._is_own,
+        respell(".localhost", "localhost"),
+        "a page of evil-localhost may use the models",
+        MIDDLEWARE,
+    ),
+    Mutant(
+        "a-full-batch-takes-more",
+        fairness.Turns._may_go,
+        always(If, 0, 3),
+        "a group queues in the order of arrival, and one client's forty are before another's one",
+        (*FAIRNESS, *TURNS),
+    ),
+    Mutant(
+        "short-ones-wait",
+        fairness.Turns._gives_way,
+        never(If, 1, 2),
+        "four tokens wait for two thousand",
+        (*FAIRNESS, *TURNS),
+    ),
+    Mutant(
+        "short-ones-take-all",
+        fairness.Turns._short_may_go_first,
+        put(Compare, "True"),
+        "long answers stand still while short ones come",
+        FAIRNESS,
+    ),
+    Mutant(
+        "who-has-just-begun-gives-way",
+        fairness.Turn.may_give_way,
+        put(BoolOp, "True", 1, 3),
+        "answers are read again and again, and none goes on",
+        FAIRNESS,
+    ),
+    Mutant(
+        "an-unread-end-keeps-its-place",
+        run.Run._note,
+        never(If, 0, 2),
+        "answers that were finished and never read fill the batch",
+        CONNECTIONS,
+    ),
+)
+
+REQUESTS = (*POISONS, *NULLS, *MEANINGS, *LETHAL, *OVERFLOW, *GONE, *PATHS, *FRONT)

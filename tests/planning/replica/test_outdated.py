@@ -12,6 +12,7 @@ from reconciler import status
 from reconciler.planning import plan
 from reconciler.state import (
     AllocateEpoch,
+    FrontDoor,
     GatewayObservation,
     ObjectKey,
     Plan,
@@ -152,7 +153,9 @@ def test_a_gateway_that_cannot_listen_where_it_should_says_so() -> None:
     world.manifests.append(gateway())
     key = ObjectKey("Gateway", "main")
     for endpoint, ready in ((None, False), ("http://127.0.0.1:8400/v1", True)):
-        observed = replace(world.observed(), gateway=GatewayObservation(7, endpoint, "8401 is taken"))
+        observed = replace(
+            world.observed(), gateway=GatewayObservation(7, endpoint, "8401 is taken", door=FrontDoor(True))
+        )
         decided = plan(world.desired(), observed, world.memory(), world.now, "entropy")
         snapshots = Snapshots(world.desired(), observed, world.memory(), decided, world.now)
         found = {c.type: (c.status, c.reason) for c in status.statuses(snapshots, {})[key].conditions}

@@ -22,7 +22,7 @@ from reconciler.remote.machines import Stream
 from reconciler.resources import Access, Manifest
 from reconciler.source.sources import Revision, Source
 from reconciler.source.yaml.documents import Document
-from reconciler.state import GatewayObservation, MachineFacts, NodeName
+from reconciler.state import FrontDoor, GatewayObservation, MachineFacts, NodeName
 from reconciler.store.connection import Connection
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.generation import Routes
@@ -327,7 +327,9 @@ class Controller:
         pool = clients.gateway.pool if clients is not None else None
         quarantined = pool.quarantined_prompts() if pool is not None else ()
         token = routes.token if routes else 0
-        return GatewayObservation(1, "http://127.0.0.1:8400/v1", token=token, quarantined=quarantined)
+        return GatewayObservation(
+            1, "http://127.0.0.1:8400/v1", token=token, quarantined=quarantined, door=FrontDoor(True)
+        )
 
     def look_at_source(self) -> None:
         """The hook says that there is a commit."""

@@ -149,7 +149,8 @@ class Supervisor:
             if child.alive:
                 child.log_offset = min(child.log_offset, _make_room(child.log))
                 self._kill_if_late(child)
-            if child.ended or child.alive:
+                continue
+            if child.ended:
                 continue
             if child.process is not None:
                 self._note_end(child, child.process)

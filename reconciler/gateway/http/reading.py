@@ -1,0 +1,89 @@
+"""Whether the client of a connection reads its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+
+from starlette.types import Scope
+
+from reconciler.gateway.admission import ConnectionLimits
+
+SCOPE_KEY = "reading"
+"""Where a request's scope has the ``Reading`` of its connection, in its ``state``."""
+
+
+def _tell_nobody(unread: bool) -> None:
+    return
+
+
+class Reading:
+    """Looks at one connection while its socket takes nothing more, which it says with ``pause`` and ``resume``.
+
+    A client reads as long as fewer bytes wait for it at each look, however slowly.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        waiting_bytes: Callable[[], int],
+        end: Callable[[], None],
+        limits: ConnectionLimits,
+    ) -> None:
+        self.tell: Callable[[bool], None] = _tell_nobody
+        """Called when the client has read nothing for ``unread_seconds``, and when it reads again."""
+        self._loop = loop
+        self._waiting_bytes = waiting_bytes
+        self._end = end
+        self._limits = limits
+        self._timer: asyncio.TimerHandle | None = None
+        self._unread = False
+        self._fewest = 0
+        self._read_at = 0.0
+
+    def pause(self) -> None:
+        """The socket takes nothing more."""
+        self.resume()
+        self._fewest, self._read_at = self._waiting_bytes(), self._loop.time()
+        self._look_later()
+
+    def resume(self) -> None:
+        """The socket takes more again, or is closed."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._say(unread=False)
+
+    def _look_later(self) -> None:
+        self._timer = self._loop.call_later(self._limits.unread_seconds, self._look)
+
+    def _look(self) -> None:
+        now, waiting = self._loop.time(), self._waiting_bytes()
+        if waiting < self._fewest:
+            self._fewest, self._read_at = waiting, now
+        if now - self._read_at >= self._limits.unread_end_seconds:
+            self._timer = None
+            self._end()
+            return
+        self._say(unread=self._read_at < now)
+        self._look_later()
+
+    def _say(self, unread: bool) -> None:
+        if unread is not self._unread:
+            self._unread = unread
+            self.tell(unread)
+
+
+@contextlib.contextmanager
+def told_of_reading(scope: Scope, tell: Callable[[bool], None]) -> Iterator[None]:
+    """Have ``tell`` called whenever the client of a request stops to read its answer, and when it goes on."""
+    reading: Reading | None = scope.get("state", {}).get(SCOPE_KEY)
+    if reading is None:
+        yield
+        return
+    reading.tell = tell
+    try:
+        yield
+    finally:
+        reading.tell = _tell_nobody

@@ -1,0 +1,234 @@
+"""Whose request goes next where a model's groups have no room for all. Pure: no clock, no socket.
+
+A group decodes at most ``Route.batch`` requests together. Further ones would wait there in the order in which they came,
+a client's one behind another's forty. So they wait here, and three rules decide:
+
+1. **Fewest first.** Of all that wait, a request of the client with the fewest in flight goes first.
+2. **Short ones first.** A request for few tokens goes before others, as long as few such are in flight.
+3. **Giving way.** Where a group is full, a request may take the place of another: of a long one, for a short one; of one
+   of a client that has at least two more in flight. One whose client reads nothing gives way to whatever else its group
+   has to do. What gives way waits for its next turn, and its answer goes on from the tokens so far. Its group then has
+   to read these and the prompt again, so it gives way only after some tokens, and not without end.
+
+A client is whom its API key names, or, without one, its address: programs of one machine are one client then, and rule 2
+alone is between them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from typing import Protocol
+
+from reconciler.gateway.errors import overloaded
+
+SHORT_TOKENS = 64
+"""The most tokens of an answer that is short."""
+SHORT_SHARE = 4
+"""Short requests go before others in one of so many places of a batch."""
+TOKENS_PER_TURN = 16
+"""Tokens that an answer gets in a place before it gives way, so that it goes on however many ask for its place."""
+GIVES_WAY_MAX = 32
+"""How often one request gives way. Each time is an attempt, of which a request has twice as many."""
+COST_MAX = 4096
+"""The most tokens that a group reads again because a request gives way, unless its client does not read: on a long
+context that would take longer than what it makes room for."""
+WAITING_SHARE = 0.75
+"""The part of all that may wait which one client may have."""
+FIRST_LOOKS_SECONDS = 0.05
+"""How often the first of those that wait looks whether one may give way by now."""
+LOOKS_SECONDS = 5.0
+"""The same for all others, which are woken when they may go."""
+
+
+class Queued(Protocol):
+    """A request that waits for a place in a batch, or has one."""
+
+    @property
+    def tokens(self) -> int:
+        """Return the number of tokens of its answer so far."""
+
+    def wake(self) -> None:
+        """Have it look soon whether it may go."""
+
+    def give_way(self) -> None:
+        """Have its group stop, and wait for its next turn."""
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class Turn:
+    """One request and its place."""
+
+    model: str
+    client: str
+    short: bool
+    request: Queued
+    number: int
+    """Grows with each request; kept when it gives way, so that it goes on before later ones of its client."""
+    place: Hashable | None = None
+    """The connection to the group that has it in its batch."""
+    prompt: int = 0
+    """Tokens of its prompt, once they are known."""
+    tokens_before: int = 0
+    """Tokens that it had when it got its place."""
+    gave_way: int = 0
+    unread: bool = False
+    """Its client reads nothing of the answer."""
+
+    @property
+    def may_give_way(self) -> bool:
+        """Return whether it has got enough tokens in this place, is cheap to read again, and has not given way too
+        often."""
+        got = self.request.tokens - self.tokens_before
+        cheap = got >= TOKENS_PER_TURN and self.cost <= COST_MAX
+        return self.gave_way < GIVES_WAY_MAX and (self.unread or cheap)
+
+    @property
+    def cost(self) -> int:
+        """Return how many tokens a group has to read again after it gave way."""
+        return self.prompt + self.request.tokens
+
+
+class Turns:
+    """All requests that wait for a place or have one. ``waiting_max``: the most that may wait."""
+
+    def __init__(self, waiting_max: int) -> None:
+        self._waiting_max = waiting_max
+        self._numbers = itertools.count()
+        self._waiting: dict[Turn, None] = {}
+        self._places: dict[Hashable, dict[Turn, None]] = {}
+        """Those in flight by connection."""
+        self._in_flight: Counter[tuple[str, str]] = Counter()
+        """By model and client."""
+        self._short_in_flight: Counter[str] = Counter()
+        self._batch: dict[str, int] = {}
+
+    def turn(self, model: str, client: str, tokens_max: int | None, request: Queued) -> Turn:
+        """Return the turn of a new request, which does not wait yet."""
+        short = tokens_max is not None and tokens_max <= SHORT_TOKENS
+        return Turn(model, client, short, request, next(self._numbers))
+
+    def take(self, turn: Turn, place: Hashable, batch: int) -> float | None:
+        """Give ``turn`` a place at a group of ``batch`` places, or let it wait. With ``batch`` 0 there is always room.
+
+        Returns None when it has its place, else after how many seconds to look again. Raises ``ApiError`` when too many
+        wait already.
+        """
+        self._batch[turn.model] = batch
+        if batch and not self._may_go(turn, place, batch):
+            self._wait(turn)
+            return FIRST_LOOKS_SECONDS if self._first(turn.model) is turn else LOOKS_SECONDS
+        self._waiting.pop(turn, None)
+        self._enter(turn, place)
+        self._free_of_unread(place)
+        self._wake_first(turn.model)
+        return None
+
+    def leave(self, turn: Turn) -> None:
+        """Free the place of a request that has ended, or that waits no longer."""
+        if turn.place is not None:
+            self._exit(turn)
+        elif turn in self._waiting:
+            del self._waiting[turn]
+        else:
+            return
+        self._wake_first(turn.model)
+
+    def read(self, turn: Turn, unread: bool) -> None:
+        """Note whether the client of a request reads its answer. If not, the group has something better to do, or not."""
+        turn.unread = unread
+        if unread and turn.place is not None:
+            self._free_of_unread(turn.place)
+            self._wake_first(turn.model)
+
+    def look_again(self) -> None:
+        """Wake whoever may go first of each model: there may be another group."""
+        for model in {turn.model for turn in self._waiting}:
+            self._wake_first(model)
+
+    # --- rules ---------------------------------------------------------------------------------------
+
+    def _may_go(self, turn: Turn, place: Hashable, batch: int) -> bool:
+        taken = self._places.get(place, {})
+        if len(taken) < batch:
+            first = self._first(turn.model, turn)
+            if first is not turn:
+                first.request.wake()
+            return first is turn
+        other = self._gives_way(turn, taken)
+        if other is None:
+            return False
+        self._give_way(other)
+        return True
+
+    def _free_of_unread(self, place: Hashable) -> None:
+        """Have a group leave what nobody reads, if it has anything else."""
+        here = self._places.get(place, {})
+        if not all(turn.unread for turn in here):
+            for turn in [turn for turn in here if turn.unread and turn.may_give_way]:
+                self._give_way(turn)
+
+    def _give_way(self, turn: Turn) -> None:
+        self._exit(turn)
+        turn.gave_way += 1
+        turn.request.give_way()
+
+    def _first(self, model: str, newcomer: Turn | None = None) -> Turn:
+        """Return who goes first by rules 1 and 2, of those that wait and ``newcomer``."""
+        waiting: Iterable[Turn] = (turn for turn in self._waiting if turn.model == model)
+        among = waiting if newcomer is None else itertools.chain(waiting, (newcomer,))
+        short = self._short_may_go_first(model)
+        return min(among, key=lambda turn: (not (short and turn.short), self._count(turn), turn.number))
+
+    def _gives_way(self, turn: Turn, taken: Iterable[Turn]) -> Turn | None:
+        """Return who gives way to ``turn`` by rule 3: of the client with the most, what costs least to read again."""
+        able = [other for other in taken if other.may_give_way]
+        unread = [other for other in able if other.unread]
+        if unread:
+            return unread[0]
+        if turn.short and self._short_may_go_first(turn.model):
+            able = [other for other in able if not other.short]
+        else:
+            able = [other for other in able if self._count(other) > self._count(turn) + 1]
+        return min(able, key=lambda other: (-self._count(other), other.cost), default=None)
+
+    def _short_may_go_first(self, model: str) -> bool:
+        return self._short_in_flight[model] < max(1, self._batch.get(model, 0) // SHORT_SHARE)
+
+    def _count(self, turn: Turn) -> int:
+        return self._in_flight[turn.model, turn.client]
+
+    # --- bookkeeping ---------------------------------------------------------------------------------
+
+    def _wait(self, turn: Turn) -> None:
+        """Let a request wait. One that has tokens already always may: its work so far would be lost."""
+        if turn in self._waiting:
+            return
+        if not turn.request.tokens:
+            same = sum(1 for other in self._waiting if other.client == turn.client)
+            if len(self._waiting) >= self._waiting_max or same >= self._waiting_max * WAITING_SHARE:
+                raise overloaded("too many requests are waiting for a model already")
+        self._waiting[turn] = None
+
+    def _enter(self, turn: Turn, place: Hashable) -> None:
+        self._places.setdefault(place, {})[turn] = None
+        turn.place, turn.tokens_before = place, turn.request.tokens
+        self._in_flight[turn.model, turn.client] += 1
+        self._short_in_flight[turn.model] += turn.short
+
+    def _exit(self, turn: Turn) -> None:
+        taken = self._places[turn.place]
+        del taken[turn]
+        if not taken:
+            del self._places[turn.place]
+        turn.place = None
+        self._in_flight[turn.model, turn.client] -= 1
+        if not self._in_flight[turn.model, turn.client]:
+            del self._in_flight[turn.model, turn.client]
+        self._short_in_flight[turn.model] -= turn.short
+
+    def _wake_first(self, model: str) -> None:
+        if any(turn.model == model for turn in self._waiting):
+            self._first(model).request.wake()

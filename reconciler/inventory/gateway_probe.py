@@ -1,0 +1,111 @@
+"""Asks the gateway whether it is ready, through the address at which clients ask it.
+
+Its own file says only that its process lives: one whose connections are all taken, or whose loop stands still, writes
+the same file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from reconciler.state import FrontDoor, GatewayObservation
+
+ANSWER_SECONDS = 2.0
+AGAIN_SECONDS = 5.0
+"""Between two questions; a gateway that has just begun to listen is asked at once."""
+ANSWER_BYTES_MAX = 4 * 1024 * 1024
+"""Enough for the names of ten thousand models."""
+
+Asked = tuple[int, str | None]
+"""Which gateway: its process, and where it listens."""
+
+
+class GatewayProbe:
+    """The gateway as its file and the last answer show it. ``observe`` reads the file."""
+
+    def __init__(self, observe: Callable[[], GatewayObservation | None]) -> None:
+        self._observe = observe
+        self._asked: Asked | None = None
+        self._door: FrontDoor | None = None
+        self._changed = asyncio.Event()
+
+    def __call__(self) -> GatewayObservation | None:
+        """Return the gateway now, with its last answer if it is still the same; None if it is not running."""
+        seen = self._observe()
+        if seen is None or seen.endpoint is None:
+            return seen
+        if _which(seen) != self._asked:
+            self._changed.set()
+            return seen
+        return replace(seen, door=self._door)
+
+    async def run(self) -> None:
+        """Ask from time to time, and at once when there is another gateway, until cancelled."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(AGAIN_SECONDS):
+                    await self._changed.wait()
+            await self.look()
+
+    async def look(self) -> None:
+        """Ask once, for at most ``ANSWER_SECONDS``."""
+        self._changed.clear()
+        seen = self._observe()
+        if seen is not None and seen.endpoint is not None:
+            door = await ask(seen.endpoint)
+            self._asked, self._door = _which(seen), door
+
+
+def _which(seen: GatewayObservation) -> Asked:
+    return seen.pid, seen.endpoint
+
+
+async def ask(endpoint: str) -> FrontDoor:
+    """Ask the gateway at ``endpoint`` (``http://127.0.0.1:8400/v1``) over a connection of its own."""
+    url = urlsplit(endpoint)
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            answer = await _get(url.hostname or "", url.port or 80, url.netloc)
+        return _door(answer)
+    except TimeoutError:
+        return FrontDoor(False, problem=f"no answer within {ANSWER_SECONDS:g} s")
+    except OSError as error:
+        return FrontDoor(False, problem=f"no answer: {error}")
+    except ValueError:
+        return FrontDoor(False, problem="what answers there is no gateway")
+
+
+async def _get(host: str, port: int, authority: str) -> bytes:
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        writer.write(f"GET /ready HTTP/1.1\r\nhost: {authority}\r\nconnection: close\r\n\r\n".encode())
+        answer = b""
+        while len(answer) < ANSWER_BYTES_MAX and (part := await reader.read(65536)):
+            answer += part
+        if not answer:
+            raise ConnectionResetError("it closed the connection")
+        return answer
+    finally:
+        writer.close()
+
+
+def _door(answer: bytes) -> FrontDoor:
+    """Return what an HTTP answer says. Raises ``ValueError`` for one that no gateway gives."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status = head.split(b" ", 2)[1:2]
+    said = json.loads(body)
+    if not isinstance(said, dict) or status not in ([b"200"], [b"503"]):
+        raise ValueError("no answer of a gateway")
+    if status == [b"200"]:
+        return FrontDoor(True)
+    models = said.get("models")
+    if not isinstance(models, dict):
+        return FrontDoor(False, problem="it refuses connections: it has as many as it may have")
+    if said.get("status") == "stopping":
+        return FrontDoor(False, problem="it is being stopped")
+    return FrontDoor(False, tuple(sorted(map(str, models))))

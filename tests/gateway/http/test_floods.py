@@ -1,0 +1,168 @@
+"""As many clients as there can be, in a process of its own: those that send nothing, too much, or read nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+
+from reconciler.inventory.gateway_probe import ask
+from reconciler.state import FrontDoor
+from reconciler.wire.generation import Backend, Route, Routes
+from tests.gateway.conftest import write_routes
+from tests.gateway.rank_double import RankDouble, eventually, story
+from tests.ports import free_port
+
+pytestmark = pytest.mark.second_tier
+
+PROGRAM = """
+import resource, sys, pathlib
+count = int(sys.argv[2])
+if count:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+from reconciler.gateway.server import run_gateway
+sys.exit(run_gateway(pathlib.Path(sys.argv[1]), False))
+"""
+HALF = b"GET /health HTTP/1.1\r\nhost: local"
+WHOLE = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="r-"))
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def descriptors() -> Iterator[int]:
+    """How many this process may have meanwhile, and its gateways with it. MLX lowers the hard limit to 4096 for good,
+    where another test of this process has imported it."""
+    given = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 65_536 if given[1] == resource.RLIM_INFINITY else given[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, given[1]))
+    yield most
+    resource.setrlimit(resource.RLIMIT_NOFILE, given)
+
+
+class Gateway:
+    def __init__(self, listen: str, pid: int, http: aiohttp.ClientSession) -> None:
+        self.url = f"http://{listen}"
+        self.address = ("127.0.0.1", int(listen.rpartition(":")[2]))
+        self.pid = pid
+        self.http = http
+
+    async def timed(self, **fields: Any) -> float:
+        """Seconds of one completion."""
+        body = {"model": "llama", "prompt": "a", "max_tokens": 4, "temperature": 0, **fields}
+        began = time.monotonic()
+        async with self.http.post(f"{self.url}/v1/completions", json=body) as answer:
+            assert answer.status == 200, await answer.text()
+            await answer.read()
+        return time.monotonic() - began
+
+    async def median(self, times: int) -> float:
+        return statistics.median([await self.timed() for _ in range(times)])
+
+    def memory_bytes(self) -> int:
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * resource.getpagesize()
+
+
+@contextlib.asynccontextmanager
+async def gateway(home: Path, socket: Path, descriptors: int = 0, **route: int) -> AsyncIterator[Gateway]:
+    """A gateway in its own process before one group; with so many descriptors, or with all there are."""
+    listen = f"127.0.0.1:{free_port()}"
+    backend = Backend(0, 1, str(socket), "node-a")
+    model = Route("llama", (), route.get("context", 4096), 1, (backend,), 0.0, route.get("batch", 0))
+    write_routes(home, Routes(1, 1, listen, 20.0, (model,)))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, str(home), str(descriptors), stderr=asyncio.subprocess.DEVNULL
+    )
+    connector = aiohttp.TCPConnector(limit=0)
+    try:
+        async with aiohttp.ClientSession(connector=connector) as http:
+            await eventually((home / "gateway.json").exists)
+            made = Gateway(listen, process.pid, http)
+            for _ in range(200):
+                if await ask(made.url + "/v1") == FrontDoor(True):
+                    break
+                await asyncio.sleep(0.05)
+            yield made
+    finally:
+        process.kill()
+        await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def connections(gateway: Gateway, count: int, sent: bytes) -> AsyncIterator[None]:
+    """So many connections on which the same was sent."""
+    writers: list[asyncio.StreamWriter] = []
+    try:
+        for begun in range(0, count, 100):
+            made = await asyncio.gather(
+                *(asyncio.open_connection(*gateway.address) for _ in range(min(100, count - begun)))
+            )
+            for _, writer in made:
+                writers.append(writer)
+                writer.write(sent)
+            if sent == WHOLE:
+                for reader, _ in made:
+                    await reader.readuntil(b"}")
+        yield
+    finally:
+        for writer in writers:
+            writer.close()
+
+
+async def test_400_half_sent_heads_with_256_descriptors_keep_nobody_out(home: Path) -> None:
+    rank = await RankDouble(home / "0.sock", story(4)).start()
+    async with gateway(home, rank.path, 256) as made:
+        alone = await made.median(20)
+        async with connections(made, 400, HALF):
+            for _ in range(20):
+                assert await ask(made.url + "/v1") == FrontDoor(True)
+            assert await made.median(20) < 2 * alone + 0.01
+        shortage = orjson.loads((home / "gateway.json").read_bytes())["shortage"]
+        assert "256 descriptors" in shortage
+    await rank.stop()
+
+
+async def test_ten_thousand_connections_are_held_and_slow_nobody_down(home: Path, descriptors: int) -> None:
+    rank = await RankDouble(home / "0.sock", story(4)).start()
+    async with gateway(home, rank.path) as made:
+        alone = await made.median(50)
+        count = min(10_000, 3 * descriptors // 4)
+        async with connections(made, count, WHOLE):
+            async with made.http.get(made.url + "/metrics") as answer:
+                assert f'reconciler_connections{{state="idle"}} {count:.1f}' in await answer.text()
+            assert await made.median(50) < 2 * alone + 0.01
+    await rank.stop()
+
+
+async def test_a_header_of_86_megabytes_is_refused_unread(home: Path) -> None:
+    rank = await RankDouble(home / "0.sock", story(4)).start()
+    async with gateway(home, rank.path) as made:
+        before = made.memory_bytes()
+        reader, writer = await asyncio.open_connection(*made.address)
+        writer.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\nx-much: ")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(86):
+                writer.write(b"x" * 1_000_000)
+                await writer.drain()
+        assert (await reader.readline()).startswith(b"HTTP/1.1 431")
+        assert made.memory_bytes() - before < 8_000_000
+        writer.close()
+    await rank.stop()

@@ -1,0 +1,113 @@
+"""Which connections may stay: as many as there is room for, those with a request first."""
+
+from __future__ import annotations
+
+import pytest
+
+from reconciler.gateway.admission import Admission, ConnectionLimits, End, Stage
+
+LIMITS = ConnectionLimits(in_all=3, of_one=2, leaving=1)
+
+
+class Client:
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        self.address = address
+        self.ended = False
+
+    def end(self) -> None:
+        self.ended = True
+
+    def expire(self, stage: Stage) -> None:
+        raise AssertionError("only a server does that")
+
+
+def admitted(admission: Admission, *stages: Stage, address: str = "") -> list[Client]:
+    """Connections of an address each, or all of one, in these stages."""
+    clients = [Client(address or f"10.0.0.{number}") for number in range(len(stages))]
+    for client, stage in zip(clients, stages, strict=True):
+        assert admission.admit(client, 0.0)
+        admission.move(client, stage, 0.0)
+    return clients
+
+
+@pytest.mark.parametrize(
+    ("stages", "who"),
+    [
+        ((Stage.UNFINISHED, Stage.UNFINISHED, Stage.UNFINISHED), 0),
+        ((Stage.IDLE, Stage.UNFINISHED, Stage.UNFINISHED), 1),
+        ((Stage.BUSY, Stage.IDLE, Stage.IDLE), 1),
+        ((Stage.BUSY, Stage.BUSY, Stage.IDLE), 2),
+    ],
+)
+def test_the_oldest_without_a_request_makes_room_unfinished_heads_first(
+    stages: tuple[Stage, ...], who: int
+) -> None:
+    admission = Admission(LIMITS)
+    clients = admitted(admission, *stages)
+    assert admission.admit(Client("10.0.0.9"), 1.0)
+    assert [client.ended for client in clients] == [number == who for number in range(3)]
+    assert admission.ended == {End.DISPLACED: 1}
+
+
+def test_where_all_have_requests_a_further_one_is_refused_until_one_is_answered() -> None:
+    admission = Admission(LIMITS)
+    clients = admitted(admission, Stage.BUSY, Stage.BUSY, Stage.BUSY)
+    late = Client("10.0.0.9")
+    assert not admission.admit(late, 1.0)
+    admission.move(late, Stage.LEAVING, 1.0)
+    assert admission.ended == {End.REFUSED: 1}
+    admission.forget(clients[0])
+    assert admission.admit(Client("10.0.0.9"), 2.0)
+    assert not any(client.ended for client in clients)
+
+
+def test_one_address_has_a_part_and_its_own_make_room_for_it() -> None:
+    admission = Admission(LIMITS)
+    first, second = admitted(admission, Stage.IDLE, Stage.IDLE, address="10.0.0.1")
+    (other,) = admitted(admission, Stage.IDLE, address="10.0.0.2")
+    assert admission.admit(Client("10.0.0.1"), 1.0)
+    assert [first.ended, second.ended, other.ended] == [True, False, False]
+
+
+def test_what_is_refused_counts_no_longer_and_few_of_them_stay() -> None:
+    admission = Admission(LIMITS)
+    clients = admitted(admission, Stage.UNFINISHED, Stage.UNFINISHED, Stage.UNFINISHED)
+    for client in clients[:2]:
+        admission.move(client, Stage.LEAVING, 1.0)
+    assert [client.ended for client in clients] == [True, False, False]
+    assert admission.admit(Client("10.0.0.8"), 1.0)
+    assert admission.admit(Client("10.0.0.9"), 1.0)
+    assert [client.ended for client in clients] == [True, False, False]
+
+
+def test_each_stage_has_its_time_but_for_answers() -> None:
+    admission = Admission(ConnectionLimits(9, 9, 9, head_seconds=10, idle_seconds=75, leaving_seconds=1))
+    unfinished, busy, idle, leaving = admitted(
+        admission, Stage.UNFINISHED, Stage.BUSY, Stage.IDLE, Stage.LEAVING
+    )
+    assert admission.overdue(0.9) == []
+    assert admission.overdue(1.0) == [(leaving, Stage.LEAVING)]
+    assert admission.overdue(10.0) == [(unfinished, Stage.UNFINISHED), (leaving, Stage.LEAVING)]
+    assert (idle, Stage.IDLE) in admission.overdue(75.0)
+    assert busy not in [client for client, _ in admission.overdue(1e9)]
+    admission.move(idle, Stage.UNFINISHED, 70.0)
+    assert idle not in [client for client, _ in admission.overdue(79.0)]
+
+
+def test_what_is_closed_is_forgotten_once() -> None:
+    admission = Admission(LIMITS)
+    (client,) = admitted(admission, Stage.UNFINISHED)
+    admission.forget(client)
+    admission.forget(client)
+    admission.move(client, Stage.BUSY, 1.0)
+    assert admission.stage(client) is None
+    assert [admission.count(stage) for stage in Stage] == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "in_all", "of_one"), [(64, 16, 14), (256, 192, 168), (20_000, 17_952, 15_708)]
+)
+def test_a_part_of_the_descriptors_is_kept_for_groups(descriptors: int, in_all: int, of_one: int) -> None:
+    limits = ConnectionLimits.of(descriptors)
+    assert (limits.in_all, limits.of_one) == (in_all, of_one)
+    assert limits.leaving > 0
