@@ -43,6 +43,10 @@ class Engine:
     """Transports, fastest first."""
     rdma_setups_max: int
     """Set-ups of RDMA without a serving group in one boot of a machine, before a restart is needed."""
+    gid_index: int
+    """The index in the table of a port's GIDs by which RDMA is connected."""
+    wires_max: int
+    """Most cables between two ranks that carry RDMA together."""
 
     def argv(self, python: str) -> tuple[str, ...]:
         """Return the command of a rank; ``python`` is the interpreter's path on its node."""
@@ -65,4 +69,6 @@ MLX = Engine(
         EngineTransport("ring-lan", "ring"),
     ),
     rdma_setups_max=5,  # a Mac has eleven protection domains, and a failed set-up may keep one
+    gid_index=1,  # fixed in rdma.cpp of 0.32, which announces the first mapped GID of any index: RTR fails with errno 22
+    wires_max=4,  # RING_MAX_CONNS of ring_impl.h; a mesh has no limit of its own
 )

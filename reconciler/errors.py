@@ -71,10 +71,12 @@ class Silent(Unreachable):
 
 
 class Barred(Silent):
-    """Access to the machine is denied, so its state is unknown. ``code`` is the CamelCase reason."""
+    """Access to the machine is denied, so its state is unknown. ``code`` is the CamelCase reason, ``remedy`` what a
+    person types or sets; empty where the text alone says it."""
 
-    def __init__(self, code: str, text: str) -> None:
+    def __init__(self, code: str, text: str, remedy: str = "") -> None:
         self.code = code
+        self.remedy = remedy
         super().__init__(text)
 
 

@@ -26,6 +26,7 @@ from reconciler.wire.node import HeldBy
 from reconciler.wire.paths import agent_socket
 
 from .system import operating_system
+from .system.descriptors import raise_limit
 
 if TYPE_CHECKING:
     from .local_host import Settings
@@ -144,6 +145,7 @@ def _serve(options: argparse.Namespace) -> int:
     program = os.open(sys.argv[0], os.O_RDONLY)
     fcntl.flock(program, fcntl.LOCK_SH)  # marks it as in use: shims are started from it
     _log_to(settings.directory / "agent.log")
+    logging.getLogger("agent").info("ranks may have %d files and connections open", raise_limit())
     os.chdir("/")
     return _run(settings, options.token, path, lock, on_ready)
 

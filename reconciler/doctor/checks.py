@@ -134,12 +134,10 @@ def _memory(machine: Machine) -> str:
 
 def _wired_limit(machine: Machine) -> str:
     limit = machine.manifest.spec.memory.limit if machine.manifest else None
-    wired = machine.facts.wired_limit_bytes
+    wired = machine.facts.gpu_bytes
     if not limit or not wired or wired >= limit:
         return ""
-    return (
-        f"the GPU of {{node}} may wire {wired / GIB:.0f} GiB, and ranks may use {limit / GIB:.0f} GiB there"
-    )
+    return f"the GPU of {{node}} may wire {wired / GIB:.0f} GiB, less than its spec.memory.limit: {limit / GIB:.0f} GiB"
 
 
 def _panicked(machine: Machine) -> str:
@@ -155,6 +153,26 @@ def _swaps(machine: Machine) -> str:
 
 def _managed(machine: Machine) -> str:
     return "{node} is enrolled with an organisation (MDM)" if machine.facts.managed else ""
+
+
+def _firewall(machine: Machine) -> str:
+    return "the application firewall of {node} is on" if machine.facts.firewall else ""
+
+
+def _updates_itself(machine: Machine) -> str:
+    return "{node} installs updates of macOS by itself" if machine.facts.updates_itself else ""
+
+
+def _weights_read(machine: Machine) -> str:
+    readers = [
+        name
+        for name, reads in (
+            ("Spotlight", machine.facts.weights_indexed),
+            ("Time Machine", machine.facts.weights_backed_up),
+        )
+        if reads
+    ]
+    return f"{' and '.join(readers)} may read the weights on {{node}}" if readers else ""
 
 
 def _left_alone(machine: Machine) -> str:
@@ -192,6 +210,12 @@ CHECKS: tuple[Check, ...] = (
         "update all nodes to the same macOS: on {node}: System Settings, General, Software Update",
     ),
     Check(
+        FaultClass.UNSUPPORTED_PLATFORM, _updates_itself,
+        "it restarts alone, at night, with another build than the others, and its groups lose it",
+        "on {node}: sudo defaults write /Library/Preferences/com.apple.SoftwareUpdate AutomaticallyInstallMacOSUpdates"
+        " -bool false; update all nodes together instead",
+    ),
+    Check(
         FaultClass.UNSUPPORTED_PLATFORM, _other_runtime,
         "the ranks of a group run one computation, so nodes with different versions are not combined",
         "install equal versions on all nodes, or omit spec.python so that the runtime is built for them",
@@ -212,6 +236,12 @@ CHECKS: tuple[Check, ...] = (
         "let all machines set their clocks from the network: on {node}: System Settings, General, Date & Time",
     ),
     Check(
+        FaultClass.RENDEZVOUS, _firewall,
+        "it may refuse connections to ranks: their Python is at a new path with each runtime, and nobody is asked",
+        "on {node}, on a network that you trust: sudo /usr/libexec/ApplicationFirewall/socketfilterfw --setglobalstate"
+        " off; or after each new runtime: the same tool with --unblockapp and the path of the ranks' python3",
+    ),
+    Check(
         FaultClass.KERNEL_OBJECTS, _strays,
         "they hold memory, ports and RDMA resources, and belong to no group",
         "on {node}: list them with pgrep -lf -P 1 'reconciler[.]runner'; end them with kill, and with kill -9 if they"
@@ -221,6 +251,11 @@ CHECKS: tuple[Check, ...] = (
         FaultClass.RANK_CRASH, _disk,
         "with a full disk no rank starts, and logs are lost",
         "free disk space on {node}; see the size of its weights with: reconciler describe node {node}",
+    ),
+    Check(
+        FaultClass.RANK_CRASH, _weights_read,
+        "hundreds of gigabytes are read and copied for nothing, beside ranks that load",
+        "on {node}: touch ~/.reconciler/models/.metadata_never_index; tmutil addexclusion ~/.reconciler/models",
     ),
     Check(
         FaultClass.SILENT_HANG, _throttled,
@@ -234,9 +269,9 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         FaultClass.GPU_FAULT, _wired_limit,
-        "a rank that needs more memory than the GPU may wire ends, at its first request or later",
-        "lower spec.memory.limit of node/{node}; or on {node}: sudo sysctl iogpu.wired_limit_mb=MIB, again after each"
-        " restart",
+        "ranks there are given no more than the GPU may wire: one that needed more would end when it loads, or later",
+        "set spec.repair.wiredLimit of node/{node}, or lower its spec.memory.limit; or on {node}: sudo sysctl"
+        " iogpu.wired_limit_mb=MIB, again after each restart",
     ),
     Check(
         FaultClass.REBOOT, _panicked,

@@ -136,7 +136,7 @@ def _finding(world: World, trouble: Trouble) -> Finding:
     seen = world.node(nodes[0]) if nodes and trouble.object.kind == "Node" else None
     barred = trouble.fault is FaultClass.HOST_UNREACHABLE and seen is not None and bool(seen.barred)
     if barred and seen is not None:
-        steps = _gateway_key(seen)
+        steps = _way_in(seen)
     of_cable = trouble.subject.startswith("link/")
     return Finding(
         trouble.fault,
@@ -149,8 +149,9 @@ def _finding(world: World, trouble: Trouble) -> Finding:
     )
 
 
-def _gateway_key(seen: NodeObservation) -> str:
-    return _BARRED.get(seen.barred, "follow the message on {node}").format(node=seen.name)
+def _way_in(seen: NodeObservation) -> str:
+    """Say what lets the controller in again."""
+    return seen.remedy or _BARRED.get(seen.barred, "follow the message on {node}").format(node=seen.name)
 
 
 def _concerned(world: World, trouble: Trouble) -> tuple[NodeName, ...]:

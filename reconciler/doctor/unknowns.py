@@ -32,7 +32,8 @@ class Question:
 
 QUESTIONS: tuple[Question, ...] = (
     Question("its version of macOS", lambda facts: facts.version or None, ("system version",)),
-    Question("whether its MLX has JACCL", lambda facts: facts.jaccl, ("JACCL",), rdma=True),
+    Question("whether its MLX has JACCL", lambda facts: facts.jaccl, ("MLX",), rdma=True),
+    Question("how much memory its GPU may wire", lambda facts: facts.gpu_bytes, ("MLX", "settings")),
     Question("whether RDMA is on", lambda facts: facts.rdma_enabled, ("RDMA", "RDMA setting"), rdma=True),
     Question("its Thunderbolt ports", lambda facts: facts.ports or None, ("Thunderbolt", "hardware ports")),
     Question(

@@ -376,11 +376,17 @@ class Collector:
         since the last report, the machine may have restarted."""
         before, watched, watch.tried = watch.seen, watch.tried, True
         contact = Contact.UNREACHABLE if isinstance(error, Silent) else Contact.AGENT_DOWN
-        barred = error.code if isinstance(error, Barred) else ""
+        barred, remedy = (error.code, error.remedy) if isinstance(error, Barred) else ("", "")
         since = self._clock() if before.contact is Contact.REACHED else before.since
         silent = before.silent or contact is Contact.UNREACHABLE or not watched
         watch.seen = replace(
-            before, contact=contact, since=since, problem=str(error), barred=barred, silent=silent
+            before,
+            contact=contact,
+            since=since,
+            problem=str(error),
+            barred=barred,
+            remedy=remedy,
+            silent=silent,
         )
         for over in watch.awaited:
             over.set()

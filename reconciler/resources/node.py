@@ -137,8 +137,8 @@ class NodeMemory(Strict):
     reserve: Bytes = 0
     """Memory kept free for the system and all other programs."""
     limit: Bytes | None = None
-    """Most memory that all ranks on the machine may use together, for example the GPU's limit of wired memory. By
-    default all but the reserve."""
+    """Most memory that all ranks on the machine may use together. By default all but the reserve. On a Mac it is never
+    more than its GPU may wire."""
 
 
 class Repair(Strict):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from reconciler.errors import Invalid
 
+from .machine_settings import SETTINGS, parse
+from .places import PASSWORD
 from .tools.system import report_name
 from .world import changes
 from .world.state import DOMAINS_MAX, GIB, NoSuchThing, World, read_end, shown
@@ -126,6 +127,32 @@ def _lose_ipv4(world: World, words: Sequence[str], moment: Moment, undo: bool) -
     return Result(changes.lose_ipv4(world, name, receptacle), f"{name} has no IPv4 address on {ports}")
 
 
+def _readdress(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    name, receptacle = _parse_place(words[0])
+    after = changes.readdress(world, name, receptacle, undo)
+    ports = f"port {receptacle}" if receptacle else "its ports"
+    return Result(
+        after, f"{name} has given {ports} {'the first' if undo else 'other'} addresses of 169.254/16"
+    )
+
+
+def _gid_index(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    name, receptacle = _parse_place(words[0])
+    index = 1 if undo else int(_number(words[1:], 2))
+    ports = f"port {receptacle}" if receptacle else "all ports"
+    after = changes.move_gid(world, name, receptacle, index)
+    return Result(after, f"the mapped GID of {ports} of {name} has index {index}")
+
+
+def _late_gid(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    seconds = 0.0 if undo else _number(words[1:], LATE_SECONDS)
+    after = changes.with_machine(world, words[0], gids_from=moment.now + seconds if seconds else 0.0)
+    return Result(
+        after,
+        f"the devices of {words[0]} publish their mapped GIDs {f'in {seconds:g} s' if seconds else 'now'}",
+    )
+
+
 def _reboot(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
     name = words[0]
     if undo:
@@ -133,7 +160,10 @@ def _reboot(world: World, words: Sequence[str], moment: Moment, undo: bool) -> R
     seconds = _number(words[1:], changes.BOOT_SECONDS)
     after = changes.reboot(world, name, moment.now, moment.boot_id, seconds)
     locked = after.machine(name).away_until == changes.AT_THE_LOCK
-    waits = f"waits for a person at its FileVault screen; to be one: reconciler sandbox reboot {name} --undo"
+    waits = (
+        f"waits for the password of its disk, and answers SSH meanwhile by password only; to unlock it: reconciler sandbox"
+        f" reboot {name} --undo, or log in over SSH with the password {PASSWORD}"
+    )
     return Result(after, f"{name} {waits if locked else f'is back in {seconds:g} s'}")
 
 
@@ -236,29 +266,8 @@ def _flag(name: str, on: str, off: str) -> Act:
     return act
 
 
-SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
-    "version": ("version", str),
-    "build": ("build", str),
-    "sleep": ("sleep_minutes", int),
-    "shutdown": ("shutdown_seconds", float),
-    "filevault": ("filevault", lambda word: {"on": True, "off": False}[word]),
-    "managed": ("managed", lambda word: {"on": True, "off": False}[word]),
-    "sudo": ("sudo", lambda word: {"on": True, "off": False}[word]),
-}
-"""The settings of ``set``, and how their values are parsed."""
-
-
 def _set(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
-    changed = {}
-    for word in words[1:]:
-        name, _, value = word.partition("=")
-        if name not in SETTINGS:
-            raise Invalid(f"{name!r} cannot be set; expected one of {', '.join(SETTINGS)}")
-        field, read = SETTINGS[name]
-        try:
-            changed[field] = read(value)
-        except (KeyError, ValueError):
-            raise Invalid(f"{value!r} is not a value of {name}; expected a number, or on or off") from None
+    changed = dict(parse(word) for word in words[1:])
     return Result(changes.with_machine(world, words[0], **changed), f"{words[0]}: {', '.join(words[1:])}")
 
 
@@ -271,6 +280,7 @@ def _number(words: Sequence[str], otherwise: float) -> float:
         raise Invalid(f"expected a number, got {words[0]!r}") from None
 
 
+LATE_SECONDS = 180.0
 DECAY_MINUTES = 25.0
 """After some 23 minutes without traffic connections of RDMA have been seen to fail."""
 _NODE, _END, _PLACE = "NODE", "NODE/RECEPTACLE", "NODE[/RECEPTACLE]"
@@ -290,6 +300,15 @@ COMMANDS: Mapping[str, Command] = {
     "rdma": Command("on|off NODE", "Enable or disable RDMA as in Recovery, with a restart.", ("off studio-2", "on studio-2"), _rdma),
     "bridge": Command(_PLACE, "Add ports to bridge0.", ("studio-1/3", "studio-1"), _bridge),
     "lose-ipv4": Command(_PLACE, "Remove the IPv4 addresses of ports.", ("studio-1/3", "studio-1"), _lose_ipv4),
+    "change-address": Command(
+        _PLACE, "Give ports another automatic IPv4 address (169.254/16).", ("studio-1/3", "studio-1"), _readdress
+    ),
+    "gid-index": Command(
+        f"{_PLACE} [INDEX]", "Publish the IPv4-mapped GIDs of ports at another index.", ("studio-1/3", "studio-1 4"), _gid_index
+    ),
+    "late-gid": Command(
+        f"{_NODE} [SECONDS]", "Publish the IPv4-mapped GIDs of a machine only after some time.", ("studio-1", "studio-1 60"), _late_gid
+    ),
     "reboot": Command(
         f"{_NODE} [SECONDS]", "Restart a machine: everything there ends, and it is away for a while.",
         ("studio-3", "studio-3 60"), _reboot,

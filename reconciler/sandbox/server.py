@@ -155,6 +155,7 @@ class Sandbox:
         await processes.kill_all(place.home)
         while not machine.is_up(time.time()):
             if machine.away_until == changes.AT_THE_LOCK:
+                await server.start(server.port, lambda: self._unlock(machine.name))
                 return
             await asyncio.sleep(max(0.01, min(1.0, machine.away_until - time.time())))
         now = self.world.machine(machine.name)
@@ -189,6 +190,10 @@ class Sandbox:
         holder = self._holders.pop(name, None)
         if holder is not None:
             holder.release()
+
+    def _unlock(self, name: str) -> None:
+        """The password of its disk was given over SSH."""
+        self.change(changes.unlock(self.world, name, time.time()))
 
     async def _notify(self) -> None:
         async with self._changed:

@@ -17,7 +17,7 @@ from typing import Any
 
 import asyncssh
 
-from .places import USER, Place, environment_of
+from .places import PASSWORD, USER, Place, environment_of
 
 LOOPBACK = "127.0.0.1"
 _CHUNK = 65536
@@ -36,11 +36,15 @@ class Sshd:
         self._listener: asyncio.Server | None = None
         self._open = asyncio.Event()
         self._open.set()
+        self._unlock: Callable[[], None] | None = None
+        """While the disk is locked: called when its password was given."""
         self._connections: set[asyncssh.SSHServerConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self, port: int = 0) -> int:
-        """Listen, at this port where it is free and else at another; which."""
+    async def start(self, port: int = 0, unlock: Callable[[], None] | None = None) -> int:
+        """Listen, at this port where it is free and else at another; which. With ``unlock`` its disk is locked: its
+        password is the only way, calls that, and opens no session."""
+        self._unlock = unlock
         try:
             self._listener = await asyncio.start_server(self._accept, LOOPBACK, port)
         except OSError:
@@ -104,10 +108,12 @@ class Sshd:
     async def _serve(self, inner: socket.socket) -> None:
         connection: asyncssh.SSHServerConnection | None = None
         try:
+            unlock = self._unlock
             connection = await asyncssh.run_server(
-                inner, server_factory=lambda: _Login(self.place), server_host_keys=[str(self.place.host_key)],
+                inner, server_factory=lambda: _Locked(unlock) if unlock else _Login(self.place),
+                server_host_keys=[str(self.place.host_key)], public_key_auth=not unlock, password_auth=bool(unlock),
                 process_factory=self._session, encoding=None, sftp_factory=None, allow_scp=False,
-                x11_forwarding=False, agent_forwarding=False, password_auth=False, kbdint_auth=False,
+                x11_forwarding=False, agent_forwarding=False, kbdint_auth=False,
                 host_based_auth=False, gss_host=None, line_editor=False, login_timeout=30, keepalive_interval=0,
             )  # fmt: skip
             self._connections.add(connection)
@@ -165,6 +171,24 @@ class _Login(asyncssh.SSHServer):
 
     def unix_connection_requested(self, dest_path: str) -> bool:
         return not self._restricted
+
+
+class _Locked(asyncssh.SSHServer):
+    """Before the disk is unlocked: its password is taken, and then nobody is let in yet (apple_ssh_and_filevault(7))."""
+
+    def __init__(self, unlock: Callable[[], None]) -> None:
+        self._unlock = unlock
+
+    def begin_auth(self, username: str) -> bool:
+        return True
+
+    def password_auth_supported(self) -> bool:
+        return True
+
+    def validate_password(self, username: str, password: str) -> bool:
+        if (username, password) == (USER, PASSWORD):
+            self._unlock()
+        return False
 
 
 def _entry(path: Path, key: asyncssh.SSHKey) -> Any:

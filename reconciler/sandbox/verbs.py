@@ -139,6 +139,7 @@ class Verbs:
                     "ok": True,
                     "jaccl": machine.jaccl,
                     "alone": machine.faults.alone,
+                    "working_set": machine.working_set_bytes,
                     "gpu": GPU.get(machine.faults.gpu, ""),
                 }
             )

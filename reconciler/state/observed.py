@@ -78,6 +78,8 @@ class NodeObservation:
     time of an answer count as 0."""
     barred: str = ""
     """The CamelCase reason why access is denied, if a person has to act."""
+    remedy: str = ""
+    """What a person types or sets to be let in, where that is known beyond the problem."""
     silent: bool = False
     """Whether it gave no answer at some time since that report, or nobody watched: what ran there then may be gone."""
     probed: bool = True

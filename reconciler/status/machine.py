@@ -21,10 +21,15 @@ def as_json(facts: MachineFacts) -> dict[str, Any]:
             "protectionDomainsHeld": facts.protection_domains,
             "wiredExcessBytes": facts.wired_excess_bytes,
             "wiredLimitBytes": facts.wired_limit_bytes,
+            "gpuMemoryBytes": facts.gpu_bytes,
             "localNetworkAllowed": facts.launch_context,
             "fileVault": facts.filevault,
             "managed": facts.managed,
             "bridgeService": facts.bridge_service,
+            "firewall": facts.firewall,
+            "updatesItself": facts.updates_itself,
+            "weightsIndexed": facts.weights_indexed,
+            "weightsBackedUp": facts.weights_backed_up,
             "sleeps": facts.sleeps,
             "throttled": facts.throttled,
             "panicsLastHour": facts.panics,
@@ -52,6 +57,7 @@ def _port(port: PortFacts) -> dict[str, Any]:
             "bridged": port.bridged,
             "address": "none" if port.address == "" else port.address,
             "mappedGid": port.mapped_gid,
+            "gidIndex": port.gid_index,
         }
     )
 

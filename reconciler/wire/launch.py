@@ -41,6 +41,10 @@ class RankId:
         return cls(deployment, int(replica), int(epoch), int(rank))
 
 
+DEVICES_JOINT = ","
+"""Between the devices of ``RankConfig.devices`` that join the same two ranks."""
+
+
 @dataclasses.dataclass(frozen=True)
 class RankConfig:
     """The complete configuration of a rank: the contents of its ``config.json``."""
@@ -70,7 +74,8 @@ class RankConfig:
     """Bound on waiting for the other ranks, from the first connection attempt."""
     trust_remote_code: bool = False
     devices: Tuple[Tuple[str, ...], ...] = ()
-    """With ``jaccl``: RDMA devices by rank and peer; empty for itself and non-neighbours."""
+    """With ``jaccl``: RDMA devices by rank and peer; empty for itself and non-neighbours. Several, one for each cable
+    and in the same order at both ends, are joined by ``DEVICES_JOINT``: older agents pass such a text on."""
     also_control: Tuple[str, ...] = ()
     """Further addresses on which rank 0 accepts connections, for ranks on other cables or networks."""
     prefer_ring: bool = False

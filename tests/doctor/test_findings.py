@@ -124,6 +124,9 @@ BESIDE: dict[str, Callable[[World], None]] = {
     "C0 sleep is on": _knows(sleeps=True),
     "C0 FileVault, and restarts are allowed": _both(_knows(filevault=True), _allowed(reboot=True)),
     "C1 another build of macOS": _reports(build="25D999"),
+    "C1 updates by itself": _knows(updates_itself=True),
+    "C5 a firewall": _knows(firewall=True),
+    "C8 an index and backups of weights": _knows(weights_indexed=True, weights_backed_up=True),
     "C1 another version of MLX": _reports(runtime={"mlx": "0.32.1", "mlx-lm": "0.32.2"}),
     "C1 no MLX": _reports(runtime={}),
     "C1 a cable of Thunderbolt 4": lambda world: learn_of_port(world, B, gbps=40),
@@ -151,6 +154,11 @@ SEEN: dict[str, dict[str, Any]] = {
         "problem": "the host key of b is not the one of the manifest",
     },
     "C0 no login": {"barred": "LoginRefused", "problem": "b refuses the login of user cluster"},
+    "C0 a locked disk": {
+        "barred": "DiskLocked",
+        "problem": "cluster@b.local takes passwords only",
+        "remedy": "ssh cluster@b.local and type the password of that user",
+    },
     "C5 a clock that is wrong": {"skew_seconds": 90.0},
 }
 

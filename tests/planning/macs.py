@@ -17,7 +17,7 @@ A, B, C = NodeName("node-a"), NodeName("node-b"), NodeName("node-c")
 def port(receptacle: int, peer: tuple[NodeName, int], address: str) -> PortFacts:
     return PortFacts(
         receptacle, f"en{receptacle}", f"rdma_en{receptacle}", connected=True, peer=peer, gbps=80, active=True,
-        verbs_up=True, bridged=False, address=address, mapped_gid=True,
+        verbs_up=True, bridged=False, address=address, mapped_gid=True, gid_index=1,
     )  # fmt: skip
 
 
@@ -25,6 +25,7 @@ def mac(*ports: PortFacts) -> MachineFacts:
     return MachineFacts(
         boot_id="boot", system="Darwin", version=(26, 3), jaccl=True, rdma_enabled=True, ports=ports,
         verbs_answer=True, protection_domains=0, wired_excess_bytes=0, launch_context=True, panics=0,
+        wired_limit_bytes=0, working_set_bytes=48 * 2**30,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import pytest
 from reconciler.sandbox.world import changes, macs
 from reconciler.sandbox.world.state import DOMAINS_MAX, World
 from reconciler.wire.generation import Delta
-from reconciler.wire.launch import ExitCode, Phase, Progress
+from reconciler.wire.launch import DEVICES_JOINT, ExitCode, Phase, Progress
 from tests.ports import free_port
 from tests.runner.conftest import TINY, greedy_tokens, write_endless
 from tests.runner.ranks import Client, Group, connected, question
@@ -70,6 +70,18 @@ async def test_a_mesh_of_four_generates_as_one_rank_and_the_end_of_a_rank_is_the
         codes = await asyncio.to_thread(ends, group)
     assert codes == [ExitCode.PEER_LOST, ExitCode.PEER_LOST, -signal.SIGKILL, ExitCode.PEER_LOST]
     await asyncio.to_thread(macs4.wait_free)  # who is gone holds nothing
+
+
+async def test_two_machines_use_both_cables_between_them(macs4: Rig) -> None:
+    macs4.change(lambda world: changes.addressed(changes.plug(world, ("studio-1", 1), ("studio-2", 1))))
+    (_, one), (other, _) = macs4.matrix(PAIR)
+    second = [macs4.world.machine(name).port(1).device for name in PAIR]
+    both = [DEVICES_JOINT.join(sorted(pair)) for pair in zip((one, other), second, strict=True)]
+    with macs4.running(TINY, PAIR, devices=(("", both[0]), (both[1], ""))) as group:
+        await asyncio.to_thread(group.ready)
+        assert [macs4.verbs.domains(name) for name in PAIR] == [2, 2]
+        await generates_as_one_rank(group)
+    await asyncio.to_thread(macs4.wait_free)
 
 
 @pytest.mark.parametrize("members", [PAIR, NAMES], ids=["the only cable", "one of a ring"])

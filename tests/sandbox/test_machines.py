@@ -24,7 +24,7 @@ from reconciler.remote.ssh import connection
 from reconciler.resources import Access
 from reconciler.sandbox import processes
 from reconciler.sandbox.control import request
-from reconciler.sandbox.places import USER, host_key_line, key
+from reconciler.sandbox.places import PASSWORD, USER, host_key_line, key
 from reconciler.sandbox.server import Ground, Sandbox, sweep
 from reconciler.sandbox.world import changes, macs
 from reconciler.state import MachineFacts, NodeName
@@ -117,6 +117,8 @@ async def test_the_controller_takes_them_for_macs_and_sees_the_cable() -> None:
         port = next(port for port in joined(facts)[NodeName("n1")].ports if port.receptacle == 1)
         assert (port.peer, port.gbps, port.verbs_up, port.bridged) == (("n2", 1), 80, True, True)
         assert [what for what, _ in facts[NodeName("n1")].unknown] == []
+        mac = bench.sandbox.world.machine("n1")
+        assert facts[NodeName("n1")].gpu_bytes == mac.working_set_bytes
 
 
 async def test_a_reboot_ends_everything_and_is_seen_by_another_boot() -> None:
@@ -136,6 +138,35 @@ async def test_a_reboot_ends_everything_and_is_seen_by_another_boot() -> None:
         assert after.host_id == report.host_id
         assert bench.sandbox.port("n1") == port
         await link.close()
+
+
+async def test_a_locked_disk_answers_by_password_only_and_is_unlocked_by_it() -> None:
+    async with two() as bench:
+        await bench.do("set", "n1", "filevault=on")
+        await bench.do("reboot", "n1")
+        node, port = bench.node("n1"), bench.sandbox.port("n1")
+        with pytest.raises(Barred) as caught:
+            await _until_barred(node)
+        assert caught.value.code == "DiskLocked"
+        for password in ("wrong", PASSWORD):
+            with pytest.raises((asyncssh.Error, OSError)):  # the right one, too, opens no session
+                await asyncssh.connect(
+                    "127.0.0.1", port, username=USER, password=password, known_hosts=None, client_keys=None
+                )
+        again = bench.node("n1")
+        await _start(again)
+
+
+async def _until_barred(node: SshNode) -> None:
+    """Until its server answers, which ends for a moment with the machine."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        try:
+            await node.run(("true",), timeout=SECONDS)
+        except Barred:
+            raise
+        except Unreachable:
+            await asyncio.sleep(0.05)
 
 
 async def until(true: Callable[[], object]) -> None:

@@ -53,6 +53,11 @@ def test_queue_pairs_that_one_end_refuses_fail_as_over_a_wrong_cable_and_nothing
         (changes.dock(WORLD, HERE), "Couldn't allocate protection domain", ExitCode.KERNEL_OBJECTS),
         (changes.exhaust_pd(WORLD, "a"), "Couldn't allocate protection domain", ExitCode.KERNEL_OBJECTS),
         (changes.lose_ipv4(WORLD, "a"), "No IPv4-mapped GID for this device.", ExitCode.VERBS),
+        (
+            changes.with_machine(WORLD, "a", gids_from=NOW + 1),
+            "No IPv4-mapped GID for this device.",
+            ExitCode.VERBS,
+        ),
     ],
 )
 def test_a_device_that_cannot_be_opened_is_reported_in_jaccls_words(
@@ -78,6 +83,8 @@ def test_a_device_that_others_use_runs_out_of_what_the_kernel_has_of_it() -> Non
         (changes.bridge(WORLD, "a"), THERE, 96, ExitCode.KERNEL_OBJECTS),
         (changes.bridge(WORLD, "b"), THERE, 60, ExitCode.VERBS),
         (changes.unplug(WORLD, HERE), THERE, 60, ExitCode.VERBS),
+        (changes.move_gid(WORLD, "a", None, 2), THERE, 22, ExitCode.VERBS),
+        (changes.move_gid(WORLD, "b", None, 2), THERE, 22, ExitCode.VERBS),
     ],
 )
 def test_queue_pairs_that_are_not_the_two_ends_of_one_cable_are_not_connected(
@@ -163,6 +170,12 @@ def test_a_matrix_is_used_as_a_mesh_unless_a_ring_is_preferred_or_all_there_is()
         [["x"], [], ["z"]],
         [["y"], ["z"], []],
     ]
+    double = [[None, ["x", "u"], "y"], [["x", "u"], None, "z"], ["y", "z", None]]
+    assert jaccl.chosen(jaccl.read_devices(double), prefers_ring=False) == jaccl.chosen(
+        mesh, prefers_ring=False
+    )
+    pair = [[[], ["x", "u"]], [["v", "w"], []]]
+    assert jaccl.chosen(jaccl.read_devices(pair), prefers_ring=False) == pair, "all wires of a cell are used"
     four = [[None, "e", None, "w"], ["w", None, "e", None], [None, "w", None, "e"], ["e", None, "w", None]]
     ring = jaccl.read_devices(four)
     assert jaccl.chosen(ring, prefers_ring=False) == jaccl.chosen(ring, prefers_ring=True) == ring

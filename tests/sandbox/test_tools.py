@@ -34,10 +34,15 @@ def run_tool(world: World, name: str, *argv: str, root: bool = True, live: Live 
 def output_for_agent(world: World, name: str, call: RunTool, live: Live) -> ToolSaid:
     """The same, as the agent there would have it."""
     words = [
-        word.replace("{home}", HOME).replace("{user}", "ada").replace("{node}", name) for word in call.argv
+        word.replace("{home}", HOME)
+        .replace("{user}", "ada")
+        .replace("{node}", name)
+        .replace("{models}", f"{HOME}/models")
+        for word in call.argv
     ]
     if words[0] == "{python}":
-        return ToolSaid(Ending.ENDED, 0, f"jaccl {world.machine(name).jaccl}\n")
+        mac = world.machine(name)
+        return ToolSaid(Ending.ENDED, 0, f"jaccl {mac.jaccl}\nworking set {mac.working_set_bytes}\n")
     came = run_tool(world, name, *words, root=call.as_root, live=live)
     return (
         ToolSaid(Ending.LATE) if came.hangs else ToolSaid(Ending.ENDED, came.code, came.stdout, came.stderr)
@@ -81,11 +86,22 @@ def something(chance: random.Random, world: World) -> World:
         lambda: changes.drop_bridge(world, name),
         lambda: changes.lose_ipv4(world, name, port),
         lambda: changes.find_ipv4(world, name),
+        lambda: changes.readdress(world, name, port, yes),
+        lambda: changes.move_gid(world, name, port, chance.randint(1, 4)),
+        lambda: changes.with_machine(world, name, gids_from=NOW + chance.choice([-1, 60])),
         lambda: changes.exhaust_pd(world, name, chance.randint(0, 11)),
         lambda: changes.reboot(world, name, NOW - chance.choice([0, 60]), "anew"),
         lambda: changes.panic(world, name, NOW - 60, "anew", report_name("panic", NOW - 60)),
         lambda: changes.with_machine(
-            world, name, filevault=yes, managed=not yes, jaccl=yes, sleep_minutes=int(yes)
+            world,
+            name,
+            filevault=yes,
+            firewall=yes,
+            updates=not yes,
+            weights_read=yes,
+            managed=not yes,
+            jaccl=yes,
+            sleep_minutes=int(yes),
         ),
         lambda: changes.with_machine(world, name, version="27.0", build="26A428", wired_limit_mb=30720),
     ]
@@ -121,9 +137,11 @@ def _agree(world: World, name: str, facts: MachineFacts) -> None:
     assert (facts.model, facts.chip, facts.jaccl) == (mac.model, mac.chip, mac.jaccl)
     assert (facts.rdma_enabled, facts.verbs_answer) == (mac.rdma_enabled, True)
     assert facts.filevault == mac.filevault
-    assert facts.managed == mac.managed
+    assert (facts.managed, facts.firewall, facts.updates_itself) == (mac.managed, mac.firewall, mac.updates)
+    assert facts.weights_indexed == facts.weights_backed_up == mac.weights_read
     assert facts.sleeps == (mac.sleep_minutes > 0)
     assert facts.wired_limit_bytes == mac.wired_limit_mb * 2**20
+    assert facts.gpu_bytes == mac.working_set_bytes < mac.memory_bytes
     assert (facts.panics, facts.crashes, facts.stray_ranks) == (len(set(mac.panics)), 0, 0)
     assert facts.bridge_service == mac.bridge
     assert facts.protection_domains == (mac.domains_held * len(world.devices(name)) if has_driver else None)
@@ -138,7 +156,9 @@ def _agree(world: World, name: str, facts: MachineFacts) -> None:
         assert known.gbps == (cable.gbps if cable and active else None)
         assert (known.bridged, known.address) == (port.bridged, port.ip)
         assert known.verbs_up == (world.is_verbs_up(end, NOW) if has_device else None)
-        assert known.mapped_gid == (port.has_mapped_gid if has_device else None)
+        published = world.has_mapped_gid(end, NOW)
+        assert known.mapped_gid == (published if has_device else None)
+        assert known.gid_index == (port.gid_index if has_device and published else None)
         joined = active and cable is not None and not cable.dock
         assert known.peer == (world.peer_of(end) if joined else None)
         assert known.through == ((cable.dock,) if cable and active and cable.dock else ())

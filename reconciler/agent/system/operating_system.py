@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple, Tuple
 
-FOLDERS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")
+FOLDERS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/libexec/ApplicationFirewall")
 """Folders of the system's own tools; other folders of a login shell may contain anything."""
 EMULATED = "emulated"
 """A file of this name beside the tools says that they only answer as such a machine would."""

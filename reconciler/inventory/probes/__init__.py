@@ -11,10 +11,12 @@ module           purpose
 ``machine``      which fact comes from which probe
 ``cable_ends``   where cables lead, from the facts of all machines
 ``system``       system, memory, disk
+``engine``       the MLX of the ranks
 ``verbs``        RDMA
 ``thunderbolt``  receptacles
 ``network``      interfaces
 ``power``        sleep, watts, heat
+``upkeep``       firewall, updates, index, backups
 ``management``   disk encryption, enrolment, launchd, reports, processes
 ===============  ====================================================================
 """

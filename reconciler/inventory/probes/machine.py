@@ -5,11 +5,11 @@ fact                    probe
 ======================  =========================================================================
 ``version``             ``sw_vers``
 ``model``, ``chip``     ``sysctl``; so are ``wired_limit_bytes`` and ``swap_used_bytes``
-``jaccl``               the interpreter of the ranks
+``jaccl``               the interpreter of the ranks; so is ``working_set_bytes``
 ``rdma_enabled``        ``rdma_ctl status``, else ``nvram rdma-enable``
 ``ports``               ``system_profiler`` (receptacle, connected, domains, speed), ``networksetup``
                         (interface), ``ifconfig`` (active, bridged, address), ``ibv_devices`` and
-                        ``ibv_devinfo`` (device, port up, mapped GID)
+                        ``ibv_devinfo`` (device, port up, mapped GID and its index)
 ``verbs_answer``        whether ``ibv_devices`` and ``ibv_devinfo`` came back
 ``protection_domains``  ``ioclasscount``, while no rank of ours lives there
 ``wired_excess_bytes``  ``vm_stat``, by ``Wired``
@@ -20,6 +20,10 @@ fact                    probe
 ``routes``              ``netstat -rn``
 ``throttled``           ``powermetrics``; so is ``gpu_watts``
 ``managed``             ``profiles status``
+``firewall``            ``socketfilterfw --getglobalstate``
+``updates_itself``      ``defaults read``
+``weights_indexed``     ``find``, by the file that keeps Spotlight away
+``weights_backed_up``   ``tmutil isexcluded``
 ``bridge_service``      ``networksetup -listnetworkserviceorder``
 ``stray_ranks``         ``pgrep``
 ``disk_free_bytes``     ``df``
@@ -36,7 +40,7 @@ from reconciler.state import MachineFacts, PortFacts
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import HeldBy, NodeReport
 
-from . import management, network, power, system, thunderbolt, verbs
+from . import engine, management, network, power, system, thunderbolt, upkeep, verbs
 from .table import Readings
 
 SETTLE_SECONDS = 60.0
@@ -84,6 +88,7 @@ def facts(readings: Readings, report: NodeReport, wired_excess: int | None) -> M
     power_of, power_set = readings.of(power.POWER) or power.Power(), readings.of(power.POWER_SETTINGS)
     enabled, enrolment = readings.of(verbs.RDMA_ENABLED), readings.of(management.ENROLMENT)
     panics, crashes = readings.of(management.SYSTEM_REPORTS), readings.of(management.USER_REPORTS)
+    of_engine = readings.of(engine.ENGINE)
     disk, strays = readings.of(system.DISK), readings.of(management.RANK_PROCESSES)
     return MachineFacts(
         boot_id=report.boot_id,
@@ -91,7 +96,7 @@ def facts(readings: Readings, report: NodeReport, wired_excess: int | None) -> M
         version=version.version if version else (),
         model=settings.model,
         chip=settings.chip,
-        jaccl=readings.of(verbs.JACCL),
+        jaccl=of_engine.jaccl if of_engine else None,
         rdma_enabled=enabled if enabled is not None else readings.of(verbs.RDMA_SET),
         ports=ports(readings),
         verbs_answer=_verbs_answer(readings),
@@ -102,12 +107,17 @@ def facts(readings: Readings, report: NodeReport, wired_excess: int | None) -> M
         crashes=len({*panics.crashes, *crashes.crashes}) if panics and crashes else None,
         filevault=readings.of(management.FILEVAULT),
         managed=enrolment.managed if enrolment else None,
+        firewall=readings.of(upkeep.FIREWALL),
+        updates_itself=readings.of(upkeep.UPDATES),
+        weights_indexed=readings.of(upkeep.INDEX),
+        weights_backed_up=readings.of(upkeep.BACKUP),
         sleeps=power_set.sleeps if power_set else None,
         sleep_minutes=_sleep_minutes(power_set),
         routes=readings.of(network.ROUTES),
         throttled=power_of.throttled,
         bridge_service=_bridge_service(readings.of(network.SERVICES)),
         wired_limit_bytes=settings.wired_limit_bytes,
+        working_set_bytes=of_engine.working_set_bytes if of_engine else None,
         stray_ranks=len(strays) if strays is not None else None,
         booted_at=settings.booted_at,
         swap_used_bytes=settings.swap_used_bytes,
@@ -176,6 +186,7 @@ def _port(readings: Readings, receptacle: thunderbolt.Receptacle, interface: str
         bridged=_bridged(readings, interface) if seen else None,
         address=seen.address if seen else None,
         mapped_gid=verbs_port.mapped_gid if verbs_port else None,
+        gid_index=verbs_port.mapped_index if verbs_port else None,
         domain=receptacle.domain,
         peer_domain=receptacle.peer.domain if receptacle.peer else "",
         through=receptacle.through,

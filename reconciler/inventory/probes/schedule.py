@@ -16,7 +16,7 @@ from reconciler.wire.tools import ToolSaid
 from . import machine, system
 from .probe import Probe, Unknown
 from .table import PROBES, Readings
-from .verbs import VERBS_PORTS
+from .verbs import KERNEL_OBJECTS, VERBS_PORTS
 
 MAC = "Darwin"
 ROUND_SECONDS_MAX = 40.0
@@ -67,6 +67,13 @@ class _Machine:
             return False
         return any(port.address and port.mapped_gid is False for port in machine.ports(self.readings))
 
+    @property
+    def verbs_in_use(self) -> bool:
+        """Return whether a process there uses RDMA. Opening the driver beside it is a risk, so it is asked only for a
+        reason: a changed port, a failed rank, a new address."""
+        held = self.readings.of(KERNEL_OBJECTS)
+        return held is not None and held.protection_domains > 0
+
     def due(self, probe: Probe[Any], now: float, refresh: bool) -> bool:
         asked_at = self.asked_at.get(probe.name)
         if asked_at is None or now < asked_at:
@@ -82,6 +89,8 @@ class _Machine:
             return age >= probe.soonest_seconds
         if self.readings.of(probe) is None:
             return age >= min(probe.every_seconds, UNKNOWN_SECONDS)
+        if probe is VERBS_PORTS and self.verbs_in_use:
+            return False
         return age >= (0 if refresh and probe.every_seconds <= LASTING_SECONDS else probe.every_seconds)
 
 

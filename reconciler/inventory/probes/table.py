@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-from . import management, network, power, system, thunderbolt, verbs
+from . import engine, management, network, power, system, thunderbolt, upkeep, verbs
 from .probe import Probe, Unknown
 
 T = TypeVar("T")
@@ -31,10 +31,14 @@ PROBES: tuple[Probe[Any], ...] = (
     network.SERVICES,
     thunderbolt.RECEPTACLES,
     management.ENROLMENT,
+    upkeep.FIREWALL,
+    upkeep.UPDATES,
+    upkeep.INDEX,
+    upkeep.BACKUP,
     power.POWER,
     verbs.DEVICES,
     verbs.VERBS_PORTS,
-    verbs.JACCL,
+    engine.ENGINE,
 )
 """All probes, in the order of their runs: followed probes come first."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from reconciler.wire.tools import RunTool, ToolSaid
 
 from . import network, thunderbolt
-from .probe import Probe, Unknown, complete, failed, number, unlike
+from .probe import Probe, Unknown, complete, number, unlike
 
 _NO_DEVICES = "No IB devices found"
 
@@ -65,11 +65,17 @@ class VerbsPort:
     gids: tuple[str, ...] | None = None
     """Its GIDs; only with ``-v``."""
     queue_pairs_max: int | None = None
+    mapped_index: int | None = None
+    """Index in the table of the first GID that stands for an IPv4 address; None also where there is none."""
 
     @property
     def mapped_gid(self) -> bool | None:
         """Return whether one of the GIDs stands for an IPv4 address."""
-        return None if self.gids is None else any(gid.startswith("::ffff:") for gid in self.gids)
+        return None if self.gids is None else any(_is_mapped(gid) for gid in self.gids)
+
+
+def _is_mapped(gid: str) -> bool:
+    return gid.startswith("::ffff:")
 
 
 _STATES = {"PORT_ACTIVE": True, "PORT_DOWN": False, "PORT_INIT": False, "PORT_ARMED": False}
@@ -92,12 +98,14 @@ def verbs_ports(result: ToolSaid) -> tuple[VerbsPort, ...] | Unknown:
 def _verbs_port(block: str) -> VerbsPort:
     name, _, rest = block.partition("\n")
     state = re.search(r"^\s*state:\s*(PORT_[A-Z]+)\b", rest, re.MULTILINE)
-    gids = re.findall(r"^\s*GID\[ *[0-9]{1,4}\]:[ \t]*([0-9A-Fa-f:.]{2,45})", rest, re.MULTILINE)
+    rows = re.findall(r"^\s*GID\[ *([0-9]{1,4})\]:[ \t]*([0-9A-Fa-f:.]{2,45})", rest, re.MULTILINE)
+    gids = [(int(index), gid.lower()) for index, gid in rows]
     return VerbsPort(
         name.strip(),
         _STATES.get(state[1]) if state else None,
-        tuple(gid.lower() for gid in gids) or None,
+        tuple(gid for _, gid in gids) or None,
         number(rest, r"^\s*max_qp:\s*([0-9]+)$"),
+        next((index for index, gid in gids if _is_mapped(gid)), None),
     )
 
 
@@ -121,21 +129,8 @@ def kernel_objects(result: ToolSaid) -> KernelObjects | Unknown:
     return unlike(text, f"'{_DOMAINS} =' and a number") if domains is None else KernelObjects(domains, pairs)
 
 
-def has_jaccl(result: ToolSaid) -> bool | Unknown:
-    """Parse the output of ``_JACCL`` in the ranks' interpreter."""
-    if result.code:
-        return failed(ToolSaid(result.ending, result.code, stderr=result.stderr.strip().split("\n")[-1]))
-    last = result.stdout.strip().split("\n")[-1]
-    return {"jaccl True": True, "jaccl False": False}.get(
-        last, unlike(result.stdout, "'jaccl True' or 'jaccl False'")
-    )
-
-
-_JACCL = "import mlx.core as mx; print('jaccl', mx.distributed.is_available('jaccl'))"
-
 RDMA_ENABLED = Probe("RDMA", RunTool(("rdma_ctl", "status"), 5.0), rdma_enabled, 60.0)
 RDMA_SET = Probe("RDMA setting", RunTool(("nvram", "rdma-enable"), 5.0), rdma_set, 600.0)
-JACCL = Probe("JACCL", RunTool(("{python}", "-I", "-c", _JACCL), 40.0), has_jaccl, 600.0)
 KERNEL_OBJECTS = Probe(
     "kernel objects", RunTool(("ioclasscount", _DOMAINS, _PAIRS), 5.0), kernel_objects, 30.0
 )

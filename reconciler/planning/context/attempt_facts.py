@@ -71,6 +71,7 @@ def _of_machine(node: NodeObservation, path: str) -> Iterator[tuple[str, str]]:
     yield "local network", _answer(facts.launch_context)
     if report is not None:
         yield "memory", str(report.memory_bytes)
+        yield "memory of the GPU", str(facts.gpu_bytes or "")
         yield from sorted((report.runtime or {}).items())
     if weights is not None and not weights.examining:
         shape = json.dumps([weights.weights_bytes, weights.config, weights.problem], sort_keys=True)
@@ -86,6 +87,7 @@ def _of_port(port: PortFacts) -> Iterator[tuple[str, str]]:
     yield "bridge", _answer(port.bridged)
     yield "address", port.address or ("none" if port.address == "" else "")
     yield "GID", _answer(port.mapped_gid)
+    yield "GID index", "" if port.gid_index is None else str(port.gid_index)
 
 
 def _answer(fact: bool | None) -> str:

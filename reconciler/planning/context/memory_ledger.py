@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from reconciler.state import NodeName, ReplicaId
 
+from .gpu_memory import wirable
 from .lost_nodes import is_lost
 from .memory_needs import RANK_OVERHEAD_BYTES, Needs
 from .world import World
@@ -104,8 +105,8 @@ class Ledger:
 
 
 def _rooms(world: World, hosts: Mapping[NodeName, str]) -> dict[NodeName, int]:
-    """Return how many bytes ranks may take on the machine behind each node that has reported. All nodes of a machine
-    share its memory: the largest reserve counts, and the smallest limit, where one sets a limit."""
+    """Return how many bytes ranks may take on the machine behind each node that has reported: on a Mac no more than its
+    GPU may wire. All nodes of a machine share its memory: the largest reserve counts, and the smallest limit."""
     reserves: dict[str, int] = {}
     limits: dict[str, int] = {}
     for name, node in world.desired.nodes.items():
@@ -116,7 +117,7 @@ def _rooms(world: World, hosts: Mapping[NodeName, str]) -> dict[NodeName, int]:
     found = {}
     for name, seen in world.observed.nodes.items():
         if seen.report is not None:
-            room = seen.report.memory_bytes - reserves.get(hosts[name], 0)
+            room = min(seen.report.memory_bytes - reserves.get(hosts[name], 0), wirable(seen))
             found[name] = min(room, limits.get(hosts[name], room))
     return found
 

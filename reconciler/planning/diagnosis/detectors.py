@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from reconciler.engine import MLX
 from reconciler.state import Cause, Contact, MachineFacts, NodeName, NodeObservation, PortFacts
 from reconciler.wire.launch import ExitCode
 
@@ -155,6 +156,18 @@ def port_configuration(evidence: Evidence) -> Detection | None:
         flaw = _flaw(port, evidence.verbs) if port.connected and port.interface else ""
         if flaw:
             return Detection(f"{port.interface} of {node.name} {flaw}", (node.name,), port.interface)
+    return None
+
+
+def gid_index(evidence: Evidence) -> Detection | None:
+    """Detect a port whose GID is where the engine does not look for it (C4): no queue pair connects there."""
+    for node, port in _ports(evidence):
+        if port.connected and port.gid_index not in (None, MLX.gid_index):
+            text = (
+                f"the IPv4-mapped GID of {port.interface} of {node.name} has index {port.gid_index}, and MLX connects by"
+                f" index {MLX.gid_index}"
+            )
+            return Detection(text, (node.name,), port.interface)
     return None
 
 

@@ -143,10 +143,19 @@ ADDRESS = (
     "on {node}: sudo ifconfig bridge0 deletem {port}; sudo ifconfig {port} inet ADDRESS netmask 255.255.255.252,"
     " with an address of its own for each end of the cable; again after each restart"
 )
-RESTART = "on {node}: sudo shutdown -r now; with FileVault, unlock its disk at the screen afterwards"
+RESTART = (
+    "on {node}: sudo shutdown -r now; with FileVault, unlock its disk afterwards: at the screen, or from macOS 26 on with"
+    " its user's password over ssh"
+)
 RESTART_HELD = (
     "on {node}: sudo shutdown -r now; it may take some minutes, and where it does not end at all: hold the power"
-    " button until the machine is off. With FileVault, unlock its disk at the screen afterwards"
+    " button until the machine is off. With FileVault, unlock its disk afterwards: at the screen, or from macOS 26"
+    " on with its user's password over ssh"
+)
+GID_INDEX = (
+    "on {node}: find the network service of {port} with networksetup -listnetworkserviceorder; sudo networksetup -setv6off"
+    " SERVICE, for the port's IPv6 addresses come before its IPv4 address; then take that away and give it again: sudo"
+    " ifconfig {port} inet ADDRESS delete; sudo ifconfig {port} inet ADDRESS netmask MASK; see it with: ibv_devinfo -v"
 )
 REPLUG = "; where that does not help: unplug its Thunderbolt cables and its power for a minute"
 SMALLER = "lower serving.context or serving.maxBatch of deployment/{deployment}, raise parallelism.nodes, or take weights with fewer bits"
@@ -154,7 +163,8 @@ SMALLER = "lower serving.context or serving.maxBatch of deployment/{deployment},
 TABLE: tuple[Row, ...] = (
     Row(
         FaultClass.HOST_UNREACHABLE, detectors.unreachable, Remedy.WAIT, _WITHOUT_LOST,
-        person="see that {node} has power and network; after a power cut, unlock its disk at the screen",
+        person="see that {node} has power and network; after a power cut, unlock its disk: at the screen, or from macOS 26"
+        " on with its user's password over ssh",
     ),
     Row(
         FaultClass.UNKILLABLE_RANK, detectors.unkillable, Remedy.FORM_WITHOUT, _REBOOT_IDLE,
@@ -187,6 +197,9 @@ TABLE: tuple[Row, ...] = (
     Row(
         FaultClass.PORT_CONFIGURATION, detectors.port_configuration, Remedy.REPAIR, _UNREPAIRED,
         person=ADDRESS,
+    ),
+    Row(
+        FaultClass.PORT_CONFIGURATION, detectors.gid_index, Remedy.NEXT_TRANSPORT, person=GID_INDEX,
     ),
     Row(FaultClass.RENDEZVOUS, detectors.rendezvous, Remedy.FORM, _next_transport(3)),
     Row(FaultClass.QUEUE_PAIRS, detectors.queue_pairs, Remedy.FORM, _next_transport(1)),
@@ -224,8 +237,9 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         FaultClass.LAUNCH_CONTEXT, detectors.no_route, Remedy.FORM, _without_machine(2),
-        person="on {node}: System Settings, Privacy & Security, Local Network: allow Python; or start the agent"
-        " as a system daemon (launchd, UserName)",
+        person="on {node}: System Settings, Privacy & Security, Local Network: allow Python, and on the controller's own"
+        " machine the application that runs the controller, which is its terminal; or start the agent as a system daemon"
+        " (launchd, UserName), and the controller in Terminal.app",
     ),
     Row(FaultClass.IDLE_DECAY, detectors.idle_decay, Remedy.FORM),
     Row(FaultClass.WRONG_GROUP, detectors.wrong_group, Remedy.FORM, _next_transport(2)),

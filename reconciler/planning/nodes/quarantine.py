@@ -84,6 +84,8 @@ def _silent_trouble(world: World, name: NodeName) -> Trouble | None:
 def _person(node: NodeObservation) -> str:
     if node.contact is Contact.AGENT_DOWN:
         return f"make what the agent's last words name right on {node.name}; it is started again by itself"
+    if node.remedy:
+        return node.remedy
     return (
         f"see that {node.name} is switched on, unlocked and on the network, and that its agent is not stopped"
         f" (ps: state T; kill -CONT continues it); if it is gone for good: reconciler delete node {node.name}"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
+from reconciler.planning.context.gpu_memory import left_to_models
 from reconciler.planning.context.world import World
 from reconciler.planning.transport import fallback, link_addresses
 from reconciler.resources import End
@@ -251,7 +252,7 @@ def _wired_limit(world: World, name: NodeName) -> Iterator[Need]:
     configured = memory.limit is not None or memory.reserve
     if report is None or facts.wired_limit_bytes is None or not configured:
         return
-    wanted = min(memory.limit or report.memory_bytes, report.memory_bytes - memory.reserve) // _MIB
+    wanted = left_to_models(memory, report) // _MIB
     if wanted <= 0 or facts.wired_limit_bytes == wanted * _MIB:
         return
     setting = "iogpu.wired_limit_mb"

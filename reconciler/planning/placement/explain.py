@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from reconciler.errors import few_names
+from reconciler.planning.context.gpu_memory import bounded_by_gpu
 from reconciler.planning.context.memory_ledger import Ledger, Placed
 from reconciler.planning.context.memory_needs import ModelNeeds, gib, needs
 from reconciler.planning.context.sharding import Split, Unsplit, splits
@@ -168,7 +169,9 @@ def _room(subject: _Subject, name: NodeName, weights: ModelReport) -> str:
     free = max(0, ledger.free(name, replica))
     if parts and min(parts) > free:
         missing = f"it lacks {gib(min(parts) - free)} of memory"
-        return f"{missing}: a rank needs {gib(min(parts))}, it has {gib(free)} free"
+        bounded = bounded_by_gpu(subject.world, name)
+        because = f", because {bounded}" if bounded else ""
+        return f"{missing}: a rank needs {gib(min(parts))}, it has {gib(free)} free{because}"
     if subject.record is None:
         return f"it could be used: it has {gib(free)} free"
     others = ledger.ranks(name, replica)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 
 from reconciler.errors import few_names
+from reconciler.planning.context.gpu_memory import bounded_by_gpu
 from reconciler.planning.context.memory_ledger import Ledger, Placed
 from reconciler.planning.context.memory_needs import ModelNeeds, Needs, needs
 from reconciler.planning.context.sharding import Split, Unsplit, alternatives, splits
@@ -151,7 +153,8 @@ class _Search:
         nodes = (*kept, *sorted(others, key=load.__getitem__))
         cables = world.once(_cables)
         free = ledger.free_by_host(nodes, replica)
-        rooms = FreeMemory(nodes, ledger.hosts, free, {} if cables.keys().isdisjoint(usable) else cables)
+        wired = {} if cables.keys().isdisjoint(usable) else cables
+        rooms = FreeMemory(nodes, ledger.hosts, free, wired, partial(bounded_by_gpu, world))
         weights = world.once(_weights, usable, workload.path)
         return cls(workload, rooms, weights, before, load, join)
 

@@ -36,6 +36,8 @@ class FreeMemory:
     """Bytes, by host."""
     cables: Mapping[NodeName, Placed] = field(default_factory=dict)
     """The nodes at the other ends of the cables of each node that has any."""
+    bounded: Callable[[NodeName], str] = lambda name: ""
+    """Return what says that a node's GPU may wire less than its manifest leaves to ranks; empty where that is not so."""
 
     def cabled(self, name: NodeName) -> Placed:
         """Return the nodes at the other ends of a node's cables."""

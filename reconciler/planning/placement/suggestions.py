@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from reconciler.planning.context.gpu_memory import how_to_raise
 from reconciler.planning.context.memory_needs import ModelNeeds, bits, gib, needs
 from reconciler.planning.context.sharding import Split, Unsplit, splits
 from reconciler.planning.context.workload import Workload
@@ -34,8 +35,11 @@ def no_room(workload: Workload, rooms: FreeMemory, weights: ModelReport, size: i
     text = f"needs {gib(need)} {where}, {name} has {gib(max(0, free))} free"
     if size == 1:
         text = f"needs {gib(need)} on a node, {name} has the most free: {gib(max(0, free))}"
+    bounded = rooms.bounded(name)
+    text += f" ({bounded})" if bounded else ""
     fits = list(_fitting(workload, rooms, weights, size))
     change = f"fits: {' or '.join(fits)}" if fits else "add nodes, or take weights with fewer bits"
+    change += f"; or {how_to_raise(name)}" if bounded else ""
     return workload.refuse(RefusedBecause.NO_MEMORY, f"{text}; {change}")
 
 

@@ -20,6 +20,7 @@ from reconciler.planning.diagnosis import detectors
 from reconciler.planning.diagnosis.evidence import Evidence, towards
 from reconciler.resources import ModelDeployment
 from reconciler.state import FaultClass, GroupRecord, NodeName, PortFacts, ReplicaId, TransportFailure
+from reconciler.wire.launch import DEVICES_JOINT
 
 from . import lan_addresses
 
@@ -38,6 +39,7 @@ _MACHINE_DETECTORS = (
     detectors.wedged,
     detectors.slow_link,
     detectors.port_configuration,
+    detectors.gid_index,
     detectors.link_down,
 )
 
@@ -59,7 +61,7 @@ class Wiring:
     hosts: tuple[str, ...]
     """The address at which each rank's neighbour finds it."""
     devices: tuple[tuple[str, ...], ...] = ()
-    """For each rank, by peer, its RDMA device; empty towards itself and where none is used."""
+    """For each rank, by peer, its RDMA devices as ``RankConfig.devices`` has them."""
     ring: bool = False
     """Whether RDMA is used as a ring."""
     controls: tuple[str, ...] = ()
@@ -135,7 +137,6 @@ def lower(deployment: ModelDeployment, transport: str) -> bool:
 
 def wiring(world: World, transport: str, members: Placed) -> Wiring | None:
     """Return how a group on this transport is wired; None while facts that it needs are not known."""
-    size = len(members)
     if transport not in CABLES:
         found = lan_addresses.lan_addresses(world, members)
         return None if isinstance(found, str) else Wiring(_BACKENDS[LAN], found)
@@ -147,13 +148,8 @@ def wiring(world: World, transport: str, members: Placed) -> Wiring | None:
         return None
     if transport not in VERBS:
         return Wiring(_BACKENDS[transport], hosts, controls=controls)
-    needed = set(_pairs(transport, range(size)))
-    devices = tuple(
-        tuple(_device(world, members[a], members[b]) if _pair(a, b) in needed else "" for b in range(size))
-        for a in range(size)
-    )
-    complete = all(devices[a][b] and devices[b][a] for a, b in needed)
-    return Wiring(_BACKENDS[transport], hosts, devices, transport in RINGS, controls) if complete else None
+    devices = _devices(world, transport, members)
+    return Wiring(_BACKENDS[transport], hosts, devices, transport in RINGS, controls) if devices else None
 
 
 def _controls(world: World, members: Placed) -> tuple[str, ...] | str:
@@ -271,9 +267,40 @@ def _port(world: World, here: NodeName, there: NodeName) -> PortFacts | None:
     return towards(world.node(here), there)
 
 
-def _device(world: World, here: NodeName, there: NodeName) -> str:
-    port = _port(world, here, there)
-    return port.device if port else ""
+def _devices(world: World, transport: str, members: Placed) -> tuple[tuple[str, ...], ...]:
+    """Return the RDMA devices of each rank by peer; empty while a pair has none. Every pair has equally many, because
+    the engine divides its messages by one number of wires."""
+    size = len(members)
+    wires = {(a, b): _wires(world, members[a], members[b]) for a, b in _pairs(transport, range(size))}
+    count = min(MLX.wires_max, *map(len, wires.values()))
+    cells = {(a, b): [here for here, _ in found[:count]] for (a, b), found in wires.items()}
+    cells |= {(b, a): [there for _, there in found[:count]] for (a, b), found in wires.items()}
+    if count == 0:
+        return ()
+    return tuple(tuple(DEVICES_JOINT.join(cells.get((a, b), ())) for b in range(size)) for a in range(size))
+
+
+def _wires(world: World, here: NodeName, there: NodeName) -> list[tuple[str, str]]:
+    """Return the devices at both ends of each cable between two nodes: of the first, and of others that carry RDMA."""
+    ends = {port.receptacle: port for port in world.node(there).facts.ports}
+    cables = [
+        (port, ends[port.peer[1]])
+        for port in world.node(here).facts.ports
+        if port.peer and port.peer[0] == there and port.peer[1] in ends
+    ]
+    used = [
+        (one, other)
+        for at, (one, other) in enumerate(cables)
+        if at == 0 or (_carries(one) and _carries(other))
+    ]
+    return [(one.device, other.device) for one, other in used if one.device and other.device]
+
+
+def _carries(port: PortFacts) -> bool:
+    """Return whether everything that RDMA needs is known to be right at one end of a cable."""
+    fast = (port.gbps or 0) >= detectors.LINK_GBPS_MIN
+    found = port.mapped_gid is True and port.gid_index in (None, MLX.gid_index)
+    return bool(port.connected and port.verbs_up) and port.bridged is False and fast and found
 
 
 def _skipped_text(skipped: list[tuple[str, str]]) -> str:

@@ -13,6 +13,7 @@ import asyncssh
 from reconciler.errors import Silent, Unreachable
 from reconciler.remote.bootstrap.profile import MARK
 from reconciler.remote.runtime.agent_file import Bundle
+from reconciler.remote.ssh import obstacles
 from reconciler.remote.ssh.connection import KEY_ALGORITHMS, fingerprint
 from reconciler.resources import Access, SshAccess
 
@@ -71,7 +72,7 @@ async def host_key(host: str, port: int | None) -> HostKey:
     """Return the key that the server presents, preferably Ed25519. Only a comparison at the machine itself can confirm
     it.
 
-    Raises ``Silent`` if there is no server.
+    Raises ``Silent`` if there is no server, ``Barred`` if macOS keeps this program from the local network.
     """
     asyncssh.set_log_level(logging.WARNING)
     try:
@@ -80,6 +81,8 @@ async def host_key(host: str, port: int | None) -> HostKey:
     except TimeoutError:
         raise Silent(f"{host} does not answer within {LOOK_SECONDS:g} s") from None
     except (asyncssh.Error, OSError, ValueError) as error:
+        if obstacles.no_route(error) and await obstacles.ssh_reaches(host, port):
+            raise obstacles.private(host) from error
         raise Silent(f"no SSH server answers at {host}: {error}") from error
     if found is None:
         raise Silent(f"{host} presents no host key")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from reconciler.errors import Barred, Silent
 from reconciler.resources import SshAccess
 from reconciler.state import Ends
 
-from . import jumps
+from . import jumps, obstacles
 
 CONNECT_SECONDS = 10.0
 """Time limit for the connection, and for the login."""
@@ -63,6 +64,10 @@ class Connection:
         self._barred: tuple[float, Barred] | None = None
         self.jump_chain = jumps.JumpChain()
         """Jump hosts of the connection."""
+        self._last_address = ""
+        """Where the machine answered last, without jump hosts: its name may not be found until its disk is unlocked."""
+        self._was_in = False
+        """Whether a key has let the controller in."""
 
     def __str__(self) -> str:
         access = self._access
@@ -108,26 +113,40 @@ class Connection:
                     reraise=True,
                 ):
                     with attempt:
-                        return await self._attempt(task)
+                        return await self._found(task)
         except (asyncssh.Error, OSError, ValueError) as error:
             raise await self._meaning(error) from error
         raise AssertionError("an attempt either succeeds or raises")
 
-    async def _attempt(self, task: asyncio.Task[Any]) -> asyncssh.SSHClientConnection:
+    async def _found(self, task: asyncio.Task[Any]) -> asyncssh.SSHClientConnection:
+        """Connect by its name, and where that is not found to where it answered last: the host key decides."""
+        try:
+            return await self._attempt(task, self._access.host)
+        except socket.gaierror:
+            if not self._last_address:
+                raise
+            log.info("%s is not found; trying %s", self._access.host, self._last_address)
+            return await self._attempt(task, self._last_address)
+
+    async def _attempt(self, task: asyncio.Task[Any], host: str) -> asyncssh.SSHClientConnection:
         client, options = _Client(lambda error: self._lost(task, error)), self._options()
-        jump_chain = await jumps.connect(self._access.host, options)
+        jump_chain = await jumps.connect(host, options)
         try:
             connection = await asyncssh.connect(
-                self._access.host, client_factory=lambda: client, tunnel=jump_chain.last, **options
+                host, client_factory=lambda: client, tunnel=jump_chain.last, **options
             )
         except BaseException as error:
             jump_chain.close()
             if isinstance(error, asyncssh.HostKeyNotVerifiable) and client.presented is not None:
                 raise _KeyChanged(client.presented) from error
+            if isinstance(error, asyncssh.PermissionDenied) and obstacles.only_passwords(client.methods):
+                address = "" if jump_chain.connections else client.address
+                raise obstacles.locked(self._access, address or self._last_address, self._was_in) from error
             raise
         if jump_chain.connections:
             connection.set_tunnel(jump_chain.connections[-1])
-        self.jump_chain = jump_chain
+        self.jump_chain, self._was_in = jump_chain, True
+        self._last_address = "" if jump_chain.connections else client.address
         log.info("connected to %s (%s)", self._name, self)
         return connection
 
@@ -147,7 +166,7 @@ class Connection:
             "username": access.user,
             "known_hosts": ([key], [], []),
             "server_host_key_algs": [algorithm for each in kinds for algorithm in KEY_ALGORITHMS[each]],
-            "preferred_auth": ["publickey"],
+            "preferred_auth": ["publickey", "password"],  # no password is ever sent: see ``_Client``
             "gss_host": None,
             "gss_kex": False,
             "gss_auth": False,
@@ -198,10 +217,17 @@ class Connection:
                 return Barred("SshMisconfigured", f"the SSH configuration for {self} does not work: {error}")
             case asyncssh.Error() if "Too many authentication failures" in str(error):
                 return Barred("LoginRefused", await self._refused())
+            case OSError() if obstacles.no_route(error) and await self._only_ssh_reaches():
+                return obstacles.private(self._access.host)
             case TimeoutError() if not str(error):
                 return Silent(f"{self} does not answer within {CONNECT_SECONDS:g} s")
             case _:
                 return Silent(f"cannot connect to {self}: {str(error) or type(error).__name__}")
+
+    async def _only_ssh_reaches(self) -> bool:
+        access = self._access
+        port = access.port if access.port != 22 else None  # the user's configuration may have another
+        return await obstacles.ssh_reaches(access.host, port, access.user)
 
     def _changed(self, presented: asyncssh.SSHKey) -> str:
         expected = trusted_key(self._access)
@@ -238,15 +264,28 @@ async def _end(connecting: asyncio.Task[asyncssh.SSHClientConnection] | None) ->
 
 
 class _Client(asyncssh.SSHClient):
-    """Notes an unexpected host key, and reports the end of the connection."""
+    """Notes an unexpected host key and how the server lets people in, and reports the end of the connection."""
 
     def __init__(self, lost: Callable[[Exception | None], None]) -> None:
         self._lost = lost
         self.presented: asyncssh.SSHKey | None = None
+        self.address = ""
+        """The server's address; empty before it was connected to."""
+        self.methods: set[str] = set()
+        """The ways to log in that it has offered and that did not let the controller in."""
+
+    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        self.address = str((conn.get_extra_info("peername") or ("",))[0])
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         self.presented = key
         return False
+
+    def public_key_auth_requested(self) -> None:
+        self.methods.add("publickey")  # there is no other key
+
+    def password_auth_requested(self) -> None:
+        self.methods.add("password")  # nothing is sent
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost(exc)

@@ -15,7 +15,7 @@ import mlx.core as mx
 from reconciler.runner.model.adapter import versions
 from reconciler.runner.model.mlx_errors import meaning
 from reconciler.runner.process.ending import RankEnd
-from reconciler.wire.launch import ExitCode, RankConfig
+from reconciler.wire.launch import DEVICES_JOINT, ExitCode, RankConfig
 
 from .init import checked, interrupted, timed_out
 from .side_channel import SideChannel
@@ -73,7 +73,7 @@ def _failure(text: str, config: RankConfig) -> RankEnd:
         text = f"the RDMA driver did not answer within {config.verbs_seconds:g} s ({text})"
     else:
         code = meaning(text)
-    devices = sorted({device for device in config.devices[config.id.rank] if device})
+    devices = sorted({device for cell in config.devices[config.id.rank] for device in _names(cell)})
     return RankEnd(
         ExitCode.VERBS if code is None else code,
         f"MLX could not set up RDMA on {', '.join(devices)}: {text}",
@@ -83,7 +83,7 @@ def _failure(text: str, config: RankConfig) -> RankEnd:
 @contextlib.contextmanager
 def _environment(config: RankConfig) -> Iterator[None]:
     """Set the file from which JACCL takes its devices, and remove other variables of it."""
-    matrix = [[device or None for device in row] for row in config.devices]
+    matrix = [[_names(cell) or None for cell in row] for row in config.devices]
     descriptor, path = tempfile.mkstemp(prefix="devices-", suffix=".json")
     values = {
         "devices": path,
@@ -100,6 +100,11 @@ def _environment(config: RankConfig) -> Iterator[None]:
     finally:
         _set(dict.fromkeys(values))
         Path(path).unlink(missing_ok=True)
+
+
+def _names(cell: str) -> list[str]:
+    """Return the devices of a cell: JACCL uses all of them."""
+    return cell.split(DEVICES_JOINT) if cell else []
 
 
 def _set(values: dict[str, str | None]) -> None:

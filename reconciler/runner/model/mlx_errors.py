@@ -1,6 +1,7 @@
 """Translates MLX's messages: its errors have no types, so they are distinguished by their texts.
 
-The texts are those of MLX 0.32: ``jaccl/{tcp,rdma,mesh}.cpp``, ``ring.cpp``, ``distributed.cpp`` and Metal's.
+The texts are those of MLX 0.32: ``jaccl/{tcp,rdma,mesh}.cpp``, ``ring.cpp``, ``distributed.cpp`` and Metal's. A test
+compares them with the libraries of the pinned wheels.
 """
 
 from __future__ import annotations
@@ -16,8 +17,21 @@ _IN_USE = f"(48|{errno.EADDRINUSE})"
 
 _MEANINGS: tuple[tuple[int, str], ...] = (
     (ExitCode.PEER_LOST, r"connection to a peer was lost|\[jaccl\] (send|recv) failed with errno="),
-    (ExitCode.MEMORY, r"unable to allocate|out of memory|outofmemory|insufficient memory|\[malloc"),
-    (ExitCode.GPU, r"command buffer execution failed|kiogpucommandbuffercallbackerror"),
+    (
+        ExitCode.MEMORY,
+        r"unable to allocate|out of memory|outofmemory|insufficient memory|\[malloc|\[metal::malloc\]"
+        r"|maximum (allowed|metal) buffer size|larger than the maximum working set",
+    ),
+    (
+        ExitCode.GPU,
+        r"command buffer execution failed|kiogpucommandbuffercallbackerror|no metal device available"
+        r"|\[metal::(device|commandencoder)\] (unable|failed)|failed to create metal shared event",
+    ),
+    (
+        ExitCode.WEIGHTS,  # the model's code asks for what no backend of this kind has
+        r"only supported (to|from) direct neighbors|group split not supported|sum_scatter not supported"
+        r"|unsupported dtype for jaccl",
+    ),
     (
         ExitCode.KERNEL_OBJECTS,
         r"couldn't allocate protection domain|couldn't create completion queue|register memory region failed"
@@ -27,12 +41,14 @@ _MEANINGS: tuple[tuple[int, str], ...] = (
     (
         ExitCode.VERBS,
         r"changing queue pair to|creating the queue pair failed|couldn't create queue pair|no ipv4-mapped gid"
-        r"|could not (find|open) device|(send|recv) failed with error code",
+        r"|could not (find|open) device|(send|recv) failed with error code|buffer can be registered once"
+        r"|\[jaccl\] (the (device|configuration|full connectivity|jaccl mesh)|device names|up to|you need to provide)",
     ),
     (
         ExitCode.NO_BACKEND,
         r"cannot initialize jaccl|couldn't initialize any backend|valid values for backend",
     ),
+    (ExitCode.CONFIG, r"\[ring\] (rank|it is required|you need to provide)"),
     (ExitCode.NO_ROUTE, rf"couldn't connect.*\(error: {_NO_ROUTE}\)"),
     (ExitCode.PORT_IN_USE, rf"couldn't bind socket.*\(error: {_IN_USE}\)"),
     (

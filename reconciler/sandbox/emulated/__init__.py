@@ -15,8 +15,9 @@ What it says to the sandbox, over one connection to the control socket that it k
 =========================================  =============================================================================
 the process says                           the sandbox answers, in the same order, one line each
 =========================================  =============================================================================
-``ask: rank, machine, pid``                ``ok, jaccl, alone, gpu``: whether MLX there has JACCL, whether its groups are
-                                           of one, what its GPU raises (a text, or empty)
+``ask: rank, machine, pid``                ``ok, jaccl, alone, working_set, gpu``: whether MLX there has JACCL, whether its
+                                           groups are of one, how many bytes Metal recommends, what its GPU raises (a
+                                           text, or empty)
 ``say: listen, port``                      ``ok``; or ``errno`` by name: the port is held by somebody
 ``say: way, host, port``                   ``ok, port`` on this host that leads there; or ``errno`` by name
 ``say: carry, host, port``                 ``ok, port`` of a relay to where somebody will listen: MLX's ring

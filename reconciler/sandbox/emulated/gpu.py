@@ -20,6 +20,11 @@ def patch(mx: Any, line: Line) -> None:
     feel = functools.partial(_feel, line, os.environ.get("RECONCILER_RANK_CONFIG") is not None)
     for name in ("eval", "async_eval", "synchronize"):
         setattr(mx, name, _felt(getattr(mx, name), feel))
+    told = mx.device_info
+    mx.device_info = lambda *device: {
+        **told(*device),
+        "max_recommended_working_set_size": line.hello["working_set"],
+    }
 
 
 def _felt(work: Callable[..., Any], feel: Callable[[], None]) -> Callable[..., Any]:

@@ -135,7 +135,8 @@ def chosen(devices: Devices, prefers_ring: bool) -> Devices:
         raise RuntimeError("[jaccl] The configuration should define a valid mesh or a valid ring.")
     if size > MESH_RANKS_MAX:
         raise RuntimeError(f"[jaccl] The JACCL mesh supports up to 8 peers but {size} were provided.")
-    return [[names[:1] for names in row] for row in devices]
+    wires = min(len(row[at]) for rank, row in enumerate(devices) for at in range(size) if rank != at)
+    return [[names[:wires] for names in row] for row in devices]
 
 
 def is_mesh(devices: Devices) -> bool:

@@ -12,6 +12,7 @@ from reconciler.sandbox.world.state import Machine
 from .call import NOT_ROOT, ToolCall, ToolOutput, refused
 
 PAGE_BYTES = 16384
+NEVER_INDEX = ".metadata_never_index"
 _REPORTS = "/Library/Logs/DiagnosticReports"
 _LIMIT = "iogpu.wired_limit_mb"
 
@@ -166,8 +167,10 @@ def ioreg(call: ToolCall) -> ToolOutput:
 
 
 def find(call: ToolCall) -> ToolOutput:
-    """List reports of panics and crashes, the only use of this tool."""
+    """List reports of panics and crashes, or the file that keeps Spotlight away: the only uses of this tool."""
     folder = call.words[0] if call.words else ""
+    if call.words[-1:] == (NEVER_INDEX,):
+        return ToolOutput("" if call.machine.weights_read else f"{folder}/{NEVER_INDEX}\n")
     names = (
         call.machine.panics
         if folder == _REPORTS
@@ -226,6 +229,23 @@ def shutdown(call: ToolCall) -> ToolOutput:
 
 def xcode_select(call: ToolCall) -> ToolOutput:
     return ToolOutput("/usr\n")  # a folder that is there
+
+
+def socketfilterfw(call: ToolCall) -> ToolOutput:
+    on = call.machine.firewall
+    return ToolOutput(f"Firewall is {'enabled' if on else 'disabled'}. (State = {int(on)}) \n")
+
+
+def defaults(call: ToolCall) -> ToolOutput:
+    if call.words[:1] != ("read",) or call.words[-1] != "AutomaticallyInstallMacOSUpdates":
+        return refused(call, "of this machine only AutomaticallyInstallMacOSUpdates is known")
+    return ToolOutput(f"{int(call.machine.updates)}\n")
+
+
+def tmutil(call: ToolCall) -> ToolOutput:
+    if call.words[:1] != ("isexcluded",) or len(call.words) != 2:
+        return refused(call, "of this machine only isexcluded is known")
+    return ToolOutput(f"[{'Included' if call.machine.weights_read else 'Excluded'}] {call.words[1]}\n")
 
 
 def quiet(call: ToolCall) -> ToolOutput:

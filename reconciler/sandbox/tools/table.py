@@ -8,6 +8,7 @@ from . import network, rdma, system
 from .call import ToolCall, ToolOutput, refused
 
 TOOLS: Mapping[str, Callable[[ToolCall], ToolOutput]] = {
+    "defaults": system.defaults,
     "df": system.df,
     "fdesetup": system.fdesetup,
     "find": system.find,
@@ -29,10 +30,12 @@ TOOLS: Mapping[str, Callable[[ToolCall], ToolOutput]] = {
     "rdma_ctl": rdma.rdma_ctl,
     "route": system.quiet,
     "shutdown": system.shutdown,
+    "socketfilterfw": system.socketfilterfw,
     "sudo": system.sudo,
     "sw_vers": system.sw_vers,
     "sysctl": system.sysctl,
     "system_profiler": rdma.system_profiler,
+    "tmutil": system.tmutil,
     "uname": system.uname,
     "vm_stat": system.vm_stat,
     "xcode-select": system.xcode_select,

@@ -156,6 +156,25 @@ def find_ipv4(world: World, name: str, receptacle: int | None = None) -> World:
     return world
 
 
+def readdress(world: World, name: str, receptacle: int | None = None, back: bool = False) -> World:
+    """Give ports another automatic address, as macOS does after a conflict or a replug; ``back``: the first again."""
+    machine = world.machine(name)
+    for number in _numbers(machine, receptacle):
+        own = self_assigned(machine.port(number))
+        other = str(ipaddress.IPv4Interface(own) + 1)
+        world = _with_port(world, name, number, bridged=False, address=own if back else other)
+    return world
+
+
+def move_gid(world: World, name: str, receptacle: int | None, index: int) -> World:
+    """Publish the mapped GIDs of a machine's ports, or of one, at another index, as where a port has more addresses."""
+    if not 1 <= index <= 15:
+        raise Invalid(f"a mapped GID has an index from 1 to 15, not {index}")
+    for number in _numbers(world.machine(name), receptacle):
+        world = _with_port(world, name, number, gid_index=index)
+    return world
+
+
 def self_assigned(port: Port) -> str:
     """Return the automatic address in 169.254/16 (RFC 3927), which is always the same for a port."""
     digest = hashlib.sha256(port.mac.encode()).digest()

@@ -27,6 +27,9 @@ NO_GID = (
 RTR = "[jaccl] Changing queue pair to RTR failed with errno {}"
 IN_A_BRIDGE = 96
 NOT_REACHED = 60
+WRONG_GID = 22
+GID_INDEX = 1
+"""The index by which MLX 0.32 connects, wherever the GID is."""
 BROKEN = "[jaccl] Send failed with error code 22"
 """Error of a broken queue pair."""
 GPU = {
@@ -68,8 +71,8 @@ def _region(world: World, now: float, end: End, held: int) -> str:
 
 
 def _gid(world: World, now: float, end: End, held: int) -> str:
-    port = world.port(end)
-    return "" if port.has_mapped_gid or port.bridged else NO_GID  # a bridge's GID is found, and of no use
+    found = world.has_mapped_gid(end, now) or world.port(end).bridged  # a bridge's is found, and of no use
+    return "" if found else NO_GID
 
 
 def joining(world: World, mine: End, theirs: End | None) -> str:
@@ -78,6 +81,8 @@ def joining(world: World, mine: End, theirs: End | None) -> str:
         return RTR.format(IN_A_BRIDGE)
     if any(world.machine(end[0]).faults.pairs_refused for end in (mine, theirs) if end):
         return RTR.format(NOT_REACHED)
+    if any(world.port(end).gid_index != GID_INDEX for end in (mine, theirs) if end):
+        return RTR.format(WRONG_GID)
     cable = world.link_of(mine)
     if theirs is None or cable is None or cable.other(mine) != theirs or world.port(theirs).bridged:
         return RTR.format(NOT_REACHED)

@@ -41,6 +41,8 @@ class Port:
     """Whether the interface is a member of ``bridge0``."""
     address: str | None = None
     """IPv4 with the length of its prefix, such as ``10.77.0.1/30``."""
+    gid_index: int = 1
+    """Index of the IPv4-mapped GID in the device's table, while it has one."""
 
     @property
     def device(self) -> str:
@@ -118,12 +120,17 @@ class Machine:
     leaked_bytes: int = 0
     """Wired for processes that are gone."""
     wired_limit_mb: int = 0
-    """0: the system's own."""
+    """0: the system's own; see ``working_set_bytes``."""
     sleep_minutes: int = 0
     """After which it falls asleep; 0 for never."""
     shutdown_seconds: float = 0.0
     """How long it takes to shut down, before it starts again."""
     filevault: bool = False
+    firewall: bool = False
+    updates: bool = False
+    """Whether it installs updates of macOS by itself."""
+    weights_read: bool = False
+    """Whether Spotlight and Time Machine read the folder of weights."""
     managed: bool = False
     sudo: bool = True
     """Whether its user may run tools as root without a password."""
@@ -136,7 +143,15 @@ class Machine:
     crashes: tuple[str, ...] = ()
     away_until: float = 0.0
     """When it answers again after a restart, in seconds since the Unix epoch; infinite while it waits for a person."""
+    gids_from: float = 0.0
+    """When its devices publish the GIDs of their addresses, in seconds since the Unix epoch."""
     faults: Faults = field(default_factory=Faults)
+
+    @property
+    def working_set_bytes(self) -> int:
+        """Return how much memory Metal lets its GPU wire: two thirds of small memories, three quarters of large ones."""
+        own = self.memory_bytes * 3 // 4 if self.memory_bytes > 36 * GIB else self.memory_bytes * 2 // 3
+        return self.wired_limit_mb * 2**20 or own
 
     def port(self, receptacle: int) -> Port:
         """Return a port. Raises ``NoSuchThing``."""
@@ -233,6 +248,10 @@ class World:
         if cable is None or not cable.carries_rdma or not self.is_active(end, now):
             return False
         return all(self.port(each).device and self.machine(each[0]).rdma_enabled for each in cable.ends)
+
+    def has_mapped_gid(self, end: End, now: float) -> bool:
+        """Return whether a port's device publishes an IPv4-mapped GID."""
+        return self.port(end).has_mapped_gid and now >= self.machine(end[0]).gids_from
 
     def end_of_address(self, ip: str) -> End | None:
         """Return the Thunderbolt port with this IPv4 address."""

@@ -32,6 +32,8 @@ class PortFacts:
     """IPv4 address; empty if there is none."""
     mapped_gid: bool | None = None
     """Whether the device has an IPv4-mapped GID."""
+    gid_index: int | None = None
+    """Index of the first such GID in the device's table."""
     domain: str = ""
     """UUID of its Thunderbolt domain; empty where it has none, or it is not known."""
     peer_domain: str = ""
@@ -87,6 +89,14 @@ class MachineFacts:
     """Processes of ranks that no agent looks after."""
     managed: bool | None = None
     """Whether an organisation manages it, and may restart it."""
+    firewall: bool | None = None
+    """Whether macOS asks before a program may accept connections; a daemon gets no such question."""
+    updates_itself: bool | None = None
+    """Whether it installs updates of macOS by itself, and restarts for them."""
+    weights_indexed: bool | None = None
+    """Whether Spotlight reads the folder of weights."""
+    weights_backed_up: bool | None = None
+    """Whether Time Machine copies the folder of weights, if it runs."""
     sleeps: bool | None = None
     """Whether it goes to sleep while nobody uses it."""
     sleep_minutes: tuple[int, int] | None = None
@@ -99,6 +109,8 @@ class MachineFacts:
     """Whether macOS creates its Thunderbolt bridge again at every boot."""
     wired_limit_bytes: int | None = None
     """Memory that the GPU may wire; 0 means the system's own limit."""
+    working_set_bytes: int | None = None
+    """Memory that Metal recommends for the GPU's work: what it may wire while the limit is the system's own."""
     booted_at: float | None = field(default=None, compare=False)
     """When the machine's kernel started, by its own clock, in seconds since the Unix epoch. A change of this and the
     following facts does not count as news: setting the clock moves it."""
@@ -108,3 +120,8 @@ class MachineFacts:
     gpu_watts: float | None = field(default=None, compare=False)
     unknown: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     """Probes without a result, with the reason, for people."""
+
+    @property
+    def gpu_bytes(self) -> int | None:
+        """Return how much memory the GPU may wire; None if unknown."""
+        return self.wired_limit_bytes or self.working_set_bytes

@@ -12,21 +12,23 @@ from typing import Any
 
 import yaml
 
-from reconciler.inventory.probes import management, network, power, system, thunderbolt, verbs
+from reconciler.inventory.probes import engine, management, network, power, system, thunderbolt, upkeep, verbs
 from reconciler.inventory.probes.probe import Probe
 from reconciler.wire.tools import Ending, ToolSaid
 
 FOLDER = Path(__file__).parent / "cases"
 
 BY_TOOL: dict[str, Probe[Any]] = {
+    "defaults": upkeep.UPDATES,
     "df": system.DISK,
     "fdesetup": management.FILEVAULT,
+    "find_marker": upkeep.INDEX,
     "find": management.SYSTEM_REPORTS,
     "ibv_devices": verbs.DEVICES,
     "ibv_devinfo": verbs.VERBS_PORTS,
     "ifconfig": network.INTERFACES,
     "ioclasscount": verbs.KERNEL_OBJECTS,
-    "jaccl": verbs.JACCL,
+    "mlx": engine.ENGINE,
     "launchctl": management.JOB,
     "netstat": network.ROUTES,
     "networksetup_order": network.SERVICES,
@@ -37,9 +39,11 @@ BY_TOOL: dict[str, Probe[Any]] = {
     "powermetrics": power.POWER,
     "profiles": management.ENROLMENT,
     "rdma_ctl": verbs.RDMA_ENABLED,
+    "socketfilterfw": upkeep.FIREWALL,
     "sw_vers": system.SYSTEM_VERSION,
     "sysctl": system.SETTINGS,
     "system_profiler": thunderbolt.RECEPTACLES,
+    "tmutil": upkeep.BACKUP,
     "vm_stat": system.PAGES,
 }
 

@@ -44,6 +44,9 @@ M5_MAX = {
     "pmset": "pmset/mini_server",
     "networksetup": "networksetup_ports/m5_max",
     "system_profiler": "system_profiler/dock_mac_free",
+    "socketfilterfw": "socketfilterfw/off",
+    "defaults": "defaults/off",
+    "tmutil": "tmutil/excluded",
     "profiles": "profiles/not_managed",
     "powermetrics": "powermetrics/cool",
     "ibv_devices": "ibv_devices/m5_max",
@@ -122,5 +125,5 @@ async def agent_on(mac: Mac, bench: Bench, python: str = sys.executable) -> Asyn
 
 def jaccl(mac: Mac, available: bool) -> str:
     """An interpreter whose MLX has JACCL or not; its absolute path."""
-    mac.runs("python", f"#!/bin/sh\necho jaccl {available}\n")
+    mac.runs("python", f"#!/bin/sh\necho jaccl {available}\necho working set 51539607552\n")
     return str(mac.folder / "python")

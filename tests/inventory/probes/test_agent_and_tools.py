@@ -61,7 +61,7 @@ async def test_the_tools_of_a_mac_are_run_by_its_agent_and_become_facts(mac: Mac
     assert (facts.protection_domains, facts.wired_excess_bytes, facts.panics, facts.crashes) == (0, 0, 0, 0)
     assert (facts.launch_context, facts.sleeps, facts.throttled, facts.managed) == (True, False, False, False)
     assert (facts.wired_limit_bytes, facts.swap_used_bytes, facts.stray_ranks) == (60 * 2**30, 2574778368, 0)
-    assert facts.disk_free_bytes == 67586215936
+    assert (facts.working_set_bytes, facts.disk_free_bytes) == (48 * 2**30, 67586215936)
     assert [name for name, _ in facts.unknown] == ["network services"]
     assert two == PortFacts(
         2, "en6", "rdma_en6", connected=True, gbps=80, verbs_up=False, peer_model="Mac17,6",
@@ -146,6 +146,27 @@ async def test_tools_are_asked_as_often_as_they_say_and_verbs_also_when_a_port_h
             4,
             2,
         )
+
+
+async def test_devices_are_not_opened_every_five_minutes_while_a_process_uses_rdma(mac: Mac) -> None:
+    clock = Clock()
+    mac.set_output("ioclasscount", "ioclasscount/held")
+    async with agent_on(mac, Bench.make(), jaccl(mac, True)) as link:
+        probes = Probes(clock)
+        await probe_facts(probes, link)
+        for _ in range(3):
+            clock.now += 301
+            facts = await probe_facts(probes, link)
+        assert (mac.times_run("ibv_devinfo"), mac.times_run("ibv_devices")) == (1, 4)
+        assert facts.verbs_answer is True
+        mac.set_output("ifconfig", "ifconfig/bridge_with_members")
+        clock.now += 31
+        await probe_facts(probes, link)
+        assert mac.times_run("ibv_devinfo") == 2, "a port has changed"
+        mac.set_output("ioclasscount", "ioclasscount/none_held")
+        clock.now += 301
+        await probe_facts(probes, link)
+        assert mac.times_run("ibv_devinfo") == 3, "nobody uses it any more"
 
 
 async def test_the_driver_is_asked_at_once_and_again_where_a_port_was_given_an_address(mac: Mac) -> None:

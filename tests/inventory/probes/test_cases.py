@@ -13,7 +13,7 @@ from reconciler.wire.tools import Ending, ToolSaid
 from .cases import BY_TOOL, Case, load, plain
 
 CASES = load()
-SILENT = {"find", "pgrep"}
+SILENT = {"find", "find_marker", "pgrep"}
 """Tools that say nothing where there is nothing."""
 
 
@@ -73,6 +73,14 @@ def test_only_a_gid_that_was_shown_to_be_there_or_not_is_believed() -> None:
     assert VerbsPort("rdma_en1").mapped_gid is None
     assert VerbsPort("rdma_en1", gids=("fe80::1",)).mapped_gid is False
     assert VerbsPort("rdma_en1", gids=("fe80::1", "::ffff:10.0.0.1")).mapped_gid is True
+
+
+def test_the_index_of_a_mapped_gid_is_that_of_the_table_and_not_its_place_among_those_that_were_read() -> (
+    None
+):
+    sparse = "hca_id:\trdma_en2\n\t\t\tGID[  0]:\t\tfe80::1\n\t\t\tGID[  7]:\t\t::ffff:10.0.0.1\n"
+    read = BY_TOOL["ibv_devinfo"].read(ToolSaid(Ending.ENDED, 0, sparse))
+    assert read == (VerbsPort("rdma_en2", gids=("fe80::1", "::ffff:10.0.0.1"), mapped_index=7),)
 
 
 def test_whether_a_machine_sleeps_is_said_of_the_samples() -> None:

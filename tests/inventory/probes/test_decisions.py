@@ -20,7 +20,7 @@ from .test_machine import MAC
 SAMPLES = {f"{case.tool}/{case.name}": case.output for case in load()}
 
 COMMON = {
-    "sw_vers": "sw_vers/26_3", "rdma_ctl": "rdma_ctl/enabled", "jaccl": "jaccl/has_it", "vm_stat": "vm_stat/24_gib",
+    "sw_vers": "sw_vers/26_3", "rdma_ctl": "rdma_ctl/enabled", "mlx": "mlx/has_it", "vm_stat": "vm_stat/24_gib",
     "ioclasscount": "ioclasscount/none_held", "networksetup_ports": "networksetup_ports/m5_max",
     "system_profiler": "system_profiler/dock_mac_free", "ibv_devices": "ibv_devices/m5_max",
 }  # fmt: skip
@@ -98,7 +98,7 @@ def test_two_macs_whose_tools_say_that_all_is_well_are_given_rdma_over_the_devic
     [
         ("rdma_ctl", output_of("disabled\n"), "ring", "RDMA is disabled on node-a"),
         ("sw_vers", output_of("ProductVersion:\t\t26.1\n"), "ring", "node-a runs macOS 26.1"),
-        ("jaccl", output_of("jaccl False\n"), "ring", "MLX on node-a has no JACCL"),
+        ("mlx", output_of("jaccl False\nworking set None\n"), "ring", "MLX on node-a has no JACCL"),
         ("ibv_devices", ToolSaid(Ending.LATE), "ring", "the RDMA tools of node-a do not come back"),
         (
             "ibv_devinfo",

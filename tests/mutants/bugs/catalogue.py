@@ -1145,7 +1145,7 @@ SEEN = (
     Mutant(
         "a-lost-node-counts-as-reached",
         collector.Collector._on_lost,
-        drop(keyword, 0, 5),
+        drop(keyword, 0, 6),
         "clients are sent to a node that nobody can reach",
         INVENTORY,
     ),

@@ -37,9 +37,16 @@ PLACED = (
     Mutant(
         "memory-has-no-limit",
         memory_ledger._rooms,
-        keep(Call, "args[0]", 7, 9),
-        "ranks are given more memory than the GPU may wire, and end when they load",
+        keep(Call, "args[0]", 9, 11),
+        "ranks take the memory that a person keeps for other programs",
         TAINTS,
+    ),
+    Mutant(
+        "gpu-wires-all-memory",
+        memory_ledger._rooms,
+        keep(Call, "args[0]", 6, 11),
+        "ranks are given more memory than the GPU may wire, and end when they load",
+        ("tests/planning/context/test_gpu_memory.py",),
     ),
     Mutant(
         "every-rank-holds-alike",

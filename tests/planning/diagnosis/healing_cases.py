@@ -123,6 +123,7 @@ HAPPENINGS: dict[str, Happen] = {
     "C3 a port down for RDMA alone": _both(lambda w: learn_of_port(w, A, verbs_up=False), _dies),
     "C4 a port in a bridge": _both(lambda w: learn_of_port(w, A, bridged=True), _dies),
     "C4 a port without an address": _both(lambda w: learn_of_port(w, A, address=""), _dies),
+    "C4 a GID at another index": _both(lambda w: learn_of_port(w, A, gid_index=2), _dies),
     "C5 no rendezvous": _while_forming(_ends(ExitCode.RENDEZVOUS)),
     "C6 no queue pair": _while_forming(_ends(ExitCode.VERBS)),
     "C7 no protection domain": _while_forming(_ends(ExitCode.KERNEL_OBJECTS)),

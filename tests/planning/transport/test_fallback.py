@@ -11,7 +11,7 @@ from reconciler import status
 from reconciler.planning import plan
 from reconciler.planning.context.deadlines import KEEP_ALIVE_SECONDS
 from reconciler.planning.replica.improve import PER_HOUR_MAX
-from reconciler.planning.transport.fallback import VERBS_ATTEMPTS_MAX
+from reconciler.planning.transport.fallback import VERBS_ATTEMPTS_MAX, wiring
 from reconciler.resources import Growth
 from reconciler.state import (
     AllocateEpoch,
@@ -28,6 +28,7 @@ from reconciler.state import (
 )
 from reconciler.status import Snapshots
 from reconciler.wire.launch import ExitCode, Phase
+from tests.planning.context.test_reservations import snapshots
 from tests.planning.diagnosis.healing_cases import HAPPENINGS
 from tests.planning.macs import A, B, learn, learn_of_port, mac, port, two_macs
 from tests.worlds import World, deployment, model, node, two_nodes
@@ -85,6 +86,28 @@ def test_macs_with_a_good_cable_use_rdma_and_each_rank_is_told_its_devices() -> 
     assert {config.backend for config in starts} == {"jaccl"}
     assert {config.devices for config in starts} == {(("", "rdma_en3"), ("rdma_en4", ""))}
     assert [address.partition(":")[0] for address in starts[0].addresses] == ["10.77.0.1", "10.77.0.2"]
+
+
+@pytest.mark.parametrize(
+    ("second", "row"),
+    [
+        pytest.param(
+            {}, ("", "rdma_en3,rdma_en5"), id="both cables are used, in the same order at both ends"
+        ),
+        pytest.param({"verbs_up": False}, ("", "rdma_en3"), id="one whose RDMA is down is left out"),
+        pytest.param(
+            {"gid_index": None, "mapped_gid": None}, ("", "rdma_en3"), id="one that is not known, too"
+        ),
+    ],
+)
+def test_every_cable_between_two_macs_carries_rdma(second: dict[str, Any], row: tuple[str, str]) -> None:
+    world = two_macs()
+    one, other = port(5, (B, 1), "10.77.0.5"), port(1, (A, 5), "10.77.0.6")
+    learn(world, A, ports=(*world.facts[A].ports, replace(one, **second)))
+    learn(world, B, ports=(other, *world.facts[B].ports))
+    found = wiring(snapshots(world), "jaccl", (A, B))
+    assert found is not None
+    assert found.devices == (row, (row[1].replace("en3", "en4").replace("en5", "en1"), ""))
 
 
 def test_a_cable_carries_one_group_over_rdma_and_the_next_goes_on_over_tcp() -> None:

@@ -1,0 +1,69 @@
+"""What macOS does beside the ranks by itself: its firewall, its updates, its index and its backups."""
+
+from __future__ import annotations
+
+import re
+
+from reconciler.wire.tools import RunTool, ToolSaid
+
+from .probe import Probe, Unknown, complete, failed, unlike
+
+NEVER_INDEX = ".metadata_never_index"
+"""A folder with a file of this name is not indexed by Spotlight."""
+
+
+def firewall(result: ToolSaid) -> bool | Unknown:
+    """Parse ``socketfilterfw --getglobalstate``: a sentence with a state, of which 0 is off."""
+    text = complete(result)
+    if isinstance(text, Unknown):
+        return text
+    found = re.search(r"^Firewall is .*\(State = ([0-2])\)", text)
+    return unlike(text, "'Firewall is … (State = 0)'") if found is None else found[1] != "0"
+
+
+def updates_itself(result: ToolSaid) -> bool | Unknown:
+    """Parse ``defaults read``: a number; it fails where nobody has chosen, and then the system's default is unknown."""
+    text = complete(result)
+    if isinstance(text, Unknown):
+        return text
+    return {"1": True, "0": False}.get(text.strip(), unlike(text, "0 or 1"))
+
+
+def indexed(result: ToolSaid) -> bool | Unknown:
+    """Parse ``find FOLDER … -name .metadata_never_index``: its path, or nothing."""
+    if result.code != 0:
+        return failed(result)
+    lines = result.stdout.split("\n")
+    if lines.pop() or len(lines) > 1 or not all(line.endswith(f"/{NEVER_INDEX}") for line in lines):
+        return unlike(result.stdout, f"the path of {NEVER_INDEX}, or nothing")
+    return not lines
+
+
+def backed_up(result: ToolSaid) -> bool | Unknown:
+    """Parse ``tmutil isexcluded FOLDER``: a word in brackets, and the folder."""
+    text = complete(result)
+    if isinstance(text, Unknown):
+        return text
+    found = re.match(r"\[(Included|Excluded)\] ", text)
+    return unlike(text, "'[Included]' or '[Excluded]'") if found is None else found[1] == "Included"
+
+
+FIREWALL = Probe("firewall", RunTool(("socketfilterfw", "--getglobalstate"), 5.0), firewall, 600.0)
+UPDATES = Probe(
+    "updates",
+    RunTool(
+        (
+            "defaults",
+            "read",
+            "/Library/Preferences/com.apple.SoftwareUpdate",
+            "AutomaticallyInstallMacOSUpdates",
+        ),
+        5.0,
+    ),
+    updates_itself,
+    3600.0,
+)
+INDEX = Probe(
+    "Spotlight", RunTool(("find", "{models}", "-maxdepth", "1", "-name", NEVER_INDEX), 10.0), indexed, 3600.0
+)
+BACKUP = Probe("Time Machine", RunTool(("tmutil", "isexcluded", "{models}"), 10.0), backed_up, 3600.0)
