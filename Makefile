@@ -22,10 +22,10 @@ WORKERS ?= 3
 CLUSTER_WORKERS ?= 5
 SIDE_BY_SIDE = -q --dist loadfile --no-loadscope-reorder
 
-.PHONY: help quickstart test test-all nightly check fuzz faults fuzz-faults chaos classes bench mutants schemas tiny clean
+.PHONY: help quickstart test test-all nightly check fuzz faults fuzz-faults chaos classes bench mutants mutants-generated schemas tiny clean
 
 help: ## show what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 quickstart: $(VENV)/runtime ## two ranks and an endpoint on this machine; ONCE=1: ask one question and end
 	@$(BIN)/reconciler up -f manifests --models examples/models --any-port $(if $(ONCE),--once)
@@ -40,6 +40,7 @@ test-all: $(VENV)/dev ## the second tier, what else gates a change: whole cluste
 nightly: $(VENV)/dev ## what runs for hours: fuzz, every fault, every class, chaos, planted bugs, tests of those tools
 	$(PYTEST) $(SIDE_BY_SIDE) -n $(WORKERS) -m nightly
 	@$(MAKE) --no-print-directory mutants GROUP=all
+	@$(MAKE) --no-print-directory mutants-generated SEED=$$(date +%j)
 	@$(MAKE) --no-print-directory fuzz
 	@$(MAKE) --no-print-directory faults ALL=1
 	@$(MAKE) --no-print-directory fuzz-faults SEEDS=20000
@@ -64,6 +65,10 @@ fuzz: $(VENV)/dev ## spoiled manifests, requests and tools' outputs, 20,000 of e
 mutants: $(VENV)/dev ## plant bugs in what heals, one at a time: which test catches each? (GROUP=all, ONLY=epoch)
 	@$(BIN)/python -m tests.mutants --group $(or $(GROUP),healing) $(if $(ONLY),--only "$(ONLY)") \
 		$(if $(SIMULATED),--simulated)
+
+mutants-generated: $(VENV)/dev ## bugs that rules make, drawn at random: which survive? (SAMPLE=300, SEED=1, ROOMS=planning,store)
+	@$(BIN)/python -m tests.mutants --generated --sample $(or $(SAMPLE),300) --seed $(or $(SEED),1) \
+		$(if $(ROOMS),--rooms "$(ROOMS)")
 
 faults: $(VENV)/dev ## every fault at every effect of 14 scenarios, simulated (ALL=1: of 26; ONLY=hang,drain for some)
 	@$(BIN)/python -m tests.simulation faults $(if $(ONLY),--only "$(ONLY)") $(if $(ALL),--all)

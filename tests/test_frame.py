@@ -17,7 +17,7 @@ import reconciler
 from reconciler.cli.core.app import COMMANDS
 
 ROOT = Path(__file__).parents[1]
-TARGETS = ("help", "quickstart", "test", "check", "fuzz", "mutants", "schemas", "tiny")
+TARGETS = ("help", "quickstart", "test", "check", "fuzz", "mutants", "mutants-generated", "schemas", "tiny")
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,11 @@
-"""Bytes from one node to another go through the controller as long as some come."""
+"""Bytes go both ways between two nodes until either side ends, and both sides are closed then."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -13,50 +14,63 @@ from reconciler.execution import copy
 from reconciler.remote.machines import Stream
 from reconciler.state import NodeName
 
-A, B = (NodeName("a"), "/giving"), (NodeName("b"), "/taking")
-SILENT_SECONDS = 0.1
+A, B = NodeName("node-a"), NodeName("node-b")
+MORE_THAN_A_PIECE = bytes(range(256)) * (3 * copy.PIECE_BYTES // 256)
 
 
-class Nodes:
-    """The far ends of what is connected."""
-
-    def __init__(self) -> None:
-        self.ends: dict[str, socket.socket] = {}
-        self.connected = asyncio.Event()
-
-    async def open(self, name: NodeName, path: str) -> Stream:
-        mine, self.ends[name] = socket.socketpair()
-        if len(self.ends) == 2:
-            self.connected.set()
-        return await asyncio.open_connection(sock=mine)
-
-    def close(self) -> None:
-        for end in self.ends.values():
-            end.close()
+async def opened(_: NodeName, socket: str) -> Stream:
+    try:
+        return await asyncio.open_unix_connection(socket)
+    except OSError as error:
+        raise Unreachable(str(error)) from error
 
 
-@pytest.fixture
-def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
-    monkeypatch.setattr(copy, "SILENT_SECONDS", SILENT_SECONDS)
-    made = Nodes()
-    yield made
-    made.close()
+@asynccontextmanager
+async def listening(path: Path) -> AsyncIterator[asyncio.Future[Stream]]:
+    """A socket, and the one connection that it is asked for."""
+    came: asyncio.Future[Stream] = asyncio.get_running_loop().create_future()
+    server = await asyncio.start_unix_server(lambda *stream: came.set_result(stream), path)
+    async with server:
+        yield came
+        if came.done():
+            came.result()[1].close()
 
 
-async def test_a_copy_in_which_nothing_moves_is_given_up(nodes: Nodes) -> None:
-    with pytest.raises(Unreachable, match="nothing came from a or b"):
-        await copy.carry(nodes.open, A, B)
-
-
-async def test_a_copy_goes_on_as_long_as_something_moves_and_ends_with_either_side(nodes: Nodes) -> None:
-    carrying = asyncio.ensure_future(copy.carry(nodes.open, A, B))
-    async with asyncio.timeout(20):
-        await nodes.connected.wait()
-    for _ in range(8):
-        nodes.ends["a"].sendall(b"x")
-        await asyncio.sleep(SILENT_SECONDS / 2)
-    assert not carrying.done()
-    nodes.ends["a"].close()
-    async with asyncio.timeout(20):
+async def test_bytes_go_both_ways_until_one_side_ends_which_closes_the_other(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    async with listening(one) as at_one, listening(other) as at_other:
+        carrying = asyncio.ensure_future(copy.carry(opened, (A, str(one)), (B, str(other))))
+        (asking, ask), (reading, answer) = await at_one, await at_other
+        ask.write(b"which?")
+        assert await reading.readexactly(6) == b"which?"
+        answer.write(MORE_THAN_A_PIECE)
+        assert await asking.readexactly(len(MORE_THAN_A_PIECE)) == MORE_THAN_A_PIECE
+        answer.close()
         await carrying
-    assert nodes.ends["b"].recv(100) == b"x" * 8
+        assert await asking.read() == b""
+
+
+async def test_a_process_that_does_not_listen_yet_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copy, "TRY_SECONDS", 0.0)
+    one, other = tmp_path / "one", tmp_path / "other"
+    async with listening(one) as at_one:
+        carrying = asyncio.ensure_future(copy.carry(opened, (A, str(one)), (B, str(other))))
+        await at_one
+        async with listening(other) as at_other:
+            await at_other
+            (await at_one)[1].close()
+            await carrying
+
+
+async def test_one_that_never_listens_is_given_up_and_the_other_side_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copy, "LISTENS_SECONDS", 0.0)
+    monkeypatch.setattr(copy, "TRY_SECONDS", 0.0)
+    one = tmp_path / "one"
+    async with listening(one) as at_one:
+        with pytest.raises(Unreachable):
+            await copy.carry(opened, (A, str(one)), (B, str(tmp_path / "never")))
+        assert await (await at_one)[0].read() == b""

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,8 @@ async def test_the_life_of_a_rank_step_by_step(bed: Bed) -> None:
     (stopped,) = await bed.do(StopRank(REPLICA, NODE, RANK, 1.0, "test"))
     assert stopped.done
     assert bed.tools.volatile.stops[RANK].gone_by > time.time()
+    await bed.do(StopRank(REPLICA, NODE, other := replace(RANK, rank=1), 1.0, "test"))
+    assert set(bed.tools.volatile.stops) == {RANK, other}
     await bed.rank(lambda rank: rank.exit is not None)
     (forgotten,) = await bed.do(ForgetRank(REPLICA, NODE, RANK))
     assert forgotten.done

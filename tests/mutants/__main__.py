@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from tests.mutants.bugs.groups import EVERY, GROUPS
 
 from . import catchers, printing
+from .generated import command
 from .judging import Verdict
 from .mutant import Mutant
 from .planting import ROOT
@@ -33,6 +34,8 @@ CHOICES = {
 def main(arguments: Sequence[str]) -> int:
     """The exit code: 1 when too few are caught, or when nothing can be said of one."""
     wanted = _parsed(arguments)
+    if wanted.generated:
+        return command.run(wanted)
     tiers = CHOICES[SIMULATOR if wanted.simulated else wanted.tier]
     mutants = [m for m in GROUPS.get(wanted.group, EVERY) if wanted.only in m.name]
     if tiers == (SIMULATOR,):
@@ -48,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     if shown:
         print(printing.ROW.format("PLANTED", "SEC", "CAUGHT BY"), flush=True)
     known = {} if SIMULATOR in tiers[:1] or wanted.all_mapped else catchers.known()
-    verdicts, unsound = _judged(mutants, known, tiers, shown)
+    verdicts, unsound = _judged(mutants, known, tiers, shown, wanted.at_a_time)
     problems = [*(verdict.problem for verdict in verdicts if verdict.problem), *unsound]
     for text in problems:
         print(text, file=sys.stderr)
@@ -67,11 +70,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _judged(
-    mutants: Sequence[Mutant], known: dict[str, str], tiers: tuple[str, ...], shown: bool
+    mutants: Sequence[Mutant], known: dict[str, str], tiers: tuple[str, ...], shown: bool, at_a_time: int
 ) -> tuple[list[Verdict], list[str]]:
     """Every verdict, in the order of the bugs; and which of the tests that caught one fail without any as well."""
     found: dict[str, Verdict] = {}
-    with Workers(AT_A_TIME, mutants) as workers:
+    with Workers(at_a_time, mutants) as workers:
         for verdict in workers.each(Planting(m.name, known.get(m.name, ""), tiers) for m in mutants):
             assert isinstance(verdict, Verdict)
             found[verdict.name] = verdict
@@ -108,7 +111,9 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         "--all-mapped", action="store_true", help="not first the test that caught a bug the last time"
     )
     parser.add_argument("--remember", action="store_true", help="write tests/mutants/catchers.json anew")
+    parser.add_argument("--at-a-time", type=int, default=AT_A_TIME, help="judge so many bugs at a time")
     parser.add_argument("--show", action="store_true", help="print what each bug changes, and run nothing")
+    command.options(parser)
     parser.add_argument("-o", "--output", choices=("table", "json", "markdown"), default="table")
     return parser.parse_args(arguments)
 

@@ -25,16 +25,14 @@ import pytest
 from .mutant import Mutant
 from .places import NotApplicable
 from .planting import ROOT, planted
-from .tiers import Stage
+from .tiers import TEST_SECONDS_MAX, Stage
 
 SECONDS_MAX = 300.0
 """For all tests that map to one bug."""
-TEST_SECONDS_MAX = 20
-"""For each of them: a bug may well make something wait for ever."""
 EXIT_SECONDS = 20.0
 """How long tests that are interrupted may take to end the processes that they have started."""
-PASSED, FAILED, NO_SUCH_TEST, NO_TESTS = 0, 1, 4, 5
-"""Exit codes of pytest; with any other it has judged nothing."""
+KILLED, PASSED, FAILED, NO_SUCH_TEST, NO_TESTS = -1, 0, 1, 4, 5
+"""Exit codes of pytest, and what stands for none; with any other it has judged nothing."""
 SHARED = (
     "asyncssh",
     "click",
@@ -73,13 +71,15 @@ class Verdict:
     """Why nothing can be said; empty when it can."""
     tier: str = ""
     """Of the test that failed."""
+    ended: int = PASSED
+    """The exit code of the run after which nothing can be said; ``KILLED`` where it took too long."""
 
 
 @dataclass(slots=True)
 class Outcome:
     """What a run of pytest told of itself."""
 
-    code: int = -1
+    code: int = KILLED
     failed: list[str] = field(default_factory=list)
     cpu_seconds: float = 0.0
     output: str = ""
@@ -101,17 +101,16 @@ def judge(mutant: Mutant, copy: Path, stages: Sequence[Stage], known: str = "") 
         with planted(mutant, copy):
             for stage in stages:
                 for tests in ((known,) if known else (), stage.tests):
-                    outcome = run(copy, tests, SECONDS_MAX, stage.markers) if tests else Outcome(NO_TESTS)
+                    outcome = _asked(copy, tests, stage) if tests else Outcome(NO_TESTS)
                     cpu += outcome.cpu_seconds
                     seconds = time.monotonic() - began
-                    if outcome.code == FAILED and outcome.failed:
+                    if outcome.failed and outcome.code != KILLED:
                         return Verdict(mutant.name, outcome.failed[0], seconds, cpu, "", stage.tier)
                     if outcome.code not in (PASSED, NO_TESTS) and (
                         tests != (known,) or outcome.code != NO_SUCH_TEST
                     ):
-                        return Verdict(
-                            mutant.name, "", seconds, cpu, _problem(f"with {mutant.name}", outcome)
-                        )
+                        problem = _problem(f"with {mutant.name}", outcome)
+                        return Verdict(mutant.name, "", seconds, cpu, problem, ended=outcome.code)
     except (NotApplicable, OSError) as error:
         return Verdict(mutant.name, "", 0.0, 0.0, str(error))
     return Verdict(mutant.name, "", time.monotonic() - began, cpu)
@@ -123,11 +122,22 @@ def sound(tests: tuple[str, ...], copy: Path) -> str:
     return "" if outcome.code == PASSED else _problem("without any bug", outcome)
 
 
-def run(copy: Path, tests: tuple[str, ...], seconds: float, markers: str = "") -> Outcome:
+def _asked(copy: Path, tests: tuple[str, ...], stage: Stage) -> Outcome:
+    return run(copy, tests, SECONDS_MAX, stage.markers, stage.test_seconds)
+
+
+def run(
+    copy: Path,
+    tests: tuple[str, ...],
+    seconds: float,
+    markers: str = "",
+    test_seconds: int = TEST_SECONDS_MAX,
+) -> Outcome:
     """pytest in a copy. What runs too long, or is interrupted, may tidy up before it is killed."""
     with tempfile.TemporaryFile() as output:
         ours, theirs = FORK.Pipe(duplex=False)
-        process = FORK.Process(target=_pytest, args=(copy, tests, markers, theirs, output.fileno()))
+        options = ("-m", markers, f"--timeout={test_seconds}")
+        process = FORK.Process(target=_pytest, args=(copy, tests, options, theirs, output.fileno()))
         process.start()
         theirs.close()
         try:
@@ -152,7 +162,9 @@ def _problem(when: str, outcome: Outcome) -> str:
     return f"{when} pytest ended with {outcome.code}:{failed}\n{outcome.output[-3000:]}"
 
 
-def _pytest(copy: Path, tests: tuple[str, ...], markers: str, results: Connection, output: int) -> None:
+def _pytest(
+    copy: Path, tests: tuple[str, ...], asked: tuple[str, ...], results: Connection, output: int
+) -> None:
     """Run pytest in this process, a fork, and tell what became of it. Does not come back."""
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -166,8 +178,8 @@ def _pytest(copy: Path, tests: tuple[str, ...], markers: str, results: Connectio
         del sys.modules[name]
     recorder = _Recorder(copy)
     # Without a cache nothing is left for the next bug, and without rewritten assertions nothing is compiled anew.
-    options = ["-x", "-q", "--tb=line", "-p", "no:cacheprovider", "--assert=plain", "-m", markers]
-    options += ["--hypothesis-seed=0", f"--timeout={TEST_SECONDS_MAX}"]
+    options = ["-x", "-q", "--tb=line", "-p", "no:cacheprovider", "--assert=plain"]
+    options += ["--hypothesis-seed=0", *asked]
     with tempfile.TemporaryDirectory(prefix="t-", ignore_cleanup_errors=True) as scratch:
         try:
             code = int(pytest.main([*options, f"--basetemp={scratch}/t", *tests], plugins=[recorder]))
@@ -192,6 +204,10 @@ class _Recorder:
             file = getattr(module, "__file__", None)
             if name.partition(".")[0] == "reconciler" and not Path(file or "/").is_relative_to(self._copy):
                 pytest.exit(f"{name} is not that of the copy: {file}", returncode=3)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.failed.append(report.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:

@@ -12,7 +12,7 @@ import ast
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol
 
 from .places import NotApplicable, address
 
@@ -35,6 +35,7 @@ class Change:
 
     def apply(self, place: ast.AST) -> None:
         """Change the place. Raises ``NotApplicable`` where it is not as expected."""
+        _give_each_its_own(place)
         found = [node for node in preorder(place) if self._picks(node)]
         if len(found) != self.of:
             raise NotApplicable(f"expected {self.of} of {self.kind.__name__}, found {len(found)}")
@@ -76,7 +77,11 @@ class _Inside:
         return any(getattr(each, "attr", getattr(each, "id", "")) == name for each in preorder(node))
 
 
-Operator: TypeAlias = Change | _Inside
+class Operator(Protocol):
+    """What changes a place."""
+
+    def apply(self, place: ast.AST) -> None:
+        """Change it. Raises ``NotApplicable`` where it is not as expected."""
 
 
 def never(kind: type[ast.AST] = ast.If, nth: int = 0, of: int = 1) -> Change:
@@ -147,6 +152,16 @@ def preorder(node: ast.AST) -> Iterator[ast.AST]:
     yield node
     for child in ast.iter_child_nodes(node):
         yield from preorder(child)
+
+
+def _give_each_its_own(place: ast.AST) -> None:
+    """Have no two nodes share an operator, as the parser has them: then the second one cannot be told from the first."""
+    for node in preorder(place):
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, ast.operator | ast.boolop | ast.unaryop):
+                setattr(node, name, type(value)())
+            elif isinstance(node, ast.Compare) and name == "ops":
+                node.ops = [type(each)() for each in node.ops]
 
 
 def _tested(value: bool) -> Spoil:

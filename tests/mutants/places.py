@@ -35,7 +35,7 @@ class Address:
         """The node with that name. Raises ``NotApplicable`` unless there is exactly one."""
         node: ast.AST = tree
         for name in filter(None, self.qualname.split(".")):
-            found = [each for each in ast.iter_child_nodes(node) if name in _names(each)]
+            found = [each for each in ast.iter_child_nodes(node) if name in given_names(each)]
             if len(found) != 1:
                 raise NotApplicable(f"{self}: {name} is there {len(found)} times")
             node = found[0]
@@ -58,8 +58,8 @@ def address(at: object) -> Address:
     return Address(function.__module__, getattr(function, "__qualname__", ""))
 
 
-def _names(node: ast.AST) -> list[str]:
-    """What a statement gives a name to."""
+def given_names(node: ast.AST) -> list[str]:
+    """Return what a statement gives a name to."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]

@@ -78,6 +78,13 @@ def test_a_part_is_found_by_what_it_mentions() -> None:
     assert spoiled == "TABLE = (row(Invalid), row(KeyError, told=1))\n"
 
 
+def test_the_second_of_two_equal_operators_is_not_the_first() -> None:
+    spoiled = Mutant(
+        "a-bug", "reconciler.errors:LEFT", become(ast.Sub, ast.Add, 1, 2), "harm", ("tests",)
+    ).spoil("LEFT = 5 - 3 - 1")
+    assert spoiled == "LEFT = 5 - 3 + 1\n"
+
+
 @pytest.mark.parametrize(
     ("change", "at", "message"),
     [

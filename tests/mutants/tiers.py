@@ -14,7 +14,12 @@ from .mutant import Mutant
 FIRST, SECOND, SIMULATOR = "first", "second", "simulator"
 TIERS = (FIRST, SECOND, SIMULATOR)
 """The quickest first."""
+FIRST_MARKERS = "not second_tier and not nightly"
 SIMULATION = ("tests/simulation",)
+TEST_SECONDS_MAX = 20
+"""For each test: a bug may well make something wait for ever."""
+SCHEDULES_SECONDS_MAX = 120
+"""For each test of the simulator: one plays dozens of schedules, which are slow only where the machine is busy."""
 SIMULATED_ROOMS = (
     "planning",
     "state",
@@ -36,14 +41,15 @@ class Stage:
     tier: str
     tests: tuple[str, ...]
     markers: str
+    test_seconds: int = TEST_SECONDS_MAX
 
 
 def stages(mutant: Mutant, tiers: Iterable[str]) -> tuple[Stage, ...]:
     """Return what is run against a bug in those tiers, in the order of ``TIERS``; empty where nothing maps to it."""
     simulation = SIMULATION if mutant.room in SIMULATED_ROOMS else ()
     every = (
-        Stage(FIRST, mutant.tests, "not second_tier and not nightly"),
+        Stage(FIRST, mutant.tests, FIRST_MARKERS),
         Stage(SECOND, mutant.tests, "second_tier and not nightly"),
-        Stage(SIMULATOR, simulation, "not nightly"),
+        Stage(SIMULATOR, simulation, "not nightly", SCHEDULES_SECONDS_MAX),
     )
     return tuple(stage for stage in every if stage.tests and stage.tier in tiers)

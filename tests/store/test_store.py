@@ -162,6 +162,7 @@ def event(text: str, key: str = "") -> Event:
 def test_events_come_back_in_order_and_a_fact_with_a_key_is_recorded_once(store: Store) -> None:
     assert store.add_events([event("one"), event("two", key="k")]) == 2
     assert store.add_events([event("again", key="k"), event("three")]) == 1
+    assert store.add_events([]) == 0
     found = store.events(EventFilter())
     assert [e.message for _, e in found] == ["one", "two", "three"]
     assert store.event_keys() == {"k"}

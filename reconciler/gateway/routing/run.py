@@ -210,6 +210,8 @@ class Run:
         connection = self._pool.choose(route, self._progress.avoided(now))
         turn = self.suspicion.wait(route.model, connection is not None, now)
         if turn is not None:
+            if self._turn is not None:
+                self._pool.turns.leave(self._turn)  # those behind it need not wait for its trial
             self._hold()
             self._progress = postponed(self._progress, turn, self._limits())
             return turn

@@ -338,11 +338,14 @@ async def test_new_requests_avoid_a_group_that_stands_still_while_there_is_anoth
 class Groups:
     """One group at a time, formed anew by a controller that says what the last one died of."""
 
-    def __init__(self, cluster: Cluster, script: Callable[[Turn], Script], suspicion: int = 2) -> None:
+    def __init__(
+        self, cluster: Cluster, script: Callable[[Turn], Script], suspicion: int = 2, batch: int = 0
+    ) -> None:
         """``script`` chooses what becomes of a request."""
         self.cluster = cluster
         self.epoch = 0
         self.suspicion = suspicion
+        self.batch = batch
         self._script = script
         self._formed: tuple[Formed, ...] = ()
 
@@ -357,7 +360,7 @@ class Groups:
             await (_dies_for_good(rank, deadly) if chosen is deadly else chosen)(turn)
 
         rank.script = play
-        self.cluster.route(rank, formed=self._formed)
+        self.cluster.route(rank, formed=self._formed, batch=self.batch)
         return rank
 
     async def heal(self, rank: RankDouble) -> None:
@@ -439,6 +442,20 @@ async def test_three_such_prompts_at_once_are_found_one_by_one(start: Start) -> 
         for status, _, answer in await asyncio.gather(*good):
             assert (status, answer["choices"][0]["message"]["content"]) == (200, told(40))
         assert groups.epoch <= 7
+
+
+async def test_a_suspect_that_waits_for_its_trial_keeps_nobody_from_a_place_in_the_batch(
+    start: Start,
+) -> None:
+    cluster = await start(timing=QUICK)
+    groups = Groups(cluster, poisonous(20), batch=1)
+    async with healing(groups):
+        bad = [asyncio.create_task(cluster.post(asking(f"bad {number}"))) for number in range(2)]
+        good = [asyncio.create_task(cluster.post(asking(f"good {number}"))) for number in range(3)]
+        assert [status for status, _, _ in await asyncio.gather(*bad)] == [422] * 2
+        for status, _, answer in await asyncio.gather(*good):
+            assert (status, answer["choices"][0]["message"]["content"]) == (200, told(20))
+        assert groups.epoch <= 5
 
 
 async def test_what_a_machine_explains_is_held_against_no_prompt(start: Start) -> None:

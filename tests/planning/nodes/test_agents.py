@@ -62,3 +62,12 @@ def test_an_agent_that_its_session_has_left_is_replaced_by_one_that_a_session_ho
     assert str(step) == "replace the agent of node-b (its SSH session is over)"
     found.reports[NODE_B] = {"held_by": HeldBy.SESSION}
     assert found.plan().steps == ()
+
+
+def test_an_agent_that_runs_with_another_python_than_its_manifest_asks_for_is_replaced() -> None:
+    found = world()
+    found.manifests = [node("node-a"), node("node-b", python="/opt/python3"), model(), deployment()]
+    (step,) = found.plan().steps
+    assert str(step) == "replace the agent of node-b (python /usr/bin/python3 by /opt/python3)"
+    found.reports[NODE_B] = {"python": "/opt/python3"}
+    assert found.plan().steps == ()

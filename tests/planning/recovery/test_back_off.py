@@ -237,7 +237,7 @@ def test_what_was_before_a_group_that_served_is_forgiven() -> None:
     heal(world)
     comes_up(world)
     world.settle()
-    crash(world, lived=SERVED_SECONDS + 1)
+    crash(world, lived=SERVED_SECONDS)
     assert heal(world) == 0
     crash(world)
     assert heal(world) == 0

@@ -93,12 +93,14 @@ def test_a_rank_that_was_continued_long_ago_is_continued_again() -> None:
 
 
 def test_a_rank_that_is_not_continued_any_more_is_waited_for() -> None:
-    world = settled()
+    world = settled(health={"stallAfter": "30s"})
+    began = world.now
     for _ in range(CONTINUATIONS_MAX + 1):
         world.report(SECOND, stopped=True)
         plan = world.settle()
     (waiting,) = plan.waiting
     assert waiting.until is not None
+    assert waiting.until - began == 70, "twice stallAfter, and ten seconds"
     world.now = waiting.until
     assert world.settle() == Plan()
     assert names(world) == ["ContinueRank"] * (CONTINUATIONS_MAX + 1)

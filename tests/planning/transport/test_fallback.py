@@ -11,7 +11,8 @@ from reconciler import status
 from reconciler.planning import plan
 from reconciler.planning.context.deadlines import KEEP_ALIVE_SECONDS
 from reconciler.planning.replica.improve import PER_HOUR_MAX
-from reconciler.planning.transport.fallback import VERBS_ATTEMPTS_MAX, wiring
+from reconciler.planning.transport import fallback
+from reconciler.planning.transport.fallback import VERBS_ATTEMPTS_MAX
 from reconciler.resources import Growth
 from reconciler.state import (
     AllocateEpoch,
@@ -74,6 +75,16 @@ def test_a_machine_that_is_just_back_has_restarted_whatever_its_peers_said_of_th
     assert trouble.fault is FaultClass.LINK_DOWN
 
 
+def test_a_group_from_before_there_was_a_choice_uses_the_network_and_of_an_adopted_one_nothing_is_known() -> (
+    None
+):
+    world = two_macs()
+    record = replace(world.groups[world.replica()], transport="")
+    assert fallback.used(record) == fallback.LAN
+    assert fallback.used(replace(record, secret="")) == ""
+    assert fallback.used(replace(record, members=(A,))) == ""
+
+
 # --- which transport ------------------------------------------------------------------------------------
 
 
@@ -105,7 +116,7 @@ def test_every_cable_between_two_macs_carries_rdma(second: dict[str, Any], row: 
     one, other = port(5, (B, 1), "10.77.0.5"), port(1, (A, 5), "10.77.0.6")
     learn(world, A, ports=(*world.facts[A].ports, replace(one, **second)))
     learn(world, B, ports=(other, *world.facts[B].ports))
-    found = wiring(snapshots(world), "jaccl", (A, B))
+    found = fallback.wiring(snapshots(world), "jaccl", (A, B))
     assert found is not None
     assert found.devices == (row, (row[1].replace("en3", "en4").replace("en5", "en1"), ""))
 
