@@ -20,6 +20,10 @@ class Connection(Protocol):
     def congested(self) -> bool:
         """Return whether the other side is slow: then postpone what can wait."""
 
+    @property
+    def greeted(self) -> bool:
+        """Return whether the other side has said hello in a version that is spoken here; before, it is told nothing."""
+
     def send(self, message: Any) -> None:
         """Send a message that answers nothing; dropped when the connection is over."""
 

@@ -328,7 +328,7 @@ class Agent:
         for peer in self._peers:
             if peer.congested:
                 self._behind.add(peer)
-            else:
+            elif peer.greeted:
                 peer.send(Changed(self._sequence))
 
     def catch_up(self, peer: Connection) -> None:

@@ -23,6 +23,7 @@ class Peer:
 
     def __init__(self) -> None:
         self.congested = False
+        self.greeted = True
         self.sent: list[Any] = []
         self.aborted = False
 
@@ -51,6 +52,18 @@ async def test_each_change_has_a_number_and_a_slow_controller_is_told_of_the_las
     tested.catch_up(slow)
     tested.catch_up(slow)
     assert slow.sent == [Changed(4)]
+
+
+async def test_who_has_not_said_hello_is_told_of_no_change() -> None:
+    tested, stranger = agent(), Peer()
+    stranger.greeted = False
+    tested.on_connected(stranger)
+    tested.ranks._on_change(True)
+    tested.catch_up(stranger)
+    assert stranger.sent == []
+    stranger.greeted = True
+    tested.ranks._on_change(True)
+    assert stranger.sent == [Changed(3)]
 
 
 async def test_as_many_controllers_may_connect_as_are_written_down() -> None:

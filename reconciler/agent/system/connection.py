@@ -41,7 +41,8 @@ class Peer(asyncio.Protocol):
         self._unsent: List[bytes] = []
         """Messages sent before the connection is established, which happens at once."""
         self._over = False
-        self._greeted = False
+        self.greeted = False
+        """Whether the peer has said hello in a version that is spoken here."""
         self.congested = False
         """The peer is slow: what can wait should."""
         self.on_drained: Callable[[Peer], None] = lambda peer: None
@@ -90,12 +91,12 @@ class Peer(asyncio.Protocol):
         request = request if isinstance(request, int) else None
         try:
             message = decode(frame, self._vocabulary)
-            if not self._greeted:
+            if not self.greeted:
                 self._check_hello(message)
                 return
         except WireError as error:
             _log.warning("%s: %s", self._role, error)
-            if not self._greeted:
+            if not self.greeted:
                 self.abort()
             elif request is not None:
                 self.reply(request, Refused("Malformed", str(error)))
@@ -106,7 +107,7 @@ class Peer(asyncio.Protocol):
         if not isinstance(message, Hello):
             raise WireError("expected hello as the first frame, got {!r:.80}".format(message))
         agree(SPOKEN, message.versions)
-        self._greeted = True
+        self.greeted = True
 
     def send(self, message: Any) -> None:
         """Send a message that answers nothing; dropped when the connection is over."""

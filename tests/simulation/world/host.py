@@ -250,6 +250,7 @@ class ShimLine:
     """The agent's side of its connection with a shim."""
 
     congested = False
+    greeted = True
 
     def __init__(
         self, owner: Process, shim: Shim, on_message: Callable[[Any], None], on_close: Callable[[], None]

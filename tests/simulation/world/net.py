@@ -55,6 +55,7 @@ class Line:
     """The agent's side of one connection; ``agent.host.Connection``."""
 
     congested = False
+    greeted = True
 
     def __init__(self, link: SimLink, owner: AgentProcess) -> None:
         self._link = link
