@@ -155,6 +155,8 @@ class World:
     """``uname -s`` of every node."""
     since: dict[str, float] = field(default_factory=dict)
     """Since when a node's contact is as it is."""
+    skews: dict[str, float] = field(default_factory=dict)
+    """Seconds by which the clock of a node is ahead."""
     next_port: int = PORT_FIRST
     sequence: int = 1
     link: int = 1
@@ -273,7 +275,15 @@ class World:
         facts = self.facts.get(name, MachineFacts())
         since, ends = self.since.get(name, 0.0), self.ends.get(name, Ends())
         return NodeObservation(
-            name, contact, since, self.link, report, facts=facts, facts_link=self.link, ends=ends
+            name,
+            contact,
+            since,
+            self.link,
+            report,
+            facts=facts,
+            facts_link=self.link,
+            ends=ends,
+            skew_seconds=self.skews.get(name, 0.0),
         )
 
     def _hub_paths(self) -> set[str]:

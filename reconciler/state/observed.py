@@ -109,7 +109,8 @@ class NodeObservation:
         """Return its ranks, sorted by id. They are sorted once, because most nodes do not change between passes."""
         if self.report is None:
             return ()
-        return tuple(ObservedRank(self.name, rank) for rank in sorted(self.report.ranks, key=lambda r: r.id))
+        ranks = sorted(self.report.ranks, key=lambda rank: rank.id)
+        return tuple(ObservedRank(self.name, rank, self.skew_seconds) for rank in ranks)
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,8 @@ class ObservedRank:
 
     node: NodeName
     report: RankReport
+    skew_seconds: float = 0.0
+    """``NodeObservation.skew_seconds`` of its node."""
 
     @cached_property
     def replica(self) -> ReplicaId:
@@ -166,6 +169,19 @@ class ObservedRank:
         return f"{who} did not end within {ended.killed_after:g} s after SIGTERM and was killed"
 
     @property
+    def ended_at(self) -> float | None:
+        """Return when it ended, in seconds of the controller's clock as far as the difference is known; None for no
+        known end."""
+        ended = self.report.exit
+        return None if ended is None else ended.at - self.skew_seconds
+
+    @property
+    def lost_another(self) -> bool:
+        """Return whether it ended only because it lost another rank, whose end may be reported later than its own."""
+        ended = self.report.exit
+        return ended is not None and ended.code == ExitCode.PEER_LOST
+
+    @property
     def failed_by_itself(self) -> bool:
         """Return whether it ended for a reason of its own: not killed, and not because another rank was gone."""
         ended = self.report.exit
@@ -184,7 +200,8 @@ _CONSEQUENCES = {ExitCode.PEER_LOST: 2, ExitCode.OK: 2, ExitCode.RENDEZVOUS: 1}
 
 def most_informative(ended: Iterable[ObservedRank]) -> ObservedRank | None:
     """Return the rank to blame among the ended ranks of one attempt. The first error that is not from TCP counts,
-    because TCP errors only show that another rank was gone."""
+    because TCP errors only show that another rank was gone; nor does the end of one that was killed when it was asked to
+    end."""
     return min(ended, key=_blame, default=None)
 
 
@@ -192,9 +209,10 @@ def _blame(rank: ObservedRank) -> tuple[int, float, int]:
     ended = rank.report.exit
     if ended is None:
         return (0, 0.0, rank.report.id.rank)
+    asked = 2 if ended.killed_after is not None else 0
     return (
-        _CONSEQUENCES.get(ended.code or 0, 0) if ended.signal is None else 0,
-        ended.at,
+        _CONSEQUENCES.get(ended.code or 0, 0) if ended.signal is None else asked,
+        rank.ended_at or 0.0,
         rank.report.id.rank,
     )
 

@@ -311,7 +311,9 @@ def no_completion(evidence: Evidence) -> Detection | None:
 def _symptom(evidence: Evidence) -> Detection | None:
     if evidence.symptom is None:
         return None
-    return Detection(evidence.symptom.text, (evidence.first.node,) if evidence.first else ())
+    first = evidence.first
+    blamed = (first.node,) if first is not None and not first.lost_another else ()
+    return Detection(evidence.symptom.text, blamed)
 
 
 def _ended(evidence: Evidence, *codes: int) -> Detection | None:

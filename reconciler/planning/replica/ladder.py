@@ -212,6 +212,15 @@ def _cut_off(view: View, why: str, doing: str) -> Decision:
     return Decision(troubles=(diagnose.trouble(view, _loss_fault(view, why), doing),))
 
 
+def _end_unreported(view: Formed) -> Decision | None:
+    """Judge a group that has lost a rank when the end of that rank is reported too, or is not within a short time."""
+    until = diagnose.ends_until(view)
+    if until is None:
+        return None
+    text = "a rank has lost another one, whose end is not reported yet"
+    return Decision(waiting=(view.wait(WaitingFor.OBSERVATION, text, until),))
+
+
 def _dead(view: Formed) -> Decision | None:
     """Form a dead group again as soon as the back-off allows, and end its other ranks now. One dead rank is a dead
     group."""
@@ -344,6 +353,11 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
         Formed,
         _lost,
         "a group on a lost node is formed elsewhere; where it cannot be, it waits and goes on when the node is back",
+    ),
+    Rule(
+        Formed,
+        _end_unreported,
+        "a group that has lost a rank waits at most two seconds for the report of that rank's end, which says why",
     ),
     Rule(
         Formed,

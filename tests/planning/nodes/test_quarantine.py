@@ -196,6 +196,7 @@ def test_what_is_left_of_a_group_that_is_dead_for_certain_is_ended_while_its_nod
     assert isinstance(world.settle().refused[0], Refusal)
     assert world.alive() == [RankId("tiny", 0, 1, 1)]
     world.find(B)
+    world.now += 2
     assert world.settle() == Plan()
     assert backends(world) == [2]
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler.planning import plan
+from reconciler.planning.recovery import diagnose
 from reconciler.planning.recovery.back_off import SHORT_LIVES_FREE
 from reconciler.state import (
     AllocateEpoch,
@@ -23,10 +24,11 @@ from reconciler.state import (
     StepFailure,
     StopAgent,
     StopRank,
+    Suspicion,
     WaitingFor,
     Write,
 )
-from reconciler.wire.launch import ExitCode, Phase, RankId
+from reconciler.wire.launch import Exit, ExitCode, Phase, RankId
 from tests.worlds import World, deployment, model, node, two_nodes
 
 
@@ -108,6 +110,56 @@ def test_a_rank_that_lost_its_peer_is_not_blamed() -> None:
     (step,) = world.plan().steps
     assert isinstance(step, AllocateEpoch)
     assert "signal 11" in step.detail
+
+
+def test_the_loss_of_a_rank_is_not_judged_before_its_own_end_can_have_been_reported() -> None:
+    world = two_nodes()
+    world.settle()
+    world.end_rank(RankId("tiny", 0, 1, 0), code=ExitCode.PEER_LOST)
+    decided = world.plan()
+    assert (decided.steps, decided.troubles) == ((), ())
+    (waiting,) = decided.waiting
+    assert (waiting.reason, waiting.until) == (WaitingFor.OBSERVATION, world.now + diagnose.ENDS_SECONDS)
+    world.end_rank(RankId("tiny", 0, 1, 1), signal=6)
+    (step,) = world.plan().steps
+    assert isinstance(step, AllocateEpoch)
+    assert "signal 6" in step.detail
+    assert step.suspicion is Suspicion.STRONG
+
+
+def test_a_rank_that_only_noticed_the_loss_of_another_is_not_blamed_for_it() -> None:
+    world = two_nodes()
+    world.settle()
+    world.end_rank(RankId("tiny", 0, 1, 0), code=ExitCode.PEER_LOST)
+    world.now += diagnose.ENDS_SECONDS
+    decided = world.plan()
+    (step,) = decided.steps
+    assert isinstance(step, AllocateEpoch)
+    text = "ranks lost each other, and no end is known that explains it: rank 0 on node-a (epoch 1, pid 100) exited with 67 (PeerLost)"
+    assert (step.detail, decided.troubles[0].seen) == (text, text)
+
+
+def test_a_rank_that_was_killed_because_others_were_dead_is_not_blamed() -> None:
+    world = two_nodes()
+    world.settle()
+    world.end_rank(RankId("tiny", 0, 1, 0), code=ExitCode.PEER_LOST)
+    world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
+    place, report = world.ranks[RankId("tiny", 0, 1, 1)]
+    killed = Exit(None, 9, world.now + 3, killed_after=3.0)
+    world.ranks[RankId("tiny", 0, 1, 1)] = (place, replace(report, exit=killed))
+    assert "signal 9" not in world.plan().troubles[0].seen
+
+
+def test_of_two_ends_the_earlier_one_counts_also_where_the_clocks_of_their_nodes_differ() -> None:
+    world = two_nodes()
+    world.settle()
+    world.skews[NodeName("node-b")] = 60.0
+    world.end_rank(RankId("tiny", 0, 1, 0), code=1)
+    world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
+    place, report = world.ranks[RankId("tiny", 0, 1, 1)]
+    earlier = Exit(None, 9, world.now + 59)
+    world.ranks[RankId("tiny", 0, 1, 1)] = (place, replace(report, exit=earlier))
+    assert "signal 9" in world.plan().troubles[0].seen
 
 
 def test_nothing_starts_while_a_rank_of_an_old_epoch_is_alive() -> None:
