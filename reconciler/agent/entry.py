@@ -58,7 +58,8 @@ def main(arguments: Optional[List[str]] = None) -> int:
     if options.command == "repair":
         from .repairs import runner
 
-        return runner.watch(Path(options.directory), tuple(options.tools.split(":")), options.new)
+        places = (Path(options.directory), Path(options.models))
+        return runner.watch(*places, tuple(options.tools.split(":")), options.new)
     if options.command == "shim":
         from .ranks import shim
 
@@ -96,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     standby.add_argument("--like", required=True, help="directory of a rank with the same program")
     repair = commands.add_parser("repair", help="carry out a repair of the machine; used by the agent only")
     repair.add_argument("--directory", required=True, help="state directory of the agent")
+    repair.add_argument("--models", required=True, help="as for serve")
     repair.add_argument("--tools", required=True, help="as for serve")
     repair.add_argument("--new", action="store_true", help="begin a new repair")
     for one in (serve, parent, standby):

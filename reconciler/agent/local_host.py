@@ -83,7 +83,7 @@ class LocalHost:
         self._no_standby_before = 0.0
         self._connecting: List[asyncio.Future[None]] = []
         self._tools = Tools(settings.tools, _names(settings))
-        self._repairs = Repairs(settings.directory, settings.program, settings.tools)
+        self._repairs = Repairs(settings.directory, settings.models, settings.program, settings.tools)
 
     # --- the machine and its runtime ---
 

@@ -56,7 +56,7 @@ class Check:
     """A sentence about ``{node}``; empty without a finding."""
     means: str
     steps: str
-    """Steps for a person; ``{node}`` is the machine's name."""
+    """Steps for a person; ``{node}`` is the machine's name, ``{python}`` the interpreter of its ranks."""
 
 
 def _falls_asleep(machine: Machine) -> str:
@@ -212,8 +212,9 @@ CHECKS: tuple[Check, ...] = (
     Check(
         FaultClass.UNSUPPORTED_PLATFORM, _updates_itself,
         "it restarts alone, at night, with another build than the others, and its groups lose it",
-        "on {node}: sudo defaults write /Library/Preferences/com.apple.SoftwareUpdate AutomaticallyInstallMacOSUpdates"
-        " -bool false; update all nodes together instead",
+        "set spec.repair.updates of node/{node}, or on {node}: sudo defaults write"
+        " /Library/Preferences/com.apple.SoftwareUpdate AutomaticallyInstallMacOSUpdates -bool false; update all nodes"
+        " together instead",
     ),
     Check(
         FaultClass.UNSUPPORTED_PLATFORM, _other_runtime,
@@ -239,7 +240,8 @@ CHECKS: tuple[Check, ...] = (
         FaultClass.RENDEZVOUS, _firewall,
         "it may refuse connections to ranks: their Python is at a new path with each runtime, and nobody is asked",
         "on {node}, on a network that you trust: sudo /usr/libexec/ApplicationFirewall/socketfilterfw --setglobalstate"
-        " off; or after each new runtime: the same tool with --unblockapp and the path of the ranks' python3",
+        " off; or after each new runtime: P=$(readlink -f {python}); for WORD in --add --unblockapp; do sudo"
+        " /usr/libexec/ApplicationFirewall/socketfilterfw $WORD \"$P\"; done",
     ),
     Check(
         FaultClass.KERNEL_OBJECTS, _strays,
@@ -255,7 +257,8 @@ CHECKS: tuple[Check, ...] = (
     Check(
         FaultClass.RANK_CRASH, _weights_read,
         "hundreds of gigabytes are read and copied for nothing, beside ranks that load",
-        "on {node}: touch ~/.reconciler/models/.metadata_never_index; tmutil addexclusion ~/.reconciler/models",
+        "set spec.repair.weights of node/{node}, or on {node}: touch ~/.reconciler/models/.metadata_never_index; tmutil"
+        " addexclusion ~/.reconciler/models",
     ),
     Check(
         FaultClass.SILENT_HANG, _throttled,

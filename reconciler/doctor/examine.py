@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -171,7 +172,8 @@ def _checked(machine: Machine) -> Iterator[Finding]:
     for check in CHECKS:
         seen = check.seen(machine)
         if seen:
-            text, steps = seen.format(node=name), check.steps.format(node=name)
+            python = shlex.quote(machine.seen.report.python) if machine.seen.report else "PYTHON"
+            text, steps = seen.format(node=name), check.steps.format(node=name, python=python)
             yield Finding(check.fault, (ObjectKey("Node", name),), (name,), text, check.means, steps, True)
 
 

@@ -44,6 +44,8 @@ _REMIND_SECONDS = 30.0
 _DATE_SECONDS = 1.0
 """Resolution of the header ``Date``."""
 _STATE_RETRY_SECONDS = 1.0
+_ENDS_AT_ONCE = 50
+"""Connections that are ended without a request going on in between: ending one takes some 50 µs."""
 _LAST_WORDS_SECONDS = 5.0
 """How long clients have to read the error that ends their stream when the gateway stops."""
 
@@ -120,6 +122,7 @@ class _Gateway:
     ) -> None:
         self._home = home
         self._admission = admission
+        self._descriptors = descriptors.limit()
         pool.metrics.show(admission)
         self._any_port = any_port
         self._pool = pool
@@ -162,11 +165,19 @@ class _Gateway:
 
     async def _end_overdue(self) -> None:
         """End connections whose clients send nothing, until cancelled."""
-        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(self._admission.limits.leaving_seconds)
-            for connection, stage in self._admission.overdue(loop.time()):
-                connection.expire(stage)
+            self._follow_descriptors()
+            await end_overdue(self._admission)
+
+    def _follow_descriptors(self) -> None:
+        """Take no more connections than the system allows at this moment: it may be told of another limit meanwhile."""
+        count = descriptors.limit()
+        if count != self._descriptors:
+            self._descriptors = count
+            self._admission.limits = ConnectionLimits.of(count)
+            log.warning("this process may have %d descriptors now", count)
+            self._write_state()
 
     def _follow(self) -> None:
         try:
@@ -240,6 +251,16 @@ def _write_state(home: Path, state: dict[str, object]) -> bool:
         log.warning("cannot write %s, trying again later: %s", target, error)
         return False
     return True
+
+
+async def end_overdue(admission: Admission) -> None:
+    """End the connections that are overdue, a few at a time: thousands may have come together, and so end together."""
+    overdue = admission.overdue(asyncio.get_running_loop().time())
+    for number, (connection, stage) in enumerate(overdue):
+        if number and number % _ENDS_AT_ONCE == 0:
+            await asyncio.sleep(0)
+        if admission.stage(connection) is stage:  # it may have begun a request meanwhile
+            connection.expire(stage)
 
 
 class _Listener:

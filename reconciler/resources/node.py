@@ -154,6 +154,10 @@ class Repair(Strict):
     reserve."""
     sleep: bool = False
     """Keep the machine from going to sleep while nobody uses it."""
+    updates: bool = False
+    """Turn off that macOS installs its updates by itself, and restarts for them. Update all nodes together instead."""
+    weights: bool = False
+    """Keep Spotlight and Time Machine off the folder of weights. This needs no `sudo`."""
     reboot: bool = False
     """Restart the machine if nothing less helps and no group serves on it. One machine restarts at a time, and each at
     most once in six hours."""

@@ -16,7 +16,8 @@ SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "filevault": ("filevault", _switch),
     "firewall": ("firewall", _switch),
     "updates": ("updates", _switch),
-    "indexing": ("weights_read", _switch),
+    "indexing": ("weights_indexed", _switch),
+    "backup": ("weights_backed_up", _switch),
     "managed": ("managed", _switch),
     "sudo": ("sudo", _switch),
 }

@@ -1,6 +1,6 @@
 """Changes of a machine's settings that undo themselves unless the controller confirms them.
 
-The agent runs the commands one by one, as root by ``sudo -n``. Before each of them, the command that undoes it is
+The agent runs the commands one by one, those of ``PERMITTED`` as root by ``sudo -n``. Before each of them, the command that undoes it is
 written to disk, and a process of its own, which outlives the agent, undoes them all unless ``ConfirmRepair`` comes in
 time.
 """
@@ -25,17 +25,36 @@ PERMITTED = (
     ("/sbin/ifconfig", "en[0-9]{1,3} inet " + _ADDRESS + " delete"),
     ("/usr/sbin/sysctl", "iogpu[.]wired_limit_mb=[0-9]{1,8}"),
     ("/usr/bin/pmset", "-a sleep [0-9]{1,5} disksleep [0-9]{1,5}"),
+    (
+        "/usr/bin/defaults",
+        "write /Library/Preferences/com[.]apple[.]SoftwareUpdate AutomaticallyInstallMacOSUpdates -bool (true|false)",
+    ),
 )
-"""All commands that may repair a machine, or undo a repair: the path of the tool on macOS, and a regular expression for
-all its arguments."""
+"""All commands that may repair a machine as root, or undo a repair: the path of the tool on macOS, and a regular expression
+for all its arguments."""
+PERMITTED_AS_USER = (
+    ("/usr/bin/touch", "{models}/[.]metadata_never_index"),
+    ("/bin/unlink", "{models}/[.]metadata_never_index"),
+    ("/usr/bin/tmutil", "(addexclusion|removeexclusion) {models}"),
+)
+"""The same for those that need no root. The agent puts the folder of its weights in the place of ``{models}``."""
 
 
 def permitted(argv: Sequence[str]) -> bool:
-    """Return whether a command is one of ``PERMITTED``; its first word is the tool's name without a folder."""
+    """Return whether a command may be run at all; its first word is the tool's name without a folder."""
+    return needs_root(argv) or _one_of(PERMITTED_AS_USER, argv)
+
+
+def needs_root(argv: Sequence[str]) -> bool:
+    """Return whether a command is one of ``PERMITTED``, and so is run as root."""
+    return _one_of(PERMITTED, argv)
+
+
+def _one_of(table: Sequence[Tuple[str, str]], argv: Sequence[str]) -> bool:
     words = " ".join(argv[1:])
     return not any(" " in word for word in argv) and any(
-        argv[:1] == (path.rpartition("/")[2],) and re.fullmatch(arguments, words)
-        for path, arguments in PERMITTED
+        tuple(argv[:1]) == (path.rpartition("/")[2],) and re.fullmatch(arguments, words) is not None
+        for path, arguments in table
     )
 
 

@@ -24,6 +24,9 @@ case "$2 $4" in
   "inet netmask") echo "$3" > "$HERE/addresses/$1" ;;
 esac
 """
+_TOUCH = 'exec /usr/bin/touch "$1"'
+_UNLINK = 'exec /bin/rm "$1"'
+_TMUTIL = 'echo "$*" >> "$HERE/exclusions"'
 _PMSET = 'echo "$3 $5" > "$HERE/sleep"'
 
 
@@ -39,6 +42,9 @@ class Place:
         self.script("sudo", _SUDO)
         self.script("ifconfig", _IFCONFIG)
         self.script("pmset", _PMSET)
+        self.script("touch", _TOUCH)
+        self.script("unlink", _UNLINK)
+        self.script("tmutil", _TMUTIL)
 
     def script(self, name: str, body: str) -> None:
         path = self.folder / name

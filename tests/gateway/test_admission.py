@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from reconciler.gateway.admission import Admission, ConnectionLimits, End, Stage
+from reconciler.gateway.server import end_overdue
 
 LIMITS = ConnectionLimits(in_all=3, of_one=2, leaving=1)
 
@@ -111,3 +114,38 @@ def test_a_part_of_the_descriptors_is_kept_for_groups(descriptors: int, in_all: 
     limits = ConnectionLimits.of(descriptors)
     assert (limits.in_all, limits.of_one) == (in_all, of_one)
     assert limits.leaving > 0
+
+
+class Served(Client):
+    """A connection that notes when it was closed, and what had happened until then."""
+
+    def __init__(self, admission: Admission, turns: list[int], address: str) -> None:
+        super().__init__(address)
+        self.admission = admission
+        self.turns = turns
+        self.expired_at = -1
+
+    def expire(self, stage: Stage) -> None:
+        self.expired_at = self.turns[0]
+        self.admission.forget(self)
+
+
+async def test_thousands_of_overdue_connections_are_ended_while_requests_go_on() -> None:
+    turns = [0]
+    admission = Admission(ConnectionLimits(in_all=2000, of_one=2000, leaving=1))
+    clients = [Served(admission, turns, f"10.0.0.{number}") for number in range(1000)]
+    for client in clients:
+        admission.admit(client, float("-inf"))
+
+    async def requests() -> None:
+        while True:
+            turns[0] += 1
+            admission.move(clients[-1], Stage.BUSY, 0.0)
+            await asyncio.sleep(0)
+
+    others = asyncio.create_task(requests())
+    await end_overdue(admission)
+    others.cancel()
+    assert [client.expired_at for client in clients[:-1]] == sorted(c.expired_at for c in clients[:-1])
+    assert turns[0] >= 10, "others had their turn in between"
+    assert clients[-1].expired_at == -1, "one that has begun a request meanwhile stays"

@@ -12,7 +12,7 @@ from reconciler.errors import Invalid
 from reconciler.inventory.probes import machine
 from reconciler.inventory.probes.table import PROBES, Readings
 from reconciler.sandbox.tools.call import Live, Process, ToolCall, ToolOutput
-from reconciler.sandbox.tools.system import report_name
+from reconciler.sandbox.tools.system import NEVER_INDEX, report_name
 from reconciler.sandbox.tools.table import answer
 from reconciler.sandbox.world import changes, macs
 from reconciler.sandbox.world.state import Machine, World
@@ -98,7 +98,8 @@ def something(chance: random.Random, world: World) -> World:
             filevault=yes,
             firewall=yes,
             updates=not yes,
-            weights_read=yes,
+            weights_indexed=yes,
+            weights_backed_up=not yes,
             managed=not yes,
             jaccl=yes,
             sleep_minutes=int(yes),
@@ -138,7 +139,7 @@ def _agree(world: World, name: str, facts: MachineFacts) -> None:
     assert (facts.rdma_enabled, facts.verbs_answer) == (mac.rdma_enabled, True)
     assert facts.filevault == mac.filevault
     assert (facts.managed, facts.firewall, facts.updates_itself) == (mac.managed, mac.firewall, mac.updates)
-    assert facts.weights_indexed == facts.weights_backed_up == mac.weights_read
+    assert (facts.weights_indexed, facts.weights_backed_up) == (mac.weights_indexed, mac.weights_backed_up)
     assert facts.sleeps == (mac.sleep_minutes > 0)
     assert facts.wired_limit_bytes == mac.wired_limit_mb * 2**20
     assert facts.gpu_bytes == mac.working_set_bytes < mac.memory_bytes
@@ -222,6 +223,21 @@ def test_what_changes_the_machine_needs_root_and_is_seen_afterwards() -> None:
     assert run_tool(world, "n1", "ifconfig", "en2", "inet", "10.77.0.1", "-alias").world == changes.lose_ipv4(
         world, "n1", 1
     )
+
+
+def test_what_keeps_others_from_the_weights_needs_no_root_and_ends_updates_does() -> None:
+    world = changes.with_machine(mesh(), "n1", weights_indexed=True, weights_backed_up=True, updates=True)
+    key = ("/Library/Preferences/com.apple.SoftwareUpdate", "AutomaticallyInstallMacOSUpdates")
+    assert run_tool(world, "n1", "defaults", "write", *key, "-bool", "false", root=False).world is None
+    world = run_tool(world, "n1", "defaults", "write", *key, "-bool", "false").world or world
+    for step in (("touch", f"/models/{NEVER_INDEX}"), ("tmutil", "addexclusion", "/models")):
+        world = run_tool(world, "n1", *step, root=False).world or world
+    facts = probed(world)[NodeName("n1")]
+    assert (facts.updates_itself, facts.weights_indexed, facts.weights_backed_up) == (False, False, False)
+    for step in (("unlink", f"/models/{NEVER_INDEX}"), ("tmutil", "removeexclusion", "/models")):
+        world = run_tool(world, "n1", *step, root=False).world or world
+    facts = probed(world)[NodeName("n1")]
+    assert (facts.weights_indexed, facts.weights_backed_up) == (True, True)
 
 
 def test_sudo_becomes_the_command_or_asks_for_a_password() -> None:

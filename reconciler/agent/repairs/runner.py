@@ -24,7 +24,7 @@ from typing import List, Optional, Sequence, Tuple
 from reconciler.agent.system import files, machine
 from reconciler.agent.system.tools import Tools
 from reconciler.wire.codec import WireError, from_wire, to_wire
-from reconciler.wire.repair import CONFIRM_SECONDS, Repair, RepairReport, RepairState, permitted
+from reconciler.wire.repair import CONFIRM_SECONDS, Repair, RepairReport, RepairState, needs_root, permitted
 from reconciler.wire.tools import Ending, RunTool
 
 from . import script
@@ -97,10 +97,11 @@ class StoredRepair:
 class Repairs:
     """The agent's side."""
 
-    def __init__(self, directory: Path, program: Sequence[str], tools: Sequence[str]) -> None:
+    def __init__(self, directory: Path, models: Path, program: Sequence[str], tools: Sequence[str]) -> None:
         self._kept = StoredRepair(directory)
         self._directory = directory
-        self._command = (*program, "repair", "--directory", str(directory), "--tools", ":".join(tools))
+        places = ("--directory", str(directory), "--models", str(models))
+        self._command = (*program, "repair", *places, "--tools", ":".join(tools))
         self._watchdogs: List[subprocess.Popen[bytes]] = []
 
     def begin(self, request: Repair) -> None:
@@ -180,7 +181,7 @@ def recorded(request: Repair) -> Record:
     return Record(request.id, request.boot_id, request.changes, seconds)
 
 
-def watch(directory: Path, tools: Tuple[str, ...], new: bool) -> int:
+def watch(directory: Path, models: Path, tools: Tuple[str, ...], new: bool) -> int:
     """Run as the watchdog of the stored repair: carry it out, or resume what another watchdog left. Return the exit
     status. A resumed repair that had not begun is not begun, because its requester may be gone."""
     for number in (signal.SIGHUP, signal.SIGINT):
@@ -199,7 +200,7 @@ def watch(directory: Path, tools: Tuple[str, ...], new: bool) -> int:
             acts = script.carry_out(record)
         else:
             acts = script.finish_abandoned(record, boot_id, not kept.decide(record.id, UNDO))
-        _perform(acts, record.id, kept, Tools(tools, {}))
+        _perform(acts, record.id, kept, Tools(tools, {"models": str(models)}))
     return 0
 
 
@@ -227,7 +228,7 @@ def _store(kept: StoredRepair, record: Record) -> Optional[Failure]:
 
 
 def _run(tools: Tools, argv: Tuple[str, ...]) -> Optional[Failure]:
-    result = tools.run(RunTool(argv, COMMAND_SECONDS, as_root=True))
+    result = tools.run(RunTool(argv, COMMAND_SECONDS, as_root=needs_root(argv)))
     if result.ending == Ending.ENDED and result.code == 0:
         return None
     words = (result.stderr or result.stdout or result.problem or result.ending).strip()[-_WORDS_BYTES:]

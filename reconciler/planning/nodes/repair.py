@@ -210,7 +210,9 @@ def _person(world: World, name: NodeName, needs: Sequence[Need]) -> str:
     ready = [need for need in needs if need.changes and not need.against]
     spent = _spent(world, name, ready) if ready else ""
     if spent:
-        against.append(f"{spent}; on {name}: {settings.commands(ready)}; again after each restart")
+        stays = all(change.lasting for need in ready for change in need.changes)
+        again = "" if stays else "; again after each restart"
+        against.append(f"{spent}; on {name}: {settings.commands(ready)}{again}")
     return "; ".join(dict.fromkeys(against))
 
 
@@ -273,7 +275,17 @@ def _finish(world: World, name: NodeName, report: RepairReport) -> Decision:
 
 
 def _kind(argv: Sequence[str]) -> Kind:
-    return {"sysctl": Kind.WIRED_LIMIT, "pmset": Kind.SLEEP}.get(argv[0], Kind.NETWORK)
+    return _KINDS.get(argv[0], Kind.NETWORK)
+
+
+_KINDS = {
+    "sysctl": Kind.WIRED_LIMIT,
+    "pmset": Kind.SLEEP,
+    "defaults": Kind.UPDATES,
+    "touch": Kind.WEIGHTS,
+    "tmutil": Kind.WEIGHTS,
+}
+"""By the tool that changes them."""
 
 
 def _settling(world: World, name: NodeName) -> str:

@@ -1,14 +1,15 @@
 """Finds wrong settings of a Mac, with the commands that change them and change them back. Pure.
 
-There are three kinds, as in ``spec.repair``: the network of the Thunderbolt ports that declared links use, the memory
-that the GPU may have, and that the machine stays awake. A fact that is not known asks for nothing.
+There are five kinds, as in ``spec.repair``: the network of the Thunderbolt ports that declared links use, the memory
+that the GPU may have, that the machine stays awake, that it does not update itself, and that nothing else reads its
+weights. A fact that is not known asks for nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
@@ -19,11 +20,13 @@ from reconciler.planning.transport import fallback, link_addresses
 from reconciler.resources import End
 from reconciler.resources.node import Repair
 from reconciler.state import MachineFacts, NodeName, ObservedRank, PortFacts
-from reconciler.wire.repair import Change
+from reconciler.wire.repair import Change, needs_root
 
 LINK_MASK, LINK_LOCAL_MASK = "255.255.255.252", "255.255.0.0"
 LINK_LOCAL = IPv4Network("169.254.0.0/16")
 """The addresses that macOS gives a port by itself where nobody answers."""
+MODELS = "~/.reconciler/models"
+"""The folder of weights on a machine, as a person would type it."""
 _MIB = 2**20
 
 
@@ -33,6 +36,8 @@ class Kind(Enum):
     NETWORK = "network"
     WIRED_LIMIT = "wiredLimit"
     SLEEP = "sleep"
+    UPDATES = "updates"
+    WEIGHTS = "weights"
 
     def allowed(self, repair: Repair) -> bool:
         """Return whether a Node allows it."""
@@ -40,6 +45,8 @@ class Kind(Enum):
             Kind.NETWORK: repair.network,
             Kind.WIRED_LIMIT: repair.wired_limit,
             Kind.SLEEP: repair.sleep,
+            Kind.UPDATES: repair.updates,
+            Kind.WEIGHTS: repair.weights,
         }
         return fields[self]
 
@@ -69,7 +76,13 @@ def _needs(world: World, name: NodeName) -> tuple[Need, ...]:
     node = world.node(name)
     if name not in world.desired.nodes or node.report is None or node.report.system != "Darwin":
         return ()
-    return (*_network(world, name), *_wired_limit(world, name), *_sleep(world, name))
+    return (
+        *_network(world, name),
+        *_wired_limit(world, name),
+        *_sleep(world, name),
+        *_updates(world, name),
+        *_weights(world, name),
+    )
 
 
 def identity(boot_id: str, changes: Sequence[Change]) -> str:
@@ -80,7 +93,21 @@ def identity(boot_id: str, changes: Sequence[Change]) -> str:
 
 def commands(needs: Sequence[Need]) -> str:
     """Write what a person would type; empty where nothing helps."""
-    return "; ".join(f"sudo {' '.join(change.argv)}" for need in needs for change in need.changes)
+    return "; ".join(_typed(change.argv) for need in needs for change in need.changes)
+
+
+def _typed(argv: Sequence[str]) -> str:
+    words = " ".join(argv).replace("{models}", MODELS)
+    return f"sudo {words}" if needs_root(argv) else words
+
+
+_MADE: Mapping[str, Callable[[MachineFacts], bool | None]] = {
+    "pmset": lambda facts: facts.sleeps,
+    "defaults": lambda facts: facts.updates_itself,
+    "touch": lambda facts: facts.weights_indexed,
+    "tmutil": lambda facts: facts.weights_backed_up,
+}
+"""What a tool puts an end to: False once that is seen."""
 
 
 def confirmed(change: Change, facts: MachineFacts) -> bool:
@@ -89,8 +116,8 @@ def confirmed(change: Change, facts: MachineFacts) -> bool:
     if tool == "sysctl":
         megabytes = int(words[0].partition("=")[2])
         return facts.wired_limit_bytes == megabytes * _MIB
-    if tool == "pmset":
-        return facts.sleeps is False
+    if tool in _MADE:
+        return _MADE[tool](facts) is False
     interface = words[-1] if words[0] == "bridge0" else words[0]
     port = next((port for port in facts.ports if port.interface == interface), None)
     if port is None:
@@ -239,7 +266,7 @@ def _of_group(world: World, rank: ObservedRank) -> bool:
     return record is not None and record.epoch == rank.report.id.epoch
 
 
-# --- memory and sleep ------------------------------------------------------------------------------
+# --- the machine itself ------------------------------------------------------------------------------
 
 
 def _wired_limit(world: World, name: NodeName) -> Iterator[Need]:
@@ -277,3 +304,27 @@ def _sleep(world: World, name: NodeName) -> Iterator[Need]:
     before = ("pmset", "-a", "sleep", str(sleep), "disksleep", str(disk))
     text = f"{name} falls asleep after {sleep} min"
     yield Need(Kind.SLEEP, text, (Change(awake, before, lasting=True),))
+
+
+def _updates(world: World, name: NodeName) -> Iterator[Need]:
+    """Yield a machine that restarts alone for an update, and has another build than the others then."""
+    if not world.node(name).facts.updates_itself:
+        return
+    key = ("write", "/Library/Preferences/com.apple.SoftwareUpdate", "AutomaticallyInstallMacOSUpdates")
+    off, on = (("defaults", *key, "-bool", value) for value in ("false", "true"))
+    text = f"{name} installs updates of macOS by itself"
+    yield Need(Kind.UPDATES, text, (Change(off, on, lasting=True),))
+
+
+def _weights(world: World, name: NodeName) -> Iterator[Need]:
+    """Yield what reads hundreds of gigabytes for nothing, beside ranks that load."""
+    facts = world.node(name).facts
+    if facts.weights_indexed:
+        mark = "{models}/.metadata_never_index"
+        change = Change(("touch", mark), ("unlink", mark), lasting=True)
+        yield Need(Kind.WEIGHTS, f"Spotlight reads the weights of {name}", (change,))
+    if facts.weights_backed_up:
+        change = Change(
+            ("tmutil", "addexclusion", "{models}"), ("tmutil", "removeexclusion", "{models}"), lasting=True
+        )
+        yield Need(Kind.WEIGHTS, f"Time Machine copies the weights of {name}", (change,))

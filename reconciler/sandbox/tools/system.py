@@ -170,7 +170,7 @@ def find(call: ToolCall) -> ToolOutput:
     """List reports of panics and crashes, or the file that keeps Spotlight away: the only uses of this tool."""
     folder = call.words[0] if call.words else ""
     if call.words[-1:] == (NEVER_INDEX,):
-        return ToolOutput("" if call.machine.weights_read else f"{folder}/{NEVER_INDEX}\n")
+        return ToolOutput("" if call.machine.weights_indexed else f"{folder}/{NEVER_INDEX}\n")
     names = (
         call.machine.panics
         if folder == _REPORTS
@@ -237,15 +237,42 @@ def socketfilterfw(call: ToolCall) -> ToolOutput:
 
 
 def defaults(call: ToolCall) -> ToolOutput:
-    if call.words[:1] != ("read",) or call.words[-1] != "AutomaticallyInstallMacOSUpdates":
+    """Read or write whether updates are installed, the only use of this tool."""
+    verb, key = call.words[:1], call.words[2:3]
+    if key != ("AutomaticallyInstallMacOSUpdates",) or verb not in (("read",), ("write",)):
         return refused(call, "of this machine only AutomaticallyInstallMacOSUpdates is known")
-    return ToolOutput(f"{int(call.machine.updates)}\n")
+    if verb == ("read",):
+        return ToolOutput(f"{int(call.machine.updates)}\n")
+    if not call.root:
+        return refused(call, f"Could not write domain {call.words[1]}; exiting")
+    return ToolOutput(world=changes.with_machine(call.world, call.name, updates=call.words[-1] == "true"))
 
 
 def tmutil(call: ToolCall) -> ToolOutput:
-    if call.words[:1] != ("isexcluded",) or len(call.words) != 2:
-        return refused(call, "of this machine only isexcluded is known")
-    return ToolOutput(f"[{'Included' if call.machine.weights_read else 'Excluded'}] {call.words[1]}\n")
+    """Tell or change whether a folder is backed up; without ``-p`` that needs no root."""
+    verb = call.words[0] if len(call.words) == 2 else ""
+    if verb == "isexcluded":
+        return ToolOutput(
+            f"[{'Included' if call.machine.weights_backed_up else 'Excluded'}] {call.words[1]}\n"
+        )
+    if verb not in ("addexclusion", "removeexclusion"):
+        return refused(call, "of this machine only isexcluded, addexclusion and removeexclusion are known")
+    backed_up = verb == "removeexclusion"
+    return ToolOutput(world=changes.with_machine(call.world, call.name, weights_backed_up=backed_up))
+
+
+def touch(call: ToolCall) -> ToolOutput:
+    """Make the file that keeps Spotlight away, which belongs to the machine's state; any other is made in truth."""
+    if not call.words[-1:] or not call.words[-1].endswith(f"/{NEVER_INDEX}"):
+        return ToolOutput(become=("/usr/bin/touch", *call.words))
+    return ToolOutput(world=changes.with_machine(call.world, call.name, weights_indexed=False))
+
+
+def unlink(call: ToolCall) -> ToolOutput:
+    """Remove the file that keeps Spotlight away, the only use of this tool."""
+    if not call.words[-1:] or not call.words[-1].endswith(f"/{NEVER_INDEX}") or call.machine.weights_indexed:
+        return refused(call, f"{' '.join(call.words)}: No such file or directory")
+    return ToolOutput(world=changes.with_machine(call.world, call.name, weights_indexed=True))
 
 
 def quiet(call: ToolCall) -> ToolOutput:

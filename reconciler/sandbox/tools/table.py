@@ -36,7 +36,9 @@ TOOLS: Mapping[str, Callable[[ToolCall], ToolOutput]] = {
     "sysctl": system.sysctl,
     "system_profiler": rdma.system_profiler,
     "tmutil": system.tmutil,
+    "touch": system.touch,
     "uname": system.uname,
+    "unlink": system.unlink,
     "vm_stat": system.vm_stat,
     "xcode-select": system.xcode_select,
 }

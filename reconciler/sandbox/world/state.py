@@ -129,8 +129,10 @@ class Machine:
     firewall: bool = False
     updates: bool = False
     """Whether it installs updates of macOS by itself."""
-    weights_read: bool = False
-    """Whether Spotlight and Time Machine read the folder of weights."""
+    weights_indexed: bool = False
+    """Whether Spotlight reads the folder of weights."""
+    weights_backed_up: bool = False
+    """Whether Time Machine copies it."""
     managed: bool = False
     sudo: bool = True
     """Whether its user may run tools as root without a password."""

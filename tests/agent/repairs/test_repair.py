@@ -30,6 +30,10 @@ AWAKE = Change(
     lasting=True,
 )
 NETWORK = (OUT, ADDRESS)
+WEIGHTS = (
+    Change(("touch", "{models}/.metadata_never_index"), ("unlink", "{models}/.metadata_never_index")),
+    Change(("tmutil", "addexclusion", "{models}"), ("tmutil", "removeexclusion", "{models}")),
+)
 
 
 @pytest.fixture
@@ -69,6 +73,26 @@ async def over(link: AgentConnection) -> RepairReport:
             if found.state in RepairState.OVER:
                 return found
             await asyncio.sleep(0.05)
+
+
+async def test_what_needs_no_root_is_changed_and_undone_in_the_folder_of_weights_without_sudo(
+    place: Place,
+) -> None:
+    place.script("sudo", FORBIDDEN)
+    place.bench.models.mkdir(exist_ok=True)
+    mark = place.bench.models / ".metadata_never_index"
+    link = await place.agent()
+    assert isinstance(await ask(link, repair(*WEIGHTS)), Done)
+    assert mark.exists()
+    link = await place.bench.controller()
+    assert isinstance(await ask(link, ConfirmRepair(1, "r1")), Done)
+    assert mark.exists()
+    mark.unlink()
+    await begin(link, repair(*WEIGHTS, id="r2", seconds=0.2))
+    assert (await over(link)).state == RepairState.UNDONE
+    assert not mark.exists()
+    told = (place.folder / "exclusions").read_text().splitlines()
+    assert told == [f"{verb} {place.bench.models}" for verb in ("addexclusion",) * 2 + ("removeexclusion",)]
 
 
 async def test_what_is_confirmed_over_a_new_connection_stays(place: Place) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import resource
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
@@ -28,10 +30,13 @@ from tests.ports import free_port
 pytestmark = pytest.mark.second_tier
 
 PROGRAM = """
-import resource, sys, pathlib
+import resource, signal, sys, pathlib
+def limit(count):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
 count = int(sys.argv[2])
 if count:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+    limit(count)
+signal.signal(signal.SIGUSR1, lambda *_: limit(256))
 from reconciler.gateway.server import run_gateway
 sys.exit(run_gateway(pathlib.Path(sys.argv[1]), False))
 """
@@ -137,6 +142,17 @@ async def test_400_half_sent_heads_with_256_descriptors_keep_nobody_out(home: Pa
             assert await made.median(20) < 2 * alone + 0.01
         shortage = orjson.loads((home / "gateway.json").read_bytes())["shortage"]
         assert "256 descriptors" in shortage
+    await rank.stop()
+
+
+async def test_a_limit_that_is_lowered_while_it_runs_is_kept_to(home: Path) -> None:
+    rank = await RankDouble(home / "0.sock", story(4)).start()
+    async with gateway(home, rank.path) as made:
+        os.kill(made.pid, signal.SIGUSR1)
+        await eventually(lambda: "256 descriptors" in (home / "gateway.json").read_text())
+        async with connections(made, 400, HALF):
+            assert await ask(made.url + "/v1") == FrontDoor(True)
+            assert await made.timed() > 0
     await rank.stop()
 
 

@@ -36,7 +36,7 @@ from tests.worlds import World, deployment, fabric, model, node
 
 POOL = "10.77.0.0/16"
 LAN = (Route("192.168.1.0/24", "en0"), Route("169.254.0.0/16", "en0"))
-ALL = {"network": True, "wiredLimit": True, "sleep": True}
+ALL = {"network": True, "wiredLimit": True, "sleep": True, "updates": True, "weights": True}
 
 
 def cabled(pool: str | None = POOL, **repair: bool) -> World:
@@ -450,7 +450,10 @@ def test_a_group_waits_a_while_for_the_gid_of_a_new_address() -> None:
     assert world.groups[world.replica()].transport == "ring"
 
 
-# --- memory and sleep ------------------------------------------------------------------------------
+# --- the machine itself ------------------------------------------------------------------------------
+
+
+UPDATES = "/Library/Preferences/com.apple.SoftwareUpdate AutomaticallyInstallMacOSUpdates"
 
 
 def idle_mac(memory: dict[str, Any] | None = None, **repair: bool) -> World:
@@ -494,6 +497,38 @@ def test_a_machine_that_falls_asleep_is_kept_awake_and_what_was_before_is_known(
     assert repairs(world.plan()) == []
 
 
+def test_updates_are_turned_off_and_what_reads_the_weights_is_kept_off_each_as_the_node_allows() -> None:
+    world = idle_mac(updates=True, weights=True)
+    learn(world, A, updates_itself=True, weights_indexed=True, weights_backed_up=True)
+    world.settle()
+    done = [s for s in world.history if isinstance(s, RepairNode)]
+    assert [typed(step) for step in done] == [
+        [f"defaults write {UPDATES} -bool false"],
+        ["touch {models}/.metadata_never_index", "tmutil addexclusion {models}"],
+    ]
+    undone = [" ".join(change.undo) for step in done for change in step.changes]
+    assert undone == [
+        f"defaults write {UPDATES} -bool true",
+        "unlink {models}/.metadata_never_index",
+        "tmutil removeexclusion {models}",
+    ]
+    facts = world.facts[A]
+    assert (facts.updates_itself, facts.weights_indexed, facts.weights_backed_up) == (False, False, False)
+
+
+def test_a_person_gets_the_commands_of_what_did_not_last_with_sudo_only_where_it_is_needed() -> None:
+    world = idle_mac(updates=True, weights=True)
+    for _ in range(ATTEMPTS_MAX):
+        learn(world, A, updates_itself=True, weights_indexed=True, weights_backed_up=True)
+        world.settle()
+    learn(world, A, updates_itself=True, weights_indexed=True, weights_backed_up=True)
+    updates, weights = refused(world.plan())
+    assert updates.endswith(" on node-a: sudo defaults write " + UPDATES + " -bool false")
+    assert weights.endswith(
+        " on node-a: touch ~/.reconciler/models/.metadata_never_index; tmutil addexclusion ~/.reconciler/models"
+    )
+
+
 def test_one_kind_after_the_other_so_that_none_undoes_another() -> None:
     world = idle_mac({"reserve": "24GiB"}, **ALL)
     world.settle()
@@ -503,6 +538,15 @@ def test_one_kind_after_the_other_so_that_none_undoes_another() -> None:
 
 # --- whatever is known -----------------------------------------------------------------------------
 
+FIELDS = {
+    "ifconfig": "network",
+    "sysctl": "wiredLimit",
+    "pmset": "sleep",
+    "defaults": "updates",
+    "touch": "weights",
+    "tmutil": "weights",
+}
+"""The field of ``spec.repair`` that allows what a tool changes."""
 _maybe = st.none() | st.booleans()
 _addresses = st.sampled_from([None, "", "169.254.9.9", "10.77.3.1", "192.168.0.1"])
 
@@ -512,17 +556,19 @@ _addresses = st.sampled_from([None, "", "169.254.9.9", "10.77.3.1", "192.168.0.1
     peer=st.sampled_from([None, (B, 4), (B, 1)]), interface=st.sampled_from(["", "en3"]),
     routes=st.sampled_from([None, (), LAN, (Route("10.0.0.0/8", "utun3"),)]),
     sleeps=_maybe, minutes=st.sampled_from([None, (1, 10)]), limit=st.sampled_from([None, 0, 2**35]),
+    updates=_maybe, indexed=_maybe, backed_up=_maybe,
     repair=st.fixed_dictionaries({key: st.booleans() for key in ALL}), alive=st.booleans(),
 )  # fmt: skip
 def test_whatever_is_known_only_permitted_commands_are_planned_and_never_for_what_is_not_known(
     bridged: bool | None, connected: bool | None, address_: str | None, gid: bool | None, peer: Any, interface: str,
-    routes: Any, sleeps: bool | None, minutes: Any, limit: int | None, repair: dict[str, bool], alive: bool,
+    routes: Any, sleeps: bool | None, minutes: Any, limit: int | None, updates: bool | None,
+    indexed: bool | None, backed_up: bool | None, repair: dict[str, bool], alive: bool,
 ) -> None:  # fmt: skip
     world = cabled(POOL, **repair)
     if not alive:
         reboot(world, A)
     facts = {"routes": routes, "sleeps": sleeps, "sleep_minutes": minutes, "wired_limit_bytes": limit}
-    learn(world, A, **facts)
+    learn(world, A, **facts, updates_itself=updates, weights_indexed=indexed, weights_backed_up=backed_up)
     learn_of_port(
         world,
         A,
@@ -538,8 +584,12 @@ def test_whatever_is_known_only_permitted_commands_are_planned_and_never_for_wha
         for change in step.changes:
             assert permitted(change.argv)
             assert permitted(change.undo)
-            assert repair[{"ifconfig": "network", "sysctl": "wiredLimit", "pmset": "sleep"}[change.argv[0]]]
-            known = {"sysctl": limit, "pmset": minutes}.get(change.argv[0], bridged)
+            tool = change.argv[0]
+            assert repair[FIELDS[tool]]
+            known = {
+                "sysctl": limit, "pmset": minutes, "ifconfig": bridged,
+                "defaults": updates, "touch": indexed, "tmutil": backed_up,
+            }[tool]  # fmt: skip
             assert known is not None
             if change.argv[0] == "ifconfig":
                 assert (connected, peer) == (True, (B, 4))
@@ -554,4 +604,9 @@ def test_whatever_is_known_only_permitted_commands_are_planned_and_never_for_wha
         assert (back.wired_limit_bytes, back.sleep_minutes) == (
             before.wired_limit_bytes,
             before.sleep_minutes,
+        )
+        assert (back.updates_itself, back.weights_indexed, back.weights_backed_up) == (
+            before.updates_itself,
+            before.weights_indexed,
+            before.weights_backed_up,
         )
