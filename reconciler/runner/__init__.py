@@ -14,9 +14,13 @@ module            purpose
 ``requests``      rank 0's Unix socket, and the prompt of each request
 ``examination``   a program of its own: what the installed mlx-lm can do with a model
 ``fast_import``   imports ``transformers`` in half the time
+``descriptors``   keeps the limit of open files, which ``mlx_lm`` would lower
+``on_import``     what both are made of: something done around the import of a module
 ================  =======================================================================
 """
 
+from .descriptors import keep_limit
 from .fast_import import quicken
 
+keep_limit()
 quicken()

@@ -9,13 +9,11 @@ Written against transformers 5.23.0, ``utils/import_utils.py``.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from .on_import import Execute, on_import
 
 MODULE = "transformers.utils.import_utils"
 _NAME = "__all__"
@@ -23,30 +21,12 @@ _NAME = "__all__"
 
 def quicken() -> None:
     """Install the fast import, unless the module is already imported."""
-    if MODULE not in sys.modules:
-        sys.meta_path.insert(0, _Once())
+    on_import(MODULE, _changing)
 
 
-class _Once(MetaPathFinder):
-    """Changes the module as soon as it is loaded, before its package continues."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != MODULE:
-            return None
-        sys.meta_path.remove(self)
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec is None or spec.loader is None:
-            return None
-        execute: Callable[[ModuleType], None] = spec.loader.exec_module
-
-        def execute_and_change(module: ModuleType) -> None:
-            execute(module)
-            change(module)
-
-        spec.loader.exec_module = execute_and_change  # type: ignore[method-assign]
-        return spec
+def _changing(execute: Execute, module: ModuleType) -> None:
+    execute(module)
+    change(module)
 
 
 def change(module: Any) -> None:
