@@ -191,10 +191,11 @@ def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> No
         ({"macos": "26.3", "rdma": "enabled", "filevault": "FileVault is Off.", "sleep": "0", "autorestart": "1"}, []),
         ({"macos": "26.1", "rdma": "disabled"}, ["update to 26.2"]),
         ({"macos": "26.2", "rdma": "disabled"}, ["rdma_ctl enable"]),
+        ({"filevault": "FileVault is On, but needs to be restarted to finish."}, ["FileVault is on"]),
         ({"filevault": "FileVault is On.", "sleep": "1", "autorestart": "0"},
          ["FileVault is on", "pmset -c sleep 0", "pmset -c autorestart 1"]),
     ],
-    ids=["a server", "an old macOS", "no RDMA", "a desk"],
+    ids=["a server", "an old macOS", "no RDMA", "a disk being encrypted", "a desk"],
 )  # fmt: skip
 def test_what_only_a_person_can_change_on_a_mac_is_reported(
     outputs: dict[str, str], words: list[str]

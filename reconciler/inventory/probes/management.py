@@ -14,15 +14,17 @@ REPORTS_MINUTES = 60
 """Age up to which crash and panic reports count as new, in minutes."""
 
 
+_ON_AFTER_RESTART = "FileVault is On, but needs to be restarted to finish."
+
+
 def filevault(result: ToolSaid) -> bool | Unknown:
     """Parse ``fdesetup status``: a sentence, and more sentences while something is in progress."""
     text = complete(result)
     if isinstance(text, Unknown):
         return text
     first = text.split("\n")[0].strip()
-    return {"FileVault is On.": True, "FileVault is Off.": False}.get(
-        first, unlike(text, "'FileVault is On.' or 'FileVault is Off.'")
-    )
+    states = {"FileVault is On.": True, _ON_AFTER_RESTART: True, "FileVault is Off.": False}
+    return states.get(first, unlike(text, "'FileVault is On.' or 'FileVault is Off.'"))
 
 
 @dataclass(frozen=True, slots=True)

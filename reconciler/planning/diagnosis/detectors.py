@@ -177,17 +177,36 @@ def rendezvous(evidence: Evidence) -> Detection | None:
 
 
 def queue_pairs(evidence: Evidence) -> Detection | None:
-    """Detect queue pairs that cannot be set up (C6). Once a group has served, it is C8 or C15."""
-    return None if evidence.proven else _ended(evidence, ExitCode.VERBS)
+    """Detect queue pairs that cannot be set up (C6). Once a group has served, it is C8 or C15.
+
+    Bridges and ports that are down bring about the errors of used-up kernel objects too (mlx issue 4530): where the ports
+    are not known to be well, no machine is restarted for them.
+    """
+    if evidence.proven:
+        return None
+    unsure = not _held(evidence) and not _ports_well(evidence)
+    return _ended(evidence, ExitCode.VERBS, *([ExitCode.KERNEL_OBJECTS] if unsure else []))
+
+
+def _ports_well(evidence: Evidence) -> bool:
+    """Return whether each machine is known to have ports to the others, and nothing is wrong with these or unknown."""
+    ports = list(_ports(evidence))
+    well = all((port.verbs_up, port.bridged, port.mapped_gid) == (True, False, True) for _, port in ports)
+    return well and {node.name for node, _ in ports} == {node.name for node in evidence.nodes}
 
 
 def kernel_objects(evidence: Evidence) -> Detection | None:
     """Detect used-up kernel objects (C7): measured where possible, because a count of attempts says little."""
-    held = [(name, facts.protection_domains) for name, facts in _macs(evidence) if facts.protection_domains]
+    held = _held(evidence)
     if held and (evidence.symptom is None or evidence.code in (ExitCode.KERNEL_OBJECTS, ExitCode.VERBS)):
         name, count = held[0]
         return Detection(f"processes other than ranks hold {count} protection domains on {name}", (name,))
     return _ended(evidence, ExitCode.KERNEL_OBJECTS)
+
+
+def _held(evidence: Evidence) -> list[tuple[NodeName, int]]:
+    """Return how many protection domains processes other than ranks hold, where they do."""
+    return [(name, facts.protection_domains) for name, facts in _macs(evidence) if facts.protection_domains]
 
 
 def crash(evidence: Evidence) -> Detection | None:

@@ -6,6 +6,7 @@ lists what only a person can change.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -332,7 +333,7 @@ def _of_mac(seen: Survey, node: str) -> Sequence[Note]:
                 f"RDMA is disabled, which only a person at the machine can change: {RECOVERY.format(node=node)}"
             )
         )
-    if "on" in seen.mac_facts.get("filevault", "").lower().strip(".").split():
+    if re.match(r"FileVault is On\b", seen.mac_facts.get("filevault", "")):
         text = "FileVault is on: after a restart nothing runs, not even SSH, until a person unlocks the disk"
         notes.append(Note(text, "sudo fdesetup authrestart"))
     if seen.mac_facts.get("sleep", "0") != "0":

@@ -126,6 +126,9 @@ HAPPENINGS: dict[str, Happen] = {
     "C4 a GID at another index": _both(lambda w: learn_of_port(w, A, gid_index=2), _dies),
     "C5 no rendezvous": _while_forming(_ends(ExitCode.RENDEZVOUS)),
     "C6 no queue pair": _while_forming(_ends(ExitCode.VERBS)),
+    "C6 no protection domain, at a port of which not all is known": _both(
+        lambda w: learn_of_port(w, A, verbs_up=None), _while_forming(_ends(ExitCode.KERNEL_OBJECTS))
+    ),
     "C7 no protection domain": _while_forming(_ends(ExitCode.KERNEL_OBJECTS)),
     "C8 a crash": _dies,
     "C8 an unexpected error": _ends(ExitCode.UNEXPECTED),
