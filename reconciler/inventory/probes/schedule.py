@@ -13,7 +13,7 @@ from reconciler.state import MachineFacts
 from reconciler.wire.node import NodeReport
 from reconciler.wire.tools import ToolSaid
 
-from . import machine, system
+from . import machine, system, upkeep
 from .probe import Probe, Unknown
 from .table import PROBES, Readings
 from .verbs import KERNEL_OBJECTS, VERBS_PORTS
@@ -35,6 +35,8 @@ EXPECTED_EVERY_SECONDS = 5.0
 """How often the driver is probed meanwhile, until it reports the change."""
 LASTING_SECONDS = 60.0
 """Facts probed less often than this do not change while a machine runs, so neither gaps nor failures outdate them."""
+SETTABLE = (upkeep.UPDATES, upkeep.INDEX, upkeep.BACKUP)
+"""Probes of settings that last, unless a repair changes them."""
 MACHINES_MAX = 4096
 """Machines whose last readings are kept. With fewer than there are, every probe would run in every round."""
 
@@ -123,8 +125,11 @@ class Probes:
                 state.asked_at.pop(probe.name, None)
 
     def expect(self, report: NodeReport) -> None:
-        """Probe the driver soon, because new addresses were just set."""
-        self._machine(report).expected_until = self._clock() + EXPECTED_SECONDS
+        """Probe the driver soon, and at once what is probed seldom, because settings were just changed."""
+        state = self._machine(report)
+        state.expected_until = self._clock() + EXPECTED_SECONDS
+        for probe in SETTABLE:
+            state.asked_at.pop(probe.name, None)
 
     async def _ask(self, link: AgentConnection, state: _Machine, refresh: bool) -> None:
         ends_at = asyncio.get_running_loop().time() + ROUND_SECONDS_MAX

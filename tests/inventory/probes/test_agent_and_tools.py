@@ -169,6 +169,20 @@ async def test_devices_are_not_opened_every_five_minutes_while_a_process_uses_rd
         assert mac.times_run("ibv_devinfo") == 3, "nobody uses it any more"
 
 
+async def test_what_a_repair_has_changed_is_probed_again_at_once(mac: Mac) -> None:
+    clock = Clock()
+    async with agent_on(mac, Bench.make(), jaccl(mac, True)) as link:
+        probes = Probes(clock)
+        await probe_facts(probes, link)
+        clock.now += 1
+        await probe_facts(probes, link, again=True)
+        tools = ("defaults", "tmutil", "profiles")
+        assert [mac.times_run(tool) for tool in tools] == [1, 1, 1]
+        probes.expect(await reported(link))
+        await probe_facts(probes, link, again=True)
+        assert [mac.times_run(tool) for tool in tools] == [2, 2, 1]
+
+
 async def test_the_driver_is_asked_at_once_and_again_where_a_port_was_given_an_address(mac: Mac) -> None:
     clock = Clock()
     cases = Path(__file__).parent / "cases" / "ibv_devinfo"
