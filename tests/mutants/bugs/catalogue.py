@@ -344,7 +344,7 @@ PLANNED = (
     Mutant(
         "the-consequence-is-blamed",
         observed._blame,
-        put(IfExp, "0"),
+        put(IfExp, "0", 1, 2),
         "the incident names the rank that lost its peer instead of the one that crashed",
         PLANNING,
     ),
@@ -491,7 +491,7 @@ PLANNED = (
     Mutant(
         "a-stopped-rank-is-killed",
         "reconciler.planning.replica.ladder:LADDER",
-        drop(Call, 2, 18),
+        drop(Call, 2, 19),
         "a rank that somebody stopped by mistake costs a restart of the whole group",
         PLANNING,
     ),
