@@ -31,6 +31,8 @@ BRANCH = "main"
 REF = f"refs/heads/{BRANCH}"
 IN_FORCE = "refs/reconciler/in-force"
 """Ref of the revision last in force, for a controller that lost its store. Clones do not fetch it."""
+EMPTY = "empty"
+"""Revision of a repository without commits."""
 TIMEOUT_SECONDS = 30.0
 PUSH_TIMEOUT_SECONDS = 120.0
 LOCK_SECONDS_MAX = 120.0

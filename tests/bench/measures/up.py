@@ -90,8 +90,14 @@ class _Version:
                 stdout=log,
                 stderr=log,
                 cwd=made.home.parent,
-                env=self._installation.environment(made.environ),
+                env=self._environment(made),
             )
+
+    def _environment(self, made: Cluster) -> dict[str, str]:
+        """As people have it: what is imported was compiled by an earlier start."""
+        found = self._installation.environment(made.environ)
+        found.pop("PYTHONDONTWRITEBYTECODE", None)
+        return found
 
 
 async def _first_token(made: Cluster) -> float:
