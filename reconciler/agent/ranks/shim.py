@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from reconciler.agent.system import machine
-from reconciler.agent.system.connection import Peer
 from reconciler.agent.system.cache import folder_for_kernels
+from reconciler.agent.system.connection import Peer
 from reconciler.agent.system.files import prune
 from reconciler.agent.system.process import birth, signal_group, signal_process
 from reconciler.wire.codec import WireError, from_wire

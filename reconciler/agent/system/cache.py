@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from pathlib import Path
@@ -15,15 +16,14 @@ def folder_for_kernels(environment: Mapping[str, str], node: Path) -> Path:
     It is in the user's cache, so that the first rank of a new home need not compile it again. It is in the node's own
     directory ``node`` if the cache cannot be used, or if others could write there: a rank runs that code.
     """
-    given = environment.get("XDG_CACHE_HOME", "")
-    base = Path(given) if os.path.isabs(given) else Path(environment.get("HOME", "/nowhere")) / ".cache"
-    shared = base / "reconciler" / "tmp"
-    try:
-        shared.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if _private(shared) and _private(shared.parent):
-            return shared
-    except OSError:
-        pass
+    chosen, home = environment.get("XDG_CACHE_HOME", ""), environment.get("HOME", "")
+    base = Path(chosen) if os.path.isabs(chosen) else Path(home, ".cache")
+    with contextlib.suppress(OSError):
+        shared = base / "reconciler" / "tmp"
+        if base.is_absolute():
+            shared.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if _private(shared) and _private(shared.parent):
+                return shared
     own = node / "tmp"
     own.mkdir(mode=0o700, exist_ok=True)
     return own
