@@ -16,8 +16,8 @@ def folder_for_kernels(environment: Mapping[str, str], node: Path) -> Path:
     It is in the user's cache, so that the first rank of a new home need not compile it again. It is in the node's own
     directory ``node`` if the cache cannot be used, or if others could write there: a rank runs that code.
     """
-    chosen, home = environment.get("XDG_CACHE_HOME", ""), environment.get("HOME", "")
-    base = Path(chosen) if os.path.isabs(chosen) else Path(home, ".cache")
+    chosen = Path(environment.get("XDG_CACHE_HOME", ""))
+    base = chosen if chosen.is_absolute() else Path(environment.get("HOME", ""), ".cache")
     with contextlib.suppress(OSError):
         shared = base / "reconciler" / "tmp"
         if base.is_absolute():
