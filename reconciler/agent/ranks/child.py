@@ -57,7 +57,7 @@ class Child:
 def environment(own: Mapping[str, str], requested: Mapping[str, str], temporary: Path) -> Dict[str, str]:
     """Return the rank's environment: exactly the requested variables, on top of a minimal base.
 
-    ``temporary`` is a folder of this user's alone for temporary files: MLX keeps compiled code of its CPU backend under
+    ``temporary`` is the node's own folder for temporary files: MLX keeps compiled code of its CPU backend under
     ``TMPDIR`` (mlx/backend/cpu/jit_compiler.cpp) for the next start.
     """
     base = {name: own[name] for name in ("HOME", "PATH", "USER") if name in own}

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from reconciler.agent.system import machine
-from reconciler.agent.system.cache import folder_for_kernels
 from reconciler.agent.system.connection import Peer
 from reconciler.agent.system.files import prune
 from reconciler.agent.system.process import birth, signal_group, signal_process
@@ -33,7 +32,7 @@ from .directory import RankDirectory
 from .log import RankLog, last_line
 
 TEMPORARY_BYTES_MAX = 256 * 1024 * 1024
-"""Limit for files in ``TMPDIR`` of ranks: MLX's compiled kernels, some kilobytes each."""
+"""Limit for files in the node's own ``TMPDIR``: MLX's compiled kernels, some kilobytes each."""
 PUSH_SECONDS = 0.2
 """Shortest time between reports of steps and demand; phases and the end are reported at once."""
 LINE_BYTES_MAX = 64 * 1024
@@ -324,7 +323,8 @@ def read_program(directory: RankDirectory) -> Program:
 
 def complete(argv: Sequence[str], env: Mapping[str, str], node: Path) -> Program:
     """Return a program of the node whose state is in ``node``, with all its variables. Raises ``OSError``."""
-    temporary = folder_for_kernels(os.environ, node)
+    temporary = node / "tmp"
+    temporary.mkdir(mode=0o700, exist_ok=True)
     prune(temporary, TEMPORARY_BYTES_MAX)
     return tuple(argv), child.environment(os.environ, env, temporary)
 

@@ -35,58 +35,46 @@ def measure(quick: bool) -> Iterator[Figure]:
         before = _Version(Path(folder) / "before", unpack(Path(folder) / "archive"))
         for version in () if quick else (before, ours):
             version.start()  # the first start compiles what it imports
-        for name, used in (("up -> first token", True), ("the same, first home of a user", False)):
-            pairs = [(ours.start(used), before.start(used)) for _ in range(times)]
-            for what, unit, aim, of in (
-                (name, "s", "<= 0.6" if used else "", _Start.seconds),
-                (f"{name}: CPU", "s", "", _Start.cpu_seconds),
-            ):
-                yield paired(
-                    what, unit, [of(mine) for mine, _ in pairs], [of(peer) for _, peer in pairs], aim
-                )
+        pairs = [(ours.start(), before.start()) for _ in range(times)]
+    mine, peers = [one for one, _ in pairs], [other for _, other in pairs]
+    yield paired(
+        "up -> first token", "s", [one.seconds for one in mine], [one.seconds for one in peers], "<= 0.6"
+    )
+    yield paired("the same: CPU of all processes", "s", [one.cpu for one in mine], [one.cpu for one in peers])
 
 
 @dataclass(frozen=True)
 class _Start:
     """What one start has taken."""
 
-    until_token: float
-    """Seconds until the first token."""
+    seconds: float
+    """Until the first token."""
     cpu: float
-    """Processor time of all its processes until then."""
-
-    def seconds(self) -> float:
-        return self.until_token
-
-    def cpu_seconds(self) -> float:
-        return self.cpu
+    """Processor time of all its processes until then, in seconds."""
 
 
 class _Version:
     """An installation of one version, with the manifests of its quickstart."""
 
     def __init__(self, place: Path, tree: Path) -> None:
-        self._place = place
         self._installation = Installation(place)
         self._installation.install(tree)
         self._manifests = tree / "manifests"
 
-    def start(self, used: bool = True) -> _Start:
-        """Start a cluster in a new home, ask it one question, and end it. ``used``: by a user who has had a home before,
-        whose cache has what MLX has compiled."""
+    def start(self) -> _Start:
+        """Start a cluster in a new home, ask it one question, and end it."""
         with cluster() as made:
-            cache = self._place / "cache" if used else made.home.parent / "cache"
             begun = time.monotonic()
-            self._up(made, cache)
+            self._up(made)
             first = asyncio.run(_first_token(made))
             found = _Start(first - begun, _cpu_seconds(made))
         time.sleep(REST_SECONDS)
         return found
 
-    def _up(self, made: Cluster, cache: Path) -> None:
+    def _up(self, made: Cluster) -> None:
         command = [str(self._installation.python), "-m", "reconciler", "--home", str(made.home), "up"]
         command += ["-f", str(self._manifests), "--models", str(MODELS), "--any-port"]
-        environment = {**self._installation.environment(made.environ), "XDG_CACHE_HOME": str(cache)}
+        environment = self._installation.environment(made.environ)
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as people have it
         with made.log.open("ab") as log:
             made.up = subprocess.Popen(
