@@ -17,7 +17,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +33,8 @@ IN_FORCE = "refs/reconciler/in-force"
 """Ref of the revision last in force, for a controller that lost its store. Clones do not fetch it."""
 EMPTY = "empty"
 """Revision of a repository without commits."""
+NO_COMMIT = "0" * 40
+"""What git calls the commit of a branch that does not exist."""
 TIMEOUT_SECONDS = 30.0
 PUSH_TIMEOUT_SECONDS = 120.0
 LOCK_SECONDS_MAX = 120.0
@@ -50,6 +52,10 @@ _SETTINGS = {
     "receive.maxInputSize": str(PUSH_BYTES_MAX),
 }
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+
+
+Check = Callable[["ClusterRepo", str, str], str]
+"""From a repository and the old and the new commit of ``main`` to what is wrong with the new one; empty if nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +77,17 @@ class ClusterRepo:
     path: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     """Additional environment variables: within a hook, those that let git see the pushed objects."""
+    check: Check | None = None
+    """Checks a commit before ``commit`` pushes it, in place of the hook, which is a process that imports all of this once
+    more."""
 
     @classmethod
-    def create(cls, path: Path, hook_command: Sequence[str]) -> ClusterRepo:
+    def create(cls, path: Path, hook_command: Sequence[str], check: Check | None = None) -> ClusterRepo:
         """Create the repository at ``path`` if it is missing, and update its settings and hooks.
 
         ``hook_command`` validates a push: ``hooks.command()``.
         """
-        repo = cls(path)
+        repo = cls(path, check=check)
         if not (path / "HEAD").exists():
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
                 raise Invalid(f"{path} exists but is not a git repository: move it away")
@@ -205,7 +214,7 @@ class ClusterRepo:
     def commit(
         self, base: str | None, changes: Mapping[str, bytes | None], message: str, author: Author
     ) -> str:
-        """Make a commit on ``base`` and push it to ``main``, through the same hooks as every push.
+        """Make a commit on ``base`` and push it to ``main``, checked as every push.
 
         A value of None removes the file. Returns the new revision, or ``base`` if nothing changes. Raises
         ``Conflict`` if ``main`` is no longer at ``base``, and ``Refused`` with the hook's message.
@@ -240,10 +249,17 @@ class ClusterRepo:
             return self._bytes("write-tree", environment=index).decode().strip()
 
     def _land(self, base: str | None, revision: str) -> None:
+        checked: tuple[str, ...] = ()
+        if self.check is not None:
+            objection = self.check(self, base or NO_COMMIT, revision)
+            if objection:
+                raise Refused("Rejected", objection)
+            checked = (f"--receive-pack=git -c core.hooksPath=hooks/{hooks.CHECKED} receive-pack",)
         arguments = (
             "push",
             "--porcelain",
             "--no-follow-tags",
+            *checked,
             str(self.path.absolute()),
             f"{revision}:{REF}",
         )
