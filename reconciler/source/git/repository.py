@@ -11,12 +11,10 @@ import contextlib
 import getpass
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +23,7 @@ from reconciler.errors import Conflict, Invalid, InvalidManifests, Problem, Refu
 from reconciler.source.yaml.pieces import DOCUMENTS_MAX, FILE_BYTES_MAX, too_large
 
 from . import hooks
+from .leftovers import drop_leftovers
 from .output import contents_of, yaml_blobs
 
 BRANCH = "main"
@@ -37,10 +36,6 @@ NO_COMMIT = "0" * 40
 """What git calls the commit of a branch that does not exist."""
 TIMEOUT_SECONDS = 30.0
 PUSH_TIMEOUT_SECONDS = 120.0
-LOCK_SECONDS_MAX = 120.0
-"""git holds a branch's lock for milliseconds: an older lock is left over from a killed git."""
-QUARANTINE_SECONDS_MAX = 24 * 3600.0
-"""No push takes this long: objects in quarantine for longer are left over from a killed push."""
 TOTAL_BYTES_MAX = 64 * 1024 * 1024
 PUSH_BYTES_MAX = 256 * 1024 * 1024
 
@@ -109,7 +104,7 @@ class ClusterRepo:
         Returns what was removed, by its place in the repository. git never removes locks, and quarantined objects only
         in `git gc`, which a small repository never runs.
         """
-        return [str(each.relative_to(self.path)) for each in _drop_leftovers(self.path)]
+        return [str(each.relative_to(self.path)) for each in drop_leftovers(self.path, REF)]
 
     # --- reading -----------------------------------------------------------------------------------
 
@@ -287,27 +282,6 @@ class ClusterRepo:
 
     def _git(self, *arguments: str) -> str:
         return self._bytes(*arguments).decode("utf-8", "replace")
-
-
-def _drop_leftovers(path: Path) -> list[Path]:
-    dropped = []
-    for lock in (path / f"{REF}.lock", path / "packed-refs.lock", path / "config.lock", path / "HEAD.lock"):
-        if _age_seconds(lock) > LOCK_SECONDS_MAX:
-            lock.unlink(missing_ok=True)
-            dropped.append(lock)
-    for quarantine in (path / "objects").glob("tmp_objdir-*"):
-        if _age_seconds(quarantine) > QUARANTINE_SECONDS_MAX:
-            shutil.rmtree(quarantine, ignore_errors=True)
-            dropped.append(quarantine)
-    return dropped
-
-
-def _age_seconds(path: Path) -> float:
-    """Return the time since the last change; negative if the file does not exist."""
-    try:
-        return time.time() - path.stat().st_mtime
-    except FileNotFoundError:
-        return -1.0
 
 
 def author_of(folder: Path) -> Author:
