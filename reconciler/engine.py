@@ -1,6 +1,6 @@
 """The engine that ranks run: pure facts about it, in one place.
 
-The rest of the product asks this module for packages, the command of a rank, the examiner of weights, transports and
+The rest of the product asks this module for packages, the command of a rank, transports and
 limits. What runs inside a rank is in ``runner/``; the agent gets the command of each rank with its launch.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,9 @@ class Engine:
     """Their modules, by which a new runtime is tried."""
     rank: str
     """The module that runs as a rank."""
-    examiner: str
-    """The module that examines weights. The agent starts it by this name and must not import it: a test keeps
-    the two equal."""
+    environment: Mapping[str, str]
+    """Variables of a rank. The agent starts a process that waits for its rank, and that examines weights, with the
+    same program and variables, and must not import them: a test keeps them equal."""
     transports: tuple[EngineTransport, ...]
     """Transports, fastest first."""
     rdma_setups_max: int
@@ -61,7 +62,7 @@ MLX = Engine(
     packages=("mlx", "mlx-lm"),
     imports=("mlx.core", "mlx_lm"),
     rank="reconciler.runner",
-    examiner="reconciler.runner.examination",
+    environment=MappingProxyType({"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}),
     transports=(
         EngineTransport("jaccl", "jaccl", rdma=True, cables=True),
         EngineTransport("jaccl-ring", "jaccl", rdma=True, cables=True, ring=True),

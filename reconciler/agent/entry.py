@@ -54,7 +54,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     if options.command == "spare":
         from .ranks import standby
 
-        return standby.run(options.control, Path(options.like))
+        return standby.run(options.control, Path(options.program))
     if options.command == "repair":
         from .repairs import runner
 
@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     gate.add_argument("--run-directory", required=True, help="directory of the ranks' sockets")
     standby = commands.add_parser("spare", help="wait to become the parent of a rank; used by the agent only")
     standby.add_argument("--control", type=int, required=True, help="descriptor of the agent's socket")
-    standby.add_argument("--like", required=True, help="directory of a rank with the same program")
+    standby.add_argument("--program", required=True, help="file in the node's directory with what it starts")
     repair = commands.add_parser("repair", help="carry out a repair of the machine; used by the agent only")
     repair.add_argument("--directory", required=True, help="state directory of the agent")
     repair.add_argument("--models", required=True, help="as for serve")

@@ -138,8 +138,8 @@ class Host(Protocol):
     def prepare(self, id: RankId) -> None:
         """Start a standby process for the next rank with this one's program, unless there is one."""
 
-    def end_standby(self) -> None:
-        """End the standby process."""
+    def end_standby(self, seconds: float) -> None:
+        """End the standby process if it has been of no use for so long."""
 
     def reap(self) -> None:
         """Let go of shims that have ended."""

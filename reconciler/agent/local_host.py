@@ -26,7 +26,7 @@ from reconciler.wire.weights import KeptWeights
 from .ranks import directory, leftovers
 from .ranks.directory import RankDirectory
 from .ranks.log import read_log
-from .ranks.standby import StandbyShim
+from .ranks.standby import Program, Standby, StandbyExaminations, program_of_ranks
 from .repairs.runner import Repairs
 from .system import machine, operating_system, process, usage
 from .system.connection import Peer
@@ -38,8 +38,6 @@ from .weights import fetches
 from .weights.kept import StoredWeights
 from .weights.software import Software
 
-STANDBY_PAUSE_SECONDS = 60.0
-"""Time between two starts of a standby process if no rank used the first."""
 _FENCE_BYTES_MAX = 4096
 _CONNECT_SECONDS = 5.0
 _BACKLOG = 8
@@ -79,8 +77,7 @@ class LocalHost:
         self._fetches: Optional[fetches.Fetches] = None
         self._kept = StoredWeights(settings.models)
         self._shims: List[subprocess.Popen[bytes]] = []
-        self._standby: Optional[StandbyShim] = None
-        self._no_standby_before = 0.0
+        self._standby = Standby(settings.started_as("spare"), settings.directory)
         self._connecting: List[asyncio.Future[None]] = []
         self._tools = Tools(settings.tools, _names(settings))
         self._repairs = Repairs(settings.directory, settings.models, settings.program, settings.tools)
@@ -118,16 +115,16 @@ class LocalHost:
 
     def begin(self, on_change: Callable[[bool], None]) -> None:
         settings = self._settings
-        place = (settings.python, settings.directory, settings.models)
-        self._software = Software(*place, lambda: on_change(True))
+        examinations = StandbyExaminations(self._standby, program_of_ranks(settings.python))
+        self._software = Software(settings.python, settings.models, examinations, lambda: on_change(True))
         self._fetches = fetches.Fetches(settings, on_change)
         self._software.ask()
 
     def end(self) -> None:
-        self.end_standby()
         self._tools.close()
         if self._software is not None:
             self._software.close()
+        self._standby.end()
         if self._fetches is not None:
             self._fetches.close()
 
@@ -247,7 +244,8 @@ class LocalHost:
             path.chmod(0o600)
             listener.listen(_BACKLOG)
             with at.file("shim.log").open("ab") as errors:
-                shim = self._become(at.path, listener, errors) or self._start_shim(at.path, listener, errors)
+                shim = self._standby.become(at.path, listener, errors)
+                shim = shim or self._start_shim(at.path, listener, errors)
         self._shims.append(shim)
 
     def _start_shim(self, rank: Path, listener: socket.socket, errors: BinaryIO) -> subprocess.Popen[bytes]:
@@ -261,47 +259,19 @@ class LocalHost:
             start_new_session=True,
         )
 
-    def _become(
-        self, rank: Path, listener: socket.socket, errors: BinaryIO
-    ) -> Optional[subprocess.Popen[bytes]]:
-        """Turn the standby process into the shim of this rank; None if there is none any more."""
-        standby, self._standby = self._standby, None
-        if standby is None:
-            return None
-        if not standby.become(rank, listener, errors):
-            self._shims.append(standby.process)  # it has ended, and nobody has asked for its exit yet
-            return None
-        self._no_standby_before = 0.0
-        return standby.process
-
     def prepare(self, id: RankId) -> None:
-        if self._standby is not None or time.monotonic() < self._no_standby_before:
-            return
-        self._no_standby_before = time.monotonic() + STANDBY_PAUSE_SECONDS
-        try:
-            self._standby = StandbyShim(
-                self._settings.started_as("spare"),
-                self._directory_of(id).path,
-                self._settings.directory / "spare.log",
-            )
-        except OSError as error:
-            _log.warning("cannot start a standby process: %s", error)
-            return
-        _log.info("standby process %d waits for the next rank", self._standby.process.pid)
+        spec = self.spec(id)
+        if spec is not None:
+            self._standby.prepare(Program(spec.argv, spec.env))
 
-    def end_standby(self) -> None:
-        if self._standby is not None:
-            self._shims.append(self._standby.process)
-            self._standby.close()
-            self._standby = None
+    def end_standby(self, seconds: float) -> None:
+        self._standby.end_unused(seconds)
 
     def reap(self) -> None:
         process.reap()
-        self._shims = [shim for shim in self._shims if shim.poll() is None]
-        if self._standby is not None and self._standby.process.poll() is not None:
-            _log.warning("the standby process ended unexpectedly, with %s", self._standby.process.returncode)
-            self._standby.close()
-            self._standby = None
+        self._standby.reap()
+        self._shims = [shim for shim in (*self._shims, *self._standby.ended) if shim.poll() is None]
+        self._standby.ended.clear()
 
     def connect(self, id: RankId, on_message: Callable[[Any], None], on_close: Callable[[], None]) -> Peer:
         connection = socket.socket(socket.AF_UNIX)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+import textwrap
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from .registry import API_VERSION
+
+if TYPE_CHECKING:
+    from pydantic import GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core.core_schema import CoreSchema
 
 ApiVersion = Annotated[
     Literal["reconciler/v1alpha1"], Field(description="The version of the manifest's format.")
@@ -31,6 +40,20 @@ _DURATION = re.compile(r"^([0-9]{1,12}(?:\.[0-9]{1,12})?)(ms|s|m|h)$")
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
+def _docstrings(kind: type[BaseModel]) -> dict[str, str]:
+    """Return the docstrings of the fields that a class itself declares."""
+    (declared,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(declared, ast.ClassDef)
+    found = {}
+    for field, text in pairwise(declared.body):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                found[name] = inspect.cleandoc(words)
+            case _:
+                continue
+    return found
+
+
 class Strict(BaseModel):
     """Base of every piece of a manifest. Field names are camelCase in YAML."""
 
@@ -39,9 +62,22 @@ class Strict(BaseModel):
         strict=True,
         extra="forbid",
         alias_generator=to_camel,
-        use_attribute_docstrings=True,
         defer_build=True,  # a process validates few of the kinds, and a command has to start quickly
     )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Describe each field by its docstring. These are read from the sources only when a schema is written, which few
+        processes do."""
+        body = handler(core_schema)
+        properties = handler.resolve_ref_schema(body).get("properties", {})
+        for kind in cls.__mro__:
+            if issubclass(kind, Strict):
+                for name, text in _docstrings(kind).items():
+                    properties.get(to_camel(name), {}).setdefault("description", text)
+        return body
 
 
 def _parse_bytes(value: Any) -> Any:

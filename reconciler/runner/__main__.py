@@ -20,7 +20,7 @@ def main() -> int:
     progress = os.environ.get(PROGRESS_VARIABLE, "")
     config = os.environ.get(CONFIG_VARIABLE, "")
     if config == CONFIG_LATER:
-        config = wait_for_config(sys.stdin.fileno())
+        config = wait_for_config(sys.stdin.fileno(), int(progress))
         if not config:
             return ExitCode.OK
     try:

@@ -1,16 +1,12 @@
 """What the installed mlx-lm can do with a model, before any rank of it is started.
 
-``python -m reconciler.runner.examination FOLDER`` prints one JSON object: ``problem`` where the model cannot be
-served at all, ``code`` where that would need Python code from its folder, ``unsplittable``, ``ranks_tried`` and
+A process that waits for its rank answers with one JSON object: ``problem`` where the model cannot be served at all, ``code`` where that would need Python code from its folder, ``unsplittable``, ``ranks_tried`` and
 ``shares`` as in ``wire.node.ModelReport``. No code from the folder is ever run, and no tensor is read: mlx-lm builds
 the model lazily, and MLX's own ``shard`` and ``pipeline`` are tried on it with a group that exists only by its size.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -85,15 +81,3 @@ def _model_problem(config: dict[str, Any], error: BaseException) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= PROBLEM_CHARACTERS_MAX else text[: PROBLEM_CHARACTERS_MAX - 1] + "…"
-
-
-def main() -> None:
-    """Print the answer, and keep all other output of libraries off standard output."""
-    answers = os.dup(1)
-    os.dup2(2, 1)
-    answer = examine(Path(sys.argv[1]))
-    os.write(answers, json.dumps(answer).encode())
-
-
-if __name__ == "__main__":
-    main()

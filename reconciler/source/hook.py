@@ -39,7 +39,7 @@ def pre_receive(lines: Iterable[str], folder: Path, environment: Mapping[str, st
         old, new, ref = line.rstrip("\n").split(" ", 2)
         if ref == REF:
             try:
-                objection = _objection(repo, old, new)
+                objection = objection_to(repo, old, new)
             except ReconcilerError as error:
                 objection = str(error)
             if objection:
@@ -50,7 +50,8 @@ def pre_receive(lines: Iterable[str], folder: Path, environment: Mapping[str, st
 _OBJECT_VARIABLES = ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
 
 
-def _objection(repo: ClusterRepo, old: str, new: str) -> str:
+def objection_to(repo: ClusterRepo, old: str, new: str) -> str:
+    """Return why ``main`` may not move from one commit to another; empty if it may. Raises ``ReconcilerError``."""
     if not new.strip("0"):
         return f"{BRANCH} cannot be deleted: it is the desired state of the cluster"
     if old.strip("0") and not repo.is_ancestor(old, new):

@@ -15,10 +15,9 @@ import watchfiles
 from reconciler.errors import Invalid, InvalidManifests, Unreachable
 
 from .files import read_directory
-from .git.repository import ClusterRepo
+from .git.repository import EMPTY, ClusterRepo
 from .yaml.documents import Document, load
 
-EMPTY = "empty"
 """The revision of a cluster repository before its first commit."""
 
 

@@ -7,7 +7,9 @@ pipe that the shim holds: its end means that the shim is gone.
 
 A program that can be a spare may be started before there is a rank for it, with ``-`` in place of the path. It
 does then what it does for any rank, takes neither memory for weights nor a port, and waits for the path of its
-``config.json``, a line on its standard input. Nothing else is ever written there.
+``config.json``, a line on its standard input. A line before that may be ``EXAMINE`` and the JSON of a folder of
+weights: what the program can do with them is then one line of JSON on the progress pipe, and nothing else is
+written there before it is a rank. One folder is examined at a time.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from .codec import message
 CONFIG_VARIABLE = "RECONCILER_RANK_CONFIG"
 PROGRESS_VARIABLE = "RECONCILER_PROGRESS_FD"
 CONFIG_LATER = "-"
+EXAMINE = b"examine "
 
 
 @dataclasses.dataclass(frozen=True, order=True)

@@ -16,6 +16,7 @@ NAMES = (
     "admission",
     "idle",
     "recovery",
+    "up",
     "passes",
     "planning",
     "scale",

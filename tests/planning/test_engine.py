@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
+from reconciler.agent.ranks.standby import program_of_ranks
 from reconciler.engine import MLX
 from reconciler.planning.transport import fallback
 from reconciler.resources.deployment import Transport
@@ -17,12 +18,14 @@ def test_manifests_offer_the_transports_of_the_engine_in_its_order() -> None:
     assert (fallback.RINGS, fallback.MESH, fallback.LAN) == (("jaccl-ring", "ring"), "jaccl", "ring-lan")
 
 
-def test_the_agent_asks_for_the_packages_and_starts_the_examiner_of_the_engine() -> None:
+def test_the_agent_asks_for_the_packages_and_starts_the_ranks_of_the_engine_before_they_are_asked_for() -> (
+    None
+):
     assert (
         f"for name in {str(MLX.packages).replace(chr(39), chr(34))}:"
         in (ROOT / "reconciler/agent/weights/runtime.py").read_text()
     )
-    assert f'"{MLX.examiner}"' in (ROOT / "reconciler/agent/weights/examination.py").read_text()
+    assert program_of_ranks("/opt/python") == (MLX.argv("/opt/python"), dict(MLX.environment))
     assert {compatibility.MLX, compatibility.MLX_LM} == set(MLX.packages)
 
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from reconciler.wire import SPOKEN
@@ -35,6 +36,7 @@ from reconciler.wire.generation import (
 from reconciler.wire.launch import (
     CONFIG_LATER,
     CONFIG_VARIABLE,
+    EXAMINE,
     PROGRESS_VARIABLE,
     Phase,
     Progress,
@@ -62,6 +64,8 @@ class Rank:
         """Start it with the interpreter ``python``; without one, and unless it is a spare, the fork server starts it."""
         self.config = config
         self.reports: list[Progress] = []
+        self.answers: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        """About weights, of a spare."""
         path = self._path = directory / f"rank-{config.id.rank}.json"
         path.write_text(json.dumps(to_wire(config)))
         self.log = directory / f"rank-{config.id.rank}.log"
@@ -82,6 +86,13 @@ class Rank:
         self._reader = threading.Thread(target=self._read, args=(reading,), daemon=True)
         self._reader.start()
 
+    def examine(self, folder: Path) -> dict[str, Any]:
+        """Have a spare examine weights."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(EXAMINE + json.dumps(str(folder)).encode() + b"\n")
+        self.process.stdin.flush()
+        return self.answers.get(timeout=READY_SECONDS)
+
     def begin(self) -> None:
         """Tell a spare which rank it is."""
         assert self.process.stdin is not None
@@ -91,7 +102,11 @@ class Rank:
     def _read(self, descriptor: int) -> None:
         with os.fdopen(descriptor, encoding="utf-8") as lines:
             for line in lines:
-                self.reports.append(from_wire(Progress, json.loads(line)))
+                body = json.loads(line)
+                if "phase" in body:
+                    self.reports.append(from_wire(Progress, body))
+                else:
+                    self.answers.put(body)
 
     @property
     def last(self) -> Progress:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 from pathlib import Path
 
 import pytest
 
-from reconciler.wire.launch import CONFIG_VARIABLE, ExitCode, Phase
+from reconciler.wire.launch import CONFIG_LATER, CONFIG_VARIABLE, ExitCode, Phase
 
 from .ranks import Rank, configs, connected, short_directory
 
@@ -47,6 +48,32 @@ def test_a_spare_that_nobody_needs_ends_without_a_word(tiny: Path) -> None:
             rank.end()
 
 
+def started_anew(rank: Rank) -> bool:
+    """Whether its process has begun as this rank, and not as a spare: the kernel shows the variables of the start."""
+    variables = Path(f"/proc/{rank.process.pid}/environ").read_bytes().split(b"\0")
+    return f"{CONFIG_VARIABLE}={CONFIG_LATER}".encode() not in variables
+
+
+@pytest.mark.parametrize("case", ["its own weights", "other weights", "fast synch"])
+def test_a_spare_that_has_examined_weights_serves_them_and_begins_anew_for_anything_else(
+    tiny: Path, endless: Path, case: str
+) -> None:
+    with short_directory() as directory:
+        (config,) = configs(tiny, directory, 1)
+        rank = Rank(dataclasses.replace(config, fast_synch=case == "fast synch"), directory, spare=True)
+        try:
+            answer = rank.examine(endless if case == "other weights" else tiny)
+            assert answer["ranks_tried"] == 8
+            assert answer["shares"].keys() >= {"tensor/1", "tensor/2"}
+            assert not rank.reports, "nothing of it looks like a rank's progress"
+            rank.begin()
+            rank.wait_for(Phase.READY)
+            assert started_anew(rank) == (case != "its own weights")
+            assert len(asyncio.run(answer_tokens(config.socket))) == 3
+        finally:
+            rank.end()
+
+
 def test_what_a_former_spare_starts_is_known_by_its_config(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,7 +85,7 @@ def test_what_a_former_spare_starts_is_known_by_its_config(
     config = tmp_path / "config.json"
     os.write(writing, os.fsencode(config) + b"\n")
     os.close(writing)
-    assert wait_for_config(reading) == str(config)
+    assert wait_for_config(reading, -1) == str(config)
     os.close(reading)
     assert os.environ[CONFIG_VARIABLE] == str(config)
     assert Path.cwd() == tmp_path.resolve()

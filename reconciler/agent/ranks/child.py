@@ -35,13 +35,17 @@ class Child:
     """Why the program could not be started; empty if it was."""
 
     def progress_closed(self) -> bool:
-        """Return whether the progress pipe is closed; a standby process writes nothing to it."""
+        """Return whether the progress pipe is closed; a standby process that has nothing to answer writes nothing to it."""
         return not select.select([self.progress], [], [], 0)[0]
 
     def begin(self, config: Path) -> None:
         """Tell a standby process which rank it is."""
+        self.tell(os.fsencode(config) + b"\n")
+
+    def tell(self, line: bytes) -> None:
+        """Write to the standard input of a standby process."""
         with contextlib.suppress(BrokenPipeError):  # it has ended, of which its parent hears anyway
-            os.write(self.stdin, os.fsencode(config) + b"\n")
+            os.write(self.stdin, line)
 
     def end_unused(self) -> None:
         """End an unused process, with everything that it has started."""

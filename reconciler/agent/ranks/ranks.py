@@ -38,7 +38,7 @@ LEFT_CHECK_SECONDS = 1.0
 ENDED_SECONDS_MAX = 120.0
 """Longest reported time since an end: later changes are no news."""
 STANDBY_SECONDS = 10.0
-"""Time after which an unused standby process ends: a group that is formed again has its next rank here sooner."""
+"""Time after which an unused standby process ends: a group that is formed, or formed again, has its rank here sooner."""
 _NEVER_STARTED = 1
 _log = logging.getLogger("agent")
 
@@ -255,7 +255,7 @@ class Ranks:
         if id is not None:
             self._host.prepare(id)
         elif all(r.ended_before(self._standby_seconds) for r in self._ranks.values()):
-            self._host.end_standby()
+            self._host.end_standby(self._standby_seconds)
 
     def _tick(self, seconds: float, stopped: Sequence[int]) -> None:
         changed = False

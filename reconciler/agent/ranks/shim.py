@@ -318,10 +318,15 @@ class Standby(NamedTuple):
 def read_program(directory: RankDirectory) -> Program:
     """Return the program of a rank, and its environment. Raises ``OSError``, ``ValueError`` or ``WireError``."""
     spec = directory.spec()
-    temporary = directory.path.parents[1] / "tmp"
+    return complete(spec.argv, spec.env, directory.path.parents[1])
+
+
+def complete(argv: Sequence[str], env: Mapping[str, str], node: Path) -> Program:
+    """Return a program of the node whose state is in ``node``, with all its variables. Raises ``OSError``."""
+    temporary = node / "tmp"
     temporary.mkdir(mode=0o700, exist_ok=True)
     prune(temporary, TEMPORARY_BYTES_MAX)
-    return spec.argv, child.environment(os.environ, spec.env, temporary)
+    return tuple(argv), child.environment(os.environ, env, temporary)
 
 
 def run(rank_directory: Path, listener: socket.socket, standby: Optional[Standby] = None) -> None:

@@ -1,41 +1,209 @@
 """The standby process: a shim and its rank's process, which have finished their imports and wait for the next rank.
 
 Both take longer to start than everything else between the end of a group and the next one's weights. A spare is no
-rank: it has no directory, no port and no weights. It ends with the agent that it belongs to, whose end of the socket
-between them closes then.
+rank: it has no directory, no port and no weights. As long as it waits it examines weights, which needs the same
+imports. It ends with the agent that it belongs to, whose end of the socket between them closes then.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
 import os
 import select
 import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
-from typing import BinaryIO, Sequence
+from typing import Any, BinaryIO, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from reconciler.agent.system.files import read_json, write_json
+from reconciler.wire.launch import EXAMINE
 
 from . import child, shim
-from .directory import RankDirectory
 
-_PATH_BYTES_MAX = 4096
+EXAMINATION_SECONDS = 120.0
+"""Imports and a large model's headers, from a cold disk; who takes longer is not waited for, its ranks will tell."""
+PAUSE_SECONDS = 60.0
+"""Time between two starts of a standby process if no rank used the first."""
+_MESSAGE_BYTES_MAX = 16 * 1024
+_ANSWER_BYTES_MAX = 64 * 1024
+_PROGRAM_BYTES_MAX = 64 * 1024
+_log = logging.getLogger("agent")
+
+OnAnswer = Callable[[Mapping[str, Any]], None]
 
 
-class StandbyShim:
-    """The agent's end."""
+class Program(NamedTuple):
+    """What a rank runs: its command, and the variables that its launch asks for."""
 
-    def __init__(self, command: Sequence[str], like: Path, log: Path) -> None:
-        """Start one with ``command``, and with the program of the rank whose directory is ``like``. Raises ``OSError``."""
+    argv: Sequence[str]
+    env: Mapping[str, str]
+
+
+def program_of_ranks(python: str) -> Program:
+    """Return what ranks run with this interpreter, as controllers ask for it (``Engine.argv`` and ``environment``)."""
+    return Program((python, "-m", "reconciler.runner"), {"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"})
+
+
+class Standby:
+    """The standby process of a node, if there is one. At most one waits."""
+
+    def __init__(self, command: Sequence[str], directory: Path) -> None:
+        """``command`` starts the agent's file as a standby process of the node whose state is in ``directory``."""
+        self._command = command
+        self._directory = directory
+        self._waiting: Optional[_Waiting] = None
+        self._not_before = 0.0
+        self._used_at = 0.0
+        self.ended: List[subprocess.Popen[bytes]] = []
+        """Shims that have been told to end: nobody has asked for their exits yet."""
+
+    def prepare(self, program: Program) -> None:
+        """Start a standby process with this program, unless there is one, or the last one was of no use."""
+        if self._waiting is None and time.monotonic() >= self._not_before:
+            self._start(program)
+
+    def examine(self, program: Program, folder: str, on_answer: OnAnswer) -> None:
+        """Ask the standby process with this program, which is started if need be, what it can do with the weights in
+        ``folder``. ``on_answer`` is called once, with an empty answer if it fails. One folder at a time."""
+
+        def answered(answer: Mapping[str, Any]) -> None:
+            self._used_at = time.monotonic()
+            on_answer(answer)
+
+        if self._waiting is not None and self._waiting.program != program:
+            self.end()
+        for _ in range(2):  # the first may have ended, and not been missed yet
+            if self._waiting is None:
+                self._start(program)
+            if self._waiting is None:
+                break
+            if self._waiting.examine(folder, answered, self.end):
+                return
+            self.end()
+        on_answer({})
+
+    def _start(self, program: Program) -> None:
+        self._used_at = time.monotonic()
+        self._not_before = self._used_at + PAUSE_SECONDS
+        try:
+            self._waiting = _Waiting(self._command, program, self._directory)
+        except OSError as error:
+            _log.warning("cannot start a standby process: %s", error)
+            return
+        _log.info("standby process %d waits for the next rank", self._waiting.process.pid)
+
+    def become(
+        self, rank: Path, listener: socket.socket, errors: BinaryIO
+    ) -> Optional[subprocess.Popen[bytes]]:
+        """Turn it into the shim of the rank in the directory ``rank``; None if there is none that could be."""
+        waiting = self._waiting
+        if waiting is None or waiting.examines:
+            return None
+        self._waiting = None
+        if not waiting.become(rank, listener, errors):
+            self.ended.append(waiting.process)
+            return None
+        self._not_before = 0.0
+        return waiting.process
+
+    def end_unused(self, seconds: float) -> None:
+        """End it if it was started, and has examined weights, longer ago than this."""
+        waiting = self._waiting
+        if waiting is not None and not waiting.examines and time.monotonic() - self._used_at >= seconds:
+            self.end()
+
+    def end(self) -> None:
+        """Let it end soon."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            self.ended.append(waiting.process)
+            waiting.close()
+
+    def reap(self) -> None:
+        """Let go of one that has ended by itself."""
+        waiting = self._waiting
+        if waiting is not None and waiting.process.poll() is not None:
+            _log.warning("the standby process ended unexpectedly, with %s", waiting.process.returncode)
+            self._waiting = None
+            waiting.close()
+
+
+class StandbyExaminations:
+    """Weights are examined by the standby process that the next rank would have."""
+
+    def __init__(self, standby: Standby, program: Program) -> None:
+        self._standby = standby
+        self._program = program
+
+    def prepare(self) -> None:
+        """Start it, for there is something to examine soon."""
+        self._standby.prepare(self._program)
+
+    def examine(self, folder: str, on_answer: OnAnswer) -> None:
+        """Examine one folder at a time; an empty answer tells that it failed."""
+        self._standby.examine(self._program, folder, on_answer)
+
+
+class _Waiting:
+    """The agent's end of one standby process."""
+
+    def __init__(self, command: Sequence[str], program: Program, directory: Path) -> None:
+        """Start it. Raises ``OSError``."""
+        self.program = program
+        self._on_answer: Optional[OnAnswer] = None
+        self._answer = b""
+        kept = directory / "spare.json"
+        write_json(kept, {"argv": list(program.argv), "env": dict(program.env)})
         self._control, theirs = socket.socketpair()
-        with theirs, log.open("wb") as errors:
+        with theirs, (directory / "spare.log").open("wb") as errors:
             self.process = subprocess.Popen(
-                [*command, "--control", str(theirs.fileno()), "--like", str(like)],
+                [*command, "--control", str(theirs.fileno()), "--program", str(kept)],
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
+
+    @property
+    def examines(self) -> bool:
+        """Return whether it has not answered yet."""
+        return self._on_answer is not None
+
+    def examine(self, folder: str, on_answer: OnAnswer, end: Callable[[], None]) -> bool:
+        """Have it examine weights. Return False if it has ended. ``end`` closes this: it is called if there is no answer,
+        or none in time."""
+        try:
+            self._control.sendall(EXAMINE + json.dumps(folder).encode() + b"\n")
+        except OSError:
+            return False
+        loop = asyncio.get_event_loop()
+        self._on_answer = on_answer
+        self._late = loop.call_later(EXAMINATION_SECONDS, end)
+        loop.add_reader(self._control.fileno(), self._read, end)
+        return True
+
+    def _read(self, end: Callable[[], None]) -> None:
+        try:
+            chunk = self._control.recv(_ANSWER_BYTES_MAX)
+        except OSError:
+            chunk = b""
+        self._answer += chunk
+        if not chunk or len(self._answer) >= _ANSWER_BYTES_MAX:
+            end()
+        elif self._answer.endswith(b"\n"):
+            self._conclude(self._answer)
+
+    def _conclude(self, text: bytes) -> None:
+        on_answer, self._on_answer, self._answer = self._on_answer, None, b""
+        if on_answer is not None:
+            self._late.cancel()
+            asyncio.get_event_loop().remove_reader(self._control.fileno())
+            on_answer(_parsed(text))
 
     def become(self, rank: Path, listener: socket.socket, errors: BinaryIO) -> bool:
         """Make its process the shim of the rank in the directory ``rank``. Return whether it still runs."""
@@ -47,22 +215,32 @@ class StandbyShim:
         return True
 
     def close(self) -> None:
-        """Let the unused standby process end soon."""
+        """Let the unused standby process end soon; what it was asked has failed."""
+        self._conclude(b"")
         self._control.close()
 
 
-def run(control: int, like: Path) -> int:
-    """Run as a standby process until there is a rank for it, then as its shim. Return the exit status."""
+def _parsed(text: bytes) -> Mapping[str, Any]:
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def run(control: int, program: Path) -> int:
+    """Run as a standby process until there is a rank for it, then as its shim. Return the exit status.
+
+    ``program``: the file with what it starts, in the node's directory.
+    """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    program = shim.read_program(RankDirectory(like))
-    waiting = child.start_standby(*program)
+    kept = read_json(program, _PROGRAM_BYTES_MAX)
+    started = shim.complete(kept["argv"], kept["env"], program.parent)
+    waiting = child.start_standby(*started)
     with socket.socket(fileno=control) as agent:
         agent.set_inheritable(False)
-        select.select([agent.fileno(), waiting.progress], [], [])
-        rank, descriptors, _, _ = (
-            socket.recv_fds(agent, _PATH_BYTES_MAX, 2) if waiting.progress_closed() else (b"", [], 0, None)
-        )
+        rank, descriptors = _wait_for_rank(agent, waiting)
     if not rank:
         waiting.end_unused()
         return 0
@@ -71,5 +249,22 @@ def run(control: int, like: Path) -> int:
         os.dup2(errors, target)
     os.close(errors)
     os.set_inheritable(listener, False)
-    shim.run(Path(os.fsdecode(rank)), socket.socket(fileno=listener), shim.Standby(program, waiting))
+    shim.run(Path(os.fsdecode(rank)), socket.socket(fileno=listener), shim.Standby(started, waiting))
     return 0
+
+
+def _wait_for_rank(agent: socket.socket, waiting: child.Child) -> Tuple[bytes, List[int]]:
+    """Return the directory of the rank with the descriptors for it; an empty one when it is needed no more. Until then
+    pass on what the agent asks and the process answers."""
+    while True:
+        ready, _, _ = select.select([agent.fileno(), waiting.progress], [], [])
+        if waiting.progress in ready:
+            answer = os.read(waiting.progress, _ANSWER_BYTES_MAX)
+            if not answer:
+                return b"", []
+            agent.sendall(answer)
+        else:
+            message, descriptors, _, _ = socket.recv_fds(agent, _MESSAGE_BYTES_MAX, 2)
+            if descriptors or not message:
+                return message, descriptors
+            waiting.tell(message)

@@ -1,25 +1,20 @@
 """Asks the node's runtime what it can do with a model, once for each state of the model's folder.
 
-``python -m reconciler.runner.examination FOLDER`` answers, because only it uses the installed mlx-lm.
+The standby process answers, because only what ranks run uses the installed mlx-lm (``runner/examination.py``).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Protocol, Tuple
 
-from reconciler.agent.ranks.child import environment
 from reconciler.wire.codec import WireError, from_wire
 from reconciler.wire.node import ModelReport, RankShare
 
 from .files import mark
-from .runtime import Question
 
-EXAMINATION_SECONDS = 120.0
-"""A large model's headers from a cold disk; who takes longer is not waited for, its ranks will tell."""
 VERIFIED = "verified"
 _KEPT_MAX = 256
 _log = logging.getLogger("agent")
@@ -28,16 +23,27 @@ Subject = Tuple[str, str]
 """Folder, and mark of its state."""
 
 
+class Runtime(Protocol):
+    """What can examine weights."""
+
+    def prepare(self) -> None:
+        """Get ready: there is something to examine soon."""
+
+    def examine(self, folder: str, on_answer: Callable[[Mapping[str, Any]], None]) -> None:
+        """Examine the weights in ``folder``; ``on_answer`` is called once, with an empty answer if that fails. One folder
+        at a time."""
+
+
 class Examiner:
     """Asks about one model at a time. ``on_answer`` is called when there is something new to report."""
 
-    def __init__(self, python: str, directory: Path, on_answer: Callable[[], None]) -> None:
-        self._python = python
-        self._directory = directory
+    def __init__(self, runtime: Runtime, on_answer: Callable[[], None]) -> None:
+        self._runtime = runtime
         self._on_answer = on_answer
         self._answers: Dict[Subject, Mapping[str, Any]] = {}
         self._queue: List[Subject] = []
-        self._wanted: Optional[Question] = None
+        self._asking = False
+        self._closed = False
 
     def complete(self, report: ModelReport) -> ModelReport:
         """Return the report completed by the runtime's answer; request missing answers."""
@@ -67,29 +73,24 @@ class Examiner:
 
     def close(self) -> None:
         """Ask no more."""
-        self._queue.clear()
-        if self._wanted is not None:
-            self._wanted.withdraw()
+        self._closed = True
 
     def _enqueue(self, subject: Subject) -> None:
         """Queue a model; for a folder that changes, only the newest state matters."""
-        begun = self._queue[:1] if self._wanted is not None else []
+        begun = self._queue[:1] if self._asking else []
         others = [known for known in self._queue[len(begun) :] if known[0] != subject[0]]
         self._queue = begun + others + ([] if subject in begun else [subject])
 
     def _ask(self) -> None:
-        if self._wanted is not None or not self._queue:
-            return
-        folder = self._queue[0][0]
-        command = (self._python, "-m", "reconciler.runner.examination", folder)
-        self._wanted = Question(command, self._take_answer, EXAMINATION_SECONDS)
-        temporary = self._directory / "tmp"
-        temporary.mkdir(mode=0o700, exist_ok=True)
-        self._wanted.start(self._directory, environment(os.environ, {"HF_HUB_OFFLINE": "1"}, temporary))
+        if not self._asking and self._queue and not self._closed:
+            self._asking = True
+            self._runtime.examine(self._queue[0][0], self._take_answer)
 
     def _take_answer(self, answer: Mapping[str, Any]) -> None:
+        if self._closed:
+            return
         subject = self._queue.pop(0)
-        self._wanted = None
+        self._asking = False
         if not answer:
             _log.warning("%s: its examination failed; its ranks will show what is wrong", subject[0])
         if len(self._answers) >= _KEPT_MAX:

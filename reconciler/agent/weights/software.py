@@ -8,7 +8,7 @@ from typing import Callable, Mapping, Optional
 
 from reconciler.wire.node import ModelReport
 
-from .examination import Examiner
+from .examination import Examiner, Runtime
 from .files import Weights
 from .runtime import Question, versions
 
@@ -16,11 +16,12 @@ from .runtime import Question, versions
 class Software:
     """Asks the interpreter of the ranks in the background. ``on_change`` is called when more is known."""
 
-    def __init__(self, python: str, directory: Path, models: Path, on_change: Callable[[], None]) -> None:
+    def __init__(self, python: str, models: Path, examining: Runtime, on_change: Callable[[], None]) -> None:
         self._python = python
+        self._examining = examining
         self._on_change = on_change
         self._weights = Weights(models)
-        self._examiner = Examiner(python, directory, on_change)
+        self._examiner = Examiner(examining, on_change)
         self._requested: Optional[Question] = None
         self.runtime: Optional[Mapping[str, str]] = None
         """``NodeReport.runtime``."""
@@ -37,8 +38,11 @@ class Software:
     def model(self, path: str) -> ModelReport:
         """Return what is known about the weights at ``path``."""
         report = self._weights.report(path)
-        if self.runtime is None:  # whom to ask is not known yet
-            return dataclasses.replace(report, examining=report.present and not report.problem)
+        if self.runtime is None:  # whether there is anything to ask is not known yet
+            examinable = report.present and not report.problem
+            if examinable:
+                self._examining.prepare()
+            return dataclasses.replace(report, examining=examinable)
         return self._examiner.complete(report) if "mlx-lm" in self.runtime else report
 
     def close(self) -> None:

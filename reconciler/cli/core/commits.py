@@ -195,8 +195,13 @@ def prepare(settings: Settings) -> Any:
     from reconciler.source.git import hooks
     from reconciler.source.git.repository import ClusterRepo
 
+    def check(repo: ClusterRepo, old: str, new: str) -> str:
+        from reconciler.source.hook import objection_to  # what checks manifests takes a while to import
+
+        return objection_to(repo, old, new)
+
     Home(settings.home).create()
-    return ClusterRepo.create(settings.repo, hooks.command())
+    return ClusterRepo.create(settings.repo, hooks.command(), check)
 
 
 def opened(settings: Settings) -> Any:

@@ -59,7 +59,7 @@ def launch(
     return LaunchSpec(
         id=rank_id,
         argv=MLX.argv(node.python),
-        env={"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"},
+        env=MLX.environment,
         config=config,
         group=record.fingerprint,
         memory_bytes=record.charges[rank],

@@ -18,6 +18,9 @@ from reconciler.wire import SPOKEN
 CONTROLLER_SOCKET = "controller.sock"
 """Folder of the hooks, beside the repository in the reconciler's home."""
 
+CHECKED = "checked"
+"""Folder within that of the hooks: those for a push that the pusher has validated himself."""
+
 _PRE_RECEIVE = """\
 #!/bin/sh
 # Written by reconciler at each start: validates what is pushed to main.
@@ -32,7 +35,7 @@ _POST_RECEIVE = """\
 #!/bin/sh
 # Written by reconciler at each start: notifies the controller.
 [ -x {python} ] || exit 0
-exec {python} -I -S "$(dirname "$0")/notify.py" {socket}
+exec {python} -I -S {notify} {socket}
 """
 
 _NOTIFY = '''\
@@ -104,12 +107,18 @@ def command() -> tuple[str, ...]:
 
 def install(folder: Path, hook_command: Sequence[str]) -> None:
     """Write the hooks that are missing or differ, each atomically."""
-    folder.mkdir(exist_ok=True)
+    (folder / CHECKED).mkdir(parents=True, exist_ok=True)
     socket = folder.absolute().parent.parent / CONTROLLER_SOCKET
     python = shlex.quote(sys.executable)
+    notifying = _POST_RECEIVE.format(
+        python=python,
+        notify=shlex.quote(str(folder.absolute() / "notify.py")),
+        socket=shlex.quote(str(socket)),
+    )
     bodies = {
         "pre-receive": _PRE_RECEIVE.format(python=python, command=shlex.join(hook_command)),
-        "post-receive": _POST_RECEIVE.format(python=python, socket=shlex.quote(str(socket))),
+        "post-receive": notifying,
+        f"{CHECKED}/post-receive": notifying,
         "notify.py": _NOTIFY.replace("VERSIONS", repr(list(SPOKEN))),
     }
     for name, body in bodies.items():

@@ -11,13 +11,11 @@ import contextlib
 import getpass
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,18 +23,19 @@ from reconciler.errors import Conflict, Invalid, InvalidManifests, Problem, Refu
 from reconciler.source.yaml.pieces import DOCUMENTS_MAX, FILE_BYTES_MAX, too_large
 
 from . import hooks
+from .leftovers import drop_leftovers
 from .output import contents_of, yaml_blobs
 
 BRANCH = "main"
 REF = f"refs/heads/{BRANCH}"
 IN_FORCE = "refs/reconciler/in-force"
 """Ref of the revision last in force, for a controller that lost its store. Clones do not fetch it."""
+EMPTY = "empty"
+"""Revision of a repository without commits."""
+NO_COMMIT = "0" * 40
+"""What git calls the commit of a branch that does not exist."""
 TIMEOUT_SECONDS = 30.0
 PUSH_TIMEOUT_SECONDS = 120.0
-LOCK_SECONDS_MAX = 120.0
-"""git holds a branch's lock for milliseconds: an older lock is left over from a killed git."""
-QUARANTINE_SECONDS_MAX = 24 * 3600.0
-"""No push takes this long: objects in quarantine for longer are left over from a killed push."""
 TOTAL_BYTES_MAX = 64 * 1024 * 1024
 PUSH_BYTES_MAX = 256 * 1024 * 1024
 
@@ -48,6 +47,10 @@ _SETTINGS = {
     "receive.maxInputSize": str(PUSH_BYTES_MAX),
 }
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+
+
+Check = Callable[["ClusterRepo", str, str], str]
+"""From a repository and the old and the new commit of ``main`` to what is wrong with the new one; empty if nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +72,17 @@ class ClusterRepo:
     path: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     """Additional environment variables: within a hook, those that let git see the pushed objects."""
+    check: Check | None = None
+    """Checks a commit before ``commit`` pushes it, in place of the hook, which is a process that imports all of this once
+    more."""
 
     @classmethod
-    def create(cls, path: Path, hook_command: Sequence[str]) -> ClusterRepo:
+    def create(cls, path: Path, hook_command: Sequence[str], check: Check | None = None) -> ClusterRepo:
         """Create the repository at ``path`` if it is missing, and update its settings and hooks.
 
         ``hook_command`` validates a push: ``hooks.command()``.
         """
-        repo = cls(path)
+        repo = cls(path, check=check)
         if not (path / "HEAD").exists():
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
                 raise Invalid(f"{path} exists but is not a git repository: move it away")
@@ -98,7 +104,7 @@ class ClusterRepo:
         Returns what was removed, by its place in the repository. git never removes locks, and quarantined objects only
         in `git gc`, which a small repository never runs.
         """
-        return [str(each.relative_to(self.path)) for each in _drop_leftovers(self.path)]
+        return [str(each.relative_to(self.path)) for each in drop_leftovers(self.path, REF)]
 
     # --- reading -----------------------------------------------------------------------------------
 
@@ -203,7 +209,7 @@ class ClusterRepo:
     def commit(
         self, base: str | None, changes: Mapping[str, bytes | None], message: str, author: Author
     ) -> str:
-        """Make a commit on ``base`` and push it to ``main``, through the same hooks as every push.
+        """Make a commit on ``base`` and push it to ``main``, checked as every push.
 
         A value of None removes the file. Returns the new revision, or ``base`` if nothing changes. Raises
         ``Conflict`` if ``main`` is no longer at ``base``, and ``Refused`` with the hook's message.
@@ -238,10 +244,17 @@ class ClusterRepo:
             return self._bytes("write-tree", environment=index).decode().strip()
 
     def _land(self, base: str | None, revision: str) -> None:
+        checked: tuple[str, ...] = ()
+        if self.check is not None:
+            objection = self.check(self, base or NO_COMMIT, revision)
+            if objection:
+                raise Refused("Rejected", objection)
+            checked = (f"--receive-pack=git -c core.hooksPath=hooks/{hooks.CHECKED} receive-pack",)
         arguments = (
             "push",
             "--porcelain",
             "--no-follow-tags",
+            *checked,
             str(self.path.absolute()),
             f"{revision}:{REF}",
         )
@@ -269,27 +282,6 @@ class ClusterRepo:
 
     def _git(self, *arguments: str) -> str:
         return self._bytes(*arguments).decode("utf-8", "replace")
-
-
-def _drop_leftovers(path: Path) -> list[Path]:
-    dropped = []
-    for lock in (path / f"{REF}.lock", path / "packed-refs.lock", path / "config.lock", path / "HEAD.lock"):
-        if _age_seconds(lock) > LOCK_SECONDS_MAX:
-            lock.unlink(missing_ok=True)
-            dropped.append(lock)
-    for quarantine in (path / "objects").glob("tmp_objdir-*"):
-        if _age_seconds(quarantine) > QUARANTINE_SECONDS_MAX:
-            shutil.rmtree(quarantine, ignore_errors=True)
-            dropped.append(quarantine)
-    return dropped
-
-
-def _age_seconds(path: Path) -> float:
-    """Return the time since the last change; negative if the file does not exist."""
-    try:
-        return time.time() - path.stat().st_mtime
-    except FileNotFoundError:
-        return -1.0
 
 
 def author_of(folder: Path) -> Author:

@@ -108,7 +108,7 @@ async def test_only_a_program_that_can_wait_is_started_before_there_is_a_rank_fo
     await start(bench, link, can=False)
     await start(bench, link, NEXT)
     shim, _ = await spare(bench)
-    assert ps(shim, "command").endswith(f"--like {bench.rank_directory(NEXT)}")
+    assert ps(shim, "command").endswith(f"--program {bench.directory / 'spare.json'}")
 
 
 @pytest.mark.parametrize("end", ["killed", "asked", "taken away"])

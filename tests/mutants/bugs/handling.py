@@ -24,7 +24,7 @@ from reconciler.planning.replica import form
 from reconciler.runner.group import control_channel
 from reconciler.runner.model import files as runner_weights
 from reconciler.source import files, hook
-from reconciler.source.git import repository
+from reconciler.source.git import leftovers, repository
 from reconciler.source.yaml import documents, fields, parser, pieces, syntax_errors
 from reconciler.status import conditions
 from reconciler.store import connection, schema, sqlite
@@ -277,21 +277,21 @@ IN_FORCE = (
     ),
     Mutant(
         "the-hook-lets-everything-in",
-        hook._objection,
+        hook.objection_to,
         put(Call, "''", 5, 6),
         "who pushes a mistake learns nothing of it",
         HOOKS,
     ),
     Mutant(
         "history-can-be-dropped",
-        hook._objection,
+        hook.objection_to,
         never(If, 1, 2),
         "a forced push drops what others have committed",
         HOOKS,
     ),
     Mutant(
         "main-can-be-deleted",
-        hook._objection,
+        hook.objection_to,
         never(If, 0, 2),
         "a deleted branch is a traceback in the hook, or an empty cluster",
         HOOKS,
@@ -312,21 +312,21 @@ IN_FORCE = (
     ),
     Mutant(
         "a-killed-push-keeps-all-out",
-        repository._drop_leftovers,
+        leftovers.drop_leftovers,
         never(If, 0, 2),
         "after a git that was killed nobody can push until somebody finds the lock",
         GIT_FAULTS,
     ),
     Mutant(
         "any-lock-is-taken-for-a-dead-one",
-        repository._drop_leftovers,
+        leftovers.drop_leftovers,
         put(Compare, "{it.left.args[0]}.exists()", 0, 2),
         "a push that is going on loses its lock to a controller that starts",
         GIT_FAULTS,
     ),
     Mutant(
         "a-killed-push-takes-space-for-ever",
-        repository._drop_leftovers,
+        leftovers.drop_leftovers,
         never(If, 1, 2),
         "what was received of pushes that were killed fills the disk",
         GIT_FAULTS,

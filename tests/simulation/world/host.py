@@ -193,7 +193,7 @@ class SimHost:
     def prepare(self, id: RankId) -> None:
         return
 
-    def end_standby(self) -> None:
+    def end_standby(self, seconds: float) -> None:
         return
 
     def reap(self) -> None:

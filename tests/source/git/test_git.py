@@ -140,6 +140,30 @@ def test_a_commit_of_bad_manifests_is_refused_with_the_problems(repo: ClusterRep
     assert repo.head() is None
 
 
+def test_a_commit_that_was_checked_before_its_push_is_not_checked_again_and_announced_all_the_same(
+    repo: ClusterRepo,
+) -> None:
+    checks: list[tuple[str, str]] = []
+
+    def check(repo: ClusterRepo, old: str, new: str) -> str:
+        checks.append((old, new))
+        return "no" if list(repo.read(new)) == ["b.yaml"] else ""
+
+    hooks.install(repo.path / "hooks", ("false",))
+    announced = repo.path / "announced"
+    after = repo.path / "hooks" / hooks.CHECKED / "post-receive"
+    after.write_text(f"#!/bin/sh\ncat > {announced}\n")
+    checked = ClusterRepo(repo.path, check=check)
+    first = checked.commit(None, {"a.yaml": NODE.encode()}, "first", AUTHOR)
+    assert (repo.head(), checks) == (first, [("0" * 40, first)])
+    assert announced.read_text() == f"{'0' * 40} {first} refs/heads/main\n"
+    with pytest.raises(Refused, match="no"):
+        checked.commit(first, {"a.yaml": None, "b.yaml": NODE.encode()}, "second", AUTHOR)
+    with pytest.raises(Refused):
+        repo.commit(first, {"c.yaml": b"# x"}, "whoever has not checked it", AUTHOR)
+    assert repo.head() == first
+
+
 @pytest.mark.parametrize("path", ["../a.yaml", "/a.yaml", ".Git/hooks/x", "a//b.yaml", "a\nb.yaml", ""])
 def test_paths_that_are_none_within_the_repo_are_invalid(repo: ClusterRepo, path: str) -> None:
     with pytest.raises(Invalid, match="expected a path within the cluster repo"):

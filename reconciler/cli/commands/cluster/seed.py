@@ -7,26 +7,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reconciler.cli.commands.write.manifests import commit_paths
-from reconciler.cli.core.app import Settings
-from reconciler.cli.core.commits import load_paths, prepare
+from reconciler.cli.core.commits import load_paths
 from reconciler.cli.output import table_layout
 from reconciler.errors import Invalid
+from reconciler.source.git.repository import ClusterRepo
 
 
-def seed_manifests(settings: Settings, paths: tuple[str, ...], say: Callable[[str], None]) -> None:
-    """Commit manifests to an empty cluster repository; one with commits is left unchanged."""
-    repo = prepare(settings)
+def seed_manifests(repo: ClusterRepo, paths: tuple[str, ...], say: Callable[[str], None]) -> str | None:
+    """Commit manifests to an empty cluster repository; one with commits is left unchanged. Return its revision."""
+    head = repo.head()
     if not paths:
-        return
+        return head
     load_paths(paths)  # mistakes in manifests are reported in any case
-    if repo.head() is not None:
+    if head is not None:
         say(
             f"{repo.path} already has commits and is used as it is; to change it: reconciler apply -f {paths[0]}"
         )
-        return
+        return head
     landed = commit_paths(repo, paths, "Start the cluster")
     objects = "1 object" if len(landed.results) == 1 else f"{len(landed.results)} objects"
     say(f"{objects} committed to {repo.path} as {(landed.revision or '')[:10]}")
+    return landed.revision
 
 
 def seed_models(source: Path, target: Path, say: Callable[[str], None]) -> None:

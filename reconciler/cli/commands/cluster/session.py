@@ -19,6 +19,7 @@ from reconciler.cli.core.client import Client
 from reconciler.cli.output.kind_columns import state, tables
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import Conflict, Invalid, ReconcilerError, Refused, Unreachable
+from reconciler.source.git.repository import EMPTY
 from reconciler.wire.admin import Get, ListEvents, ShowPlan, ShowStatus, Stop
 from reconciler.wire.file_identity import FileIdentity
 
@@ -117,12 +118,15 @@ class Session:
         options: UpOptions,
         supervisor: Supervisor,
         identity: FileIdentity,
+        revision: str | None = None,
     ) -> None:
+        """``revision``: what the repository is at; None where it is empty, or is not used."""
         self._settings = settings
         self._say = say
         self._options = options
         self._supervisor = supervisor
         self._identity = identity
+        self._revision = revision
         self._last_event = 0
         self._began_at = time.time()
         self._looked_at = 0.0
@@ -261,7 +265,8 @@ class Session:
         status = client.ask(ShowStatus())
         items = client.ask(Get())["items"]
         gateway = any(item["kind"] == "Gateway" for item in items)
-        if status["settled"] and (status["endpoint"] or not gateway):
+        unread = self._revision is not None and status["revision"] == EMPTY
+        if status["settled"] and not unread and (status["endpoint"] or not gateway):
             self._welcomed = True
             self._print_ready(client, status, items)
             return

@@ -137,10 +137,16 @@ class Supervisor:
     """Path on which children find this installation of the reconciler, whatever the current folder is."""
     clock: Callable[[], float] = field(default=time.monotonic)
 
+    @property
+    def started(self) -> bool:
+        """Return whether any child was started or taken over."""
+        return any(child.process is not None for child in self.children)
+
     def start(self) -> None:
-        """Start all children, or take over those that run already."""
+        """Start all children that are not started yet, or take over those that run already."""
         for child in self.children:
-            self._begin(child)
+            if child.process is None:
+                self._begin(child)
 
     def restart_dead(self) -> None:
         """Restart dead children, each after its back-off. Call it when one has ended, and after
@@ -222,14 +228,23 @@ class Supervisor:
             )
         child.started_at = self.clock()
 
+    def end_own(self) -> None:
+        """End the children that this supervisor has started, and leave alone those that it has taken over."""
+        self._end(
+            [child for child in self.children if not isinstance(child.process, AdoptedProcess)], END_SECONDS
+        )
+
     def end(self, seconds: float = END_SECONDS) -> None:
         """End all children in parallel; kill those that still run after ``seconds``."""
-        for child in self.children:
+        self._end(self.children, seconds)
+
+    def _end(self, children: Sequence[Child], seconds: float) -> None:
+        for child in children:
             child.ended = True
             if child.alive and child.process is not None:
                 child.process.send_signal(signal.SIGTERM)
         deadline = self.clock() + seconds
-        for child in self.children:
+        for child in children:
             if child.process is None:
                 continue
             try:

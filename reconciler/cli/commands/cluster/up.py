@@ -17,6 +17,7 @@ from reconciler.bootstrap import CONTROLLER, GATEWAY, Home, swap
 from reconciler.bootstrap.service_lock import started_as
 from reconciler.cli.core.app import INTERRUPTED_STATUS, Settings
 from reconciler.cli.core.client import LOCK_NAME
+from reconciler.cli.core.commits import prepare
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import Conflict, Invalid
 from reconciler.wire.file_identity import FileIdentity
@@ -76,16 +77,34 @@ def up(settings: Settings, /, **options: Any) -> int:
     Home(settings.home).check()
     say = Screen()
     with only_one(settings) as identity, signals() as requested:
-        if how.watch is None:
-            seed_manifests(settings, how.paths, say)
-        elif not how.watch.is_dir():
+        if how.watch is not None and not how.watch.is_dir():
             raise Invalid(f"{how.watch} is not a folder; --watch needs the folder with the manifests")
-        if how.models is not None:
-            seed_models(how.models, settings.home / "models", say)
-        if requested.any:
-            return INTERRUPTED_STATUS
         supervisor = _supervisor(settings, say, how)
-        return Session(settings, say, requested, supervisor, identity).run(how.once)
+        with _undone(supervisor):
+            revision = _seed(settings, say, how, supervisor)
+        if requested.any and not supervisor.started:
+            return INTERRUPTED_STATUS
+        return Session(settings, say, requested, supervisor, identity, revision).run(how.once)
+
+
+def _seed(settings: Settings, say: Screen, how: _How, supervisor: Supervisor) -> str | None:
+    """Fill the home; the services of a new one start meanwhile, which takes them longer. Return what is committed."""
+    repo = prepare(settings) if how.watch is None else None
+    if repo is not None and repo.head() is None:
+        supervisor.start()
+    if how.models is not None:
+        seed_models(how.models, settings.home / "models", say)
+    return seed_manifests(repo, how.paths, say) if repo is not None else None
+
+
+@contextmanager
+def _undone(supervisor: Supervisor) -> Iterator[None]:
+    """End the services again that were started for nothing; those that have run before stay."""
+    try:
+        yield
+    except BaseException:
+        supervisor.end_own()
+        raise
 
 
 @contextmanager

@@ -248,6 +248,32 @@ def test_who_took_a_service_over_ends_it(house: House) -> None:
     assert child.process.poll() == 0, "it has ended in order"
 
 
+def test_what_was_started_for_nothing_is_ended_and_what_was_taken_over_stays(house: House) -> None:
+    first, _ = house.supervisor()
+    first.start()
+    pid = house.serves(first)
+    second, _ = house.supervisor()
+    assert not second.started
+    second.start()
+    assert second.started
+    second.end_own()
+    running = holder(house.lock)
+    assert running is not None
+    assert running.pid == pid
+    first.end_own()
+    assert holder(house.lock) is None
+
+
+def test_a_second_start_begins_nothing_anew(house: House) -> None:
+    supervisor, child = house.supervisor()
+    supervisor.start()
+    pid = house.serves(supervisor)
+    supervisor.start()
+    assert pid_of(child) == pid
+    assert house.messages == []
+    supervisor.end()
+
+
 def test_a_service_that_was_started_in_another_way_is_replaced(house: House) -> None:
     first, _ = house.supervisor("of another version")
     first.start()

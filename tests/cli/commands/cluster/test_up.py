@@ -182,6 +182,18 @@ def test_a_question_nobody_could_answer_is_an_error_at_once(up: Up) -> None:
     assert up.pids("controller") == up.pids("gateway") == []
 
 
+def test_mistakes_in_the_manifests_of_a_new_home_leave_nothing_running(up: Up, tmp_path: Path) -> None:
+    wrong = tmp_path / "gateway.yaml"
+    wrong.write_text(Path(GATEWAY).read_text().replace("listen:", "listne:"))
+    up.start("-f", str(wrong))
+    assert up.process is not None
+    assert up.process.wait(WAIT_SECONDS) == 1
+    assert "listne" in up.output()
+    assert "problems in the manifests, listed above; nothing was changed" in up.output()
+    assert up.pids("controller") == up.pids("gateway") == []
+    assert not (up.home / "gateway.json").exists(), "no client has seen an endpoint"
+
+
 def test_a_repository_with_commits_is_left_as_it_is(up: Up, cli: Cli) -> None:
     cli("apply", "-f", GATEWAY)
     up.start("-f", str(ROOT / "manifests" / "nodes.yaml"))
