@@ -70,7 +70,11 @@ bounded() {
         [ "$number" != "$run" ] || break
     done
     kill "$watch" 2>/dev/null
-    if [ "$ending" = ended ] && [ "$status" = 153 ]; then ending=endless; fi
+    if [ "$ending" = ended ] && [ "$status" = 153 ]; then
+        ending=endless
+        head -n 20 "$work/out" >"$work/cut"
+        mv "$work/cut" "$work/out"
+    fi
 }
 
 # Print each line of a file behind a mark, and whether the last one is whole.
@@ -267,7 +271,7 @@ cat >"$work/scrub.awk" <<'END_OF_SCRUB'
 # All else is numbered within the file: a digest of an address could be searched through.
 
 function repeated(text, times,    all) { all = ""; while (times-- > 0) all = all text; return all }
-function edge(character) { return character !~ /[0-9A-Za-z_]/ }
+function edge(character) { return character !~ /[0-9A-Za-z]/ }
 
 # Put a number in the place of a value of some kind: 1, 2, 3 … in the order in which they appear.
 function numbered(kind, value) {
@@ -379,7 +383,7 @@ function service(text,    head, tail) {
 function own(name) {
     if (name ~ /^(Ethernet|Wi-Fi|Bluetooth PAN|iPhone USB|USB Dock|Tailscale|io\.tailscale\.ipn\.macos)$/) return name
     if (name ~ /^(Thunderbolt (Bridge|[0-9]+)|Thunderbolt Ethernet( Slot [0-9]+)?|Ethernet Adapter \(en[0-9]+\)|Ethernet [0-9]+)$/) return name
-    if (name ~ /^USB [0-9/]*( )?(LAN|Ethernet)$/) return name
+    if (name ~ /^USB [0-9\/]*( )?(LAN|Ethernet)$/) return name
     return "Service " numbered("service", name)
 }
 
@@ -419,7 +423,7 @@ function telling(name,    words, size, at) {
     if (length(name) < 3) return 0
     size = split(name, words, /[^0-9a-z\200-\377]+/)
     for (at = 1; at <= size; at++)
-        if (words[at] != "" && words[at] !~ /^[0-9]+$/ && !index(PLAIN, " " words[at] " ")) return 1
+        if (words[at] != "" && words[at] !~ /^(en|lo|bridge|fe)?[0-9]+$/ && !index(PLAIN, " " words[at] " ")) return 1
     return 0
 }
 
@@ -437,7 +441,7 @@ function scrubbed(text,    at) {
 BEGIN {
     SERIAL = "SERIAL"; HEX = "0123456789ABCDEF-"; four = repeated("[0-9A-Fa-f]", 4)
     UUID = four four "-" four "-" four "-" four "-" four four four
-    PLAIN = " active address admin alias apple autoselect available awdl bad base bluetooth boot bridge build bus capacity channel com configuration connected could current data debug default destination details device devices disabled disk domain down enabled enrolled enrollment error ethernet excluded expire false fast find firewall flags found free full gateway get gib gpu hardware home host inactive included index inet inet6 interface internet item kernel key lan learning library link local localhost loopback mac macbook macos mach max media member memory mini name net netif network none not off order pages port power pro product profiles prefixlen rdma receptacle reconciler request root routing running runner secured server service services sleep speed standby state statistics status studio supported swap system tables the thunderbolt total true type ultra unknown unlimited usb used user users version vlan volume volumes wired yes "
+    PLAIN = " active address admin alias apple applethunderboltrdmaprotectiondomain applethunderboltrdmaqueuepair approved autorestart autoselect available awdl bad base blocks bluetooth boot boottime brand bridge broadcast build buildversion bus bytes capacity channel code com combined compressor config configuration connected could cpu current data debug default destination details device devices disabled disk disksleep domain down enable enabled enrolled enrollment error ethernet excluded exit exited expire false family fast ffff filevault find firewall flags found free full gateway get gib gid gpu guid hardware hca heavy home host inactive included index inet inet6 interface internet iogpu ips item items jaccl jetsamevent jul kern kernel key killed lan last launchdaemon learning level library limit link local localhost loopback lowpowermode mac macbook mach machdep macos max mdm media member memory memsize metadata mini model multicast name net netif network never node nominal none not occupied off order page pages pagesize panic pid port power prefixlen pressure pro product productversion profiles promisc protocol rdma receptacle reconciler request residency root routing runner running runs scheduled sec secured server service services set signal simplex size sleep sleepdisabled smart spawn speed spthunderboltdatatype standby state statistics status string studio supported swap swapusage system tables tag terminating the thunderbolt title total true type uhlwiir ultra unknown unlimited usb usec used user users uuid version vlan volume volumes was wired working yes "
 }
 
 FILENAME == ARGV[1] {

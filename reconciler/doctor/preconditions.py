@@ -157,17 +157,15 @@ class Versions:
 def compare(machines: Sequence[Versions]) -> tuple[tuple[str, Verdict, str, str], ...]:
     """Return name, verdict, text and steps for whatever must be equal on all of several machines."""
     steps = SAME_SYSTEM.format(node=" and ".join(each.name for each in machines))
-    return (
-        _equal("same macOS", {each.name: each.macos for each in machines}, steps),
-        _equal("same RDMA driver", {each.name: each.driver for each in machines}, steps),
-    )
+    macos, drivers = ([(each.name, getattr(each, part)) for each in machines] for part in ("macos", "driver"))
+    return (_equal("same macOS", macos, steps), _equal("same driver", drivers, steps))
 
 
-def _equal(what: str, values: dict[str, str], steps: str) -> tuple[str, Verdict, str, str]:
-    text = ", ".join(f"{name}: {value or 'unknown'}" for name, value in values.items())
-    if len({value for value in values.values() if value}) > 1:
+def _equal(what: str, values: Sequence[tuple[str, str]], steps: str) -> tuple[str, Verdict, str, str]:
+    text = ", ".join(f"{name}: {value or 'unknown'}" for name, value in values)
+    if len({value for _, value in values if value}) > 1:
         return what, Verdict.FAIL, text, steps
-    return what, Verdict.PASS if all(values.values()) else Verdict.UNKNOWN, text, ""
+    return what, Verdict.PASS if all(value for _, value in values) else Verdict.UNKNOWN, text, ""
 
 
 # --- the table ---------------------------------------------------------------------------------------

@@ -70,7 +70,11 @@ bounded() {
         [ "$number" != "$run" ] || break
     done
     kill "$watch" 2>/dev/null
-    if [ "$ending" = ended ] && [ "$status" = @TOO_LARGE@ ]; then ending=endless; fi
+    if [ "$ending" = ended ] && [ "$status" = @TOO_LARGE@ ]; then
+        ending=endless
+        head -n 20 "$work/out" >"$work/cut"
+        mv "$work/cut" "$work/out"
+    fi
 }
 
 # Print each line of a file behind a mark, and whether the last one is whole.

@@ -5,7 +5,7 @@
 # All else is numbered within the file: a digest of an address could be searched through.
 
 function repeated(text, times,    all) { all = ""; while (times-- > 0) all = all text; return all }
-function edge(character) { return character !~ /[0-9A-Za-z_]/ }
+function edge(character) { return character !~ /[0-9A-Za-z]/ }
 
 # Put a number in the place of a value of some kind: 1, 2, 3 … in the order in which they appear.
 function numbered(kind, value) {
@@ -117,7 +117,7 @@ function service(text,    head, tail) {
 function own(name) {
     if (name ~ /^(Ethernet|Wi-Fi|Bluetooth PAN|iPhone USB|USB Dock|Tailscale|io\.tailscale\.ipn\.macos)$/) return name
     if (name ~ /^(Thunderbolt (Bridge|[0-9]+)|Thunderbolt Ethernet( Slot [0-9]+)?|Ethernet Adapter \(en[0-9]+\)|Ethernet [0-9]+)$/) return name
-    if (name ~ /^USB [0-9/]*( )?(LAN|Ethernet)$/) return name
+    if (name ~ /^USB [0-9\/]*( )?(LAN|Ethernet)$/) return name
     return "Service " numbered("service", name)
 }
 
@@ -157,7 +157,7 @@ function telling(name,    words, size, at) {
     if (length(name) < 3) return 0
     size = split(name, words, /[^0-9a-z\200-\377]+/)
     for (at = 1; at <= size; at++)
-        if (words[at] != "" && words[at] !~ /^[0-9]+$/ && !index(PLAIN, " " words[at] " ")) return 1
+        if (words[at] != "" && words[at] !~ /^(en|lo|bridge|fe)?[0-9]+$/ && !index(PLAIN, " " words[at] " ")) return 1
     return 0
 }
 
