@@ -232,10 +232,10 @@ def _no_cable(examined: Examined) -> str:
 
 
 def _no_gid(examined: Examined) -> str:
-    mapped = [port.mapped_gid for port in examined.cabled]
-    return _no_cable(examined) or (
-        "" if not mapped or set(mapped) != {False} else "no port has an IPv4-mapped GID"
-    )
+    if examined.facts.rdma_enabled is False:
+        return "there is none while RDMA is off"
+    mapped = {port.mapped_gid for port in examined.cabled}
+    return _no_cable(examined) or ("no port has an IPv4-mapped GID" if mapped == {False} else "")
 
 
 def _of_ports(*facts: Callable[[PortFacts], object | None]) -> Callable[[Examined], object | None]:

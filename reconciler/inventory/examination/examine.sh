@@ -156,7 +156,7 @@ names >"$work/names" 2>/dev/null
 {
     echo "reconciler examination @VERSION@"
     echo "at: $(date -u +%Y-%m-%dT%H:%M:%SZ)"
-    echo "system: $(uname -srm)"
+    echo "system: $(uname -s -r -m)"
     cat "$work/circumstances.out"
     echo
     probes

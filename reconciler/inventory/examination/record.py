@@ -44,7 +44,7 @@ class Record:
     at: str
     """When, in UTC, by the machine's clock."""
     system: str
-    """``uname -srm``."""
+    """``uname -s -r -m``."""
     over_ssh: bool
     terminal: str
     said: Mapping[str, ToolSaid]

@@ -23,7 +23,7 @@ from tests.inventory.probes.mac import Mac
 from .emulated import ready, record_of
 
 ROOT = Path(__file__).parents[3]
-PROBE_LINE = re.compile(r"    (?:probe|left_out) ('[^']*'|\\w+) ")
+PROBE_LINE = re.compile(r"    (?:probe|left_out) ('[^']*'|\w+) ")
 SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]
 MATCHED = {match.probe for row in PRECONDITIONS for match in row.matches}
 CASES = [case for case in load() if case.probe.name in MATCHED]
