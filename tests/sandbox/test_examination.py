@@ -49,8 +49,8 @@ async def test_a_new_mac_fails_by_what_it_lacks_and_passes_when_that_is_done() -
         found = await examined(bench, "n1")
         assert failed(found) == dict.fromkeys(("RDMA", "FileVault", "updates", "addresses"), "fail")
         assert found.record.over_ssh
-        await bench.do("rdma", "on", "n1")
         await bench.do("set", "n1", "filevault=off", "updates=off")
+        await bench.do("rdma", "on", "n1")
         bench.sandbox.world = changes.addressed(bench.sandbox.world)
         assert failed(await examined(bench, "n1")) == {}
 

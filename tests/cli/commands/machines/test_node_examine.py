@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -23,14 +23,14 @@ from tests.sshd import Sshd, make_key
 
 
 @pytest.fixture
-def mac(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mac]:
+def mac(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mac:
     """This machine, as a Mac that somebody uses in Terminal.app."""
     (tmp_path / "tools").mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path / 'tools'}:{os.environ['PATH']}")
     monkeypatch.setenv("TERM_PROGRAM", "Apple_Terminal")
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
     monkeypatch.setenv("COLUMNS", "100")
-    yield Mac(tmp_path / "tools")
+    return Mac(tmp_path / "tools")
 
 
 def test_this_machine_is_examined_without_a_cluster(cli: Cli, mac: Mac) -> None:
