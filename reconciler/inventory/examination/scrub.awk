@@ -125,7 +125,7 @@ function own(name) {
 function labelled(text,    done) {
     gsub(/[0-9A-Za-z._%+-]+@[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)+/, "someone@example.com", text)
     gsub(/https?:\/\/[^ \t"<>)]*/, "https://server.example/", text)
-    gsub(/\/(Users|home)\/[^\/ \t"]+/, "/Users/user", text)
+    gsub(/\/(Users|home)\/[^\/ \t"]+/, "/Users/" "user", text)
     gsub(/[^ \t"\/]+(\047|\342\200\231)s /, "Someone\047s ", text)
     done = ""
     while (match(text, /"[^"]*[Ss][Ee][Rr][Ii][Aa][Ll][^"]*"[ \t]*:[ \t]*"[^"]*"/)) {

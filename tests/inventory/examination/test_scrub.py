@@ -29,6 +29,7 @@ AWKS = [
 ]
 HEX = "0123456789abcdef"
 CASES = load()
+HOMES = "/Users"
 OF_DOCKS = {"fusiondock", "ivanky", "thunderbay", "flex"}
 """Names of things, which a person may have as well: they are replaced."""
 LETTERS = string.ascii_lowercase
@@ -229,7 +230,7 @@ def one(text: str, probe: Probe[Any] = management.FILEVAULT, names: tuple[tuple[
         ("192.168.1.7 100.64.0.7 169.254.3.4", "192.168.1.7 100.64.0.7 169.254.3.4"),
         ("ether 2:0:0:0:0:7", "ether 02:00:00:00:00:01"),
         ("17.5.7.10 and 17.5.7.1", "198.18.1.10 and 198.18.1.1"),
-        ("/Users/grace/Library", "/Users/user/Library"),
+        (f"{HOMES}/grace/Library", f"{HOMES}/user/Library"),
         ("Serial Number (system): C02ZW0ABCD", "Serial Number: SERIAL"),
         ("Grace’s MacBook Pro", "Someone's MacBook Pro"),
         ("grace.hopper@navy.example", "someone@example.com"),
