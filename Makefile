@@ -54,6 +54,7 @@ check: $(VENV)/dev ## style, types, import contracts, schemas up to date
 	$(BIN)/lint-imports
 	$(BIN)/python -m reconciler.source.write_schemas schemas --check
 	$(BIN)/python -m reconciler.cli.reference docs/cli.md --check
+	$(BIN)/python -m reconciler.inventory.examination.script examples/examine-mac.sh --check
 
 bench: $(VENV)/dev ## how fast it is, beside a peer: 12 minutes; ONLY=decode for one, QUICK=1 to try
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only "$(ONLY)") $(if $(QUICK),--quick)
@@ -83,9 +84,10 @@ classes: $(VENV)/dev ## every class of faults on three emulated Macs, as people 
 	RECONCILER_CLASSES=all $(BIN)/python -m pytest tests/e2e/emulated_macs/test_classes.py -v \
 		$(if $(ONLY),-k "[$(ONLY)]")
 
-schemas: $(VENV)/dev ## write schemas/ anew from the kinds, and docs/cli.md from the commands
+schemas: $(VENV)/dev ## write anew what is generated: schemas/, docs/cli.md, examples/examine-mac.sh
 	$(BIN)/python -m reconciler.source.write_schemas schemas
 	$(BIN)/python -m reconciler.cli.reference docs/cli.md
+	$(BIN)/python -m reconciler.inventory.examination.script examples/examine-mac.sh
 
 tiny: $(TINY_VENV)/ready ## train the tiny model anew (PyTorch on the CPU, up to 30 minutes)
 	$(TINY_VENV)/bin/python examples/models/training/train.py --out examples/models/tiny

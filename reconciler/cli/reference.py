@@ -18,6 +18,8 @@ USUAL_EXITS = "0; 1 for an error; 2 for wrong usage"
 EXITS = {
     "verify": "0 if every check passed; 1 if one failed, or for an error; 2 for wrong usage",
     "doctor": "0 without findings; 1 with findings, or for an error; 2 for wrong usage",
+    "examine": "0 if every precondition passes that applies; 1 if one fails or is unknown, or for an error; 2 for wrong"
+    " usage",
     "diff": "0 for no difference; 1 for differences; 2 for an error, wrong usage among them",
     "plan": "0; 1 for an error; 2 for wrong usage, or with `--exit-code` if there are steps",
     "get": f"{USUAL_EXITS}; 130 for a watch that Ctrl-C ends",

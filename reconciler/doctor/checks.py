@@ -19,6 +19,8 @@ SWAP_BYTES_MAX = GIB
 DISK_FREE_BYTES_MIN = 10 * GIB
 """Free bytes that the disk with the user's folder needs for swap, logs and updates."""
 
+FILEVAULT_OFF = "on {node}: sudo fdesetup disable"
+
 ConditionRow = tuple[str, bool, str, str]
 """Type, status, reason and message of a condition."""
 
@@ -59,7 +61,7 @@ class Check:
     """Steps for a person; ``{node}`` is the machine's name, ``{python}`` the interpreter of its ranks."""
 
 
-def _falls_asleep(machine: Machine) -> str:
+def falls_asleep(machine: Machine) -> str:
     return "{node} falls asleep when nobody uses it" if machine.facts.sleeps else ""
 
 
@@ -86,7 +88,7 @@ def _no_runtime(machine: Machine) -> str:
     return f"{{node}}: {_escaped(message)}" if message else ""
 
 
-def _behind_dock(machine: Machine) -> str:
+def behind_dock(machine: Machine) -> str:
     for port in machine.facts.ports:
         declared = port.receptacle in machine.declared
         if (
@@ -113,7 +115,7 @@ def _strays(machine: Machine) -> str:
     return f"{count} processes of ranks on {{node}} belong to no agent" if count > 0 else ""
 
 
-def _disk(machine: Machine) -> str:
+def disk_full(machine: Machine) -> str:
     message = machine.message("DiskPressure")
     if message:
         return f"{{node}}: {_escaped(message)}"
@@ -151,15 +153,15 @@ def _swaps(machine: Machine) -> str:
     return f"{used / GIB:.1f} GiB of swap are in use on {{node}}" if used > SWAP_BYTES_MAX else ""
 
 
-def _managed(machine: Machine) -> str:
+def managed(machine: Machine) -> str:
     return "{node} is enrolled with an organisation (MDM)" if machine.facts.managed else ""
 
 
-def _firewall(machine: Machine) -> str:
+def firewall(machine: Machine) -> str:
     return "the application firewall of {node} is on" if machine.facts.firewall else ""
 
 
-def _updates_itself(machine: Machine) -> str:
+def updates_itself(machine: Machine) -> str:
     return "{node} installs updates of macOS by itself" if machine.facts.updates_itself else ""
 
 
@@ -194,15 +196,15 @@ def _escaped(text: str) -> str:
 
 CHECKS: tuple[Check, ...] = (
     Check(
-        FaultClass.HOST_UNREACHABLE, _falls_asleep,
+        FaultClass.HOST_UNREACHABLE, falls_asleep,
         "a sleeping Mac cannot be woken over Thunderbolt, so its groups lose it",
         "on {node}: sudo pmset -a sleep 0 disksleep 0",
     ),
     Check(
         FaultClass.HOST_UNREACHABLE, _locked_after_reboot,
         "it is never restarted as a repair, because it would then wait at its screen for a password",
-        "on {node}: sudo fdesetup disable; or, if somebody unlocks it after every restart, set"
-        " spec.repair.fileVault: true; or spec.repair.reboot: false",
+        f"{FILEVAULT_OFF}; or, if somebody unlocks it after every restart, set spec.repair.fileVault: true; or"
+        " spec.repair.reboot: false",
     ),
     Check(
         FaultClass.UNSUPPORTED_PLATFORM, _other_system,
@@ -210,7 +212,7 @@ CHECKS: tuple[Check, ...] = (
         "update all nodes to the same macOS: on {node}: System Settings, General, Software Update",
     ),
     Check(
-        FaultClass.UNSUPPORTED_PLATFORM, _updates_itself,
+        FaultClass.UNSUPPORTED_PLATFORM, updates_itself,
         "it restarts alone, at night, with another build than the others, and its groups lose it",
         "set spec.repair.updates of node/{node}, or on {node}: sudo defaults write"
         " /Library/Preferences/com.apple.SoftwareUpdate AutomaticallyInstallMacOSUpdates -bool false; update all nodes"
@@ -227,7 +229,7 @@ CHECKS: tuple[Check, ...] = (
         "follow the message; see: reconciler describe node {node}",
     ),
     Check(
-        FaultClass.UNSUPPORTED_PLATFORM, _behind_dock,
+        FaultClass.UNSUPPORTED_PLATFORM, behind_dock,
         "RDMA does not work through a dock or a hub",
         "join the two machines by a Thunderbolt 5 cable of their own",
     ),
@@ -237,7 +239,7 @@ CHECKS: tuple[Check, ...] = (
         "let all machines set their clocks from the network: on {node}: System Settings, General, Date & Time",
     ),
     Check(
-        FaultClass.RENDEZVOUS, _firewall,
+        FaultClass.RENDEZVOUS, firewall,
         "it may refuse connections to ranks: their Python is at a new path with each runtime, and nobody is asked",
         "on {node}, on a network that you trust: sudo /usr/libexec/ApplicationFirewall/socketfilterfw --setglobalstate"
         " off; or after each new runtime: P=$(readlink -f {python}); for WORD in --add --unblockapp; do sudo"
@@ -250,7 +252,7 @@ CHECKS: tuple[Check, ...] = (
         " still run after ten seconds",
     ),
     Check(
-        FaultClass.RANK_CRASH, _disk,
+        FaultClass.RANK_CRASH, disk_full,
         "with a full disk no rank starts, and logs are lost",
         "free disk space on {node}; see the size of its weights with: reconciler describe node {node}",
     ),
@@ -287,7 +289,7 @@ CHECKS: tuple[Check, ...] = (
         "stop other programs on {node}; if there are none: sudo shutdown -r now",
     ),
     Check(
-        FaultClass.REBOOT, _managed,
+        FaultClass.REBOOT, managed,
         "the organisation may install updates on it and restart it at any time",
         "ask the organisation to leave updates and restarts of {node} to you, or expect its groups to move",
     ),

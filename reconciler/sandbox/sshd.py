@@ -133,9 +133,9 @@ class Sshd:
         if self.delay():
             await asyncio.sleep(self.delay())
         forced = process.get_extra_info("forced")
-        command, more = process.command, {}
+        command, more = process.command, {"SSH_CONNECTION": f"{LOOPBACK} 0 {LOOPBACK} {self.port}"}
         if forced is not None:
-            command, more = forced, {_ORIGINAL: process.command or ""}
+            command, more = forced, {**more, _ORIGINAL: process.command or ""}
         status = await _run(process, command, self.place, more)
         if status < 0:
             process.exit_with_signal(signal.Signals(-status).name.removeprefix("SIG"))

@@ -157,6 +157,10 @@ GID_INDEX = (
     " SERVICE, for the port's IPv6 addresses come before its IPv4 address; then take that away and give it again: sudo"
     " ifconfig {port} inet ADDRESS delete; sudo ifconfig {port} inet ADDRESS netmask MASK; see it with: ibv_devinfo -v"
 )
+LOCAL_NETWORK = (
+    "on the controller's machine: System Settings, Privacy & Security, Local Network: allow the application that"
+    " runs the controller, which is its terminal, and start the controller again; or start it in Terminal.app"
+)
 REPLUG = "; where that does not help: unplug its Thunderbolt cables and its power for a minute"
 SMALLER = "lower serving.context or serving.maxBatch of deployment/{deployment}, raise parallelism.nodes, or take weights with fewer bits"
 

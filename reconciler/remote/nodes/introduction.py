@@ -10,16 +10,18 @@ from pathlib import Path
 
 import asyncssh
 
-from reconciler.errors import Silent, Unreachable
+from reconciler.errors import Refused, Silent, Unreachable
 from reconciler.remote.bootstrap.profile import MARK
 from reconciler.remote.runtime.agent_file import Bundle
 from reconciler.remote.ssh import obstacles
+from reconciler.remote.ssh.channels import Completed
 from reconciler.remote.ssh.connection import KEY_ALGORITHMS, fingerprint
 from reconciler.resources import Access, SshAccess
 
 from .node_over_ssh import SshNode
 
 LOOK_SECONDS = 20.0
+_WORDS_MAX = 500
 _ALGORITHMS = [algorithm for kind in KEY_ALGORITHMS.values() for algorithm in kind]
 _SCRIPT = """
 PATH=/usr/bin:/bin:/usr/sbin:/sbin; export PATH
@@ -91,11 +93,7 @@ async def host_key(host: str, port: int | None) -> HostKey:
 
 async def survey(access: SshAccess) -> Survey:
     """Log in and inspect the machine; changes nothing. Raises ``Barred`` and other ``Unreachable``."""
-    node = SshNode(access.host, Access(ssh=access), Bundle("", b""), asyncio.Semaphore(1), Path())
-    try:
-        done = await node.run(("/bin/sh", "-c", _SCRIPT), timeout=LOOK_SECONDS)
-    finally:
-        await node.close()
+    done = await _run(access, ("/bin/sh", "-c", _SCRIPT), LOOK_SECONDS)
     words = [line.split(" ", 2) for line in done.out.splitlines()]
     values = {each[1]: each[2] for each in words if len(each) == 3 and each[0] == MARK}
     size = values.get("bytes", "")
@@ -105,3 +103,39 @@ async def survey(access: SshAccess) -> Survey:
         int(size) if size.isdigit() else 0,
         values.get("system", ""),
     )
+
+
+async def examine(access: SshAccess, script: str, words: tuple[str, ...], seconds: float) -> str:
+    """Log in, run a script of plain ``sh`` and return what it printed. Raises ``Barred`` and other ``Unreachable``,
+    ``Refused`` if the script fails."""
+    return _printed(access.host, await _run(access, ("/bin/sh", "-c", script, "examine", *words), seconds))
+
+
+async def examine_here(script: str, words: tuple[str, ...], seconds: float) -> str:
+    """Run the script on this machine, as ``examine`` does elsewhere. Raises ``Silent``, ``Refused``."""
+    running = await asyncio.create_subprocess_exec(
+        "/bin/sh", "-c", script, "examine", *words,
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(seconds):
+            out, err = (part.decode("utf-8", "replace") for part in await running.communicate())
+    except TimeoutError:
+        running.kill()
+        raise Silent(f"the examination did not end within {seconds:g} s") from None
+    return _printed("localhost", Completed(running.returncode or 0, out, err))
+
+
+def _printed(host: str, done: Completed) -> str:
+    if done.status != 0:
+        words = (done.err or done.out).strip()[-_WORDS_MAX:] or f"exit status {done.status}"
+        raise Refused("NotExamined", f"{host}: {words.removeprefix('examine-mac.sh: ')}")
+    return done.out
+
+
+async def _run(access: SshAccess, argv: tuple[str, ...], seconds: float) -> Completed:
+    node = SshNode(access.host, Access(ssh=access), Bundle("", b""), asyncio.Semaphore(1), Path())
+    try:
+        return await node.run(argv, timeout=seconds)
+    finally:
+        await node.close()

@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection
 
 from reconciler.errors import Barred
+from reconciler.planning.diagnosis.rules import LOCAL_NETWORK
 from reconciler.resources import SshAccess
 
 SSH = "/usr/bin/ssh"
@@ -51,12 +52,8 @@ def no_route(error: Exception) -> bool:
 
 def private(host: str) -> Barred:
     """Return the error for a host that ``ssh`` reaches and this process does not."""
-    remedy = (
-        "on the controller's machine: System Settings, Privacy & Security, Local Network: allow the application that"
-        " runs the controller, which is its terminal, and start the controller again; or start it in Terminal.app"
-    )
     text = f"ssh reaches {host}, but this program gets no route to it: macOS forbids it the local network (Local Network Privacy)"
-    return Barred("LocalNetworkPrivacy", f"{text}; {remedy}", remedy)
+    return Barred("LocalNetworkPrivacy", f"{text}; {LOCAL_NETWORK}", LOCAL_NETWORK)
 
 
 async def ssh_reaches(host: str, port: int | None, user: str = "") -> bool:

@@ -14,6 +14,8 @@ from .call import NOT_ROOT, ToolCall, ToolOutput, refused
 PAGE_BYTES = 16384
 NEVER_INDEX = ".metadata_never_index"
 _REPORTS = "/Library/Logs/DiagnosticReports"
+SSHD = "system/com.openssh.sshd"
+_SSHD_JOB = f"{SSHD} = {{\n\ttype = LaunchDaemon\n\tstate = waiting\n\truns = 0\n}}\n"
 _LIMIT = "iogpu.wired_limit_mb"
 
 
@@ -148,7 +150,9 @@ def profiles(call: ToolCall) -> ToolOutput:
 
 
 def launchctl(call: ToolCall) -> ToolOutput:
-    """Report no service: agents on emulated machines live in SSH sessions."""
+    """Report the SSH server, and no other service: agents on emulated machines live in SSH sessions."""
+    if call.words == ("print", SSHD):
+        return ToolOutput(_SSHD_JOB)
     if call.words[:1] == ("print",) and len(call.words) == 2:
         name = call.words[1].partition("/")[2]
         return ToolOutput(

@@ -1,4 +1,4 @@
-"""`node`: add machines, and install or remove the service of their agents."""
+"""`node`: examine and add machines, and install or remove the service of their agents."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from reconciler.cli.output.table_layout import size
 from reconciler.errors import Invalid, Refused, Unreachable
 
 from .bootstrap import bootstrap, reset
+from .examine import examine
+from .meeting import presented, ssh_fields
 
 NODE = "Node"
 HOST_KEY = ("spec", "ssh", "hostKey")
@@ -25,10 +27,11 @@ _NO_NAME = re.compile(r"[^a-z0-9]+")
 
 @click.group(cls=SuggestingGroup)
 def node() -> None:
-    """Add machines, and install or remove the service of their agents.
+    """Examine and add machines, and install or remove the service of their agents.
 
     \b
     Examples:
+      reconciler node examine studio-1.local
       reconciler node add studio-1.local --user cluster
       reconciler node add --again studio-1
       reconciler node bootstrap studio-1
@@ -36,6 +39,7 @@ def node() -> None:
     """
 
 
+node.add_command(examine)
 node.add_command(bootstrap)
 node.add_command(reset)
 
@@ -119,19 +123,12 @@ def _land(settings: Settings, how: How, landed: Landed) -> None:
 
 def _first_contact(words: str, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Return the manifest of a machine, and a line about what was found there."""
-    from reconciler.remote.nodes import introduction
-
-    user, _, host = words.rpartition("@")
-    user = options["user"] or user or introduction.current_user()
-    found = _presented(host, options["port"])
-    ssh = {
-        "host": host,
-        **({"port": options["port"]} if options["port"] else {}),
-        "user": user,
-        "hostKey": found.line,
-    }
+    host = words.rpartition("@")[2]
+    ssh = ssh_fields(words, options["user"], options["port"], presented(host, options["port"]))
     reported, seen = "", ""
-    if options["yes"] or agreed(f"is this the machine's own key, and should {user} log in to inspect it?"):
+    if options["yes"] or agreed(
+        f"is this the machine's own key, and should {ssh['user']} log in to inspect it?"
+    ):
         survey = _survey(ssh)
         if survey is not None:
             reported = survey.name
@@ -145,15 +142,6 @@ def _first_contact(words: str, options: dict[str, Any]) -> tuple[dict[str, Any],
         "metadata": metadata,
         "spec": {"ssh": ssh},
     }, seen
-
-
-def _presented(host: str, port: int | None) -> Any:
-    from reconciler.remote.nodes import introduction
-
-    found = asyncio.run(introduction.host_key(host, port))
-    click.echo(f"{host} has the host key {found.fingerprint}", err=True)
-    click.echo("compare it on the machine: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub", err=True)
-    return found
 
 
 def _survey(ssh: dict[str, Any]) -> Any:
@@ -198,7 +186,7 @@ def _renew(settings: Settings, how: How, name: str, commit: bool) -> None:
     if ssh is None:
         there = ", ".join(sorted(nodes)) or "none"
         raise Refused("NotFound", f'there is no Node "{name}" with SSH access; existing ones: {there}')
-    found = _presented(ssh.host, ssh.port if ssh.port != 22 else None)
+    found = presented(ssh.host, ssh.port if ssh.port != 22 else None)
     if found.line.split() == ssh.host_key.split()[:2]:
         click.echo(f"node/{name} unchanged: its manifest already has this key")
         return

@@ -1,0 +1,233 @@
+"""`node examine`: what must hold of a Mac before it joins a cluster, and a file of what its tools print."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.commits import nodes_of
+from reconciler.cli.core.complete import nodes
+from reconciler.cli.core.confirm import agreed
+from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.progress import Progress
+from reconciler.cli.output.table_layout import WIDTH, fold, terminal_width
+from reconciler.errors import Invalid, Refused
+
+from .meeting import presented, ssh_fields
+
+if TYPE_CHECKING:
+    from reconciler.doctor.preconditions import Judgement
+    from reconciler.inventory.examination.report import Report
+    from reconciler.resources import SshAccess
+
+HERE = ("localhost", "127.0.0.1", "::1")
+TICK_SECONDS = 1.0
+VERDICT, NAME, LABEL = 9, 14, 8
+"""Widths of columns."""
+GOOD = ("pass", "n/a")
+
+
+@click.command()
+@click.argument("hosts", nargs=-1, metavar="[HOST...]", shell_complete=nodes)
+@click.option("--user", help="User to log in as; by default you, or USER of USER@HOST.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of the SSH servers; by default 22.")
+@click.option(
+    "--file", "files", multiple=True, type=click.Path(path_type=Path),
+    help="Judge a file of an earlier examination, or of the script; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--folder", type=click.Path(path_type=Path, file_okay=False), default=Path(),
+    help="Folder for the files of this examination; by default the current one.",
+)  # fmt: skip
+@click.option("--verbs", is_flag=True, help="Open the RDMA driver, even if something there may be using it.")
+@click.option(
+    "--print-script", is_flag=True, help="Print the script that does the same on a Mac without reconciler."
+)
+@click.option("-y", "--yes", is_flag=True, help="Accept the host keys and log in without asking.")
+@output_option()
+@click.pass_obj
+def examine(
+    settings: Settings, /, hosts: tuple[str, ...], files: tuple[Path, ...], print_script: bool, output: str | None,
+    **options: Any,
+) -> int:  # fmt: skip
+    """Examine Macs before they join a cluster, and say what to do first.
+
+    HOST is a machine with SSH access, `localhost`, or a Node. Nothing is changed there, and no Node, cluster or
+    controller is needed. Each precondition passes, fails, does not apply, or is unknown, in the order of risk. Several
+    machines are compared. What their tools printed is kept in a file for each, `examination-HOST.txt`, without serial
+    numbers, names and public addresses, so that it can be sent to others. The RDMA driver is not opened while something
+    uses it, unless with --verbs. Exits with 1 unless everything passes that applies.
+
+    \b
+    Examples:
+      reconciler node examine cluster@studio-1.local
+      reconciler node examine mini-1.local mini-2.local --user cluster --yes
+      reconciler node examine localhost -o json
+      reconciler node examine --file examination-20261124T084000Z.txt
+      reconciler node examine --print-script > examine-mac.sh
+    """
+    if print_script:
+        from reconciler.inventory.examination.script import script
+
+        click.echo(script(), nl=False)
+        return 0
+    if not hosts and not files:
+        raise click.UsageError("expected a HOST, --file or --print-script", click.get_current_context())
+    kept = [_examined(settings, host, options) for host in hosts]
+    return _tell(kept + [_read(file) for file in files], output)
+
+
+def _tell(found: list[tuple[Report, Path]], output: str | None) -> int:
+    """Print the verdicts, and return the exit status."""
+    from reconciler.doctor.preconditions import compare
+
+    compared = compare([report.versions for report, _ in found]) if len(found) > 1 else ()
+    if output:
+        machines = [_body(report, file) for report, file in found]
+        same = [{"name": a, "verdict": b.value, "text": c, "steps": d or None} for a, b, c, d in compared]
+        print_body({"machines": machines, "compared": same}, output)
+    else:
+        lines = [line for report, file in found for line in _page(report, file)]
+        lines += [
+            line for each in compared for line in _rows(each[1].value, each[0], each[2], ("to do", each[3]))
+        ]
+        click.echo("\n".join(lines))
+    verdicts = [each.verdict for report, _ in found for each in report.judgements] + [
+        each[1] for each in compared
+    ]
+    return 0 if all(verdict in GOOD for verdict in verdicts) else 1
+
+
+# --- examining -------------------------------------------------------------------------------------
+
+
+def _examined(settings: Settings, words: str, options: dict[str, Any]) -> tuple[Report, Path]:
+    from reconciler.inventory.examination.record import parse
+    from reconciler.inventory.examination.report import report
+    from reconciler.inventory.examination.script import SECONDS_MAX, script
+    from reconciler.remote.nodes import introduction
+
+    arguments = ("--verbs", "-") if options["verbs"] else ("-",)
+    name = words.rpartition("@")[2]
+    access = _access(settings, words, options)
+    if access is None:
+        running = introduction.examine_here(script(), arguments, SECONDS_MAX)
+    else:
+        running = introduction.examine(access, script(), arguments, SECONDS_MAX)
+    text = asyncio.run(_waited(name, running))
+    found = report(name, parse(text, name))
+    file = options["folder"] / f"examination-{name.replace(':', '-').replace('/', '-')}.txt"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    return found, file
+
+
+async def _waited(name: str, running: Coroutine[Any, Any, str]) -> str:
+    """Return the result, and show meanwhile what is awaited."""
+    progress, task = Progress(), asyncio.create_task(running)
+    while not task.done():  # the examination has its own time limit
+        await asyncio.wait((task,), timeout=TICK_SECONDS)
+        progress.show(f"examining {name}: its tools are run one after the other, mostly within 15 s")
+    progress.done()
+    return task.result()
+
+
+def _access(settings: Settings, words: str, options: dict[str, Any]) -> SshAccess | None:
+    """Return how to log in; None for this machine. A host that is no Node has its key shown and agreed to."""
+    from pydantic import ValidationError
+
+    from reconciler.resources import SshAccess
+
+    known = nodes_of(settings).get(words)
+    if known is not None or words in HERE:
+        return known.ssh if known else None
+    ssh = ssh_fields(
+        words, options["user"], options["port"], presented(words.rpartition("@")[2], options["port"])
+    )
+    if not (
+        options["yes"]
+        or agreed(f"is this the machine's own key, and should {ssh['user']} log in to examine it?")
+    ):
+        raise Refused(
+            "NotAgreed", "nobody logged in; to accept this key and log in, repeat the command with --yes"
+        )
+    try:
+        return SshAccess.model_validate(ssh)
+    except ValidationError as error:
+        raise Invalid(f"{words}: {error.errors()[0]['msg']}") from None
+
+
+def _read(file: Path) -> tuple[Report, Path]:
+    from reconciler.inventory.examination.record import parse
+    from reconciler.inventory.examination.report import report
+
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise Invalid(
+            f"{file}: expected a file of an examination, got bytes that are no text: {error}"
+        ) from None
+    return report(file.stem.removeprefix("examination-"), parse(text, str(file))), file
+
+
+# --- output ----------------------------------------------------------------------------------------
+
+
+def _page(report: Report, file: Path) -> Iterator[str]:
+    facts = report.facts
+    macos = f"macOS {report.versions.macos}" if report.versions.macos else "macOS"
+    yield f"{report.name}: {', '.join(filter(None, (macos, facts.model, facts.chip)))}"
+    for each in report.judgements:
+        more = () if each.verdict in GOOD else (("to do", each.steps), ("see it", _shows(each, report.name)))
+        yield from _rows(each.verdict.value, each.precondition.name, each.text, *more)
+    for name, why in report.record.left_out.items():
+        yield from _rows("left out", name, why)
+    yield from fold(f"what its tools printed is in {file}", _width(), "  ")
+    yield ""
+
+
+def _rows(verdict: str, name: str, text: str, *more: tuple[str, str]) -> Iterator[str]:
+    """Yield a line with a verdict, and below it what else is to be said."""
+    indent = 2 + VERDICT + NAME
+    shown = verdict.upper() if verdict == "fail" else verdict
+    first, *rest = fold(text, _width() - indent)
+    yield f"  {shown:<{VERDICT}}{name:<{NAME - 1}} {first}"
+    yield from (f"{'':{indent}}{line}" for line in rest)
+    for label, words in more:
+        for number, line in enumerate(fold(words, _width() - indent - LABEL) if words else ()):
+            yield f"{'':{indent}}{label if number == 0 else '':<{LABEL}}{line}"
+
+
+def _width() -> int:
+    return min(terminal_width(), WIDTH)
+
+
+def _shows(judgement: Judgement, name: str) -> str:
+    return judgement.precondition.shows.format(node=name, port="PORT")
+
+
+def _body(report: Report, file: Path) -> dict[str, Any]:
+    return {
+        "name": report.name,
+        "macos": report.versions.macos or None,
+        "model": report.facts.model or None,
+        "chip": report.facts.chip or None,
+        "at": report.record.at,
+        "file": str(file),
+        "preconditions": [
+            {
+                "name": each.precondition.name,
+                "verdict": each.verdict.value,
+                "text": each.text,
+                "steps": each.steps or None,
+                "shows": _shows(each, report.name),
+            }
+            for each in report.judgements
+        ],
+        "leftOut": [{"probe": name, "why": why} for name, why in report.record.left_out.items()],
+    }
