@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from reconciler.planning.diagnosis.rules import FIREWALL
 from reconciler.resources import Node
 from reconciler.state import Contact, FaultClass, MachineFacts, NodeObservation
 from reconciler.wire.node import HeldBy
@@ -238,8 +239,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         FaultClass.RENDEZVOUS, _firewall,
         "it may refuse connections to ranks: their Python is at a new path with each runtime, and nobody is asked",
-        "on {node}, on a network that you trust: sudo /usr/libexec/ApplicationFirewall/socketfilterfw --setglobalstate"
-        " off; or after each new runtime: the same tool with --unblockapp and the path of the ranks' python3",
+        FIREWALL,
     ),
     Check(
         FaultClass.KERNEL_OBJECTS, _strays,

@@ -171,6 +171,17 @@ def gid_index(evidence: Evidence) -> Detection | None:
     return None
 
 
+def firewalled(evidence: Evidence) -> Detection | None:
+    """Detect ranks that did not find each other where a firewall is on (C5): it drops what goes to the ranks behind
+    it."""
+    walled = tuple(name for name, facts in evidence.machines() if facts.firewall)
+    ended = rendezvous(evidence)
+    if not walled or ended is None:
+        return None
+    text = f"the application firewall of {', '.join(walled)} is on, and ranks did not find each other"
+    return Detection(text, walled)
+
+
 def rendezvous(evidence: Evidence) -> Detection | None:
     """Detect ranks that did not find each other (C5)."""
     return _ended(evidence, ExitCode.RENDEZVOUS, ExitCode.PORT_IN_USE)

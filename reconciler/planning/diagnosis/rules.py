@@ -157,6 +157,10 @@ GID_INDEX = (
     " SERVICE, for the port's IPv6 addresses come before its IPv4 address; then take that away and give it again: sudo"
     " ifconfig {port} inet ADDRESS delete; sudo ifconfig {port} inet ADDRESS netmask MASK; see it with: ibv_devinfo -v"
 )
+FIREWALL = (
+    "on {node}, on a network that you trust: sudo /usr/libexec/ApplicationFirewall/socketfilterfw --setglobalstate"
+    " off; or after each new runtime: the same tool with --unblockapp and the path of the ranks' python3"
+)
 REPLUG = "; where that does not help: unplug its Thunderbolt cables and its power for a minute"
 SMALLER = "lower serving.context or serving.maxBatch of deployment/{deployment}, raise parallelism.nodes, or take weights with fewer bits"
 
@@ -201,6 +205,7 @@ TABLE: tuple[Row, ...] = (
     Row(
         FaultClass.PORT_CONFIGURATION, detectors.gid_index, Remedy.NEXT_TRANSPORT, person=GID_INDEX,
     ),
+    Row(FaultClass.RENDEZVOUS, detectors.firewalled, Remedy.FORM_WITHOUT, person=FIREWALL),
     Row(FaultClass.RENDEZVOUS, detectors.rendezvous, Remedy.FORM, _next_transport(3)),
     Row(FaultClass.QUEUE_PAIRS, detectors.queue_pairs, Remedy.FORM, _next_transport(1)),
     Row(

@@ -59,16 +59,16 @@ def _lost(world: World, name: NodeName) -> Quarantine | None:
     node = world.node(name)
     if node.contact is Contact.AGENT_DOWN:
         text = f"its agent cannot be started: {node.problem}"
-        return Quarantine(name, FaultClass.HOST_UNREACHABLE, "AgentCannotStart", text, _person(node))
+        return Quarantine(name, FaultClass.HOST_UNREACHABLE, "AgentCannotStart", text, _person(world, node))
     text = f"it does not answer: {node.problem}"
-    person = _RESTARTING if reboot_requests.restarting(world, name) else _person(node)
+    person = _RESTARTING if _is_expected(world, node) else _person(world, node)
     return Quarantine(name, FaultClass.HOST_UNREACHABLE, "NotAnswering", text, person)
 
 
 def _silent_trouble(world: World, name: NodeName) -> Trouble | None:
     node = world.node(name)
-    if reboot_requests.restarting(world, name):
-        return None  # it is meant to
+    if _is_expected(world, node):
+        return None
     if not cut_off(world, node) or (name not in world.desired.nodes and name not in world.memory.agents):
         return None
     gone = is_lost(world, name)
@@ -77,17 +77,25 @@ def _silent_trouble(world: World, name: NodeName) -> Trouble | None:
         doing = f"start its agent{'; its groups are formed elsewhere' if gone else ''}"
     key = ObjectKey("Node", name)
     seen = f"{name} does not answer: {node.problem}"
-    person = _person(node) if gone else ""
+    person = _person(world, node) if gone else ""
     return Trouble(key, f"node/{name}", FaultClass.HOST_UNREACHABLE, seen, doing, person)
 
 
-def _person(node: NodeObservation) -> str:
+def _is_expected(world: World, node: NodeObservation) -> bool:
+    """Return whether a machine is silent because it was asked to restart. One that says what it needs of a person, such
+    as the password of its disk, has come as far as it can alone."""
+    return reboot_requests.restarting(world, node.name) and not node.remedy
+
+
+def _person(world: World, node: NodeObservation) -> str:
     if node.contact is Contact.AGENT_DOWN:
         return f"make what the agent's last words name right on {node.name}; it is started again by itself"
     if node.remedy:
         return node.remedy
+    access = world.access(node.name)
+    at = f" at {access.ssh.host} (spec.ssh.host)" if access.ssh else ""
     return (
-        f"see that {node.name} is switched on, unlocked and on the network, and that its agent is not stopped"
+        f"see that {node.name} is switched on, unlocked and on the network{at}, and that its agent is not stopped"
         f" (ps: state T; kill -CONT continues it); if it is gone for good: reconciler delete node {node.name}"
     )
 
