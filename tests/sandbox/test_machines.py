@@ -78,6 +78,10 @@ class Two:
         assert isinstance(report, NodeReport)
         return node, link, report
 
+    def bridged(self) -> bool:
+        """Whether the bridge of the first machine has its first port."""
+        return self.sandbox.world.port(("n1", 1)).bridged
+
     async def do(self, command: str, *words: str, undo: bool = False) -> str:
         question = {"ask": "do", "command": command, "words": words, "undo": undo}
         answer = await request(self.sandbox.ground.control, question, SECONDS)
@@ -265,13 +269,12 @@ async def test_a_machine_is_found_at_its_new_address_and_no_more_at_the_old_one(
 async def test_a_port_that_leaves_the_bridge_is_taken_back_by_it_as_long_as_that_lasts() -> None:
     async with two() as bench:
         await bench.do("retake", "n1/1", "0.1")
-        port = lambda: bench.sandbox.world.port(("n1", 1))  # noqa: E731
         await bench.do("bridge", "n1/1", undo=True)
-        assert not port().bridged
-        await until(lambda: port().bridged)
+        assert not bench.bridged()
+        await until(bench.bridged)
         await bench.do("retake", "n1/1", undo=True)
         await asyncio.sleep(0.3)
-        assert not port().bridged
+        assert not bench.bridged()
 
 
 async def test_a_controller_on_a_mac_of_the_sandbox_is_kept_out_and_finds_names_while_disks_are_unlocked() -> (
