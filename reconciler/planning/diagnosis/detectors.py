@@ -151,11 +151,20 @@ def unjoined(evidence: Evidence) -> Detection | None:
 
 
 def port_configuration(evidence: Evidence) -> Detection | None:
-    """Detect a port in a bridge, or without an address or GID (C4)."""
+    """Detect a port in a bridge, or without an address (C4)."""
     for node, port in _ports(evidence):
-        flaw = _flaw(port, evidence.verbs) if port.connected and port.interface else ""
+        flaw = _flaw(port) if port.connected and port.interface else ""
         if flaw:
             return Detection(f"{port.interface} of {node.name} {flaw}", (node.name,), port.interface)
+    return None
+
+
+def no_gid(evidence: Evidence) -> Detection | None:
+    """Detect a port that has an address, and no GID of it (C4): macOS may publish it minutes later."""
+    for node, port in _ports(evidence):
+        if port.connected and port.interface and port.mapped_gid is False and not _flaw(port):
+            text = f"{port.interface} of {node.name} has no IPv4-mapped GID"
+            return Detection(text, (node.name,), port.interface)
     return None
 
 
@@ -351,14 +360,10 @@ def _cabled(node: NodeObservation) -> bool:
     return bool(ports) and all(port.connected is False or port.peer for port in ports)
 
 
-def _flaw(port: PortFacts, verbs: bool) -> str:
+def _flaw(port: PortFacts) -> str:
     if port.bridged:
         return "is a member of a bridge"
-    if port.address == "":
-        return "has no IPv4 address"
-    if verbs and port.mapped_gid is False:
-        return "has no IPv4-mapped GID"
-    return ""
+    return "has no IPv4 address" if port.address == "" else ""
 
 
 def _dotted(version: tuple[int, ...]) -> str:

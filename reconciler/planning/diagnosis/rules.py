@@ -152,6 +152,11 @@ RESTART_HELD = (
     " button until the machine is off. With FileVault, unlock its disk afterwards: at the screen, or from macOS 26"
     " on with its user's password over ssh"
 )
+NO_GID = (
+    "nothing for some minutes, for macOS may publish it late, and then RDMA is used again by itself; where it stays"
+    " away: on {node}: take the address of {port} away and give it again: sudo ifconfig {port} inet ADDRESS delete; sudo"
+    " ifconfig {port} inet ADDRESS netmask MASK; see it with: ibv_devinfo -v"
+)
 GID_INDEX = (
     "on {node}: find the network service of {port} with networksetup -listnetworkserviceorder; sudo networksetup -setv6off"
     " SERVICE, for the port's IPv6 addresses come before its IPv4 address; then take that away and give it again: sudo"
@@ -201,6 +206,10 @@ TABLE: tuple[Row, ...] = (
     Row(
         FaultClass.PORT_CONFIGURATION, detectors.port_configuration, Remedy.REPAIR, _UNREPAIRED,
         person=ADDRESS,
+    ),
+    Row(
+        FaultClass.PORT_CONFIGURATION, detectors.no_gid, Remedy.REPAIR, _UNREPAIRED,
+        person=NO_GID,
     ),
     Row(
         FaultClass.PORT_CONFIGURATION, detectors.gid_index, Remedy.NEXT_TRANSPORT, person=GID_INDEX,
