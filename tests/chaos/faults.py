@@ -76,7 +76,7 @@ KINDS = (
     ),
     Kind("gid-index", "C4", "gid-index {0}", CABLES, "C4|index", "gid-index {0} --undo", (5, 10)),
     Kind("late-gid", "C4", "late-gid {0} 20", NODES, "C4|GID", "late-gid {0} --undo", (15, 20)),
-    Kind("change-address", "C4", "change-address {0}", CABLES, "C4|address|RepairNode"),
+    Kind("change-address", "C4", "change-address {0}", CABLES, "C4|is to have"),
     Kind("retake", "C4", "retake {0} 3", CABLES, "C4|bridge", "retake {0} --undo", (6, 12)),
     Kind(
         "firewall", "C5", "firewall {0}; kill {0}", NODES, "C5|firewall|RankExited", "firewall {0} --undo", (10, 20),

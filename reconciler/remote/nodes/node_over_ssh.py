@@ -74,14 +74,9 @@ class SshNode:
     ``Connection``."""
 
     def __init__(
-        self,
-        name: str,
-        access: Access,
-        bundle: Bundle,
-        gate: asyncio.Semaphore,
-        gateway_key: Path,
+        self, name: str, access: Access, bundle: Bundle, gate: asyncio.Semaphore, gateway_key: Path,
         last: LastAddresses | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         assert access.ssh is not None
         self.name = name
         self._access = access

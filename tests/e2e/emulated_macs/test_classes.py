@@ -145,6 +145,14 @@ class Macs:
         """What the incidents tell of what was since then, in the order of time: what comes back soon is the same one."""
         return [entry["text"] for entry in self._entries(since)]
 
+    def wait_for_texts(self, patterns: list[str], since: datetime) -> None:
+        """Until the incidents tell all of it, in this order; fails with what they do tell."""
+        try:
+            self.made.wait("the incidents", lambda: has(self.incident_texts(since), patterns), DONE_SECONDS)
+        except AssertionError as error:
+            told = "\n".join(self.incident_texts(since))
+            raise AssertionError(f"{patterns} are not all in:\n{told}\n{error}") from None
+
     def asked(self, since: datetime) -> list[str]:
         """What a person was asked for since then."""
         return [entry["text"] for entry in self._entries(since) if entry["kind"] == "person"]
@@ -244,7 +252,7 @@ def test_a_class_is_brought_about_named_answered_and_taken_back(bench: Bench, na
         )
         named = time.monotonic() - began
         done = case["done"]
-        wait(f"what is done about {name}", lambda: has(macs.incident_texts(since), done), DONE_SECONDS)
+        macs.wait_for_texts(done, since)
         answered, back = time.monotonic() - began, time.monotonic()
 
         macs.sandbox(case.get("back", []))
@@ -278,6 +286,9 @@ def filled(case: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
 
 def is_named(fault: str, case: dict[str, Any], macs: Macs, since: datetime) -> bool:
     """Whether the doctor has it among its findings, with the steps; or among what healed since without a person."""
+    if "event" in case:
+        texts = [event["message"] for event in macs.made.events() if is_since(event, since)]
+        return any(re.search(case["event"], text) for text in texts)
     code, body = macs.doctor()
     found = [each for each in body["findings"] if each["class"] == fault and case["finding"] in each["seen"]]
     if found:
@@ -292,6 +303,11 @@ def is_named(fault: str, case: dict[str, Any], macs: Macs, since: datetime) -> b
         if each["class"] == fault and datetime.fromisoformat(each["closedAt"]) > since
     )
     return "todo" not in case and any(case["finding"] in each["summary"] for each in healed)
+
+
+def is_since(event: dict[str, Any], since: datetime) -> bool:
+    """Whether an event is of that time or later."""
+    return datetime.fromisoformat(event["time"]) >= since
 
 
 def has(texts: list[str], patterns: list[str]) -> bool:

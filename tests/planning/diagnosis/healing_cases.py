@@ -126,7 +126,9 @@ HAPPENINGS: dict[str, Happen] = {
     "C4 a port without a GID": _both(lambda w: learn_of_port(w, A, mapped_gid=False), _dies),
     "C4 a GID at another index": _both(lambda w: learn_of_port(w, A, gid_index=2), _dies),
     "C5 no rendezvous": _while_forming(_ends(ExitCode.RENDEZVOUS)),
-    "C5 ranks behind a firewall": _both(lambda w: learn(w, B, firewall=True), _while_forming(_ends(ExitCode.RENDEZVOUS))),
+    "C5 ranks behind a firewall": _both(
+        lambda w: learn(w, B, firewall=True), _while_forming(_ends(ExitCode.RENDEZVOUS))
+    ),
     "C6 no queue pair": _while_forming(_ends(ExitCode.VERBS)),
     "C7 no protection domain": _while_forming(_ends(ExitCode.KERNEL_OBJECTS)),
     "C8 a crash": _dies,
