@@ -301,6 +301,17 @@ def no_route(evidence: Evidence) -> Detection | None:
     return _ended(evidence, ExitCode.NO_ROUTE)
 
 
+def no_route_from_here(evidence: Evidence) -> Detection | None:
+    """Detect such ranks on the controller's own machine (C14), where macOS asks about the program that started it."""
+    found = no_route(evidence)
+    return found if found and found.nodes and evidence.local.issuperset(found.nodes) else None
+
+
+def no_route_elsewhere(evidence: Evidence) -> Detection | None:
+    """Detect such ranks on another machine (C14)."""
+    return None if no_route_from_here(evidence) else no_route(evidence)
+
+
 def idle_decay(evidence: Evidence) -> Detection | None:
     """Detect connections that fail at the first use after a long rest (C15)."""
     idle = evidence.verbs and evidence.proven and evidence.idle_seconds >= IDLE_DECAY_SECONDS

@@ -250,10 +250,15 @@ TABLE: tuple[Row, ...] = (
         person=RESTART + REPLUG,
     ),
     Row(
-        FaultClass.LAUNCH_CONTEXT, detectors.no_route, Remedy.FORM, _without_machine(2),
-        person="on {node}: System Settings, Privacy & Security, Local Network: allow Python, and on the controller's own"
-        " machine the application that runs the controller, which is its terminal; or start the agent as a system daemon"
-        " (launchd, UserName), and the controller in Terminal.app",
+        FaultClass.LAUNCH_CONTEXT, detectors.no_route_from_here, Remedy.FORM, _without_machine(2),
+        person="on {node}, the controller's own machine: System Settings, Privacy & Security, Local Network: allow the"
+        " application that runs the controller, which is its terminal, and Python; then start the controller again, or"
+        " start it in Terminal.app",
+    ),
+    Row(
+        FaultClass.LAUNCH_CONTEXT, detectors.no_route_elsewhere, Remedy.FORM, _without_machine(2),
+        person="on {node}: System Settings, Privacy & Security, Local Network: allow Python; or start the agent as a system"
+        " daemon (launchd, UserName): reconciler node bootstrap {node}",
     ),
     Row(FaultClass.IDLE_DECAY, detectors.idle_decay, Remedy.FORM),
     Row(FaultClass.WRONG_GROUP, detectors.wrong_group, Remedy.FORM, _next_transport(2)),
