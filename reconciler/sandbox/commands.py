@@ -84,9 +84,9 @@ COMMANDS: Mapping[str, Command] = {
         ("studio-2", "studio-2 20"), ranks.unkillable,
     ),
     "leaky": Command(
-        f"{_NODE} [GIB]",
-        "Kill the ranks of a machine; until it restarts, each killed rank leaves wired memory and protection domains behind.",
-        ("studio-2", "studio-2 64"), ranks.leaky,
+        f"{_NODE} [DOMAINS] [GIB]",
+        "Kill the ranks of a machine; until it restarts, each killed rank leaves protection domains and wired memory behind.",
+        ("studio-2", "studio-2 11 64"), ranks.leaky,
     ),
     "hold-port": Command(
         f"{_NODE} [TIMES]", "Make the next ranks of a machine find their port in use.", ("studio-1", "studio-1 3"), ranks.hold_port

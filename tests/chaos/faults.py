@@ -86,7 +86,7 @@ KINDS = (
         "busy-qp", "C7", "busy-qp {0}; kill {0}", NODES, "C7|exited with 73", "busy-qp {0} --undo", (15, 25), ends_group=True
     ),
     Kind(
-        "leaky", "C7", "leaky {0}", NODES, "C7|C11|protection domain|[Ww]ired|signal 9", "leaky {0} --undo", (20, 40),
+        "leaky", "C7", "leaky {0} 11", NODES, "C7|C11|protection domain|[Ww]ired|signal 9", "leaky {0} --undo", (20, 40),
         ends_group=True,
     ),
 )  # fmt: skip

@@ -112,7 +112,7 @@ def test_ports_that_the_bridge_takes_back_are_left_out_once_it_is_taken_back() -
 
 def test_what_the_driver_and_killed_ranks_hold_is_free_after_a_restart() -> None:
     held = changes.leak_killed(
-        do(do(world(), "busy-qp studio-1").world, "leaky studio-1 4").world, "studio-1"
+        do(do(world(), "busy-qp studio-1").world, "leaky studio-1 1 4").world, "studio-1"
     )
     mac = held.machine("studio-1")
     assert (mac.domains_held, mac.leaked_bytes, mac.faults.pairs_busy) == (1, 4 * GIB, True)

@@ -129,7 +129,7 @@ async def test_a_process_that_gives_nothing_back_leaks_where_kills_do(
 ) -> None:
     async with sandbox() as built:
         (device,) = (port.device for port in built.world.machine("a").ports if port.ip)
-        built.change(lambda world: changes.fault(world, "a", leaked_per_kill=GIB if leaky else 0))
+        built.change(lambda world: changes.fault(world, "a", leaked_per_kill=int(leaky), wired_per_kill=GIB))
         async with built.process("a") as process:
             await process.begin()
             await process.send("open", devices=[[], [device]], ring=False)

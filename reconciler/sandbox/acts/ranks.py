@@ -33,12 +33,14 @@ def unkillable(world: World, words: Sequence[str], moment: Moment, undo: bool) -
 
 def leaky(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
     name = words[0]
-    leaked = 0 if undo else int(number(words[1:], LEAKED_GIB) * GIB)
-    after = changes.fault(world, name, leaked_per_kill=leaked)
+    domains = 0 if undo else int(number(words[1:], 1))
+    wired = 0 if undo else int(number(words[2:], LEAKED_GIB) * GIB)
+    after = changes.fault(world, name, leaked_per_kill=domains, wired_per_kill=wired)
     if undo:
         after = changes.with_machine(after, name, domains_held=0, leaked_bytes=0)
         return Result(after, f"{name}: killed ranks leave nothing behind")
-    text = f"{name}: each killed rank leaves {leaked / GIB:g} GiB wired, and a protection domain of each device it used"
+    held = f"{domains} protection domain{'s' if domains > 1 else ''} of each device it used"
+    text = f"{name}: each killed rank leaves {held} and {wired / GIB:g} GiB wired"
     return Result(after, text, kills=name)
 
 

@@ -225,10 +225,9 @@ def exhaust_pd(world: World, name: str, held: int = DOMAINS_MAX) -> World:
 def leak_killed(world: World, name: str) -> World:
     """Keep what a killed rank held of each device and of the memory."""
     machine = world.machine(name)
-    held = min(DOMAINS_MAX, machine.domains_held + 1)
-    return leak_wired(
-        exhaust_pd(world, name, held), name, machine.leaked_bytes + machine.faults.leaked_per_kill
-    )
+    held = min(DOMAINS_MAX, machine.domains_held + machine.faults.leaked_per_kill)
+    wired = machine.leaked_bytes + machine.faults.wired_per_kill
+    return with_machine(world, name, domains_held=held, leaked_bytes=min(wired, machine.memory_bytes // 2))
 
 
 def fault(world: World, name: str, **faults: Any) -> World:

@@ -82,7 +82,9 @@ class Faults:
     pairs_busy: bool = False
     """Queue pairs fail with errno 16, as after the driver lost track of some, until it restarts."""
     leaked_per_kill: int = 0
-    """Above 0: a rank that is killed leaves so many bytes wired, and a protection domain of each device it used."""
+    """Protection domains of each device that a rank that is killed leaves behind."""
+    wired_per_kill: int = 0
+    """Bytes that such a rank leaves wired."""
     bridge_takes_seconds: float = 0.0
     """Above 0: so long after a port left ``bridge0``, macOS adds it again."""
     pairs_refused: bool = False
