@@ -12,8 +12,8 @@ CABLES = ("studio-1/3", "studio-1/4", "studio-1/5", "studio-2/4", "studio-2/5", 
 PER_MINUTE = 6.6
 """Ten minutes have 66."""
 TIMES_MIN = 3
-"""So often each kind comes, where the time allows it."""
-HARD_SHARE = 0.3
+"""So often each kind comes, where the time allows it; in ten minutes all come."""
+HARD_SHARE = 0.25
 """Of the faults: so many end a group that serves, at most. One that is being formed cannot be broken."""
 REST_SECONDS = 2.0
 """A machine that was just broken is left alone for so long."""
@@ -64,8 +64,11 @@ KINDS = (
     Kind("hold-port", "C5", "hold-port {0} 1", NODES, "C5|[Pp]ort.*in use|65|66", "hold-port {0} --undo", (5, 10)),
     Kind("no-jaccl", "C1", "no-jaccl {0}", NODES, "C1|JACCL", "no-jaccl {0} --undo", (5, 10)),
     Kind("lock", "C0", "lock {0}", NODES, "C0|does not answer|passwords", "lock {0} --undo", (8, 15), ends_group=True),
-    Kind("privacy", "C0", "privacy controller", NODES, "C0|does not answer|LocalNetwork", "privacy controller --undo", (4, 8)),
-    Kind("change-lan", "C0", "change-lan {0}", NODES, "C0|Unreachable|does not answer", "change-lan {0} --undo", (4, 9)),
+    Kind(
+        "privacy", "C0", "privacy controller", NODES, "C0|does not answer|LocalNetwork", "privacy controller --undo", (4, 8),
+        ends_group=True,
+    ),
+    Kind("change-lan", "C0", "change-lan {0}", NODES, "C0|Unreachable|does not answer", "change-lan {0} --undo", (3, 6)),
     Kind(
         "slow-shutdown", "C12", "slow-shutdown {0} 20", NODES, "C12|C0|restarted|does not answer", "slow-shutdown {0} --undo",
         (30, 30), ends_group=True,
@@ -147,13 +150,17 @@ def draw(seed: int, minutes: float, kinds: Sequence[Kind] = KINDS) -> list[Fault
 
 def _order(chance: random.Random, count: int, kinds: Sequence[Kind]) -> list[Kind]:
     """Which kind comes when."""
-    hard = [kind for kind in kinds if kind.ends_group for _ in range(TIMES_MIN)]
     light = [kind for kind in kinds if not kind.ends_group]
-    soft = [kind for kind in light for _ in range(TIMES_MIN)]
-    hard = chance.sample(hard, min(len(hard), round(HARD_SHARE * count)))
-    soft = chance.sample(soft, min(len(soft), count - len(hard)))
+    hard = _evenly(chance, [kind for kind in kinds if kind.ends_group], round(HARD_SHARE * count))
+    soft = _evenly(chance, light, count - len(hard))
     soft += [chance.choice(light) for _ in range(count - len(hard) - len(soft))]
     chance.shuffle(hard)
     chance.shuffle(soft)
     turns = {int((turn + 0.5) * count / len(hard)) for turn in range(len(hard))}
     return [(hard if place in turns else soft).pop() for place in range(count)]
+
+
+def _evenly(chance: random.Random, kinds: Sequence[Kind], count: int) -> list[Kind]:
+    """So many kinds, each about as often, and none more than ``TIMES_MIN`` times."""
+    rounds = [chance.sample(kinds, len(kinds)) for _ in range(TIMES_MIN)]
+    return [kind for each in rounds for kind in each][:count]

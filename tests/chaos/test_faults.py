@@ -24,10 +24,12 @@ def test_ten_minutes_have_sixty_faults_and_ten_kinds_three_times() -> None:
         assert all(fault.at <= fault.over_at <= 9.5 * 60 for fault in drawn)
 
 
-def test_twenty_minutes_have_every_kind_three_times() -> None:
+def test_ten_minutes_have_every_kind_and_twenty_most_of_them_three_times() -> None:
     for seed in SEEDS:
+        assert {fault.kind for fault in draw(seed, 9.5)} == {kind.name for kind in KINDS}
         times = Counter(fault.kind for fault in draw(seed, 19))
-        assert min(times[kind.name] for kind in KINDS) >= TIMES_MIN
+        assert min(times[kind.name] for kind in KINDS) >= TIMES_MIN - 1
+        assert min(times[kind.name] for kind in KINDS if not kind.ends_group) >= TIMES_MIN
 
 
 def test_the_same_seed_draws_the_same_and_another_does_not() -> None:
