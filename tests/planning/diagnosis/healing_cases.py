@@ -143,6 +143,9 @@ HAPPENINGS: dict[str, Happen] = {
     "C11 wired memory left": _leaks,
     "C12 a restart": _reboots,
     "C12 two panics": _both(lambda w: learn(w, B, panics=2), _reboots),
+    "C12 two panics of a cable that is pulled again and again": _both(
+        lambda w: learn(w, B, panics=2), lambda w: learn_of_port(w, A, connected=False, peer=None), _reboots
+    ),
     "C13 wedged tools": _both(lambda w: learn(w, B, verbs_answer=False), _dies),
     "C14 no route": _while_forming(_ends(ExitCode.NO_ROUTE)),
     "C14 not allowed to use the network": lambda w: learn(w, B, launch_context=False),
