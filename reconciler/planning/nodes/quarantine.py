@@ -6,6 +6,9 @@ rank there waits for it. A rank that may run there stays charged, and is not par
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from reconciler.planning.context import reboot_requests
 from reconciler.planning.context.lost_nodes import cut_off, is_lost
 from reconciler.planning.context.world import World
@@ -47,7 +50,18 @@ def troubles(world: World, names: list[NodeName]) -> tuple[Trouble, ...]:
     """List what is wrong with these nodes themselves, from the first moment that it is seen."""
     looks = (_silent_trouble, _held_trouble, _leftover_trouble)
     found = (look(world, name) for look in looks for name in names)
-    return tuple(trouble for trouble in found if trouble is not None)
+    return _asked_once(trouble for trouble in found if trouble is not None)
+
+
+def _asked_once(troubles: Iterable[Trouble]) -> tuple[Trouble, ...]:
+    """Ask for the very same thing once: what keeps the controller from many nodes is a fault of its own machine."""
+    asked: dict[str, ObjectKey] = {}
+    found = []
+    for trouble in troubles:
+        first = asked.setdefault(trouble.person, trouble.object) if trouble.person else trouble.object
+        again = first != trouble.object
+        found.append(replace(trouble, doing=f"{trouble.doing}; see {first}", person="") if again else trouble)
+    return tuple(found)
 
 
 # --- nodes that are lost ---------------------------------------------------------------------------

@@ -38,6 +38,8 @@ ATTEMPTS_MAX = 3
 ATTEMPT_SPREAD_SECONDS = 1.0
 BARRED_SECONDS = 30.0
 """Wait before another attempt if a person has to act, because many machines count failed logins."""
+PRIVATE_SECONDS = 5.0
+"""The same where macOS keeps this process out of the local network: no machine sees such an attempt."""
 KEY_ALGORITHMS = {
     "ssh-ed25519": ("ssh-ed25519",),
     "ecdsa-sha2-nistp256": ("ecdsa-sha2-nistp256",),
@@ -193,7 +195,8 @@ class Connection:
         elif self._connecting is task:
             self._connecting = None
         if isinstance(error, Barred):
-            self._barred = (asyncio.get_running_loop().time() + BARRED_SECONDS, error)
+            wait = PRIVATE_SECONDS if error.code == obstacles.PRIVATE else BARRED_SECONDS
+            self._barred = (asyncio.get_running_loop().time() + wait, error)
 
     def _lost(self, connecting: asyncio.Task[Any], error: Exception | None) -> None:
         if self._connecting is connecting and connecting.done():

@@ -18,6 +18,7 @@ from reconciler.resources import SshAccess
 SSH = "/usr/bin/ssh"
 """The system's own, which macOS lets through; another one in the search path may be kept out as well."""
 SSH_SECONDS = 5
+PRIVATE = "LocalNetworkPrivacy"
 _REACHED = re.compile(r"Permission denied|Host key verification failed")
 
 
@@ -56,7 +57,7 @@ def private(host: str) -> Barred:
         " runs the controller, which is its terminal, and start the controller again; or start it in Terminal.app"
     )
     text = f"ssh reaches {host}, but this program gets no route to it: macOS forbids it the local network (Local Network Privacy)"
-    return Barred("LocalNetworkPrivacy", f"{text}; {remedy}", remedy)
+    return Barred(PRIVATE, f"{text}; {remedy}", remedy)
 
 
 async def ssh_reaches(host: str, port: int | None, user: str = "") -> bool:

@@ -85,9 +85,9 @@ def test_what_is_wrong_with_a_machine_explains_what_its_ranks_say() -> None:
 
 
 def test_who_may_not_use_the_network_is_told_whom_to_allow_that_on_its_own_machine() -> None:
-    kept_out = {"first": ended(code=ExitCode.NO_ROUTE)}
+    first = ended(code=ExitCode.NO_ROUTE)
     for local, words in (({NODE_A}, "application that runs the controller"), (set(), "as a system daemon")):
-        seen = evidence(local=frozenset(local), **kept_out)
+        seen = evidence(local=frozenset(local), first=first)
         row, detection = diagnose(seen)  # type: ignore[misc]
         assert (row.fault, words in row.steps(detection, "tiny")) == (FaultClass.LAUNCH_CONTEXT, True)
         private = evidence(MachineFacts(launch_context=False), local=frozenset(local), symptom=None)
