@@ -20,6 +20,7 @@ from reconciler.state import (
     GroupRecord,
     NodeName,
     Outcome,
+    RebootNode,
     ReplicaId,
     Trouble,
 )
@@ -55,7 +56,7 @@ def follow(
     troubles: dict[int, Trouble] = {}
     by_subject = _by_subject(found.values(), lambda incident: (incident.subject,))
     beside = _by_subject(snapshots.plan.troubles, lambda trouble: (trouble.subject,))
-    tried = _by_subject(outcomes, _subjects)
+    tried = _by_subject(outcomes, lambda done: _subjects(done, snapshots.memory.groups))
     for trouble in snapshots.plan.troubles:
         own = by_subject.setdefault(trouble.subject, [])
         number = _find_open(trouble, beside[trouble.subject], [i for i in own if i.id not in troubles])
@@ -82,9 +83,13 @@ def _by_subject(items: Iterable[T], subjects: Callable[[T], Collection[str]]) ->
     return found
 
 
-def _subjects(done: Done) -> set[str]:
-    """Return what a step was about: its own subject, and its replica."""
+def _subjects(done: Done, groups: Mapping[ReplicaId, GroupRecord]) -> set[str]:
+    """Return what a step was about: its own subject, and its replica; of a machine that is restarted, those that had a
+    group there."""
     step = done[1].step
+    if isinstance(step, RebootNode):
+        on_it = (replica for replica, record in groups.items() if step.node in record.members)
+        return {step.subject, *(f"replica/{replica}" for replica in on_it)}
     return {step.subject, f"replica/{getattr(step, 'replica', None)}"}
 
 

@@ -16,6 +16,7 @@ from reconciler.remote.nodes.pool import Machine, MachinePool
 from reconciler.remote.runtime.agent_file import bundle_of, write_bundle
 from reconciler.remote.runtime.pinned_versions import recipes, runtime_names
 from reconciler.remote.runtime.wheelhouse import Wheelhouse
+from reconciler.remote.ssh.last_addresses import LastAddresses
 from reconciler.resources import Access
 from reconciler.state import MachineFacts, NodeName
 from reconciler.wire.node import NodeReport
@@ -61,13 +62,15 @@ def machines_of(home: Home) -> ClusterMachines:
     """Build the machines of the cluster whose home this is."""
     bundle = write_bundle(home.root / "agents")
     gate = asyncio.Semaphore(CONNECTING_MAX)
+    last = LastAddresses(home.addresses)
     wheelhouse = Wheelhouse(home.root / "runtimes", recipes())
 
     def make(name: NodeName, access: Access) -> Machine:
         if access.ssh is not None:
             from reconciler.remote.nodes import node_over_ssh  # a cluster on one machine need not wait for it
 
-            return node_over_ssh.SshNode(name, access, bundle_of(bundle, wheelhouse), gate, home.gateway_key)
+            whole = bundle_of(bundle, wheelhouse)
+            return node_over_ssh.SshNode(name, access, whole, gate, home.gateway_key, last)
         return LocalNode(
             name=name,
             directory=home.node(name),

@@ -16,7 +16,9 @@ from typing import Any
 from reconciler.errors import Invalid
 
 from . import commands, places, processes
+from .acts.act import Moment, Result
 from .control import Channel, Control, Question
+from .controllers_mac import ControllersMac
 from .held import Holder
 from .places import USER, Place
 from .python import put_idleness
@@ -58,6 +60,11 @@ class Ground:
         return self.folder / "cluster"
 
     @property
+    def controller(self) -> Path:
+        """Return the folder for the ``PYTHONPATH`` of a controller that is to run on an emulated Mac as well."""
+        return self.folder / "controller"
+
+    @property
     def log(self) -> Path:
         return self.folder / "log"
 
@@ -83,12 +90,13 @@ class Sandbox:
         self.over = asyncio.Event()
         self._models = models
         self._servers = {
-            name: Sshd(place, lambda name=name: self.world.machine(name).faults.ssh_seconds)  # type: ignore[misc]
+            name: Sshd(place, lambda name=name: self.world.machine(name))  # type: ignore[misc]
             for name, place in self.places.items()
         }
         self.verbs = Verbs(lambda: self.world, lambda change: self.change(change(self.world)))
         self.control.asks.update(self.verbs.asks)
         self._watches: list[Watch] = [self.verbs.changed]
+        self._controllers_mac = ControllersMac(ground.controller, self.port)
         self._holders: dict[str, Holder] = {}
         self._changed = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -104,6 +112,7 @@ class Sandbox:
         for name, server in self._servers.items():
             await server.start(self.places[name].port())
             self.places[name].write_settings(self.ground.control, server.port)
+        self._controllers_mac.put(self.world)
         await self.control.start()
         self._spawn(self.verbs.run())
 
@@ -134,6 +143,10 @@ class Sandbox:
         before, self.world = self.world, world
         for machine in world.machines:
             self._feel(before.machine(machine.name), machine)
+        self._controllers_mac.put(world)
+        if world.controller_private and not before.controller_private:
+            for server in self._servers.values():
+                server.abort()
         for call in tuple(self._watches):
             call(before, world)
         self._spawn(self._notify())
@@ -145,6 +158,12 @@ class Sandbox:
             self._release(after.name)
         if before.faults.idle_seconds != after.faults.idle_seconds:
             put_idleness(self.places[after.name].packages, after.faults.idle_seconds)
+        if after.lan != before.lan:
+            self._spawn(server.move())
+        if after.faults.bridge_takes_seconds:
+            for was, port in zip(before.ports, after.ports, strict=True):
+                if was.bridged and not port.bridged:
+                    self._spawn(self._retake(after, port.receptacle))
         if after.boot_id != before.boot_id or after.away_until != before.away_until:
             self._spawn(self._restart(after))
 
@@ -162,6 +181,13 @@ class Sandbox:
         if (now.boot_id, now.away_until) == (machine.boot_id, machine.away_until):
             await server.start(server.port)
             await self._notify()
+
+    async def _retake(self, machine: Machine, receptacle: int) -> None:
+        """Let macOS add a port to its bridge again, if it still does that."""
+        await asyncio.sleep(machine.faults.bridge_takes_seconds)
+        now = self.world.machine(machine.name)
+        if now.faults.bridge_takes_seconds and not now.port(receptacle).bridged:
+            self.change(changes.bridge(self.world, machine.name, receptacle))
 
     async def _hold(self, name: str) -> None:
         """Hold every rank of a machine at its exit, those that start later too, as long as its fault lasts. Raises
@@ -223,9 +249,9 @@ class Sandbox:
             return
         channel.send({"ok": True, "said": came.text})
 
-    def _happen(self, question: Question) -> commands.Result:
+    def _happen(self, question: Question) -> Result:
         words = [str(word) for word in question["words"]]
-        moment = commands.Moment(time.time(), str(uuid.uuid4()).upper())
+        moment = Moment(time.time(), str(uuid.uuid4()).upper())
         undo = bool(question.get("undo"))
         return commands.happen(self.world, str(question["command"]), words, moment, undo)
 

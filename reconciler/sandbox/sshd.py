@@ -18,6 +18,7 @@ from typing import Any
 import asyncssh
 
 from .places import PASSWORD, USER, Place, environment_of
+from .world.state import Machine
 
 LOOPBACK = "127.0.0.1"
 _CHUNK = 65536
@@ -27,11 +28,11 @@ _ORIGINAL = "SSH_ORIGINAL_COMMAND"
 
 
 class Sshd:
-    """Serves one machine. ``delay`` returns how long commands are delayed."""
+    """Serves one machine. ``machine`` returns its state."""
 
-    def __init__(self, place: Place, delay: Callable[[], float]) -> None:
+    def __init__(self, place: Place, machine: Callable[[], Machine]) -> None:
         self.place = place
-        self.delay = delay
+        self._machine = machine
         self.port = 0
         self._listener: asyncio.Server | None = None
         self._open = asyncio.Event()
@@ -46,11 +47,11 @@ class Sshd:
         password is the only way, calls that, and opens no session."""
         self._unlock = unlock
         try:
-            self._listener = await asyncio.start_server(self._accept, LOOPBACK, port)
+            self._listener = await asyncio.start_server(self._accept, self._machine().lan, port)
         except OSError:
             if port == 0 or self.port:
                 raise
-            self._listener = await asyncio.start_server(self._accept, LOOPBACK, 0)
+            self._listener = await asyncio.start_server(self._accept, self._machine().lan, 0)
         self.port = int(self._listener.sockets[0].getsockname()[1])
         return self.port
 
@@ -59,13 +60,25 @@ class Sshd:
         if self._listener is not None:
             self._listener.close()
             self._listener = None
-        for connection in tuple(self._connections):
-            connection.abort()
+        self.abort()
         own = asyncio.current_task()
         going = [task for task in self._tasks if task is not own]
         for task in going:
             task.cancel()
         await asyncio.gather(*going, return_exceptions=True)
+
+    def abort(self) -> None:
+        """Reset all connections; new ones are accepted."""
+        for connection in tuple(self._connections):
+            connection.abort()
+
+    async def move(self) -> None:
+        """Listen at the machine's new address, if it is up, and reset all connections to the old one."""
+        if self._listener is None:
+            return
+        self._listener.close()
+        self.abort()
+        self._listener = await asyncio.start_server(self._accept, self._machine().lan, self.port)
 
     def gate(self, is_open: bool) -> None:
         """Let everything through, or nothing."""
@@ -130,8 +143,9 @@ class Sshd:
         if task is not None:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        if self.delay():
-            await asyncio.sleep(self.delay())
+        delay = self._machine().faults.ssh_seconds
+        if delay:
+            await asyncio.sleep(delay)
         forced = process.get_extra_info("forced")
         command, more = process.command, {"SSH_CONNECTION": f"{LOOPBACK} 0 {LOOPBACK} {self.port}"}
         if forced is not None:

@@ -2,7 +2,7 @@
 
 A process that has said who it is has a context for its life: the devices it has opened, its queue pairs, its relays.
 Kernel objects are counted by contexts, so nothing is held by a process that is gone, other than what the state of its
-machine says (``exhaust-pd``).
+machine says: what was taken without an owner (``exhaust-pd``), or left by a rank that was killed (``leaky``).
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .control import Ask, Channel, Question
-from .relays import Relay, is_listening
+from .relays import RETRY_SECONDS, Relay, is_listening
 from .world import preconditions
-from .world.changes import fault
+from .world.changes import fault, leak_killed
 from .world.preconditions import BROKEN, GPU, Destination
 from .world.state import End, World
 
 DEAD_AFTER_SECONDS = 20.0
 """After which TCP with keep-alive gives up a connection over which nothing comes."""
 TICK_SECONDS = 1.0
+LISTENED_SECONDS = 10.0
+"""How long MLX's ring tries to reach a neighbour that does not listen yet, where a firewall may be in the way."""
 UNREACHED_SECONDS = 1.0
 """How long a connection to nowhere is tried: macOS takes longer, 75 s."""
 
@@ -107,8 +109,17 @@ class Verbs:
                 context.channel.send({"tell": "hang", "on": new.hung})
             if new.mute != old.mute:
                 context.channel.send({"tell": "mute", "how": new.mute})
+            if before.machine(context.machine).lan != after.machine(context.machine).lan:
+                self._reset(context)
             context.broken |= {pair for pair in context.pairs if after.peer_of(pair[0]) != pair[1]}
         self._refresh()
+
+    def _reset(self, context: Context) -> None:
+        """End the connections of a process over the common network, whose address its machine has no longer."""
+        for line in self._lines:
+            to = line.destination
+            if to is not None and to.cable is None and context.machine in (to.here, to.there):
+                line.relay.reset()
 
     def _refresh(self) -> None:
         """Cut connections that nothing passes any more, and restore those that work again."""
@@ -151,7 +162,13 @@ class Verbs:
                 channel.send({"ok": True, **await self._answered(context, message)})
         finally:
             del self._contexts[number]
+            self._leak(context)
             await self._free()
+
+    def _leak(self, context: Context) -> None:
+        """Keep what a process held of the devices that it did not give back itself, where kills leak."""
+        if context.devices and self._world().machine(context.machine).faults.leaked_per_kill:
+            self._change(lambda world: leak_killed(world, context.machine))
 
     async def _free(self) -> None:
         """Clean up after an ended process. Over TCP its peers notice; over RDMA nobody does, so a connection stays
@@ -173,6 +190,9 @@ class Verbs:
                 return await self._open(context, message["devices"])
             case "connect":
                 return await self._connect(context, message)
+            case "close":
+                context.devices.clear()
+                return {}
             case "felt":
                 if self._world().machine(context.machine).faults.gpu == "timeout":
                     self._change(lambda world: fault(world, context.machine, gpu=""))
@@ -206,10 +226,22 @@ class Verbs:
     async def _carry(self, context: Context, host: str, port: int) -> dict[str, Any]:
         """Connect for MLX's ring, whose ranks begin to listen at different moments."""
         destination = self._leads(context, host, port)
+        if destination == "ECONNREFUSED" and any(machine.firewall for machine in self._world().machines):
+            destination = await self._listened(context, host, port)
         if isinstance(destination, str) and destination != "ECONNREFUSED":
             return {"errno": destination}
         known = None if isinstance(destination, str) else destination
         return {"port": await self._add(Line(Relay(port, True), known, context, host=host, port=port))}
+
+    async def _listened(self, context: Context, host: str, port: int) -> Destination | str:
+        """Return where an address leads once somebody listens there, or after a while: what is in the way depends on
+        that."""
+        until = time.monotonic() + LISTENED_SECONDS
+        destination = self._leads(context, host, port)
+        while destination == "ECONNREFUSED" and time.monotonic() < until:
+            await asyncio.sleep(RETRY_SECONDS)
+            destination = self._leads(context, host, port)
+        return destination
 
     async def _add(self, line: Line) -> int:
         self._lines.add(line)

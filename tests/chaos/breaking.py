@@ -52,7 +52,8 @@ class Breaker:
         if kind.kills:
             self._kill(kind.kills, fault.target)
         else:
-            self.cluster.ask("sandbox", *kind.do.format(fault.target).split())
+            for words in kind.do.format(fault.target).split(";"):
+                self.cluster.ask("sandbox", *words.split())
 
     def _undo(self, fault: Fault) -> None:
         self.cluster.ask("sandbox", *BY_NAME[fault.kind].undo.format(fault.target).split())

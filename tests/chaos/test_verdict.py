@@ -112,10 +112,14 @@ def test_a_fault_is_detected_by_what_names_its_machine_or_its_cable_and_what_is_
     assert detected(events[4:], fault, 100.0) is None
 
 
-def test_the_table_has_a_line_for_each_kind_and_fits_a_terminal() -> None:
+def test_the_table_has_a_line_for_each_kind_and_class_and_fits_a_terminal() -> None:
     lines = table(replace(GOOD, done=[*DONE[:-1], replace(DONE[-1], detected_at=None)]))
-    assert len(lines) == 2 + len(KINDS) + 1
+    drawn = {each.fault.kind for each in DONE}
+    assert len(lines) == 2 + len(drawn) + len({kind.fault for kind in KINDS if kind.name in drawn}) + 1
     assert lines[-1].split()[:5] == ["all", "63", "1", "1.5", "s"]
+    many = sum(kind.fault == "C4" for kind in KINDS for each in DONE if each.fault.kind == kind.name)
+    (of_class,) = [line.split() for line in lines if line.split()[0] == "C4"]
+    assert of_class[1] == str(many)
     assert max(map(len, lines)) <= 110
     assert summary(GOOD)[0].startswith("requests: 101, answered 100 (99.0%), put off with 503 1")
 

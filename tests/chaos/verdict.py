@@ -112,33 +112,50 @@ def _wrongly(request: Request, requests: Sequence[Request]) -> str:
 
 # --- tables ----------------------------------------------------------------------------------------
 
-HEADERS = ("KIND", "TIMES", "NOT FELT", "DETECTED AFTER", "", "SERVED AFTER", "", "TOLD AS")
+HEADERS = ("KIND", "CLASS", "TIMES", "NOT FELT", "DETECTED AFTER", "", "SERVED AFTER", "", "TOLD AS")
 REASONS_WIDTH = 34
 
 
 def table(run: Run) -> list[str]:
-    """A line for each kind: how often, after how many seconds it was named, and a new request was answered."""
-    rows: list[tuple[str, ...]] = [HEADERS, ("", "", "", "median", "max", "median", "max", "")]
-    for kind in BY_NAME:
-        done = [each for each in run.done if each.fault.kind == kind]
+    """A line for each kind and one for each class: how often, after how many seconds it was named, and a new request was
+    answered."""
+    rows: list[tuple[str, ...]] = [HEADERS, ("", "", "", "", "median", "max", "median", "max", "")]
+    classes = sorted({kind.fault for kind in BY_NAME.values()}, key=lambda fault: int(fault[1:]))
+    for name, fault in [
+        *((kind.name, kind.fault) for kind in BY_NAME.values()),
+        *(("", each) for each in classes),
+    ]:
+        done = [each for each in run.done if name == each.fault.kind or (not name and _class(each) == fault)]
         if done:
-            rows.append(_row(kind, done))
-    rows.append(_row("all", list(run.done)))
+            rows.append(_row(name, fault, done))
+    rows.append(_row("all", "", list(run.done)))
     widths = [max(len(row[at]) for row in rows) for at in range(len(HEADERS))]
-    right = {1, 2, 3, 4, 5, 6}
+    right = {2, 3, 4, 5, 6, 7}
     return [
         "  ".join(f"{cell:>{width}}" if at in right else f"{cell:<{width}}" for at, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
         for row in rows
     ]  # fmt: skip
 
 
-def _row(kind: str, done: Sequence[Done]) -> tuple[str, ...]:
+def _class(done: Done) -> str:
+    return BY_NAME[done.fault.kind].fault
+
+
+def _row(kind: str, fault: str, done: Sequence[Done]) -> tuple[str, ...]:
     detected = [each.detected_at - each.at for each in done if each.detected_at is not None]
     served = [each.served_at - each.at for each in done if each.served_at is not None]
     reasons = Counter(each.reason for each in done if each.reason)
     most = ", ".join(reason for reason, _ in reasons.most_common(3)) if kind in BY_NAME else ""
     undetected = str(len(done) - len(detected))
-    return (kind, str(len(done)), undetected, *_spread(detected), *_spread(served), most[:REASONS_WIDTH])
+    return (
+        kind,
+        fault,
+        str(len(done)),
+        undetected,
+        *_spread(detected),
+        *_spread(served),
+        most[:REASONS_WIDTH],
+    )
 
 
 def _spread(seconds: Sequence[float]) -> tuple[str, str]:

@@ -103,6 +103,16 @@ C2, C3, C8, C9, C11 = (
 )
 
 
+def test_a_restart_of_a_machine_is_told_of_the_group_that_it_was_for_and_of_no_other() -> None:
+    log = running()
+    member, stranger = log.world.groups[log.world.replica()].members[1], NodeName("node-z")
+    for name in (member, stranger):
+        step = RebootNode(name, Reboot(log.world.now, "boot", "C7: exited with 73"))
+        log.outcomes.append((log.world.now, Outcome(step, 5.0)))
+    log.look(trouble(C8, subject=f"replica/{log.world.replica()}"))
+    assert log.texts(EntryKind.TRIED) == [f"restart {member} (C7: exited with 73)"]
+
+
 def test_a_group_that_came_up_without_a_fault_is_no_incident() -> None:
     log = running()
     assert log.known == {}

@@ -12,6 +12,7 @@ import pytest
 from reconciler.errors import Barred, Silent
 from reconciler.remote.nodes.introduction import host_key
 from reconciler.remote.ssh import obstacles
+from reconciler.remote.ssh.last_addresses import MACHINES_MAX, LastAddresses
 
 from .test_ssh import Host, host
 
@@ -46,18 +47,23 @@ async def test_a_disk_that_waits_for_its_password_is_recognised_with_the_line_to
         await host.node().run(("true",), timeout=60)
 
 
+@pytest.mark.parametrize("controller_restarts", [False, True])
 async def test_a_name_that_is_not_found_before_the_unlock_is_reached_where_it_answered_last(
-    host: Host,
+    host: Host, controller_restarts: bool
 ) -> None:
     config = host.mine / ".ssh" / "config"
     config.write_text("Host far.local\n  HostName 127.0.0.1\n")
-    node = host.node(host.access(host="far.local"))
+    access, kept = host.access(host="far.local"), host.mine / "addresses.json"
+    node = host.node(access, LastAddresses(kept))
     await node.run(("true",), timeout=60)
     config.write_text("Host far.local\n  HostName far.invalid\n")
     await host.restart(LOCKED)
+    if controller_restarts:
+        node = host.node(access, LastAddresses(kept))
     await node.reconnect()
     with pytest.raises(Barred) as caught:
         await node.run(("true",), timeout=60)
+    assert "PubkeyAuthentication" not in str(caught.value), "a key has let it in before"
     machine = host.sshd.machine
     assert caught.value.remedy == (
         f"ssh -p {machine.port} {machine.user}@far.local and type the password of that user; where that name is not"
@@ -120,3 +126,25 @@ def test_only_a_server_without_keys_and_with_passwords_waits_for_one(
 async def test_without_ssh_nothing_is_reached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(obstacles, "SSH", str(tmp_path / "none"))
     assert await obstacles.ssh_reaches("127.0.0.1", 22) is False
+
+
+def test_addresses_are_kept_of_the_newest_machines_and_a_file_that_cannot_be_read_is_none(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "addresses.json"
+    path.write_text("[]")
+    last = LastAddresses(path)
+    for number in range(MACHINES_MAX + 1):
+        last.keep(f"ada@n{number}", "")
+    last.keep("ada@n1", "10.0.0.1")
+    assert path.stat().st_mode & 0o077 == 0
+    again = LastAddresses(path)
+    assert [again.of(f"ada@n{number}") for number in (0, 1, 2)] == [None, "10.0.0.1", ""]
+    path.write_text("{")
+    assert LastAddresses(path).of("ada@n1") is None
+
+
+def test_an_address_that_cannot_be_written_is_known_all_the_same(tmp_path: Path) -> None:
+    last = LastAddresses(tmp_path / "missing" / "addresses.json")
+    last.keep("ada@n1", "10.0.0.1")
+    assert last.of("ada@n1") == "10.0.0.1"

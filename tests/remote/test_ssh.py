@@ -22,6 +22,7 @@ from reconciler.remote.gateway_key import public_key
 from reconciler.remote.nodes.node_over_ssh import SshNode
 from reconciler.remote.nodes.pool import MachinePool
 from reconciler.remote.runtime.agent_file import bundle_of, write_bundle
+from reconciler.remote.ssh.last_addresses import LastAddresses
 from reconciler.resources import Access, SshAccess
 from reconciler.state import Ends, NodeName
 from reconciler.wire.generation import Jump
@@ -68,10 +69,9 @@ class Host:
         config.write_text(more + config.read_text().partition("\n")[2])
         await self.sshd.start()
 
-    def node(self, access: Access | None = None) -> SshNode:
-        made = SshNode(
-            "far", access or self.access(), self.bundle, asyncio.Semaphore(4), self.folder / "gateway"
-        )
+    def node(self, access: Access | None = None, last: LastAddresses | None = None) -> SshNode:
+        gate, gateway_key = asyncio.Semaphore(4), self.folder / "gateway"
+        made = SshNode("far", access or self.access(), self.bundle, gate, gateway_key, last)
         self.nodes.append(made)
         return made
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 
 from reconciler.errors import Invalid
-from reconciler.sandbox.commands import COMMANDS, Moment, Result, happen
+from reconciler.sandbox.acts.act import Moment, Result
+from reconciler.sandbox.commands import COMMANDS, happen
 from reconciler.sandbox.world import changes, macs
-from reconciler.sandbox.world.state import World
+from reconciler.sandbox.world.state import GIB, World
 
 NOW = 1_800_000_000.0
 MOMENT = Moment(NOW, "another boot")
-TAKEN_BACK = [name for name, command in COMMANDS.items() if not command.back]
+LASTING = ("reboot", "panic", "rdma", "bridge", "pull", "retake", "slow-shutdown", "lock")
+"""What restarts a machine, or takes addresses of ports, is taken back, and leaves that."""
+TAKEN_BACK = [name for name, command in COMMANDS.items() if not command.back and name not in LASTING]
 
 
 def world() -> World:
@@ -37,9 +40,7 @@ def test_every_example_does_something_and_says_what(name: str) -> None:
         assert came.world != before or came.kills
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in TAKEN_BACK if name not in ("reboot", "panic", "rdma", "bridge")]
-)
+@pytest.mark.parametrize("name", TAKEN_BACK)
 def test_what_is_taken_back_is_as_before(name: str) -> None:
     line = f"{name} {COMMANDS[name].examples[0]}"
     back = do(do(world(), line).world, line, undo=True).world
@@ -70,6 +71,53 @@ def test_a_locked_disk_is_unlocked_by_taking_the_reboot_back() -> None:
     locked = do(do(world(), "set studio-1 filevault=on").world, "reboot studio-1")
     assert "--undo" in locked.text
     assert do(locked.world, "reboot studio-1", undo=True).world.machine("studio-1").is_up(NOW)
+
+
+def test_a_machine_that_locks_itself_is_unlocked_and_keeps_no_filevault() -> None:
+    locked = do(world(), "lock studio-1").world
+    assert not locked.machine("studio-1").is_up(NOW + 1e9)
+    back = do(locked, "lock studio-1", undo=True).world.machine("studio-1")
+    assert (back.is_up(NOW), back.filevault, back.boot_id) == (True, False, "another boot")
+
+
+def test_who_pulls_a_cable_brings_the_machine_at_its_other_end_down() -> None:
+    pulled = do(world(), "pull studio-1/3 20").world
+    assert pulled.peer_of(("studio-1", 3)) is None
+    assert pulled.machine("studio-1").is_up(NOW)
+    assert not pulled.machine("studio-2").is_up(NOW + 19)
+    assert len(pulled.machine("studio-2").panics) == 1
+    back = do(pulled, "pull studio-1/3", undo=True).world
+    assert back.peer_of(("studio-1", 3)) == ("studio-2", 3)
+    assert back.machine("studio-2").panics == ()
+
+
+def test_a_slow_shutdown_comes_before_the_boot_of_this_restart_and_of_the_next() -> None:
+    slow = do(world(), "slow-shutdown studio-1 60").world
+    assert slow.machine("studio-1").away_until == NOW + 60 + changes.BOOT_SECONDS
+    again = do(slow, "reboot studio-1").world.machine("studio-1")
+    assert again.away_until == NOW + 60 + changes.BOOT_SECONDS
+    quick = do(slow, "slow-shutdown studio-1", undo=True).world
+    assert do(quick, "reboot studio-1").world.machine("studio-1").away_until == NOW + changes.BOOT_SECONDS
+
+
+def test_ports_that_the_bridge_takes_back_are_left_out_once_it_is_taken_back() -> None:
+    taken = do(world(), "retake studio-1/3").world
+    assert taken.port(("studio-1", 3)).bridged
+    left = do(taken, "retake studio-1/3", undo=True).world
+    assert (left.port(("studio-1", 3)).bridged, left.machine("studio-1").faults.bridge_takes_seconds) == (
+        False,
+        0.0,
+    )
+
+
+def test_what_the_driver_and_killed_ranks_hold_is_free_after_a_restart() -> None:
+    held = changes.leak_killed(
+        do(do(world(), "busy-qp studio-1").world, "leaky studio-1 1 4").world, "studio-1"
+    )
+    mac = held.machine("studio-1")
+    assert (mac.domains_held, mac.leaked_bytes, mac.faults.pairs_busy) == (1, 4 * GIB, True)
+    mac = do(held, "reboot studio-1").world.machine("studio-1")
+    assert (mac.domains_held, mac.leaked_bytes, mac.faults.pairs_busy) == (0, 0, False)
 
 
 @pytest.mark.parametrize(

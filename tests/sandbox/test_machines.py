@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import shutil
+import socket
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
@@ -73,6 +77,10 @@ class Two:
         report = await link.request(Observe(), timeout=SECONDS)
         assert isinstance(report, NodeReport)
         return node, link, report
+
+    def bridged(self) -> bool:
+        """Whether the bridge of the first machine has its first port."""
+        return self.sandbox.world.port(("n1", 1)).bridged
 
     async def do(self, command: str, *words: str, undo: bool = False) -> str:
         question = {"ask": "do", "command": command, "words": words, "undo": undo}
@@ -239,6 +247,62 @@ async def test_a_machine_that_is_cut_off_is_silent_and_is_as_before_afterwards(
         assert not done
         await bench.do("partition", "n2", undo=True)
         assert isinstance(await observing, NodeReport)
+
+
+async def test_a_machine_is_found_at_its_new_address_and_no_more_at_the_old_one() -> None:
+    async with two() as bench:
+        _, link, _ = await bench.agent("n1")
+        await bench.do("change-lan", "n1")
+        lan = bench.sandbox.world.machine("n1").lan
+        moved = bench.access("n1").model_copy(deep=True)
+        assert moved.ssh is not None
+        with pytest.raises(Unreachable):
+            await link.request(Observe(), timeout=SECONDS)
+        with pytest.raises(Silent):
+            await bench.node("n1").profile()
+        ssh = moved.ssh.model_copy(update={"host": lan})
+        await bench.node("n1", moved.model_copy(update={"ssh": ssh})).profile()
+        await bench.do("change-lan", "n1", undo=True)
+        await bench.node("n1").profile()
+
+
+async def test_a_port_that_leaves_the_bridge_is_taken_back_by_it_as_long_as_that_lasts() -> None:
+    async with two() as bench:
+        await bench.do("retake", "n1/1", "0.1")
+        await bench.do("bridge", "n1/1", undo=True)
+        assert not bench.bridged()
+        await until(bench.bridged)
+        await bench.do("retake", "n1/1", undo=True)
+        await asyncio.sleep(0.3)
+        assert not bench.bridged()
+
+
+async def test_a_controller_on_a_mac_of_the_sandbox_is_kept_out_and_finds_names_while_disks_are_unlocked() -> (
+    None
+):
+    async with two() as bench:
+        port = bench.sandbox.port("n1")
+        assert await _reaches(bench, "n1.local", port) == ""
+        await bench.do("privacy", "controller")
+        assert await _reaches(bench, "n1.local", port) == str(errno.EHOSTUNREACH)
+        await bench.do("privacy", "controller", undo=True)
+        await bench.do("lock", "n1")
+        assert await _reaches(bench, "n1.local", port) == str(socket.EAI_NONAME)
+        assert await _reaches(bench, "n2.local", bench.sandbox.port("n2")) == ""
+
+
+async def _reaches(bench: Two, host: str, port: int) -> str:
+    """Why a program in the controller's place cannot connect; empty if it can."""
+    program = (
+        "import socket, sys\n"
+        "try:\n    socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
+        "except OSError as error:\n    print(error.errno)\n"
+    )
+    words = (sys.executable, "-P", "-c", program, host, str(port))
+    environment = {**os.environ, "PYTHONPATH": str(bench.sandbox.ground.controller)}
+    process = await asyncio.create_subprocess_exec(*words, env=environment, stdout=asyncio.subprocess.PIPE)
+    out, _ = await process.communicate()
+    return out.decode().strip()
 
 
 async def test_tools_that_hang_come_back_when_the_driver_does() -> None:

@@ -85,6 +85,7 @@ def test_a_device_that_others_use_runs_out_of_what_the_kernel_has_of_it() -> Non
         (changes.unplug(WORLD, HERE), THERE, 60, ExitCode.VERBS),
         (changes.move_gid(WORLD, "a", None, 2), THERE, 22, ExitCode.VERBS),
         (changes.move_gid(WORLD, "b", None, 2), THERE, 22, ExitCode.VERBS),
+        (changes.fault(WORLD, "a", pairs_busy=True), THERE, 16, ExitCode.KERNEL_OBJECTS),
     ],
 )
 def test_queue_pairs_that_are_not_the_two_ends_of_one_cable_are_not_connected(
@@ -127,6 +128,14 @@ def test_the_network_leads_to_whoever_listens_unless_privacy_forbids_it() -> Non
     private = changes.fault(WORLD, "a", privacy=True)
     assert destination(private, "a", "127.0.0.1", "b") == "EHOSTUNREACH"
     assert destination(private, "a", "127.0.0.1", "a") == Destination("a", "a")
+
+
+def test_a_firewall_lets_nobody_connect_from_elsewhere_and_itself_anywhere() -> None:
+    walled = changes.with_machine(WORLD, "b", firewall=True)
+    assert destination(walled, "a", "127.0.0.1", "b") == "ETIMEDOUT"
+    assert destination(walled, "a", WORLD.port(THERE).ip, "b") == "ETIMEDOUT"
+    assert destination(walled, "b", "127.0.0.1", "b") == Destination("b", "b")
+    assert destination(walled, "b", "127.0.0.1", "a") == Destination("b", "a")
 
 
 LAN, CABLED, OWN = Destination("a", "b"), Destination("a", "b", (HERE, THERE)), Destination("a", "a")

@@ -11,10 +11,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from reconciler.sandbox.control import Control
 from reconciler.sandbox.verbs import Verbs
 from reconciler.sandbox.world import changes, macs
-from reconciler.sandbox.world.state import World
+from reconciler.sandbox.world.state import GIB, World
 
 NAMES = ("a", "b")
 
@@ -108,11 +110,44 @@ async def test_what_a_process_holds_of_a_device_is_free_when_it_is_gone() -> Non
                 await second.begin()
                 refused = await second.send("open", devices=[[], [device]], ring=False)
                 assert refused["error"] == "[jaccl] Register memory region failed"
-        for _ in range(2000):
-            if not built.verbs.pids("a"):
-                break
-            await asyncio.sleep(0.01)
+        await gone(built)
         assert built.verbs.domains("a") == 0
+
+
+async def gone(built: Sandbox) -> None:
+    """Until the sandbox knows of no process of the first machine."""
+    for _ in range(2000):
+        if not built.verbs.pids("a"):
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("there still is one")
+
+
+@pytest.mark.parametrize(("leaky", "orderly", "held"), [(True, False, 1), (True, True, 0), (False, False, 0)])
+async def test_a_process_that_gives_nothing_back_leaks_where_kills_do(
+    leaky: bool, orderly: bool, held: int
+) -> None:
+    async with sandbox() as built:
+        (device,) = (port.device for port in built.world.machine("a").ports if port.ip)
+        built.change(lambda world: changes.fault(world, "a", leaked_per_kill=int(leaky), wired_per_kill=GIB))
+        async with built.process("a") as process:
+            await process.begin()
+            await process.send("open", devices=[[], [device]], ring=False)
+            if orderly:
+                await process.send("close")
+        await gone(built)
+        machine = built.world.machine("a")
+        assert (machine.domains_held, machine.leaked_bytes) == (held, held * GIB)
+
+
+async def test_a_ring_is_refused_by_a_firewall_once_it_is_known_who_listens_behind_it() -> None:
+    async with sandbox() as built, built.process("a") as one, built.process("b") as other:
+        await one.begin()
+        await other.begin()
+        built.change(lambda world: changes.with_machine(world, "b", firewall=True))
+        asked = asyncio.create_task(one.send("carry", host="127.0.0.1", port=21_778))
+        await other.send("listen", port=21_778)
+        assert await asked == {"ok": True, "errno": "ETIMEDOUT"}
 
 
 async def test_nobody_is_told_how_to_reach_a_port_where_nobody_listens() -> None:

@@ -48,7 +48,8 @@ def backed_up(result: ToolSaid) -> bool | Unknown:
     return unlike(text, "'[Included]' or '[Excluded]'") if found is None else found[1] == "Included"
 
 
-FIREWALL = Probe("firewall", RunTool(("socketfilterfw", "--getglobalstate"), 5.0), firewall, 600.0)
+FIREWALL = Probe("firewall", RunTool(("socketfilterfw", "--getglobalstate"), 5.0), firewall, 60.0)
+"""Often, and again when a rank has failed: it may be why ranks did not find each other."""
 UPDATES = Probe(
     "updates",
     RunTool(

@@ -151,11 +151,20 @@ def unjoined(evidence: Evidence) -> Detection | None:
 
 
 def port_configuration(evidence: Evidence) -> Detection | None:
-    """Detect a port in a bridge, or without an address or GID (C4)."""
+    """Detect a port in a bridge, or without an address (C4)."""
     for node, port in _ports(evidence):
-        flaw = _flaw(port, evidence.verbs) if port.connected and port.interface else ""
+        flaw = _flaw(port) if port.connected and port.interface else ""
         if flaw:
             return Detection(f"{port.interface} of {node.name} {flaw}", (node.name,), port.interface)
+    return None
+
+
+def no_gid(evidence: Evidence) -> Detection | None:
+    """Detect a port that has an address, and no GID of it (C4): macOS may publish it minutes later."""
+    for node, port in _ports(evidence):
+        if port.connected and port.interface and port.mapped_gid is False and not _flaw(port):
+            text = f"{port.interface} of {node.name} has no IPv4-mapped GID"
+            return Detection(text, (node.name,), port.interface)
     return None
 
 
@@ -169,6 +178,17 @@ def gid_index(evidence: Evidence) -> Detection | None:
             )
             return Detection(text, (node.name,), port.interface)
     return None
+
+
+def firewalled(evidence: Evidence) -> Detection | None:
+    """Detect ranks that did not find each other where a firewall is on (C5): it drops what goes to the ranks behind
+    it."""
+    walled = tuple(name for name, facts in evidence.machines() if facts.firewall)
+    ended = rendezvous(evidence)
+    if not walled or ended is None:
+        return None
+    text = f"the application firewall of {', '.join(walled)} is on, and ranks did not find each other"
+    return Detection(text, walled)
 
 
 def rendezvous(evidence: Evidence) -> Detection | None:
@@ -300,6 +320,17 @@ def no_route(evidence: Evidence) -> Detection | None:
     return _ended(evidence, ExitCode.NO_ROUTE)
 
 
+def no_route_from_here(evidence: Evidence) -> Detection | None:
+    """Detect such ranks on the controller's own machine (C14), where macOS asks about the program that started it."""
+    found = no_route(evidence)
+    return found if found and found.nodes and evidence.local.issuperset(found.nodes) else None
+
+
+def no_route_elsewhere(evidence: Evidence) -> Detection | None:
+    """Detect such ranks on another machine (C14)."""
+    return None if no_route_from_here(evidence) else no_route(evidence)
+
+
 def idle_decay(evidence: Evidence) -> Detection | None:
     """Detect connections that fail at the first use after a long rest (C15)."""
     idle = evidence.verbs and evidence.proven and evidence.idle_seconds >= IDLE_DECAY_SECONDS
@@ -361,14 +392,10 @@ def _cabled(node: NodeObservation) -> bool:
     return bool(ports) and all(port.connected is False or port.peer for port in ports)
 
 
-def _flaw(port: PortFacts, verbs: bool) -> str:
+def _flaw(port: PortFacts) -> str:
     if port.bridged:
         return "is a member of a bridge"
-    if port.address == "":
-        return "has no IPv4 address"
-    if verbs and port.mapped_gid is False:
-        return "has no IPv4-mapped GID"
-    return ""
+    return "has no IPv4 address" if port.address == "" else ""
 
 
 def _dotted(version: tuple[int, ...]) -> str:

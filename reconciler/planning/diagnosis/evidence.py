@@ -31,6 +31,8 @@ class Evidence:
     """The boot id of each node when the group was formed, where it was known."""
     unkillable: tuple[NodeName, ...] = ()
     """Nodes with a rank of the group that SIGKILL does not end."""
+    local: frozenset[NodeName] = frozenset()
+    """Nodes on the controller's own machine: it starts their agents, and is what macOS holds responsible for them."""
     unstarted: frozenset[NodeName] = frozenset()
     """Nodes whose agent could not be started."""
     returning: frozenset[NodeName] = frozenset()

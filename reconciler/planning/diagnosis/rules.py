@@ -152,6 +152,11 @@ RESTART_HELD = (
     " button until the machine is off. With FileVault, unlock its disk afterwards: at the screen, or from macOS 26"
     " on with its user's password over ssh"
 )
+NO_GID = (
+    "nothing for some minutes, for macOS may publish it late, and then RDMA is used again by itself; where it stays"
+    " away: on {node}: take the address of {port} away and give it again: sudo ifconfig {port} inet ADDRESS delete; sudo"
+    " ifconfig {port} inet ADDRESS netmask MASK; see it with: ibv_devinfo -v"
+)
 GID_INDEX = (
     "on {node}: find the network service of {port} with networksetup -listnetworkserviceorder; sudo networksetup -setv6off"
     " SERVICE, for the port's IPv6 addresses come before its IPv4 address; then take that away and give it again: sudo"
@@ -160,6 +165,10 @@ GID_INDEX = (
 LOCAL_NETWORK = (
     "on the controller's machine: System Settings, Privacy & Security, Local Network: allow the application that"
     " runs the controller, which is its terminal, and start the controller again; or start it in Terminal.app"
+)
+FIREWALL = (
+    "on {node}, on a network that you trust: sudo /usr/libexec/ApplicationFirewall/socketfilterfw --setglobalstate"
+    " off; or after each new runtime: the same tool with --unblockapp and the path of the ranks' python3"
 )
 REPLUG = "; where that does not help: unplug its Thunderbolt cables and its power for a minute"
 SMALLER = "lower serving.context or serving.maxBatch of deployment/{deployment}, raise parallelism.nodes, or take weights with fewer bits"
@@ -203,8 +212,13 @@ TABLE: tuple[Row, ...] = (
         person=ADDRESS,
     ),
     Row(
+        FaultClass.PORT_CONFIGURATION, detectors.no_gid, Remedy.REPAIR, _UNREPAIRED,
+        person=NO_GID,
+    ),
+    Row(
         FaultClass.PORT_CONFIGURATION, detectors.gid_index, Remedy.NEXT_TRANSPORT, person=GID_INDEX,
     ),
+    Row(FaultClass.RENDEZVOUS, detectors.firewalled, Remedy.FORM_WITHOUT, person=FIREWALL),
     Row(FaultClass.RENDEZVOUS, detectors.rendezvous, Remedy.FORM, _next_transport(3)),
     Row(FaultClass.QUEUE_PAIRS, detectors.queue_pairs, Remedy.FORM, _next_transport(1)),
     Row(
@@ -240,10 +254,15 @@ TABLE: tuple[Row, ...] = (
         person=RESTART + REPLUG,
     ),
     Row(
-        FaultClass.LAUNCH_CONTEXT, detectors.no_route, Remedy.FORM, _without_machine(2),
-        person="on {node}: System Settings, Privacy & Security, Local Network: allow Python, and on the controller's own"
-        " machine the application that runs the controller, which is its terminal; or start the agent as a system daemon"
-        " (launchd, UserName), and the controller in Terminal.app",
+        FaultClass.LAUNCH_CONTEXT, detectors.no_route_from_here, Remedy.FORM, _without_machine(2),
+        person="on {node}, the controller's own machine: System Settings, Privacy & Security, Local Network: allow the"
+        " application that runs the controller, which is its terminal, and Python; then start the controller again, or"
+        " start it in Terminal.app",
+    ),
+    Row(
+        FaultClass.LAUNCH_CONTEXT, detectors.no_route_elsewhere, Remedy.FORM, _without_machine(2),
+        person="on {node}: System Settings, Privacy & Security, Local Network: allow Python; or start the agent as a system"
+        " daemon (launchd, UserName): reconciler node bootstrap {node}",
     ),
     Row(FaultClass.IDLE_DECAY, detectors.idle_decay, Remedy.FORM),
     Row(FaultClass.WRONG_GROUP, detectors.wrong_group, Remedy.FORM, _next_transport(2)),

@@ -6,6 +6,9 @@ rank there waits for it. A rank that may run there stays charged, and is not par
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from reconciler.planning.context import reboot_requests
 from reconciler.planning.context.lost_nodes import cut_off, is_lost
 from reconciler.planning.context.world import World
@@ -47,7 +50,18 @@ def troubles(world: World, names: list[NodeName]) -> tuple[Trouble, ...]:
     """List what is wrong with these nodes themselves, from the first moment that it is seen."""
     looks = (_silent_trouble, _held_trouble, _leftover_trouble)
     found = (look(world, name) for look in looks for name in names)
-    return tuple(trouble for trouble in found if trouble is not None)
+    return _asked_once(trouble for trouble in found if trouble is not None)
+
+
+def _asked_once(troubles: Iterable[Trouble]) -> tuple[Trouble, ...]:
+    """Ask for the very same thing once: what keeps the controller from many nodes is a fault of its own machine."""
+    asked: dict[str, ObjectKey] = {}
+    found = []
+    for trouble in troubles:
+        first = asked.setdefault(trouble.person, trouble.object) if trouble.person else trouble.object
+        again = first != trouble.object
+        found.append(replace(trouble, doing=f"{trouble.doing}; see {first}", person="") if again else trouble)
+    return tuple(found)
 
 
 # --- nodes that are lost ---------------------------------------------------------------------------
@@ -59,16 +73,16 @@ def _lost(world: World, name: NodeName) -> Quarantine | None:
     node = world.node(name)
     if node.contact is Contact.AGENT_DOWN:
         text = f"its agent cannot be started: {node.problem}"
-        return Quarantine(name, FaultClass.HOST_UNREACHABLE, "AgentCannotStart", text, _person(node))
+        return Quarantine(name, FaultClass.HOST_UNREACHABLE, "AgentCannotStart", text, _person(world, node))
     text = f"it does not answer: {node.problem}"
-    person = _RESTARTING if reboot_requests.restarting(world, name) else _person(node)
+    person = _RESTARTING if _is_expected(world, node) else _person(world, node)
     return Quarantine(name, FaultClass.HOST_UNREACHABLE, "NotAnswering", text, person)
 
 
 def _silent_trouble(world: World, name: NodeName) -> Trouble | None:
     node = world.node(name)
-    if reboot_requests.restarting(world, name):
-        return None  # it is meant to
+    if _is_expected(world, node):
+        return None
     if not cut_off(world, node) or (name not in world.desired.nodes and name not in world.memory.agents):
         return None
     gone = is_lost(world, name)
@@ -77,17 +91,25 @@ def _silent_trouble(world: World, name: NodeName) -> Trouble | None:
         doing = f"start its agent{'; its groups are formed elsewhere' if gone else ''}"
     key = ObjectKey("Node", name)
     seen = f"{name} does not answer: {node.problem}"
-    person = _person(node) if gone else ""
+    person = _person(world, node) if gone else ""
     return Trouble(key, f"node/{name}", FaultClass.HOST_UNREACHABLE, seen, doing, person)
 
 
-def _person(node: NodeObservation) -> str:
+def _is_expected(world: World, node: NodeObservation) -> bool:
+    """Return whether a machine is silent because it was asked to restart. One that says what it needs of a person, such
+    as the password of its disk, has come as far as it can alone."""
+    return reboot_requests.restarting(world, node.name) and not node.remedy
+
+
+def _person(world: World, node: NodeObservation) -> str:
     if node.contact is Contact.AGENT_DOWN:
         return f"make what the agent's last words name right on {node.name}; it is started again by itself"
     if node.remedy:
         return node.remedy
+    access = world.access(node.name)
+    at = f" at {access.ssh.host} (spec.ssh.host)" if access.ssh else ""
     return (
-        f"see that {node.name} is switched on, unlocked and on the network, and that its agent is not stopped"
+        f"see that {node.name} is switched on, unlocked and on the network{at}, and that its agent is not stopped"
         f" (ps: state T; kill -CONT continues it); if it is gone for good: reconciler delete node {node.name}"
     )
 

@@ -205,6 +205,7 @@ def gather_evidence(view: Formed, symptom: Symptom | None) -> Evidence:
         boots=boots,
         returning=frozenset(back),
         unkillable=tuple(dict.fromkeys(rank.node for rank in view.current.values() if rank.unkillable)),
+        local=frozenset(n for n in record.members if world.access(n).ssh is None),
         unstarted=frozenset(n for n in record.members if world.unstarted(n)),
     )
 

@@ -38,7 +38,8 @@ def troubles(world: World, name: NodeName) -> tuple[Trouble, ...]:
     """List the faults of a declared node. RDMA matters only where a deployment would use it there."""
     if name not in world.desired.nodes:
         return ()
-    evidence = Evidence((world.node(name),), verbs=uses(world, VERBS, name))
+    local = frozenset((name,) if world.access(name).ssh is None else ())
+    evidence = Evidence((world.node(name),), verbs=uses(world, VERBS, name), local=local)
     key = ObjectKey("Node", name)
     return tuple(
         Trouble(

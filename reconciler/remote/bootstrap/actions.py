@@ -334,7 +334,10 @@ def _of_mac(seen: Survey, node: str) -> Sequence[Note]:
             )
         )
     if re.match(r"FileVault is On\b", seen.mac_facts.get("filevault", "")):
-        text = "FileVault is on: after a restart nothing runs, not even SSH, until a person unlocks the disk"
+        text = (
+            "FileVault is on: after a restart nothing runs until a person unlocks the disk: at the screen, or from macOS 26"
+            " on with its user's password over ssh"
+        )
         notes.append(Note(text, "sudo fdesetup authrestart"))
     if seen.mac_facts.get("sleep", "0") != "0":
         notes.append(Note("the Mac goes to sleep, and then every group on it fails", "sudo pmset -c sleep 0"))

@@ -31,6 +31,7 @@ from reconciler.remote.runtime.wheelhouse import Tell
 from reconciler.remote.ssh import jumps
 from reconciler.remote.ssh.channels import Completed, Held, TooLong, hold, open_stream, run
 from reconciler.remote.ssh.connection import CONNECT_SECONDS, Connection, ends
+from reconciler.remote.ssh.last_addresses import LastAddresses
 from reconciler.resources import Access
 from reconciler.wire.generation import jump_key_name
 from reconciler.wire.node import HeldBy
@@ -69,18 +70,20 @@ PATH=$PATH:/usr/sbin:/sbin; [ "$(id -u)" = 0 ] && exec shutdown -r now; exec sud
 
 
 class SshNode:
-    """One node with ``spec.ssh``. ``gate`` bounds how many connections are made at a time."""
+    """One node with ``spec.ssh``. ``gate`` bounds how many connections are made at a time; ``last``: see
+    ``Connection``."""
 
     def __init__(
-        self, name: str, access: Access, bundle: Bundle, gate: asyncio.Semaphore, gateway_key: Path
-    ) -> None:
+        self, name: str, access: Access, bundle: Bundle, gate: asyncio.Semaphore, gateway_key: Path,
+        last: LastAddresses | None = None,
+    ) -> None:  # fmt: skip
         assert access.ssh is not None
         self.name = name
         self._access = access
         self._bundle = bundle
         self._gateway_key = gateway_key
         self._managed = Managed(self, name, bundle.wheelhouse, access.python)
-        self._connection = Connection(name, access.ssh, gate)
+        self._connection = Connection(name, access.ssh, gate, last)
         self._room = asyncio.Semaphore(COMMANDS_MAX)
         self._profile: Profile | None = None
         self._held: Held | None = None

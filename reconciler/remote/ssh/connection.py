@@ -24,6 +24,7 @@ from reconciler.resources import SshAccess
 from reconciler.state import Ends
 
 from . import jumps, obstacles
+from .last_addresses import LastAddresses
 
 CONNECT_SECONDS = 10.0
 """Time limit for the connection, and for the login."""
@@ -37,6 +38,8 @@ ATTEMPTS_MAX = 3
 ATTEMPT_SPREAD_SECONDS = 1.0
 BARRED_SECONDS = 30.0
 """Wait before another attempt if a person has to act, because many machines count failed logins."""
+PRIVATE_SECONDS = 5.0
+"""The same where macOS keeps this process out of the local network: no machine sees such an attempt."""
 KEY_ALGORITHMS = {
     "ssh-ed25519": ("ssh-ed25519",),
     "ecdsa-sha2-nistp256": ("ecdsa-sha2-nistp256",),
@@ -51,9 +54,14 @@ log = logging.getLogger(__name__)
 
 
 class Connection:
-    """The one connection to a machine, over which everything goes. ``gate`` bounds how many are made at a time."""
+    """The one connection to a machine, over which everything goes. ``gate`` bounds how many are made at a time.
 
-    def __init__(self, name: str, access: SshAccess, gate: asyncio.Semaphore) -> None:
+    ``last``: where machines answered last, without jump hosts, for names that are not found until a disk is unlocked.
+    """
+
+    def __init__(
+        self, name: str, access: SshAccess, gate: asyncio.Semaphore, last: LastAddresses | None = None
+    ) -> None:
         asyncssh.set_log_level(logging.WARNING)
         self._name = name
         self._access = access
@@ -64,10 +72,7 @@ class Connection:
         self._barred: tuple[float, Barred] | None = None
         self.jump_chain = jumps.JumpChain()
         """Jump hosts of the connection."""
-        self._last_address = ""
-        """Where the machine answered last, without jump hosts: its name may not be found until its disk is unlocked."""
-        self._was_in = False
-        """Whether a key has let the controller in."""
+        self._last = last or LastAddresses()
 
     def __str__(self) -> str:
         access = self._access
@@ -123,10 +128,11 @@ class Connection:
         try:
             return await self._attempt(task, self._access.host)
         except socket.gaierror:
-            if not self._last_address:
+            last = self._last.of(str(self))
+            if not last:
                 raise
-            log.info("%s is not found; trying %s", self._access.host, self._last_address)
-            return await self._attempt(task, self._last_address)
+            log.info("%s is not found; trying %s", self._access.host, last)
+            return await self._attempt(task, last)
 
     async def _attempt(self, task: asyncio.Task[Any], host: str) -> asyncssh.SSHClientConnection:
         client, options = _Client(lambda error: self._lost(task, error)), self._options()
@@ -140,13 +146,13 @@ class Connection:
             if isinstance(error, asyncssh.HostKeyNotVerifiable) and client.presented is not None:
                 raise _KeyChanged(client.presented) from error
             if isinstance(error, asyncssh.PermissionDenied) and obstacles.only_passwords(client.methods):
-                address = "" if jump_chain.connections else client.address
-                raise obstacles.locked(self._access, address or self._last_address, self._was_in) from error
+                address, last = "" if jump_chain.connections else client.address, self._last.of(str(self))
+                raise obstacles.locked(self._access, address or last or "", last is not None) from error
             raise
         if jump_chain.connections:
             connection.set_tunnel(jump_chain.connections[-1])
-        self.jump_chain, self._was_in = jump_chain, True
-        self._last_address = "" if jump_chain.connections else client.address
+        self.jump_chain = jump_chain
+        self._last.keep(str(self), "" if jump_chain.connections else client.address)
         log.info("connected to %s (%s)", self._name, self)
         return connection
 
@@ -189,7 +195,8 @@ class Connection:
         elif self._connecting is task:
             self._connecting = None
         if isinstance(error, Barred):
-            self._barred = (asyncio.get_running_loop().time() + BARRED_SECONDS, error)
+            wait = PRIVATE_SECONDS if error.code == obstacles.PRIVATE else BARRED_SECONDS
+            self._barred = (asyncio.get_running_loop().time() + wait, error)
 
     def _lost(self, connecting: asyncio.Task[Any], error: Exception | None) -> None:
         if self._connecting is connecting and connecting.done():

@@ -19,6 +19,7 @@ from reconciler.resources import SshAccess
 SSH = "/usr/bin/ssh"
 """The system's own, which macOS lets through; another one in the search path may be kept out as well."""
 SSH_SECONDS = 5
+PRIVATE = "LocalNetworkPrivacy"
 _REACHED = re.compile(r"Permission denied|Host key verification failed")
 
 
@@ -53,7 +54,7 @@ def no_route(error: Exception) -> bool:
 def private(host: str) -> Barred:
     """Return the error for a host that ``ssh`` reaches and this process does not."""
     text = f"ssh reaches {host}, but this program gets no route to it: macOS forbids it the local network (Local Network Privacy)"
-    return Barred("LocalNetworkPrivacy", f"{text}; {LOCAL_NETWORK}", LOCAL_NETWORK)
+    return Barred(PRIVATE, f"{text}; {LOCAL_NETWORK}", LOCAL_NETWORK)
 
 
 async def ssh_reaches(host: str, port: int | None, user: str = "") -> bool:

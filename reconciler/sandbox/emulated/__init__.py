@@ -25,6 +25,7 @@ the process says                           the sandbox answers, in the same orde
                                            (null for none); or ``error``, JACCL's text. Nothing while the driver is wedged
 ``say: connect, infos, right, port``       ``ok, port`` of a relay to the right neighbour, whose listening port was ``port``;
                                            ``infos`` are the peers' for this rank; or ``error``, JACCL's text
+``say: close``                             ``ok``: the process gives back what it has opened
 ``say: felt``                              ``ok``: a fault of the GPU that comes once has been raised
 =========================================  =============================================================================
 

@@ -9,6 +9,7 @@ relays with which the sandbox plays the cables. So the end of a peer is not repo
 from __future__ import annotations
 
 import _socket
+import atexit
 import json
 import os
 import socket
@@ -73,6 +74,7 @@ def form(line: Line, real: Callable[..., Any], factory: Callable[[int, int], Gat
     rows = chosen(devices, prefers_ring is not None)
     gather = factory(me, size)
     opened = _checked(line.ask("open", devices=rows[me], ring=any(len(row) > 1 for row in rows[me])))
+    atexit.register(line.ask, "close")  # as MLX gives devices back: at an exit, and not when it is killed
     with socket.socket() as held:  # kept until MLX listens there, so that nobody else is given it
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -15,6 +15,7 @@ from reconciler.errors import Invalid
 
 from .state import (
     DOMAINS_MAX,
+    LAN,
     TB4_GBPS,
     TB5_GBPS,
     Cable,
@@ -50,6 +51,14 @@ def unplug(world: World, end: End) -> World:
     raise Invalid(
         f"nothing is plugged in at {shown(end)}; plug a cable in with: reconciler sandbox plug {shown(end)}"
     )
+
+
+def pull(world: World, end: End, now: float, boot_id: str, report: str, seconds: float) -> World:
+    """Remove the cable in this receptacle while it is used: the kernel of the machine at its other end panics."""
+    peer = world.peer_of(end)
+    after = unplug(world, end)
+    assert peer is not None
+    return panic(after, peer[0], now, boot_id, report, seconds)
 
 
 def plug(world: World, end: End, other: End | None = None) -> World:
@@ -175,6 +184,13 @@ def move_gid(world: World, name: str, receptacle: int | None, index: int) -> Wor
     return world
 
 
+def move(world: World, name: str, back: bool = False) -> World:
+    """Give a machine another address in the common network, as a DHCP server does; ``back``: the first again."""
+    world.machine(name)
+    number = 1 + [machine.name for machine in world.machines].index(name)
+    return with_machine(world, name, lan=LAN if back else f"127.0.1.{number}")
+
+
 def self_assigned(port: Port) -> str:
     """Return the automatic address in 169.254/16 (RFC 3927), which is always the same for a port."""
     digest = hashlib.sha256(port.mac.encode()).digest()
@@ -204,6 +220,14 @@ def exhaust_pd(world: World, name: str, held: int = DOMAINS_MAX) -> World:
     if not 0 <= held <= DOMAINS_MAX:
         raise Invalid(f"a device has {DOMAINS_MAX} protection domains")
     return with_machine(world, name, domains_held=held)
+
+
+def leak_killed(world: World, name: str) -> World:
+    """Keep what a killed rank held of each device and of the memory."""
+    machine = world.machine(name)
+    held = min(DOMAINS_MAX, machine.domains_held + machine.faults.leaked_per_kill)
+    wired = machine.leaked_bytes + machine.faults.wired_per_kill
+    return with_machine(world, name, domains_held=held, leaked_bytes=min(wired, machine.memory_bytes // 2))
 
 
 def fault(world: World, name: str, **faults: Any) -> World:
@@ -236,6 +260,11 @@ def panic(
     """Restart like ``reboot``, and leave a panic report."""
     panics = (*world.machine(name).panics, report)
     return with_machine(reboot(world, name, now, boot_id, seconds), name, panics=panics)
+
+
+def lock(world: World, name: str, now: float, boot_id: str) -> World:
+    """Restart a machine with FileVault: it waits for the password of its disk."""
+    return reboot(with_machine(world, name, filevault=True), name, now, boot_id)
 
 
 def unlock(world: World, name: str, now: float) -> World:

@@ -27,6 +27,7 @@ NO_GID = (
 RTR = "[jaccl] Changing queue pair to RTR failed with errno {}"
 IN_A_BRIDGE = 96
 NOT_REACHED = 60
+BUSY = 16
 WRONG_GID = 22
 GID_INDEX = 1
 """The index by which MLX 0.32 connects, wherever the GID is."""
@@ -79,6 +80,8 @@ def joining(world: World, mine: End, theirs: End | None) -> str:
     """Return why a queue pair here cannot be connected with the peer's; empty if it can."""
     if world.port(mine).bridged:
         return RTR.format(IN_A_BRIDGE)
+    if world.machine(mine[0]).faults.pairs_busy:
+        return RTR.format(BUSY)
     if any(world.machine(end[0]).faults.pairs_refused for end in (mine, theirs) if end):
         return RTR.format(NOT_REACHED)
     if any(world.port(end).gid_index != GID_INDEX for end in (mine, theirs) if end):
@@ -116,6 +119,8 @@ def destination(world: World, machine: str, host: str, listener: str) -> Destina
         return Destination(machine, machine)
     if world.machine(machine).faults.privacy:
         return "EHOSTUNREACH"
+    if world.machine(there).firewall:
+        return "ETIMEDOUT"
     if end is None:
         return Destination(machine, there)
     peer = world.peer_of(end)

@@ -17,6 +17,8 @@ TB4_GBPS = 40
 DOMAINS_MAX = 11
 """Protection domains of one device."""
 GIB = 2**30
+LAN = "127.0.0.1"
+"""The common network, which is loopback."""
 
 End = tuple[str, int]
 """A machine and one of its receptacles."""
@@ -77,6 +79,14 @@ class Faults:
     """Result of the GPU's next work: ``timeout`` (once) or ``oom`` (each time)."""
     ports_held: int = 0
     """How many more ranks find their port in use."""
+    pairs_busy: bool = False
+    """Queue pairs fail with errno 16, as after the driver lost track of some, until it restarts."""
+    leaked_per_kill: int = 0
+    """Protection domains of each device that a rank that is killed leaves behind."""
+    wired_per_kill: int = 0
+    """Bytes that such a rank leaves wired."""
+    bridge_takes_seconds: float = 0.0
+    """Above 0: so long after a port left ``bridge0``, macOS adds it again."""
     pairs_refused: bool = False
     """No queue pair is connected with one of its own, and nothing else shows it."""
     decayed: bool = False
@@ -127,6 +137,9 @@ class Machine:
     """How long it takes to shut down, before it starts again."""
     filevault: bool = False
     firewall: bool = False
+    """Whether its application firewall is on, which lets nobody connect to its ranks."""
+    lan: str = LAN
+    """Its address in the common network."""
     updates: bool = False
     """Whether it installs updates of macOS by itself."""
     weights_indexed: bool = False
@@ -204,6 +217,8 @@ class World:
 
     machines: tuple[Machine, ...]
     cables: tuple[Cable, ...] = ()
+    controller_private: bool = False
+    """Whether macOS forbids the controller the local network: see ``emulated.controller``."""
 
     def machine(self, name: str) -> Machine:
         """Return a machine. Raises ``NoSuchThing``."""

@@ -71,6 +71,7 @@ def macs(folder: Path, example: str, *how: str, change: Change = grows_at_once) 
         for name in ("HOME", "TMPDIR"):
             made.environment[name] = str(folder / name.lower())
             (folder / name.lower()).mkdir()
+        made.environment["PYTHONPATH"] = str(made.home / "sandbox" / "controller")
         copied = manifests(example, folder / example, change)
         made.run("sandbox", "up", *how, "-f", str(copied), "--detach")
         try:

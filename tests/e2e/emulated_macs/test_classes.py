@@ -143,15 +143,31 @@ class Macs:
 
     def incident_texts(self, since: datetime) -> list[str]:
         """What the incidents tell of what was since then, in the order of time: what comes back soon is the same one."""
+        return [entry["text"] for entry in self._entries(since)]
+
+    def wait_for_texts(self, patterns: list[str], since: datetime) -> None:
+        """Until the incidents tell all of it, in this order; fails with what they do tell."""
+        try:
+            self.made.wait("the incidents", lambda: has(self.incident_texts(since), patterns), DONE_SECONDS)
+        except AssertionError as error:
+            told = "\n".join(self.incident_texts(since))
+            raise AssertionError(f"{patterns} are not all in:\n{told}\n{error}") from None
+
+    def asked(self, since: datetime) -> list[str]:
+        """What a person was asked for since then."""
+        return [entry["text"] for entry in self._entries(since) if entry["kind"] == "person"]
+
+    def _entries(self, since: datetime) -> list[dict[str, Any]]:
         entries = [entry for each in self.made.json("incidents")["items"] for entry in each["entries"]]
-        texts = [(datetime.fromisoformat(entry["time"]), entry["text"]) for entry in entries]
-        return [text for at, text in sorted(texts, key=lambda each: each[0]) if at >= since]
+        dated = [(datetime.fromisoformat(entry["time"]), entry) for entry in entries]
+        return [entry for at, entry in sorted(dated, key=lambda each: each[0]) if at >= since]
 
 
 @contextmanager
 def unpacked() -> Iterator[Macs]:
     """As they are on the first day, until the first group on them serves."""
     with cluster() as made:
+        made.environment["PYTHONPATH"] = str(made.home / "sandbox" / "controller")
         made.run("sandbox", "up", "--nodes", "3", "--detach")
         try:
             manifests = made.home / "sandbox" / "cluster"
@@ -167,12 +183,36 @@ def unpacked() -> Iterator[Macs]:
             made.run("sandbox", "down")
 
 
+@dataclass(frozen=True)
+class Times:
+    """How long the parts of one case took, in seconds."""
+
+    case: str
+    named: float
+    """Until the doctor named it."""
+    answered: float
+    """Until all that the controller does about it was done."""
+    well: float
+    """From when it was taken back until the deployment was served and the doctor found nothing."""
+
+
+HEADERS = ("CASE", "NAMED AFTER", "ANSWERED AFTER", "WELL AFTER IT WAS TAKEN BACK")
+
+
+def table(times: list[Times]) -> list[str]:
+    """A line for each case."""
+    rows = [(t.case, *(f"{seconds:.0f} s" for seconds in (t.named, t.answered, t.well))) for t in times]
+    form = "{:<14}  {:>11}  {:>14}  {:>28}"
+    return [form.format(*row) for row in (HEADERS, *rows)]
+
+
 @dataclass
 class Bench:
     """Macs that one case leaves to the next, which may ask for others."""
 
     ending: ExitStack
     macs: Macs | None = None
+    times: list[Times] = field(default_factory=list)
 
     @contextmanager
     def lay_out(self, fresh: bool) -> Iterator[Macs]:
@@ -186,40 +226,51 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     with ExitStack() as ending:
-        yield Bench(ending)
+        made = Bench(ending)
+        yield made
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print("", *table(made.times), sep="\n")
 
 
-@pytest.mark.parametrize("fault", PLAYED)
-def test_a_class_is_brought_about_named_answered_and_taken_back(bench: Bench, fault: str) -> None:
-    with bench.lay_out(CASES[fault].get("fresh", False)) as macs:
-        case = filled(CASES[fault], macs.begin())
-        since = datetime.now(UTC)
+@pytest.mark.parametrize("name", PLAYED)
+def test_a_class_is_brought_about_named_answered_and_taken_back(bench: Bench, name: str) -> None:
+    with bench.lay_out(CASES[name].get("fresh", False)) as macs:
+        case, fault = filled(CASES[name], macs.begin()), class_of(name)
+        since, began = datetime.now(UTC), time.monotonic()
         macs.sandbox(case["commands"])
         if "asked" in case:
             time.sleep(case["asked"])
             macs.send_request()
         wait = macs.made.wait
         wait(
-            f"the doctor to name {fault}",
+            f"the doctor to name {name}",
             lambda: is_named(fault, case, macs, since),
             NAMED_SECONDS,
             PAUSE_SECONDS,
         )
-        wait(
-            f"what is done about {fault}", lambda: has(macs.incident_texts(since), case["done"]), DONE_SECONDS
-        )
+        named = time.monotonic() - began
+        done = case["done"]
+        macs.wait_for_texts(done, since)
+        answered, back = time.monotonic() - began, time.monotonic()
 
         macs.sandbox(case.get("back", []))
         if "then" in case:
             macs.made.run(*case["then"].split())
         wait("the doctor to find nothing", lambda: macs.doctor()[0] == 0, HEALED_SECONDS, PAUSE_SECONDS)
         wait("the deployment to be served", macs.serves, HEALED_SECONDS)
-        assert has(macs.incident_texts(since), [*case["done"], *case.get("after", [])]), macs.incident_texts(
-            since
-        )
+        bench.times.append(Times(name, named, answered, time.monotonic() - back))
+        texts = macs.incident_texts(since)
+        assert has(texts, [*done, *case.get("after", [])]), texts
+        if case.get("quiet"):
+            assert macs.asked(since) == []
         macs.wait_for_answers()
+
+
+def class_of(name: str) -> str:
+    """The class of a case: ``C4`` of ``C4-late``."""
+    return name.partition("-")[0]
 
 
 def filled(case: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
@@ -235,6 +286,9 @@ def filled(case: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
 
 def is_named(fault: str, case: dict[str, Any], macs: Macs, since: datetime) -> bool:
     """Whether the doctor has it among its findings, with the steps; or among what healed since without a person."""
+    if "event" in case:
+        texts = [event["message"] for event in macs.made.events() if is_since(event, since)]
+        return any(re.search(case["event"], text) for text in texts)
     code, body = macs.doctor()
     found = [each for each in body["findings"] if each["class"] == fault and case["finding"] in each["seen"]]
     if found:
@@ -249,6 +303,11 @@ def is_named(fault: str, case: dict[str, Any], macs: Macs, since: datetime) -> b
         if each["class"] == fault and datetime.fromisoformat(each["closedAt"]) > since
     )
     return "todo" not in case and any(case["finding"] in each["summary"] for each in healed)
+
+
+def is_since(event: dict[str, Any], since: datetime) -> bool:
+    """Whether an event is of that time or later."""
+    return datetime.fromisoformat(event["time"]) >= since
 
 
 def has(texts: list[str], patterns: list[str]) -> bool:

@@ -123,8 +123,12 @@ HAPPENINGS: dict[str, Happen] = {
     "C3 a port down for RDMA alone": _both(lambda w: learn_of_port(w, A, verbs_up=False), _dies),
     "C4 a port in a bridge": _both(lambda w: learn_of_port(w, A, bridged=True), _dies),
     "C4 a port without an address": _both(lambda w: learn_of_port(w, A, address=""), _dies),
+    "C4 a port without a GID": _both(lambda w: learn_of_port(w, A, mapped_gid=False), _dies),
     "C4 a GID at another index": _both(lambda w: learn_of_port(w, A, gid_index=2), _dies),
     "C5 no rendezvous": _while_forming(_ends(ExitCode.RENDEZVOUS)),
+    "C5 ranks behind a firewall": _both(
+        lambda w: learn(w, B, firewall=True), _while_forming(_ends(ExitCode.RENDEZVOUS))
+    ),
     "C6 no queue pair": _while_forming(_ends(ExitCode.VERBS)),
     "C6 no protection domain, at a port of which not all is known": _both(
         lambda w: learn_of_port(w, A, verbs_up=None), _while_forming(_ends(ExitCode.KERNEL_OBJECTS))
@@ -142,6 +146,9 @@ HAPPENINGS: dict[str, Happen] = {
     "C11 wired memory left": _leaks,
     "C12 a restart": _reboots,
     "C12 two panics": _both(lambda w: learn(w, B, panics=2), _reboots),
+    "C12 two panics of a cable that is pulled again and again": _both(
+        lambda w: learn(w, B, panics=2), lambda w: learn_of_port(w, A, connected=False, peer=None), _reboots
+    ),
     "C13 wedged tools": _both(lambda w: learn(w, B, verbs_answer=False), _dies),
     "C14 no route": _while_forming(_ends(ExitCode.NO_ROUTE)),
     "C14 not allowed to use the network": lambda w: learn(w, B, launch_context=False),

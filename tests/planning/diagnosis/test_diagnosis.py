@@ -13,7 +13,15 @@ from reconciler.planning.context.memory_ledger import Ledger
 from reconciler.planning.context.view import Wanted, look
 from reconciler.planning.context.world import World as Snapshots
 from reconciler.planning.diagnosis.evidence import Evidence
-from reconciler.planning.diagnosis.rules import TRANSPORT_FORMS_MAX, History, Remedy, Row, diagnose
+from reconciler.planning.diagnosis.rules import (
+    TABLE,
+    TRANSPORT_FORMS_MAX,
+    History,
+    Remedy,
+    Row,
+    diagnose,
+    every,
+)
 from reconciler.planning.recovery.diagnose import attempts
 from reconciler.state import (
     AllocateEpoch,
@@ -74,6 +82,16 @@ def test_what_is_wrong_with_a_machine_explains_what_its_ranks_say() -> None:
     disabled = MachineFacts(rdma_enabled=False)
     assert found(evidence(disabled, first=ended(code=ExitCode.VERBS))).fault is FaultClass.RDMA_DISABLED
     assert found(evidence(first=ended(code=ExitCode.VERBS))).fault is FaultClass.QUEUE_PAIRS
+
+
+def test_who_may_not_use_the_network_is_told_whom_to_allow_that_on_its_own_machine() -> None:
+    first = ended(code=ExitCode.NO_ROUTE)
+    for local, words in (({NODE_A}, "application that runs the controller"), (set(), "as a system daemon")):
+        seen = evidence(local=frozenset(local), first=first)
+        row, detection = diagnose(seen)  # type: ignore[misc]
+        assert (row.fault, words in row.steps(detection, "tiny")) == (FaultClass.LAUNCH_CONTEXT, True)
+        private = evidence(MachineFacts(launch_context=False), local=frozenset(local), symptom=None)
+        assert [row.fault for row, _ in every(private, TABLE)] == [FaultClass.LAUNCH_CONTEXT]
 
 
 def test_what_does_not_fit_is_not_tried_again_unchanged() -> None:

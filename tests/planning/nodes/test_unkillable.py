@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from reconciler import status
@@ -252,6 +254,34 @@ def test_nobody_is_asked_for_a_machine_that_takes_minutes_to_shut_down() -> None
     world.now += AWAY_SECONDS - 253
     (asked,) = [trouble for trouble in world.plan().troubles if trouble.person]
     assert (asked.subject, asked.fault) == ("node/node-b", FaultClass.HOST_UNREACHABLE)
+
+
+def test_a_machine_that_asks_for_the_password_of_its_disk_has_come_as_far_as_it_can_alone() -> None:
+    world = killed_on_macs(three_macs())
+    world.reboots[B] = Reboot(world.now, "boot", f"C18: {SEEN}")
+    world.lose(B)
+    world.lost[B] = replace(world.lost[B], problem="it takes passwords only", remedy="ssh ada@node-b")
+    world.now += 60
+    plan = world.settle()
+    assert [(t.subject, t.person) for t in plan.troubles if t.person] == [("node/node-b", "ssh ada@node-b")]
+    assert [kept_out.person for kept_out in plan.quarantined] == ["ssh ada@node-b"]
+
+
+def test_what_keeps_the_controller_from_every_machine_is_asked_for_once() -> None:
+    world = three_macs()
+    for name in (A, B, C):
+        world.lose(name)
+        world.lost[name] = replace(world.lost[name], remedy="allow the controller's terminal")
+    world.now += 60
+    silent = [
+        t
+        for t in world.settle().troubles
+        if t.object.kind == "Node" and t.fault is FaultClass.HOST_UNREACHABLE
+    ]
+    assert [(t.subject, t.person) for t in silent] == [
+        ("node/node-a", "allow the controller's terminal"), ("node/node-b", ""), ("node/node-c", ""),
+    ]  # fmt: skip
+    assert [t.doing.endswith("see node/node-a") for t in silent] == [False, True, True]
 
 
 def test_a_machine_that_is_silent_after_its_restart_is_a_matter_for_a_person() -> None:

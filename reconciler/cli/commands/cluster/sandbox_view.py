@@ -13,6 +13,9 @@ _FAULTS = {
     "unkillable_seconds": "ranks cannot be ended",
     "verbs_wedged": "verbs tools hang",
     "ports_held": "ports in use",
+    "pairs_busy": "queue pairs busy",
+    "leaked_per_kill": "killed ranks leak",
+    "bridge_takes_seconds": "bridge0 takes ports back",
     "pairs_refused": "queue pairs refused",
     "decayed": "queue pairs decayed",
     "alone": "groups of one",
@@ -37,6 +40,8 @@ def view(world: Mapping[str, Any]) -> list[str]:
     ]
     headers = ("EMULATED MAC", "PRODUCT", "CHIP", "MACOS", "RDMA", "SSH PORT", "STATE")
     lines = table_layout.folded_table(headers, machines, table_layout.WIDTH).splitlines()
+    if world["controller_private"]:
+        lines += ["", "macOS keeps the controller out of the local network."]
     if world["cables"]:
         ports = {
             (each["name"], port["receptacle"]): port for each in world["machines"] for port in each["ports"]
@@ -66,6 +71,8 @@ def _wrong(machine: Mapping[str, Any]) -> Iterator[str]:
         yield f"SSH delayed by {faults['ssh_seconds']:g} s"
     if not machine["jaccl"]:
         yield "no JACCL"
+    if machine["firewall"]:
+        yield "firewall on"
     if machine["leaked_bytes"]:
         yield f"{table_layout.size(machine['leaked_bytes'])} leaked"
     if machine["domains_held"]:

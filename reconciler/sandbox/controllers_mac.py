@@ -1,0 +1,52 @@
+"""The controller's own Mac, as far as it is emulated: whether macOS lets it use the network, and which names are found.
+
+A controller that is started with ``PYTHONPATH=$RECONCILER_HOME/sandbox/controller`` believes it: Python loads
+``sitecustomize.py`` from there at its start (``emulated/controller.py``), which reads ``state.json`` beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .world import changes
+from .world.state import World
+
+PROGRAM = Path(__file__).parent / "emulated" / "controller.py"
+STATE = "state.json"
+
+
+class ControllersMac:
+    """Writes that folder. ``port`` returns the port of a machine's SSH server."""
+
+    def __init__(self, folder: Path, port: Callable[[str], int]) -> None:
+        self._folder = folder
+        self._port = port
+        self._written: dict[str, Any] | None = None
+
+    def put(self, world: World) -> None:
+        """Write what is the case, where that has changed."""
+        state = self._state(world)
+        if state == self._written:
+            return
+        if self._written is None:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            shutil.copyfile(PROGRAM, self._folder / "sitecustomize.py")
+        draft = self._folder / ".state.json.new"
+        draft.write_text(json.dumps(state))
+        draft.replace(self._folder / STATE)
+        self._written = state
+
+    def _state(self, world: World) -> dict[str, Any]:
+        """Return the machines by name. That of one whose disk is locked is not found: mDNS does not run yet."""
+        return {
+            "private": world.controller_private,
+            "ports": [self._port(machine.name) for machine in world.machines],
+            "names": {
+                f"{machine.name}.local": "" if machine.away_until == changes.AT_THE_LOCK else machine.lan
+                for machine in world.machines
+            },
+        }
