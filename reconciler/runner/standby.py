@@ -30,6 +30,7 @@ def wait_for_config(descriptor: int) -> str:
 
 
 def _import_all() -> None:
+    from .group import neighbours, ring  # noqa: F401
     from .model.adapter import versions
     from .requests import server  # noqa: F401
 

@@ -31,7 +31,7 @@ from reconciler.state import (
 )
 from reconciler.state.machine.weights import named
 
-from . import adopt, launch, shard_files
+from . import adopt, membership, shard_files
 
 
 def form(view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None) -> Decision:
@@ -104,7 +104,7 @@ def _record(view: Wanted, workload: Workload, found: Joined, ended: Diagnosis | 
         epoch=epoch,
         members=placed.members,
         port=first_ports(view.world, len(placed.members)),
-        secret=launch.secret(view.world.entropy, view.replica, epoch),
+        secret=membership.secret(view.world.entropy, view.replica, epoch),
         fingerprint=workload.spec_hash,
         created_at=view.world.now,
         rank_bytes=max(placed.needs),
