@@ -24,9 +24,12 @@ from reconciler.wire.group import Join
 from reconciler.wire.launch import Phase, RankConfig
 from tests.runner.ranks import Rank, configs, short_directory
 from tests.runner.sealing import call, sealed_call
+from tests.scanner import Scanner
 
 OTHER = certificate("of another epoch")
 SECONDS = 30.0
+ENOUGH = 700
+"""Bytes that a rank has sent when it has shown its certificate and said which rank it is."""
 
 
 def joins(size: int) -> list[Join]:
@@ -42,25 +45,38 @@ class Recorder:
 
     def __init__(self, address: str) -> None:
         self.said = b""
-        self._address = address
+        self._rank_0 = address
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = "127.0.0.1:{}".format(self._listener.getsockname()[1])
-        threading.Thread(target=self._run, daemon=True).start()
+        self._threads = [threading.Thread(target=self._run)]
+
+    def __enter__(self) -> Recorder:
+        self._threads[0].start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for thread in self._threads:
+            thread.join(SECONDS)
 
     def _run(self) -> None:
-        caller, _ = self._listener.accept()
-        rank_0 = call(self._address)
-        threading.Thread(target=self._pass, args=(rank_0, caller), daemon=True).start()
-        with contextlib.suppress(OSError):
-            while chunk := caller.recv(65536):
-                self.said += chunk
-                rank_0.sendall(chunk)
+        with self._listener:
+            caller, _ = self._listener.accept()
+        with caller, call(self._rank_0) as rank_0:
+            back = threading.Thread(target=self._pass, args=(rank_0, caller, lambda _: None))
+            back.start()
+            self._pass(caller, rank_0, self._keep)
+            back.join(SECONDS)
+
+    def _keep(self, chunk: bytes) -> None:
+        self.said += chunk
 
     @staticmethod
-    def _pass(one: socket.socket, other: socket.socket) -> None:
+    def _pass(one: socket.socket, other: socket.socket, heard: Callable[[bytes], None]) -> None:
         with contextlib.suppress(OSError):
             while chunk := one.recv(65536):
+                heard(chunk)
                 other.sendall(chunk)
+            other.shutdown(socket.SHUT_WR)
 
 
 @pytest.fixture
@@ -151,23 +167,25 @@ def test_a_member_that_says_another_rank_than_there_is_is_not_let_in(pair: list[
 
 def test_what_a_rank_has_said_is_worth_nothing_when_another_says_it_again(tmp_path: Path) -> None:
     first, second, third = configs(tmp_path, tmp_path, 3, rendezvous_seconds=SECONDS)
-    with leading(first) as led:
-        between = Recorder(first.control)
-        followers = [
-            threading.Thread(target=control_channel.follow, args=(each, joins(3)[each.id.rank]))
-            for each in (dataclasses.replace(second, control=between.address), third)
-        ]
+
+    def follow(config: RankConfig) -> None:
+        control_channel.follow(config, joins(3)[config.id.rank]).connections[0].close()
+
+    with leading(first) as led, Recorder(first.control) as between:
+        recorded = dataclasses.replace(second, control=between.address)
+        followers = [threading.Thread(target=follow, args=(each,)) for each in (recorded, third)]
         followers[0].start()
-        while len(between.said) < 500:
+        while len(between.said) < ENOUGH:
             time.sleep(0.01)
         with call(first.control) as copy:
             copy.sendall(between.said)
-            copy.settimeout(SECONDS)
             with contextlib.suppress(OSError):
                 while copy.recv(65536):
                     pass  # until it is shown out
         followers[1].start()
         assert sorted(led().connections) == [1, 2]
+        for connection in led().connections.values():
+            connection.close()
         for thread in followers:
             thread.join(SECONDS)
 
@@ -246,7 +264,7 @@ def test_neighbours_meet_past_strangers_at_every_door(tmp_path: Path, size: int)
         ports = tuple(each.getsockname()[1] for each in doors)
         for port in ports:
             address = f"127.0.0.1:{port}"
-            for stranger in (call, said(b"x" * 200), said(b"x" * neighbours.NONCE_BYTES), another_secret):
+            for stranger in (call, said(b"x" * 200), said(b"x" * neighbours.NONCE_BYTES), half_a_handshake):
                 held.enter_context(stranger(address))
 
         def meet(rank: int) -> None:
@@ -290,48 +308,16 @@ def test_a_neighbour_of_another_epoch_is_not_met(tmp_path: Path) -> None:
 # --- whole groups ----------------------------------------------------------------------------------
 
 
-class Scanner:
-    """Connects to every port of loopback that is listened on, again and again, and holds each connection."""
-
-    def __init__(self) -> None:
-        self.held: list[socket.socket] = []
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Scanner:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        for connection in self.held:
-            connection.close()
-
-    def _run(self) -> None:
-        while not self._over.wait(0.001):
-            for port in self.ports():
-                with contextlib.suppress(OSError):
-                    self.held.append(socket.create_connection(("127.0.0.1", port), timeout=1.0))
-            for connection in self.held[:-500]:
-                connection.close()
-            del self.held[:-500]
-
-    @staticmethod
-    def ports() -> set[int]:
-        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-        return {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A"}
-
-
 def test_a_group_forms_while_a_scanner_takes_every_port_that_opens(endless: Path) -> None:
     with short_directory() as directory:
         ranked = configs(endless, directory, 2)
         ranks: list[Rank] = []
-        with Scanner():
+        with Scanner(lambda: [rank.process.pid for rank in ranks]) as scanner:
             try:
                 ranks.extend(Rank(config, directory) for config in ranked)
                 for rank in ranks:
                     rank.wait_for(Phase.READY)
+                assert scanner.connected > 0
             finally:
                 for rank in ranks:
                     rank.end()
