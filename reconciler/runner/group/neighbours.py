@@ -43,7 +43,9 @@ def listening(config: RankConfig) -> Iterator[socket.socket]:
         yield listener
 
 
-def meet(config: RankConfig, listener: socket.socket, ring: tuple[int, ...]) -> tuple[socket.socket, socket.socket]:
+def meet(
+    config: RankConfig, listener: socket.socket, ring: tuple[int, ...]
+) -> tuple[socket.socket, socket.socket]:
     """Return the connections to the rank before and to the rank after this one; both block. ``ring``: the ports at which
     the ranks listen, in order. Raises ``RankEnd(RENDEZVOUS)``.
 

@@ -39,7 +39,9 @@ def _context(protocol: int, secret: str) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # the certificate stands for the group, wherever its ranks are
     context.verify_mode = ssl.CERT_REQUIRED
-    with tempfile.NamedTemporaryFile("w", prefix="group-", suffix=".pem") as file:  # of mode 0600; ssl reads files alone
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="group-", suffix=".pem"
+    ) as file:  # of mode 0600; ssl reads files alone
         file.write(secret)
         file.flush()
         try:
