@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import threading
 from collections.abc import Callable, Iterable
@@ -63,7 +62,7 @@ def _sockets(pid: int) -> set[str]:
     with contextlib.suppress(OSError):
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):
-                found.add(os.readlink(entry).removeprefix("socket:[").removesuffix("]"))
+                found.add(str(entry.readlink()).removeprefix("socket:[").removesuffix("]"))
     return found
 
 

@@ -189,7 +189,6 @@ class World:
     agents: set[NodeName] = field(default_factory=set)
     leaving: dict[ObjectKey, Leaving] = field(default_factory=dict)
     generations: dict[ObjectKey, int] = field(default_factory=dict)
-    """How many were lost: a new one has other ports."""
     kept: World | None = None
     """As it was when its store was copied."""
     first_phase: str = Phase.READY

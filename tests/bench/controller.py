@@ -22,9 +22,9 @@ from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts, Surroundings
 from reconciler.controller.reconcile import reconcile
 from reconciler.controller.routes_file import RoutesFile
-from reconciler.planning.context.tcp_ports import PORT_FIRST
 from reconciler.planning.context.memory_needs import ModelNeeds, needs
 from reconciler.planning.context.spec_hash import compute
+from reconciler.planning.context.tcp_ports import PORT_FIRST
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.resources import Manifest
 from reconciler.source.sources import DirectorySource

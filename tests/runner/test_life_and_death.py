@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import time
 from pathlib import Path
 from typing import Any

@@ -6,7 +6,7 @@ It is derived from the group's secret alone, so that each rank gets the same, wh
 from __future__ import annotations
 
 import hashlib
-from datetime import datetime
+from datetime import UTC, datetime
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 _NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a group of ranks")])
-_ALWAYS = (datetime(1970, 1, 1), datetime(9999, 12, 31, 23, 59, 59))
+_ALWAYS = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
 """It is trusted by the ranks of one epoch alone, and a machine's clock may be wrong. RFC 5280, 4.1.2.5, has the second
 time for certificates without an end."""
 

@@ -81,7 +81,7 @@ def follow(config: RankConfig, mine: Join) -> Peers:
     failure, reachable_at, code = "no attempt", began, ExitCode.RENDEZVOUS
     while time.monotonic() < deadline:
         try:
-            connection = connect(*split_address(config.control), deadline)
+            connection = _connect(split_address(config.control), deadline)
         except OSError as error:
             failure = str(error)
             code = ExitCode.NO_ROUTE if error.errno in NO_ROUTE else ExitCode.RENDEZVOUS
@@ -114,19 +114,27 @@ def broadcast(connections: Mapping[int, Sealed], message: object) -> None:
             raise RankEnd(ExitCode.PEER_LOST, f"rank {rank} is gone: {error}") from None
 
 
-def connect(host: str, port: int, deadline: float) -> socket.socket:
-    """Return a connection to another rank, which waits until ``deadline``. Raises ``OSError``."""
-    connection = socket.create_connection((host, port), timeout=_seconds_left(deadline))
-    if connection.getsockname() == connection.getpeername():
-        # TCP connects a port of this host to itself when nobody listens and the port happens to be drawn.
-        connection.close()
-        raise ConnectionRefusedError(errno.ECONNREFUSED, "nothing listens there yet")
-    tune(connection)
-    connection.settimeout(_seconds_left(deadline))
+def _connect(address: tuple[str, int], deadline: float) -> socket.socket:
+    connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    with contextlib.ExitStack() as failing:
+        failing.callback(connection.close)
+        _tune(connection)
+        connect(connection, address, deadline)
+        failing.pop_all()
     return connection
 
 
-def tune(connection: socket.socket) -> None:
+def connect(connection: socket.socket, address: tuple[str, int], deadline: float) -> None:
+    """Connect to another rank with a socket that waits until ``deadline`` from now on. Raises ``OSError``."""
+    connection.settimeout(_seconds_left(deadline))
+    connection.connect(address)
+    if connection.getsockname() == connection.getpeername():
+        # TCP connects a port of this host to itself when nobody listens and the port happens to be drawn.
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "nothing listens there yet")
+    connection.settimeout(_seconds_left(deadline))
+
+
+def _tune(connection: socket.socket) -> None:
     """Send small data at once, and notice a peer that vanishes."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -181,7 +189,7 @@ def _wait(door: Door[tuple[Join, Sealed]], config: RankConfig) -> dict[int, tupl
         if join.rank in joined:  # it lost its first connection and came again
             joined[join.rank][1].close()
         connection.setblocking(True)
-        tune(connection)
+        _tune(connection)
         joined[join.rank] = (join, secured)
         if len(joined) == config.size - 1:
             return joined

@@ -20,8 +20,8 @@ from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import WireError
 from reconciler.wire.launch import ExitCode, RankConfig
 
-from .control_channel import RETRY_SECONDS, connect, tune
-from .door import STRANGER_SECONDS, Door, listen
+from .control_channel import RETRY_SECONDS, connect
+from .door import Door, listen
 
 NONCE_BYTES = 32
 PROOF_BYTES = hashlib.sha256().digest_size
@@ -84,13 +84,9 @@ class _Bond:
 def _reach(bond: _Bond, address: tuple[str, int], deadline: float) -> socket.socket:
     failure = "no attempt"
     while time.monotonic() < deadline:
+        connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
-            connection = connect(*address, deadline)
-        except OSError as error:
-            failure = str(error)
-            time.sleep(RETRY_SECONDS)
-            continue
-        try:
+            connect(connection, address, deadline)
             _introduce(bond, connection)
             connection.settimeout(None)
             return connection
@@ -128,7 +124,6 @@ def _admit(bond: _Bond, listener: socket.socket, deadline: float) -> socket.sock
     with contextlib.closing(door):
         for _, connection in door.admitted(deadline):
             connection.setblocking(True)
-            tune(connection)
             return connection
     raise RankEnd(ExitCode.RENDEZVOUS, f"rank {bond.connects} did not connect to this rank in MLX's ring")
 

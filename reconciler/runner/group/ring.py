@@ -67,9 +67,9 @@ def init_ring(config: RankConfig, left: socket.socket, right: socket.socket, shi
                 group = mx.distributed.init(strict=True, backend="ring")
         except RuntimeError as error:
             raise _failure(str(error)) from None
+        checked(group, config)
         made = _sockets() - before - {listens.fileno(), connects.fileno()}
         _replace(made, connects.getsockname(), left, right)
-    checked(group, config)
     call_the_roll(group, config)
     return group
 
@@ -114,6 +114,7 @@ def _prepare(connection: socket.socket) -> None:
     MLX's ring polls its sockets as fast as it can, which starves the computation if ranks share cores. A blocking
     socket with a time-out gives the same results (``EAGAIN`` without data).
     """
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if sys.platform == "linux":
         wait = struct.pack("ll", 0, WAIT_MICROSECONDS)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)

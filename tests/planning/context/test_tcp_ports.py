@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +35,7 @@ def test_ports_are_spread_over_the_whole_range_and_do_not_follow_one_another() -
     drawn = [first_ports(f"pass {number}", 3, ()) for number in range(400)]
     middle = (PORT_FIRST + PORT_LAST) // 2
     assert 120 < sum(port < middle for port in drawn) < 280
-    following = sum(0 < later - earlier <= 24 for earlier, later in zip(drawn, drawn[1:], strict=False))
+    following = sum(0 < later - earlier <= 24 for earlier, later in itertools.pairwise(drawn))
     assert following < 12, "a scanner that tries the next 24 ports would often find a group"
 
 

@@ -7,8 +7,18 @@ from dataclasses import replace
 import pytest
 
 from reconciler import status
+from reconciler.planning.context import tcp_ports
 from reconciler.planning.context.lost_nodes import LOST_AFTER_SECONDS
-from reconciler.state import AdoptGroup, AllocateEpoch, Cause, NodeName, Plan, StepFailure, WaitingFor
+from reconciler.state import (
+    AdoptGroup,
+    AllocateEpoch,
+    Cause,
+    GroupRecord,
+    NodeName,
+    Plan,
+    StepFailure,
+    WaitingFor,
+)
 from reconciler.wire.generation import Backend
 from reconciler.wire.launch import Phase, RankId
 from tests.worlds import World, deployment, model, node, two_nodes

@@ -71,11 +71,11 @@ def test_who_has_no_route_to_rank_0_says_so_before_rank_0_only_misses_it(
 ) -> None:
     attempts = []
 
-    def forbidden(host: str, port: int, deadline: float) -> socket.socket:
-        attempts.append(host)
+    def forbidden(address: tuple[str, int], deadline: float) -> socket.socket:
+        attempts.append(address)
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(control_channel, "connect", forbidden)
+    monkeypatch.setattr(control_channel, "_connect", forbidden)
     _, second = configs(tmp_path, tmp_path, 2, rendezvous_seconds=100.0)
     with pytest.raises(RankEnd, match=f"did not welcome .*{os.strerror(number)}") as end:
         control_channel.follow(second, Join(1, 1, "1", "2", "weights"))
@@ -89,11 +89,11 @@ def test_a_route_that_comes_and_goes_is_tried_for_the_whole_time(
 ) -> None:
     errors = itertools.cycle((errno.EHOSTUNREACH, errno.ECONNREFUSED))
 
-    def unsteady(host: str, port: int, deadline: float) -> socket.socket:
+    def unsteady(address: tuple[str, int], deadline: float) -> socket.socket:
         number = next(errors)
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(control_channel, "connect", unsteady)
+    monkeypatch.setattr(control_channel, "_connect", unsteady)
     _, second = configs(tmp_path, tmp_path, 2, rendezvous_seconds=100.0)
     with pytest.raises(RankEnd, match="within 100 s"):
         control_channel.follow(second, Join(1, 1, "1", "2", "weights"))

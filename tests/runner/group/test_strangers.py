@@ -18,10 +18,11 @@ from reconciler.runner.group import control_channel, door, neighbours
 from reconciler.runner.group.control_channel import Peers
 from reconciler.runner.group.sealed import Sealed, connecting
 from reconciler.runner.process.config import split_address
+from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import to_wire
 from reconciler.wire.frames import encode
 from reconciler.wire.group import Join
-from reconciler.wire.launch import Phase, RankConfig
+from reconciler.wire.launch import ExitCode, Phase, RankConfig
 from tests.runner.ranks import Rank, configs, short_directory
 from tests.runner.sealing import call, sealed_call
 from tests.scanner import Scanner
@@ -47,7 +48,7 @@ class Recorder:
         self.said = b""
         self._rank_0 = address
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = "127.0.0.1:{}".format(self._listener.getsockname()[1])
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._threads = [threading.Thread(target=self._run)]
 
     def __enter__(self) -> Recorder:
@@ -158,7 +159,7 @@ def test_a_member_that_says_another_rank_than_there_is_is_not_let_in(pair: list[
     with leading(pair[0]) as led:
         stray = sealed_call(pair[0].control, pair[0].secret)
         stray.send(join_bytes(rank=7))
-        with pytest.raises(OSError):
+        with pytest.raises(ConnectionError):
             stray.next_frame()
         control_channel.follow(pair[1], joins(2)[1]).connections[0].close()
         assert sorted(led().connections) == [1]
@@ -203,7 +204,7 @@ def test_the_oldest_of_those_who_say_nothing_leaves_first(monkeypatch: pytest.Mo
     listener = door.listen("127.0.0.1", 0)
     with listener:
         at_it: door.Door[bool] = door.Door([listener], _Speaking)
-        address = "127.0.0.1:{}".format(listener.getsockname()[1])
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
         with call(address) as speaks, call(address) as silent, call(address) as newest:
             speaks.sendall(b"x")
             assert list(at_it.admitted(time.monotonic() + 0.2)) == []
@@ -245,7 +246,7 @@ def test_who_listens_in_the_place_of_rank_0_learns_nothing_and_is_not_followed(
 
     thread = threading.Thread(target=listen)
     thread.start()
-    with pytest.raises(Exception, match="did not welcome this rank"):
+    with pytest.raises(RankEnd, match="did not welcome this rank"):
         control_channel.follow(dataclasses.replace(pair[1], rendezvous_seconds=1.0), joins(2)[1])
     thread.join(SECONDS)
     assert heard
@@ -294,15 +295,15 @@ def test_a_neighbour_of_another_epoch_is_not_met(tmp_path: Path) -> None:
         def meet(config: RankConfig, listener: socket.socket) -> None:
             try:
                 neighbours.meet(config, listener, ports)
-            except Exception as end:
-                ends.append(str(end))
+            except RankEnd as end:
+                ends.append(end.code)
 
         threads = [threading.Thread(target=meet, args=each) for each in ((first, one), (second, other))]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(SECONDS)
-    assert len(ends) == 2
+    assert ends == [ExitCode.RENDEZVOUS] * 2
 
 
 # --- whole groups ----------------------------------------------------------------------------------
