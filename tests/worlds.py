@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from reconciler.planning import plan
-from reconciler.planning.context.tcp_ports import PORT_FIRST
 from reconciler.resources import LOCAL, Fabric, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
 from reconciler.state import (
     AdoptGroup,
@@ -157,7 +156,6 @@ class World:
     """Since when a node's contact is as it is."""
     skews: dict[str, float] = field(default_factory=dict)
     """Seconds by which the clock of a node is ahead."""
-    next_port: int = PORT_FIRST
     sequence: int = 1
     link: int = 1
     token: int = 1
@@ -193,8 +191,6 @@ class World:
     agents: set[NodeName] = field(default_factory=set)
     leaving: dict[ObjectKey, Leaving] = field(default_factory=dict)
     generations: dict[ObjectKey, int] = field(default_factory=dict)
-    stores: int = 0
-    """How many were lost: a new one has other ports."""
     kept: World | None = None
     """As it was when its store was copied."""
     first_phase: str = Phase.READY
@@ -383,7 +379,6 @@ class World:
                 if isinstance(step, AllocateEpoch):
                     self._note_transport(step)
                     self.attempts[step.replica] = (*self.attempts.get(step.replica, ()), step.attempt)[-50:]
-                self.next_port = step.group.port + len(step.group.members) + 1
             case StartRank() | StopRank() | ContinueRank() | ForgetRank():
                 self._obey_about_rank(step)
                 self.writes[step.node] = Write(self.link, self.sequence)
@@ -610,8 +605,6 @@ class World:
         self.groups = dict(kept.groups) if kept else {}
         self.attempts = dict(kept.attempts) if kept else {}
         self.last_epochs = dict(kept.last_epochs) if kept else {}
-        self.stores += 1
-        self.next_port = kept.next_port if kept else PORT_FIRST + 500 * self.stores % 4000
         self.restart_controller()
 
     def replica(self, name: str = "tiny", index: int = 0) -> ReplicaId:

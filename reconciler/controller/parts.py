@@ -72,7 +72,7 @@ class Parts:
     lease: Lease = field(default_factory=Lease)
     stopping: bool = False
     last: Snapshots = field(
-        default_factory=lambda: Snapshots(Desired(""), Observed(), Memory(token=0, next_port=0), Plan(), 0.0)
+        default_factory=lambda: Snapshots(Desired(""), Observed(), Memory(token=0), Plan(), 0.0)
     )
 
     def clock(self) -> float:

@@ -7,7 +7,6 @@ from contextlib import suppress
 
 from reconciler.errors import Deposed, Unwritable
 from reconciler.planning import plan_in_slices
-from reconciler.planning.context.tcp_ports import PORT_FIRST
 from reconciler.state import Contact, Desired, Memory, Observed, Plan
 from reconciler.state.identity import CLUSTER
 from reconciler.state.machine.weights import folder
@@ -114,13 +113,11 @@ def _desired(parts: Parts) -> Desired:
 
 def remember(parts: Parts) -> Memory:
     """Return the memory: what the store and this controller's own actions say now."""
-    next_port = parts.store.next_port(PORT_FIRST)
     problem, locked = parts.store.problem, parts.store.locked
     return Memory(
         **vars(parts.store.contents.read()),
         **vars(parts.executor.volatile),
         token=parts.store.token,
-        next_port=next_port,
         agent_file=parts.around.machines.agent_file,
         unwritable=("" if locked else problem) or parts.publisher.problem,
         locked=problem if locked else "",

@@ -6,10 +6,10 @@ import contextlib
 import faulthandler
 import logging
 import os
-import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -26,6 +26,8 @@ from .process.watch import HURRIED_SECONDS, Watch
 
 if TYPE_CHECKING:
     from .decode.keep_alive import Pulse
+    from .group.control_channel import Peers
+    from .group.sealed import Sealed
     from .model.adapter import Loaded
 
 EXIT_SECONDS = 20.0
@@ -135,32 +137,45 @@ def _form(
     progress: ProgressPipe,
     watch: Watch,
     orders: SimpleQueue[dict[str, Any]],
-) -> tuple[dict[int, socket.socket], Any]:
+) -> tuple[Mapping[int, Sealed], Any]:
     """Form the control channel and then MLX's group; neither for a single rank."""
     if config.size == 1:
         return {}, None
-    from .group.side_channel import SideChannel
     from .model.adapter import versions
 
     mlx, mlx_lm = versions()
-    mine = Join(config.id.rank, config.id.epoch, config.secret, mlx, mlx_lm, files.digest)
-    peers = (
-        control_channel.lead(config, mine)
-        if config.id.rank == 0
-        else {0: control_channel.follow(config, mine)}
-    )
+    mine = Join(config.id.rank, config.id.epoch, mlx, mlx_lm, files.digest)
+    join = control_channel.lead if config.id.rank == 0 else control_channel.follow
+    if config.backend == "ring":
+        return _form_ring(config, mine, join, watch, orders)
+    from .group.jaccl import init_jaccl, require_jaccl
+    from .group.side_channel import SideChannel
+
+    peers = join(config, mine).connections
     side = SideChannel(config, peers)
     for rank, connection in peers.items():
         watch.peer(rank, connection, side.handler(rank, orders.put))
-    if config.backend == "ring":
-        from .group.ring import init_ring
-
-        return peers, init_ring(config, list(peers.values()), sys.stdin.fileno())
-    from .group.jaccl import init_jaccl, require_jaccl
-
     require_jaccl()
     progress.enter(Phase.VERBS)
     return peers, init_jaccl(config, side, sys.stdin.fileno())
+
+
+def _form_ring(
+    config: RankConfig,
+    mine: Join,
+    join: Callable[[RankConfig, Join], Peers],
+    watch: Watch,
+    orders: SimpleQueue[dict[str, Any]],
+) -> tuple[Mapping[int, Sealed], Any]:
+    from .group import neighbours
+    from .group.ring import init_ring
+
+    with neighbours.listening(config) as listener:
+        peers = join(config, replace(mine, ring=listener.getsockname()[1]))
+        for rank, connection in peers.connections.items():
+            watch.peer(rank, connection, orders.put)
+        left, right = neighbours.meet(config, listener, peers.ring)
+    return peers.connections, init_ring(config, left, right, sys.stdin.fileno())
 
 
 @contextlib.contextmanager
@@ -189,7 +204,7 @@ def _lead(
     config: RankConfig,
     loaded: Loaded,
     group: Any,
-    peers: dict[int, socket.socket],
+    peers: Mapping[int, Sealed],
     progress: ProgressPipe,
     watch: Watch,
 ) -> RankEnd:

@@ -94,6 +94,7 @@ def _may_serve(config_path: str, examined: set[str]) -> bool:
 
 
 def _import_all() -> None:
+    from .group import neighbours, ring  # noqa: F401
     from .model.adapter import versions
     from .requests import server  # noqa: F401
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .control import Ask, Channel, Question
-from .relays import RETRY_SECONDS, Relay, is_listening
+from .relays import Relay, is_listening
 from .world import preconditions
 from .world.changes import fault, leak_killed
 from .world.preconditions import BROKEN, GPU, Destination
@@ -28,8 +28,6 @@ from .world.state import End, World
 DEAD_AFTER_SECONDS = 20.0
 """After which TCP with keep-alive gives up a connection over which nothing comes."""
 TICK_SECONDS = 1.0
-LISTENED_SECONDS = 10.0
-"""How long MLX's ring tries to reach a neighbour that does not listen yet, where a firewall may be in the way."""
 UNREACHED_SECONDS = 1.0
 """How long a connection to nowhere is tried: macOS takes longer, 75 s."""
 
@@ -60,16 +58,12 @@ class Line:
     """A relay and its role in the emulated world."""
 
     relay: Relay
-    destination: Destination | None
-    """None while nothing listens at its destination."""
+    destination: Destination
     near: Context
     far: Context | None = None
     """With RDMA only: the process at the other end."""
     kept_alive: bool = False
     """Whether a long-idle connection is closed."""
-    host: str = ""
-    port: int = 0
-    """Its destination port while ``destination`` is unknown."""
 
 
 class Verbs:
@@ -118,18 +112,14 @@ class Verbs:
         """End the connections of a process over the common network, whose address its machine has no longer."""
         for line in self._lines:
             to = line.destination
-            if to is not None and to.cable is None and context.machine in (to.here, to.there):
+            if to.cable is None and context.machine in (to.here, to.there):
                 line.relay.reset()
 
     def _refresh(self) -> None:
         """Cut connections that nothing passes any more, and restore those that work again."""
         world, now, ticks = self._world(), time.time(), time.monotonic()
         for line in self._lines:
-            destination = line.destination or self._leads(line.near, line.host, line.port)
-            if isinstance(destination, str):
-                continue
-            line.destination = destination
-            if preconditions.passes(world, now, destination, rdma=line.far is not None):
+            if preconditions.passes(world, now, line.destination, rdma=line.far is not None):
                 line.relay.mend()
                 continue
             line.relay.cut(ticks)
@@ -181,11 +171,9 @@ class Verbs:
     async def _answered(self, context: Context, message: dict[str, Any]) -> dict[str, Any]:
         match message.get("say"):
             case "listen":
-                return self._listen(context, int(message["port"]))
+                return self._listen(context, int(message["port"]), bool(message.get("chosen")))
             case "way":
-                return await self._destination(context, str(message["host"]), int(message["port"]))
-            case "carry":
-                return await self._carry(context, str(message["host"]), int(message["port"]))
+                return await self._destination(context, message)
             case "open":
                 return await self._open(context, message["devices"])
             case "connect":
@@ -200,9 +188,9 @@ class Verbs:
             case unknown:
                 return {"ok": False, "error": f"nobody answers {unknown!r}"}
 
-    def _listen(self, context: Context, port: int) -> dict[str, Any]:
+    def _listen(self, context: Context, port: int, chosen: bool) -> dict[str, Any]:
         held = self._world().machine(context.machine).faults.ports_held
-        if held:
+        if held and not chosen:
             self._change(lambda world: fault(world, context.machine, ports_held=held - 1))
             return {"errno": "EADDRINUSE"}
         context.ports.add(port)
@@ -212,8 +200,9 @@ class Verbs:
         listener = next((each.machine for each in self._contexts.values() if port in each.ports), "")
         return preconditions.destination(self._world(), context.machine, host, listener)
 
-    async def _destination(self, context: Context, host: str, port: int) -> dict[str, Any]:
-        destination = self._leads(context, host, port)
+    async def _destination(self, context: Context, message: dict[str, Any]) -> dict[str, Any]:
+        port = int(message["port"])
+        destination = self._leads(context, str(message["host"]), port)
         if isinstance(destination, str) or not preconditions.passes(self._world(), time.time(), destination):
             error = destination if isinstance(destination, str) else "ETIMEDOUT"
             if error == "ETIMEDOUT":
@@ -221,27 +210,8 @@ class Verbs:
             return {"errno": error}
         if not await is_listening(port):
             return {"errno": "ECONNREFUSED"}
-        return {"port": await self._add(Line(Relay(port, True), destination, context, kept_alive=True))}
-
-    async def _carry(self, context: Context, host: str, port: int) -> dict[str, Any]:
-        """Connect for MLX's ring, whose ranks begin to listen at different moments."""
-        destination = self._leads(context, host, port)
-        if destination == "ECONNREFUSED" and any(machine.firewall for machine in self._world().machines):
-            destination = await self._listened(context, host, port)
-        if isinstance(destination, str) and destination != "ECONNREFUSED":
-            return {"errno": destination}
-        known = None if isinstance(destination, str) else destination
-        return {"port": await self._add(Line(Relay(port, True), known, context, host=host, port=port))}
-
-    async def _listened(self, context: Context, host: str, port: int) -> Destination | str:
-        """Return where an address leads once somebody listens there, or after a while: what is in the way depends on
-        that."""
-        until = time.monotonic() + LISTENED_SECONDS
-        destination = self._leads(context, host, port)
-        while destination == "ECONNREFUSED" and time.monotonic() < until:
-            await asyncio.sleep(RETRY_SECONDS)
-            destination = self._leads(context, host, port)
-        return destination
+        kept_alive = bool(message.get("kept_alive"))
+        return {"port": await self._add(Line(Relay(port, True), destination, context, kept_alive=kept_alive))}
 
     async def _add(self, line: Line) -> int:
         self._lines.add(line)

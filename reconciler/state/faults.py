@@ -85,6 +85,8 @@ class Attempt:
     """Seconds for which the group before it had served; None where it never came up, or there was none."""
     suspicion: Suspicion = Suspicion.NONE
     """How much the end of the group before it points to a request."""
+    port_taken: bool = False
+    """Whether the group before it found its port in use, which is chance: it is drawn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class GroupRecord:
     members: tuple[NodeName, ...]
     """The node of each rank, in the order of ranks."""
     port: int
-    """First of ``len(members) + 1`` ports that no recent group has used: one a rank, then rank 0's control."""
+    """First of ``len(members) + 1`` ports that no other group has: one a rank, then rank 0's control."""
     secret: str = field(repr=False)
     """Proof of membership among the ranks; empty for a group that was adopted, which is never completed."""
     fingerprint: str
@@ -186,7 +186,6 @@ class Memory(Stored, Volatile):
 
     token: int
     """Fencing token of this controller: it grows with every start."""
-    next_port: int
     agent_file: str = ""
     """Name of the agent's file that this controller brings along; empty where any agent will do."""
     unwritable: str = ""

@@ -52,6 +52,8 @@ class AllocateEpoch(_OfReplica):
     """``Attempt.served``."""
     suspicion: Suspicion = Suspicion.NONE
     """``Attempt.suspicion``."""
+    port_taken: bool = False
+    """``Attempt.port_taken``."""
     failed: TransportFailure | None = None
     """The transport that is given up with it."""
     wasted_verbs: tuple[tuple[NodeName, str], ...] = ()
@@ -69,6 +71,7 @@ class AllocateEpoch(_OfReplica):
             spec_generations=self.spec_generations,
             served=self.served,
             suspicion=self.suspicion,
+            port_taken=self.port_taken,
         )
 
     @property

@@ -96,6 +96,10 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE attempts ADD COLUMN suspicion INTEGER NOT NULL DEFAULT 0;
     UPDATE attempts SET served = 3600;
     """,
+    """
+    ALTER TABLE attempts ADD COLUMN port_taken INTEGER NOT NULL DEFAULT 0;
+    DELETE FROM counters WHERE name = 'next_port';
+    """,
 )
 """One script a version, the first makes version 1. Scripts that were released are never edited."""
 

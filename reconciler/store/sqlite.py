@@ -9,7 +9,6 @@ Opening a store takes it over: from then on every transaction of its previous ow
 
 from __future__ import annotations
 
-import secrets
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -55,8 +54,6 @@ PATIENCE_SECONDS = 5.0
 """How long a store that is being opened waits for other writers, which take milliseconds."""
 WRITING_SECONDS = 0.01
 """How long a write waits for them: the loop stands still meanwhile, and the next pass tries again."""
-PORT_SPREAD = 4_000
-"""A new store starts somewhere in the lower half of the ports, so that two clusters on a host rarely meet."""
 
 
 class Store:
@@ -193,17 +190,8 @@ class Store:
     def _set_counter(self, name: str, value: int) -> None:
         self._db.execute("INSERT OR REPLACE INTO counters (name, value) VALUES (?, ?)", (name, value))
 
-    def next_port(self, first: int) -> int:
-        """Return the next port to try, which no group used lately; ``first`` is the lowest allowed."""
-        port = self._db.counter("next_port")
-        if not port:
-            port = first + secrets.randbelow(PORT_SPREAD)
-            with self._db.writing():
-                self._set_counter("next_port", port)
-        return port
-
     def outgrow(self, other: Path) -> None:
-        """Raise tokens, ports and epochs above those of another store, as far as that can be read."""
+        """Raise tokens and epochs above those of another store, as far as that can be read."""
         counters, epochs = aside.counters(other), aside.last_epochs(other)
         with self._db.writing():
             self._db.executemany(
@@ -253,7 +241,6 @@ class Store:
             (replica.deployment, replica.index, group.epoch),
         )
         self._groups.put(group)
-        self._set_counter("next_port", group.port + len(group.members) + 1)
 
     def prove(self, replica: ReplicaId, epoch: int, at: float) -> None:
         """Note that a group has answered. Raises ``Conflict`` when it is not the current one any more."""

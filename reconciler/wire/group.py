@@ -17,23 +17,27 @@ from .generation import Sampling
 @message("join")
 @dataclasses.dataclass(frozen=True)
 class Join:
-    """The first frame of a rank: its id, proof of membership, and values that must be equal on all ranks."""
+    """The first frame of a rank: its id, values that must be equal on all ranks, and where its neighbour finds it."""
 
     rank: int
     epoch: int
-    secret: str
     mlx: str
     mlx_lm: str
     weights: str
     """Digest of the model's config and the names and sizes of its weight files."""
+    ring: int = 0
+    """The port at which it accepts its neighbour in MLX's ring, at its address; 0 without a ring."""
 
 
 @message("joined")
 @dataclasses.dataclass(frozen=True)
 class Joined:
-    """Rank 0's answer once all ranks are there. ``problem`` says why the group cannot form."""
+    """Rank 0's answer once all ranks are there."""
 
     problem: str = ""
+    """Why the group cannot form; empty if it can."""
+    ring: Tuple[int, ...] = ()
+    """``Join.ring`` of all ranks, in order."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -62,11 +62,12 @@ class RankConfig:
     backend: str
     """MLX's name of the collective backend: ``ring`` or ``jaccl``."""
     addresses: Tuple[str, ...]
-    """``ip:port`` of each rank in order, fresh for this epoch: MLX's ring listens there."""
+    """``ip:port`` of each rank in order. A rank accepts its neighbour in MLX's ring there, but at a port that its kernel
+    chooses; only runners of the version before accept at this one."""
     control: str
     """``ip:port`` where this rank finds rank 0's end of the control channel; for rank 0 itself, where it accepts."""
-    secret: str
-    """Proof of membership on the control channel, random for each epoch."""
+    secret: str = dataclasses.field(repr=False)
+    """What only ranks of this group and epoch have: a certificate and its private key, in PEM."""
     socket: str
     """Absolute path of the Unix socket on which rank 0 answers requests."""
     context: int

@@ -24,6 +24,7 @@ from reconciler.controller.reconcile import reconcile
 from reconciler.controller.routes_file import RoutesFile
 from reconciler.planning.context.memory_needs import ModelNeeds, needs
 from reconciler.planning.context.spec_hash import compute
+from reconciler.planning.context.tcp_ports import PORT_FIRST
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.resources import Manifest
 from reconciler.source.sources import DirectorySource
@@ -69,14 +70,13 @@ def served(manifests: list[Manifest], size: int = 2) -> World:
             replica=world.replica(name),
             epoch=1,
             members=members,
-            port=world.next_port,
+            port=PORT_FIRST + number * (size + 1),
             secret="s",
             fingerprint=compute(deployment, model),
             created_at=world.now,
             rank_bytes=needs(ModelNeeds.of_deployment(deployment), weights, "tensor", size)[0],
             proven_at=world.now,
         )
-        world.next_port += size + 1
         world.groups[record.replica] = record
         for rank_id, member in zip(record.rank_ids, members, strict=True):
             report = RankReport(

@@ -60,7 +60,7 @@ class Office:
     def look(self, *troubles: Trouble, after: float = 1.0) -> None:
         """A pass, without waiting for anything."""
         self.now += after
-        observed, memory = Observed(), Memory(token=0, next_port=0)
+        observed, memory = Observed(), Memory(token=0)
         self.incident_log.follow(Snapshots(self.desired, observed, memory, Plan(troubles=troubles), self.now))
         self.notifications.send_due(self.desired)
 
@@ -180,7 +180,7 @@ async def test_what_is_wrong_with_a_notifier_is_its_condition_and_holds_no_secre
     office: Office, hook: Receiver
 ) -> None:
     def ready() -> tuple[bool, str, str]:
-        memory = Memory(token=0, next_port=0, deliveries=office.store.notifications.deliveries())
+        memory = Memory(token=0, deliveries=office.store.notifications.deliveries())
         found = status.statuses(Snapshots(office.desired, Observed(), memory, Plan(), office.now), {})
         condition = found[ObjectKey("Notifier", "on-call")].condition("Ready")
         assert condition is not None

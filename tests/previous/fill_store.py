@@ -61,7 +61,6 @@ def contents(store: Store) -> dict[str, Any]:
     notifications: Any = getattr(store, "notifications", None) or getattr(store, "notices", None)
     return {
         "groups and nodes": plain(store.contents.read()),
-        "next port": store.next_port(0),
         "statuses": plain(store.statuses()),
         "events": plain(store.events(EventFilter())),
         "incidents": plain(store.incidents.find(IncidentFilter())),

@@ -19,6 +19,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from reconciler.planning.replica.membership import certificate
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, decode, from_wire, to_wire
 from reconciler.wire.frames import encode, read
@@ -179,7 +180,7 @@ def configs(model: Path, directory: Path, size: int, **changes: Any) -> list[Ran
         backend="ring",
         addresses=tuple(addresses),
         control=control,
-        secret="the secret of this epoch",
+        secret=certificate("the secret of this epoch"),
         socket=str(directory / "r.sock"),
         context=512,
         batch_max=4,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import os
 import shutil
 import signal
 import socket
-import struct
 import time
 from pathlib import Path
 from typing import Any
@@ -19,64 +19,24 @@ import pytest
 from reconciler.runner.group import control_channel
 from reconciler.runner.model import adapter
 from reconciler.runner.model.files import inspect
-from reconciler.runner.process.config import read_config, split_address
+from reconciler.runner.process.config import read_config
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import to_wire
-from reconciler.wire.frames import encode, receive
+from reconciler.wire.frames import encode
 from reconciler.wire.generation import Accepted, Delta, Failed, Finished
 from reconciler.wire.group import Join
 from reconciler.wire.launch import ExitCode, Phase, RankConfig
 
 from .ranks import READY_SECONDS, Group, Rank, configs, connected, question, running, short_directory
+from .sealing import call, sealed_call
 
 PHASES = [Phase.STARTING, Phase.RENDEZVOUS, Phase.LOADING, Phase.WARM, Phase.READY]
 
 
-def call(address: str, seconds: float = READY_SECONDS) -> socket.socket:
-    """Connect as soon as somebody listens there."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            return socket.create_connection(split_address(address), timeout=60.0)
-        except OSError:
-            assert time.monotonic() < deadline, f"nobody listens on {address}"
-            time.sleep(0.05)
-
-
 def join_of(config: RankConfig, model: Path, **changes: object) -> bytes:
     mlx, mlx_lm = adapter.versions()
-    join = Join(1, config.id.epoch, config.secret, mlx, mlx_lm, inspect(str(model)).digest)
+    join = Join(1, config.id.epoch, mlx, mlx_lm, inspect(str(model)).digest)
     return encode(to_wire(dataclasses.replace(join, **changes)))  # type: ignore[arg-type]
-
-
-def test_strangers_at_the_door_do_not_disturb_the_forming_of_a_group(endless: Path) -> None:
-    with short_directory() as directory:
-        first, second = configs(endless, directory, 2)
-        ranks = [Rank(first, directory)]
-        strangers = []
-        try:
-            for greeting in (
-                b"",
-                b"GET / HTTP/1.1\r\n\r\n",
-                struct.pack(">I", 1 << 24) + b"x" * 40_000,
-                struct.pack(">I", 16_000) + b"[" * 16_000,
-                join_of(first, endless, secret="wrong"),
-                join_of(first, endless, secret="\ud800"),
-                join_of(first, endless, rank=7),
-            ):
-                strangers.append(call(first.control))
-                strangers[-1].sendall(greeting)
-            ranks.append(Rank(second, directory))
-            for rank in ranks:
-                rank.wait_for(Phase.READY)
-                assert list(dict.fromkeys(report.phase for report in rank.reports)) == PHASES
-                assert rank.last.loaded_bytes == rank.last.total_bytes > 0
-            _a_dead_rank_ends_the_idle_other(Group(ranks, first.socket))
-        finally:
-            for stranger in strangers:
-                stranger.close()
-            for rank in ranks:
-                rank.end()
 
 
 def _a_dead_rank_ends_the_idle_other(group: Group) -> None:
@@ -158,7 +118,7 @@ def test_a_follower_gives_up_when_nobody_welcomes_it(endless: Path) -> None:
     with short_directory() as directory:
         _, second = configs(endless, directory, 2, rendezvous_seconds=0.5)
     with pytest.raises(RankEnd, match="did not welcome") as end:
-        control_channel.follow(second, Join(1, 1, second.secret, "", "", ""))
+        control_channel.follow(second, Join(1, 1, "", "", ""))
     assert end.value.code == ExitCode.RENDEZVOUS
 
 
@@ -171,7 +131,7 @@ def test_a_control_port_is_for_one_rank_and_a_rank_terminated_before_it_is_ready
         try:
             call(first.control).close()
             with pytest.raises(RankEnd, match="cannot listen") as end:
-                control_channel.lead(first, Join(0, 1, first.secret, "", "", ""))
+                control_channel.lead(first, Join(0, 1, "", "", ""))
             assert end.value.code == ExitCode.PORT_IN_USE
             os.kill(waiting.process.pid, signal.SIGTERM)
             assert waiting.exit_code() == ExitCode.OK
@@ -216,13 +176,14 @@ def test_a_peer_that_dies_or_hangs_while_mlx_connects_does_not_leave_a_rank_wait
         word = join_of(first, endless)
         rank = Rank(first, directory)
         try:
-            with call(first.control) as peer:
-                peer.sendall(word)
-                assert receive(peer) == {"type": "joined", "problem": ""}
-                time.sleep(0.5)
-                if closing:
-                    peer.close()
-                code = rank.exit_code()
+            peer = sealed_call(first.control, first.secret)
+            peer.send(word)
+            assert peer.next_frame()["problem"] == ""
+            time.sleep(0.5)
+            if closing:
+                peer.close()
+            code = rank.exit_code()
+            peer.close()
             assert code == (ExitCode.PEER_LOST if closing else ExitCode.RENDEZVOUS)
         finally:
             rank.end()
@@ -233,11 +194,9 @@ def test_ranks_of_different_versions_refuse_to_form_a_group(endless: Path) -> No
         first, _ = configs(endless, directory, 2)
         rank = Rank(first, directory)
         try:
-            with call(first.control) as peer:
-                peer.sendall(join_of(first, endless, mlx_lm="0.1"))
-                answer = receive(peer)
-            assert answer is not None
-            assert "mlx-lm version" in answer["problem"]
+            with contextlib.closing(sealed_call(first.control, first.secret)) as peer:
+                peer.send(join_of(first, endless, mlx_lm="0.1"))
+                assert "mlx-lm version" in peer.next_frame()["problem"]
             assert rank.exit_code() == ExitCode.UNEQUAL
             assert "mlx-lm version" in rank.last.detail
         finally:

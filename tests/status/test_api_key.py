@@ -27,7 +27,7 @@ def key(**spec: Any) -> ApiKey:
 
 def ready(found: ApiKey, now: float = 0.0) -> tuple[bool, str]:
     desired = Desired.of("1", [found, deployment("large")])
-    snapshots = Snapshots(desired, Observed(), Memory(token=0, next_port=0), Plan(), now)
+    snapshots = Snapshots(desired, Observed(), Memory(token=0), Plan(), now)
     condition = status.statuses(snapshots, {})[KEY].condition("Ready")
     assert condition is not None
     return condition.status, condition.reason

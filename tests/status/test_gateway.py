@@ -13,7 +13,7 @@ URL = "http://127.0.0.1:8400/v1"
 
 def ready(seen: GatewayObservation | None) -> Readiness:
     observed = Observed({}, seen)
-    return readiness("main", Snapshots(Desired(""), observed, Memory(token=0, next_port=0), Plan(), 0.0))
+    return readiness("main", Snapshots(Desired(""), observed, Memory(token=0), Plan(), 0.0))
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,6 @@ SETBACK = Rollback("tiny", "org/tiny@b", "org/tiny@a", "", 5.0, "it crashed")
 WRITES: dict[str, Callable[[Store], object]] = {
     "renew": lambda store: store.renew(),
     "outgrow": lambda store: store.outgrow(Path("nowhere.db")),
-    "next_port": lambda store: store.next_port(20_000),
     "allocate": lambda store: store.allocate(replace(GROUP, epoch=2), replace(ATTEMPT, epoch=2)),
     "adopt": lambda store: store.adopt(replace(GROUP, epoch=7)),
     "prove": lambda store: store.prove(TINY, 1, 9.0),
@@ -79,7 +78,6 @@ def older(tmp_path: Path) -> Iterator[Store]:
     store.keep_agent(NODE_A)
     store.objects.apply(Desired.of("r1", [node("node-a"), node("node-b")]), 1.0)
     store.objects.apply(Desired.of("r1", [node("node-a")]), 2.0)
-    store.next_port(20_000)
     yield store
     store.close()
 
@@ -93,7 +91,7 @@ def content(store: Store) -> object:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("write", [name for name in WRITES if name != "next_port"])
+@pytest.mark.parametrize("write", WRITES)
 def test_a_deposed_controller_writes_nothing(older: Store, tmp_path: Path, write: str) -> None:
     newer = Store(tmp_path / "store.db")
     before = content(newer)
@@ -105,20 +103,12 @@ def test_a_deposed_controller_writes_nothing(older: Store, tmp_path: Path, write
     newer.close()
 
 
-def test_a_deposed_controller_draws_no_first_port(tmp_path: Path) -> None:
-    older, newer = Store(tmp_path / "store.db"), Store(tmp_path / "store.db")
-    with pytest.raises(Deposed):
-        older.next_port(20_000)
-    older.close()
-    newer.close()
-
-
 def test_whose_store_was_taken_away_writes_nothing(older: Store, tmp_path: Path) -> None:
     """What it has open still is the old file, which nobody else reads any more."""
     for file in tmp_path.glob("store.db*"):
         file.unlink()
     newer = Store(tmp_path / "store.db")
-    for name in WRITES.keys() - {"next_port"}:
+    for name in WRITES:
         with pytest.raises(Deposed, match="was removed"):
             WRITES[name](older)
     newer.close()

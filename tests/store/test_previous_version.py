@@ -25,7 +25,7 @@ def rows_by_table(path: Path) -> dict[str, int]:
         }
 
 
-BUDGETS = {"counted", "standing", "served", "suspicion"}
+BUDGETS = {"counted", "standing", "served", "suspicion", "port_taken"}
 """Fields of an attempt that only one of both versions has: what was before an upgrade is forgiven."""
 
 

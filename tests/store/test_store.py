@@ -99,17 +99,6 @@ def test_a_proof_of_an_epoch_that_was_replaced_is_void(store: Store) -> None:
     assert store.groups()[TINY].proven_at is None
 
 
-def test_ports_go_on_behind_those_of_the_last_group(store: Store, tmp_path: Path) -> None:
-    first = store.next_port(21000)
-    assert 21000 <= first < 25000
-    assert store.next_port(21000) == first
-    store.allocate(replace(GROUP, port=first), ATTEMPT)
-    assert store.next_port(21000) == first + 3
-    again = reopened(store, tmp_path)
-    assert again.next_port(21000) == first + 3
-    again.close()
-
-
 def test_each_controller_has_a_higher_token(store: Store, tmp_path: Path) -> None:
     tokens = [store.token]
     store.renew()

@@ -2,8 +2,8 @@
 
 On Linux a process belongs to a rank that is in its session, or was given its ``config.json``: so a
 process that listens on one of its ports is distinguished from a stranger that has taken the port since. macOS shows neither; there the process
-group counts, and every listener, because a node has its machine to itself. No port is ever connected to: MLX's rendezvous
-would take that for a rank.
+group counts, and every listener, because a node has its machine to itself. No port is ever connected to: a rank of an
+earlier version would take that for its neighbour.
 """
 
 from __future__ import annotations

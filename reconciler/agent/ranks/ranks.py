@@ -373,11 +373,9 @@ class Ranks:
 
 
 def _own_ports(spec: LaunchSpec) -> Tuple[int, ...]:
-    """Return the ports on which a rank itself listens: its address, and for rank 0 the control channel's."""
-    config = spec.config
-    own = [*config.addresses[spec.id.rank : spec.id.rank + 1], *([] if spec.id.rank else [config.control])]
-    texts = (address.rpartition(":")[2] for address in own)
-    return tuple(int(text) for text in texts if text.isdecimal())
+    """Return the ports drawn for it on which a rank itself listens: the control channel's, and only for rank 0."""
+    port = spec.config.control.rpartition(":")[2]
+    return (int(port),) if spec.id.rank == 0 and port.isdecimal() else ()
 
 
 def _first_port(addresses: Sequence[str]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reconciler.state import AllocateEpoch
+from reconciler.state import AllocateEpoch, ReplicaId
 
 from . import tcp_ports
 from .decision import Decision
@@ -41,16 +41,13 @@ class Reservations:
 
     def _with(self, step: AllocateEpoch) -> Reservations:
         record = step.group
-        world = self.world.decided(
-            groups={**self.world.memory.groups, record.replica: record},
-            next_port=record.port + len(record.members) + 1,
-        )
+        world = self.world.decided(groups={**self.world.memory.groups, record.replica: record})
         return Reservations(world, self.ledger.moved(record.replica, record.members, record.charges))
 
 
-def first_ports(world: World, ranks: int) -> int:
-    """Choose the ports of a new group, one for each rank and one to control it; return the first of them."""
-    return tcp_ports.first_ports(world.memory.next_port, ranks + 1, _ports(world))
+def first_ports(world: World, replica: ReplicaId, epoch: int, ranks: int) -> int:
+    """Draw the ports of a new group, one for each rank and one to control it; return the first of them."""
+    return tcp_ports.first_ports(f"{world.entropy}/ports of {replica}/{epoch}", ranks + 1, _ports(world))
 
 
 def _ports(world: World) -> Iterator[range]:

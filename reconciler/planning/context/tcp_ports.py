@@ -1,23 +1,24 @@
-"""Choose ports: adjacent ones for each group, never those of another."""
+"""Draw the ports of a group: adjacent ones that nobody can foresee, never those of another group."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 
-PORT_FIRST = 21_000
-PORT_LAST = 28_999
-"""Below the ephemeral ports of Linux (from 32768) and macOS (from 49152), so that no client has one by chance."""
+PORT_FIRST = 20_000
+PORT_LAST = 29_999
+"""Below the ephemeral ports of Linux (from 32768) and macOS (from 49152), so that no client has one by chance, and below
+Kubernetes' node ports (from 30000)."""
 
 
-def first_ports(cursor: int, count: int, used: Iterable[range]) -> int:
-    """Return the first of ``count`` adjacent ports at or after ``cursor`` that are not ``used``. Raises
-    ``AssertionError`` where there are none."""
+def first_ports(seed: str, count: int, used: Iterable[range]) -> int:
+    """Return the first of ``count`` adjacent ports that are not ``used``: the same for the same ``seed``, which is secret.
+    Raises ``AssertionError`` where there are none."""
     taken = {port for ports in used for port in ports}
-    port = cursor if PORT_FIRST <= cursor <= PORT_LAST else PORT_FIRST
-    for _ in range(PORT_LAST - PORT_FIRST):
-        if port + count - 1 > PORT_LAST:
-            port = PORT_FIRST
+    firsts = PORT_LAST - PORT_FIRST + 2 - count
+    drawn = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big")
+    for turn in range(firsts):
+        port = PORT_FIRST + (drawn + turn) % firsts
         if taken.isdisjoint(range(port, port + count)):
             return port
-        port += 1
     raise AssertionError("more groups than ports")

@@ -20,7 +20,7 @@ from reconciler.state import (
 
 CLOCK_JUMP_SECONDS = 120.0
 """Nothing within one controller's life waits longer: a later time was set before the clock went back."""
-DECIDED = frozenset({"groups", "next_port", "transport_failures", "verbs"})
+DECIDED = frozenset({"groups", "transport_failures", "verbs"})
 """The fields of the memory that decisions of a pass change before its end."""
 T = TypeVar("T")
 About = TypeVarTuple("About")

@@ -36,6 +36,10 @@ SERVED_SECONDS = 30.0
 SHORT_LIVES_FREE = 5
 """So many groups in a row may come up and die early before that counts like a failure to come up."""
 
+PORTS_TAKEN_FREE = 3
+"""So many groups in a row may find their ports in use before that counts: they are drawn anew each time, so where it goes
+on, it is not chance."""
+
 
 @dataclass(frozen=True, slots=True)
 class RestartNow:
@@ -72,6 +76,8 @@ class _End:
     fault: FaultClass
     served: float | None
     """Seconds for which it had served; None where it never came up."""
+    port_taken: bool = False
+    """Whether it found its port in use."""
 
 
 def verdict(view: Formed, fault: Diagnosis) -> Verdict:
@@ -79,7 +85,7 @@ def verdict(view: Formed, fault: Diagnosis) -> Verdict:
     tried, now = _tried(view), view.world.now
     if not tried:
         return RestartNow()
-    present = _End(view.record.epoch, fault.fault, served_seconds(view, fault))
+    present = _End(view.record.epoch, fault.fault, served_seconds(view, fault), fault.port_taken)
     failures = _failures(view, [present, *_ends(tried)])
     delay = min(BACK_OFF_SECONDS_MAX, back_off_seconds(failures) * _jitter(view.replica, tried[-1].epoch))
     last = tried[-1].at
@@ -132,14 +138,16 @@ def _failures(view: Wanted, ends: Sequence[_End]) -> int:
         if end.fault is ends[0].fault and end.epoch not in by_requests:
             row.append(end)
     short_lives = sum(end.served is not None for end in row)
-    return len(row) - short_lives + max(0, short_lives - SHORT_LIVES_FREE)
+    ports_taken = sum(end.port_taken for end in row)
+    charged = max(0, short_lives - SHORT_LIVES_FREE) + max(0, ports_taken - PORTS_TAKEN_FREE)
+    return len(row) - short_lives - ports_taken + charged
 
 
 def _ends(tried: Sequence[Attempt]) -> Iterator[_End]:
     """Yield the ends that past attempts were to remedy, newest first. What was planned is no end."""
     for before, attempt in reversed([*zip((None, *tried), tried, strict=False)]):
         if attempt.fault is not None:
-            yield _End(before.epoch if before else 0, attempt.fault, attempt.served)
+            yield _End(before.epoch if before else 0, attempt.fault, attempt.served, attempt.port_taken)
 
 
 def _jitter(replica: ReplicaId, epoch: int) -> float:

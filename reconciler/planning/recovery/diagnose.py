@@ -24,7 +24,7 @@ from reconciler.state import (
     Trouble,
     most_informative,
 )
-from reconciler.wire.launch import Phase
+from reconciler.wire.launch import ExitCode, Phase
 
 from . import stalls
 
@@ -60,6 +60,8 @@ class Diagnosis:
     """Why another attempt with the same files cannot end otherwise; empty where it can."""
     suspicion: Suspicion = Suspicion.NONE
     """How much it points to a request that the group was answering."""
+    port_taken: bool = False
+    """Whether a port that was drawn for it was in use."""
     person: str = ""
     """The exact steps that only a person can take; empty where nobody is needed."""
     remedy: Remedy = Remedy.FORM
@@ -89,6 +91,7 @@ def fault(view: Formed) -> Diagnosis | None:
         row.fault,
         lasting=(words if complete else f"{detection.text}; {words}") if now is Remedy.REFUSE else "",
         suspicion=_suspicion(view, row.fault, seen.first),
+        port_taken=_port_taken(seen.first),
         person=repair.steps(view.world, row, detection, deployment) if row.needs_person(now) else "",
         remedy=now,
         nodes=detection.nodes,
@@ -105,6 +108,11 @@ def _suspicion(view: Formed, fault: FaultClass, first: ObservedRank | None) -> S
     hung = first is None and all(rank.alive for rank in view.current.values())
     by_itself = first is not None and first.failed_by_itself
     return Suspicion.STRONG if not stopped and (hung or by_itself) else Suspicion.FAINT
+
+
+def _port_taken(first: ObservedRank | None) -> bool:
+    ended = first.report.exit if first else None
+    return ended is not None and ended.code == ExitCode.PORT_IN_USE
 
 
 def _history(view: Formed, row: Row, detection: Detection) -> History:
@@ -136,9 +144,9 @@ def _after_restart(view: Formed, fault: Diagnosis) -> Diagnosis:
     return fault
 
 
-def _not_for_requests(view: Wanted) -> list[Attempt]:
-    """List the attempts but those to remedy the end of a group by a request, oldest first: neither a transport nor a
-    machine is to blame for that."""
+def _blaming(view: Wanted) -> list[Attempt]:
+    """List the attempts but those to remedy the end of a group by a request or by a port in use, oldest first: neither a
+    transport nor a machine is to blame for that."""
     tried, by_requests = (
         view.world.memory.attempts.get(view.replica, ()),
         view.world.ended_by_requests(view.replica),
@@ -146,13 +154,13 @@ def _not_for_requests(view: Wanted) -> list[Attempt]:
     return [
         attempt
         for before, attempt in zip((None, *tried), tried, strict=False)
-        if before is None or before.epoch not in by_requests
+        if not attempt.port_taken and (before is None or before.epoch not in by_requests)
     ]
 
 
 def _transport_forms(view: Wanted) -> int:
     """Count how often in a row the group was formed on its transport because something was wrong."""
-    latest = reversed(_not_for_requests(view))
+    latest = reversed(_blaming(view))
     since = view.world.now - ATTEMPTS_SECONDS
 
     def failing(attempt: Attempt) -> bool:
@@ -169,7 +177,7 @@ def _transport_forms(view: Wanted) -> int:
 
 def attempts(view: Wanted, fault: FaultClass) -> int:
     """Count how often in a row, until now, the group was formed for this class and this spec."""
-    latest = reversed(_not_for_requests(view))
+    latest = reversed(_blaming(view))
     since = view.world.now - ATTEMPTS_SECONDS
 
     def same(attempt: Attempt) -> bool:

@@ -31,7 +31,7 @@ from reconciler.state import (
 )
 from reconciler.state.machine.weights import named
 
-from . import adopt, launch, shard_files
+from . import adopt, membership, shard_files
 
 
 def form(view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None) -> Decision:
@@ -80,6 +80,7 @@ def form(view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None
         spec_generations=view.spec_generations,
         served=back_off.served_seconds(view, ended),
         suspicion=ended.suspicion if ended else Suspicion.NONE,
+        port_taken=ended is not None and ended.port_taken,
         failed=failed,
         wasted_verbs=wasted,
     )
@@ -103,8 +104,8 @@ def _record(view: Wanted, workload: Workload, found: Joined, ended: Diagnosis | 
         replica=view.replica,
         epoch=epoch,
         members=placed.members,
-        port=first_ports(view.world, len(placed.members)),
-        secret=launch.secret(view.world.entropy, view.replica, epoch),
+        port=first_ports(view.world, view.replica, epoch, len(placed.members)),
+        secret=membership.secret(view.world.entropy, view.replica, epoch),
         fingerprint=workload.spec_hash,
         created_at=view.world.now,
         rank_bytes=max(placed.needs),

@@ -1,8 +1,6 @@
-"""Composes the launch of each rank of a group, with the group's secret."""
+"""Composes the launch of each rank of a group."""
 
 from __future__ import annotations
-
-import hashlib
 
 from reconciler.engine import MLX
 from reconciler.planning.context.deadlines import KEEP_ALIVE_SECONDS, RENDEZVOUS_SECONDS, VERBS_SECONDS
@@ -13,10 +11,7 @@ from reconciler.wire import paths
 from reconciler.wire.launch import LaunchSpec, RankConfig
 from reconciler.wire.node import ModelReport, NodeReport
 
-
-def secret(entropy: str, replica: object, epoch: int) -> str:
-    """Derive a group's secret, of 256 bits."""
-    return hashlib.sha256(f"{entropy}/{replica}/{epoch}".encode()).hexdigest()
+from .membership import certificate
 
 
 def launch(
@@ -43,7 +38,7 @@ def launch(
         backend=wiring.backend,
         addresses=addresses,
         control=controls[max(0, rank - 1)],
-        secret=record.secret,
+        secret=certificate(record.secret),
         socket=paths.rank_socket(node.run_directory, rank_id),
         context=serving.context,
         batch_max=serving.max_batch,

@@ -7,24 +7,24 @@ every rank of this epoch is known to exist, with the same versions and weights.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
-import hmac
-import selectors
 import socket
+import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from reconciler.runner.process.config import split_address
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import WireError, decode, to_wire
-from reconciler.wire.frames import Decoder, encode, receive
+from reconciler.wire.frames import encode
 from reconciler.wire.group import FOLLOWER_RECEIVES, LEADER_RECEIVES, Join, Joined
 from reconciler.wire.launch import ExitCode, RankConfig
 
-JOIN_BYTES_MAX = 16 * 1024
-"""A stranger who sends more before a valid ``Join`` is dropped."""
-STRANGER_SECONDS = 10.0
-STRANGERS_MAX = 64
+from . import sealed
+from .door import STRANGER_SECONDS, Door, listen
+from .sealed import Sealed
+
 RETRY_SECONDS = 0.05
 NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 """Errors without any connection; a refused connection did reach the machine, and a time-out shows nothing."""
@@ -35,37 +35,53 @@ DEAD_AFTER_SECONDS = 20
 """A peer that vanishes without closing its connection (power, cable) is given up after about this long."""
 
 
-def lead(config: RankConfig, mine: Join) -> dict[int, socket.socket]:
-    """Wait for all other ranks and welcome them; returns their connections by rank.
+@dataclasses.dataclass(frozen=True)
+class Peers:
+    """The ranks that this one talks to: for rank 0 all others, for another rank 0."""
+
+    connections: Mapping[int, Sealed]
+    """By rank."""
+    ring: tuple[int, ...]
+    """The port at which each rank of the group accepts its neighbour in MLX's ring, in the order of ranks; 0 without
+    one."""
+
+
+def lead(config: RankConfig, mine: Join) -> Peers:
+    """Wait for all other ranks and welcome them.
 
     Raises ``RankEnd``: ``PORT_IN_USE``, ``RENDEZVOUS`` when they do not come in time, ``UNEQUAL`` when they do
-    not fit.
+    not fit, ``CONFIG``.
     """
     with contextlib.ExitStack() as doors:
         listeners = [doors.enter_context(_listen(at)) for at in (config.control, *config.also_control)]
-        joined = _Rendezvous(config, mine, listeners).wait()
+        context = sealed.accepting(config.secret)
+        door = Door(listeners, lambda connection: _Guest(Sealed(connection, context, server=True)))
+        doors.callback(door.close)
+        joined = _wait(door, config)
     problem = _problem(mine, {rank: join for rank, (join, _) in joined.items()})
-    welcome = encode(to_wire(Joined(problem=problem)))
+    ring = (mine.ring, *(joined[rank][0].ring for rank in sorted(joined)))
+    welcome = encode(to_wire(Joined(problem, ring)))
     for _, connection in joined.values():
         with contextlib.suppress(OSError):  # a peer that has gone in the meantime is the watch's to notice
-            connection.sendall(welcome)
+            connection.send(welcome)
     if problem:
         raise RankEnd(ExitCode.UNEQUAL, problem)
-    return {rank: connection for rank, (_, connection) in joined.items()}
+    return Peers({rank: connection for rank, (_, connection) in joined.items()}, ring)
 
 
-def follow(config: RankConfig, mine: Join) -> socket.socket:
-    """Join rank 0; returns the connection once all ranks are there.
+def follow(config: RankConfig, mine: Join) -> Peers:
+    """Join rank 0; returns once all ranks are there.
 
     Raises ``RankEnd``: ``RENDEZVOUS`` when it is not there in time, ``NO_ROUTE`` when there was no way to it all the
-    time, or for ``NO_ROUTE_SECONDS`` on end, ``UNEQUAL`` when this rank does not fit.
+    time, or for ``NO_ROUTE_SECONDS`` on end, ``UNEQUAL`` when this rank does not fit, ``CONFIG``.
     """
     began = time.monotonic()
     deadline = began + config.rendezvous_seconds
+    context = sealed.connecting(config.secret)
     failure, reachable_at, code = "no attempt", began, ExitCode.RENDEZVOUS
     while time.monotonic() < deadline:
         try:
-            connection = _connect(config.control, deadline)
+            connection = _connect(split_address(config.control), deadline)
         except OSError as error:
             failure = str(error)
             code = ExitCode.NO_ROUTE if error.errno in NO_ROUTE else ExitCode.RENDEZVOUS
@@ -77,11 +93,7 @@ def follow(config: RankConfig, mine: Join) -> socket.socket:
             continue
         code, reachable_at = ExitCode.RENDEZVOUS, time.monotonic()
         try:
-            connection.sendall(encode(to_wire(mine)))
-            answer = receive(connection)
-            if answer is not None:
-                return _welcomed(connection, decode(answer, FOLLOWER_RECEIVES))
-            failure = "rank 0 closed the connection"
+            return _join(Sealed(connection, context, server=False), mine, deadline)
         except (OSError, WireError) as error:
             failure = str(error)
         connection.close()
@@ -92,56 +104,38 @@ def follow(config: RankConfig, mine: Join) -> socket.socket:
     )
 
 
-def broadcast(connections: Mapping[int, socket.socket], message: object) -> None:
-    """Send one message to every follower, encoded once. Raises ``RankEnd(PEER_LOST)``."""
+def broadcast(connections: Mapping[int, Sealed], message: object) -> None:
+    """Send one message to every other rank, encoded once. Raises ``RankEnd(PEER_LOST)``."""
     frame = encode(to_wire(message))
     for rank, connection in connections.items():
         try:
-            connection.sendall(frame)
+            connection.send(frame)
         except OSError as error:
             raise RankEnd(ExitCode.PEER_LOST, f"rank {rank} is gone: {error}") from None
 
 
-def _welcomed(connection: socket.socket, answer: object) -> socket.socket:
-    if not isinstance(answer, Joined):
-        raise WireError(f"expected Joined, got {type(answer).__name__}")
-    if answer.problem:
-        raise RankEnd(ExitCode.UNEQUAL, answer.problem)
-    connection.settimeout(None)
+def _connect(address: tuple[str, int], deadline: float) -> socket.socket:
+    connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    with contextlib.ExitStack() as failing:
+        failing.callback(connection.close)
+        _tune(connection)
+        connect(connection, address, deadline)
+        failing.pop_all()
     return connection
 
 
-def _listen(address: str) -> socket.socket:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(split_address(address))
-        listener.listen(STRANGERS_MAX)
-    except OSError as error:
-        listener.close()
-        taken = error.errno == errno.EADDRINUSE
-        code = ExitCode.PORT_IN_USE if taken else ExitCode.RENDEZVOUS
-        raise RankEnd(code, f"cannot listen for the other ranks on {address}: {error.strerror}") from None
-    listener.setblocking(False)
-    return listener
-
-
-def _connect(address: str, deadline: float) -> socket.socket:
-    connection = socket.create_connection(split_address(address), timeout=_seconds_left(deadline))
+def connect(connection: socket.socket, address: tuple[str, int], deadline: float) -> None:
+    """Connect to another rank with a socket that waits until ``deadline`` from now on. Raises ``OSError``."""
+    connection.settimeout(_seconds_left(deadline))
+    connection.connect(address)
     if connection.getsockname() == connection.getpeername():
         # TCP connects a port of this host to itself when nobody listens and the port happens to be drawn.
-        connection.close()
         raise ConnectionRefusedError(errno.ECONNREFUSED, "nothing listens there yet")
-    _tune(connection)
     connection.settimeout(_seconds_left(deadline))
-    return connection
-
-
-def _seconds_left(deadline: float) -> float:
-    return max(0.1, deadline - time.monotonic())
 
 
 def _tune(connection: socket.socket) -> None:
+    """Send small data at once, and notice a peer that vanishes."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     idle = getattr(socket, "TCP_KEEPIDLE", getattr(socket, "TCP_KEEPALIVE", None))  # Linux, macOS
@@ -151,6 +145,59 @@ def _tune(connection: socket.socket) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_AFTER_SECONDS * 1000)
+
+
+def _join(connection: Sealed, mine: Join, deadline: float) -> Peers:
+    """Say who this rank is, and wait for the welcome. Raises ``OSError``, ``WireError``, ``RankEnd(UNEQUAL)``."""
+    connection.connection.settimeout(min(STRANGER_SECONDS, _seconds_left(deadline)))
+    try:
+        while not connection.shake_hands():
+            connection.take()
+    except ssl.SSLError as error:
+        raise ConnectionError(f"what listens there is not rank 0 of this epoch ({error.reason})") from None
+    connection.connection.settimeout(_seconds_left(deadline))
+    connection.send(encode(to_wire(mine)))
+    answer = decode(connection.next_frame(), FOLLOWER_RECEIVES)
+    if not isinstance(answer, Joined):
+        raise WireError(f"expected Joined, got {type(answer).__name__}")
+    if answer.problem:
+        raise RankEnd(ExitCode.UNEQUAL, answer.problem)
+    connection.connection.settimeout(None)
+    return Peers({0: connection}, answer.ring)
+
+
+def _listen(address: str) -> socket.socket:
+    try:
+        return listen(*split_address(address))
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        code = ExitCode.PORT_IN_USE if taken else ExitCode.RENDEZVOUS
+        raise RankEnd(code, f"cannot listen for the other ranks on {address}: {error.strerror}") from None
+
+
+def _seconds_left(deadline: float) -> float:
+    return max(0.1, deadline - time.monotonic())
+
+
+def _wait(door: Door[tuple[Join, Sealed]], config: RankConfig) -> dict[int, tuple[Join, Sealed]]:
+    """Return all other ranks, by rank. Raises ``RankEnd(RENDEZVOUS)``."""
+    joined: dict[int, tuple[Join, Sealed]] = {}
+    for (join, secured), connection in door.admitted(time.monotonic() + config.rendezvous_seconds):
+        if not 0 < join.rank < config.size:
+            connection.close()
+            continue
+        if join.rank in joined:  # it lost its first connection and came again
+            joined[join.rank][1].close()
+        connection.setblocking(True)
+        _tune(connection)
+        joined[join.rank] = (join, secured)
+        if len(joined) == config.size - 1:
+            return joined
+    missing = [rank for rank in range(1, config.size) if rank not in joined]
+    raise RankEnd(
+        ExitCode.RENDEZVOUS,
+        f"rank {', '.join(map(str, missing))} did not connect within {config.rendezvous_seconds:g} s",
+    )
 
 
 def _problem(mine: Join, joins: Mapping[int, Join]) -> str:
@@ -166,114 +213,23 @@ def _problem(mine: Join, joins: Mapping[int, Join]) -> str:
     return ""
 
 
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")  # JSON may hold half a character, and a stranger sends it
+class _Guest:
+    """A connection whose rank is not known yet: a handshake, and then a ``Join``."""
 
+    def __init__(self, connection: Sealed) -> None:
+        self._connection = connection
+        self._shaken = False
 
-class _Unidentified:
-    """A connection whose rank is not known yet."""
+    def take(self) -> int:
+        return self._connection.take()
 
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self.decoder = Decoder()
-        self.bytes = 0
-        self.until = time.monotonic() + STRANGER_SECONDS
-
-    def read_join(self) -> Join | None:
-        """Return its ``Join`` once it is complete. Raises ``OSError`` or ``WireError`` if it is unusable."""
-        chunk = self.connection.recv(JOIN_BYTES_MAX)
-        self.bytes += len(chunk)
-        if not chunk or self.bytes > JOIN_BYTES_MAX:
-            raise WireError("not a rank")
-        frames = self.decoder.feed(chunk)
+    def proof(self) -> tuple[Join, Sealed] | None:
+        """Return what the rank says, with the connection to it."""
+        self._shaken = self._shaken or self._connection.shake_hands()
+        frames = self._connection.frames() if self._shaken else []
         if not frames:
             return None
         join = decode(frames[0], LEADER_RECEIVES)
-        assert isinstance(join, Join)
-        return join
-
-
-class _Rendezvous:
-    """Rank 0 at the door: anyone may knock, only ranks of this group with the secret come in."""
-
-    def __init__(self, config: RankConfig, mine: Join, listeners: Sequence[socket.socket]) -> None:
-        self._config = config
-        self._secret = _bytes(mine.secret)
-        self._listeners = listeners
-        self._selector = selectors.DefaultSelector()
-        self._strangers: dict[socket.socket, _Unidentified] = {}
-        self._joined: dict[int, tuple[Join, socket.socket]] = {}
-
-    def wait(self) -> dict[int, tuple[Join, socket.socket]]:
-        deadline = time.monotonic() + self._config.rendezvous_seconds
-        for listener in self._listeners:
-            self._selector.register(listener, selectors.EVENT_READ)
-        try:
-            while len(self._joined) < self._config.size - 1:
-                if time.monotonic() > deadline:
-                    raise self._timeout_error()
-                for key, _ in self._selector.select(timeout=1.0):
-                    if key.fileobj in self._listeners:
-                        self._accept(key.fileobj)  # type: ignore[arg-type]
-                    else:
-                        self._read_from(self._strangers[key.fileobj])  # type: ignore[index]
-                self._drop_silent()
-        finally:
-            for stranger in list(self._strangers.values()):
-                self._drop(stranger)
-            self._selector.close()
-        return self._joined
-
-    def _timeout_error(self) -> RankEnd:
-        missing = [rank for rank in range(1, self._config.size) if rank not in self._joined]
-        return RankEnd(
-            ExitCode.RENDEZVOUS,
-            f"rank {', '.join(map(str, missing))} did not connect within {self._config.rendezvous_seconds:g} s",
-        )
-
-    def _accept(self, listener: socket.socket) -> None:
-        try:
-            connection, _ = listener.accept()
-        except OSError:
-            return  # it was gone before it was served
-        if len(self._strangers) >= STRANGERS_MAX:
-            connection.close()
-            return
-        connection.setblocking(False)
-        self._strangers[connection] = _Unidentified(connection)
-        self._selector.register(connection, selectors.EVENT_READ)
-
-    def _read_from(self, stranger: _Unidentified) -> None:
-        try:
-            join = stranger.read_join()
-        except BlockingIOError:
-            return
-        except (OSError, WireError):
-            self._drop(stranger)
-            return
-        if join is None:
-            return
-        belongs = hmac.compare_digest(_bytes(join.secret), self._secret)
-        if not belongs or not 0 < join.rank < self._config.size:
-            self._drop(stranger)
-            return
-        self._admit(stranger, join)
-
-    def _admit(self, stranger: _Unidentified, join: Join) -> None:
-        self._selector.unregister(stranger.connection)
-        del self._strangers[stranger.connection]
-        if join.rank in self._joined:  # it lost its first connection and came again
-            self._joined[join.rank][1].close()
-        stranger.connection.setblocking(True)
-        _tune(stranger.connection)
-        self._joined[join.rank] = (join, stranger.connection)
-
-    def _drop_silent(self) -> None:
-        now = time.monotonic()
-        for stranger in [s for s in self._strangers.values() if s.until < now]:
-            self._drop(stranger)
-
-    def _drop(self, stranger: _Unidentified) -> None:
-        self._selector.unregister(stranger.connection)
-        del self._strangers[stranger.connection]
-        stranger.connection.close()
+        if not isinstance(join, Join):
+            raise WireError(f"expected Join, got {type(join).__name__}")
+        return join, self._connection

@@ -11,6 +11,8 @@ import signal
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import mlx.core as mx
+
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.launch import ExitCode, RankConfig
 
@@ -57,3 +59,14 @@ def checked(group: Any, config: RankConfig) -> Any:
             f"MLX made this rank {formed[0]} of a group of {formed[1]}, expected {meant[0]} of {meant[1]}",
         )
     return group
+
+
+def call_the_roll(group: Any, config: RankConfig) -> None:
+    """Run the first collective, which checks that every rank is at its place and that data arrives. Raises
+    ``RankEnd(WRONG_GROUP)``."""
+    numbers = mx.distributed.all_gather(mx.array([config.id.rank]), group=group)
+    ranks = numbers.tolist()
+    if ranks != list(range(config.size)):
+        raise RankEnd(
+            ExitCode.WRONG_GROUP, f"the ranks answered as {ranks}, expected {list(range(config.size))}"
+        )

@@ -17,7 +17,7 @@ from reconciler.runner.model.mlx_errors import meaning
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.launch import DEVICES_JOINT, ExitCode, RankConfig
 
-from .init import checked, interrupted, timed_out
+from .init import call_the_roll, checked, interrupted, timed_out
 from .side_channel import SideChannel
 
 VARIABLES = {
@@ -51,20 +51,10 @@ def init_jaccl(config: RankConfig, side: SideChannel, shim: int) -> Any:
         with _environment(config), interrupted([shim], config.verbs_seconds):
             group = mx.distributed.init(strict=True, backend="jaccl", all_gather_factory=side.factory)
         checked(group, config)
-        _call_the_roll(group, config)
+        call_the_roll(group, config)
     except (RuntimeError, ValueError) as error:
         raise side.failure or _failure(str(error), config) from None
     return group
-
-
-def _call_the_roll(group: Any, config: RankConfig) -> None:
-    """Run the first collective, which checks that every rank is at its place and that data arrives."""
-    numbers = mx.distributed.all_gather(mx.array([config.id.rank]), group=group)
-    ranks = numbers.tolist()
-    if ranks != list(range(config.size)):
-        raise RankEnd(
-            ExitCode.WRONG_GROUP, f"the ranks answered as {ranks}, expected {list(range(config.size))}"
-        )
 
 
 def _failure(text: str, config: RankConfig) -> RankEnd:

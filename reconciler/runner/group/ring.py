@@ -1,17 +1,22 @@
-"""MLX's collectives over TCP: the strict start of a group on the ``ring`` backend."""
+"""MLX's collectives over TCP: the strict start of a group on the ``ring`` backend.
+
+MLX's ring has no authentication, and waits for its neighbours without a limit. So the ranks connect to each other
+themselves (``neighbours.py``). MLX then forms its ring with sockets of this process alone, on loopback, and the
+neighbours' connections are put in their place. Who has connected to MLX on loopback is cut off by that as well.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import signal
 import socket
 import stat
 import struct
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,67 +26,100 @@ from reconciler.runner.model.mlx_errors import meaning
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.launch import ExitCode, RankConfig
 
-from .init import checked, interrupted, timed_out
+from .init import call_the_roll, checked, interrupted, timed_out
 
 WAIT_MICROSECONDS = 1000
 """How long a socket of the group waits in the kernel before MLX's thread checks again."""
-NOTICE_SECONDS = 0.3
-HEAD_START_SECONDS = 0.05
-"""Head start of the listeners: the last rank connects first, and all others listen first (``ring.cpp``). A connection
-that comes too early is repeated only after a second. All ranks are released at the same moment, so the last one waits a
-little."""
+LOOPBACK = "127.0.0.1"
+LOOPBACK_SECONDS = 20
+"""Bound on forming the ring with ourselves, which takes some milliseconds."""
+_KNOCK = """
+import _socket, posix, sys, time
+host, port, rank, seconds = sys.argv[1], *map(int, sys.argv[2:])
+end = time.monotonic() + seconds
+while time.monotonic() < end and posix.getppid() == rank:
+    knocking = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    try:
+        knocking.connect((host, port))
+        break
+    except OSError:
+        knocking.close()
+        time.sleep(0.001)
+"""
+"""Connects once to where MLX will listen. A process of its own, because MLX holds the interpreter's lock while it
+accepts; and started by ``posix_spawn``, because a fork of a process that uses Metal is not safe."""
 
 
-def init_ring(config: RankConfig, peers: Sequence[socket.socket], shim: int) -> Any:
-    """The group, an ``mx.distributed.Group`` of exactly ``config.size`` ranks.
+def init_ring(config: RankConfig, left: socket.socket, right: socket.socket, shim: int) -> Any:
+    """The group, an ``mx.distributed.Group`` of exactly ``config.size`` ranks, that talks over the connections to the
+    ranks before and after this one. They are MLX's from now on.
 
-    ``init`` holds the interpreter's lock while it waits for its neighbours, without a bound of its own.
-    So signals end that wait: the kernel's own when ``peers`` or ``shim`` end, an alarm after
-    ``rendezvous_seconds``. Raises ``RankEnd`` with what MLX's error means, ``RENDEZVOUS`` where nothing is
-    known of it, or ``WRONG_GROUP``.
+    Raises ``RankEnd`` with what MLX's error means, ``RENDEZVOUS`` where nothing is known of it, or ``WRONG_GROUP``.
     """
     before = _sockets()
-    if config.id.rank == config.size - 1:
-        time.sleep(HEAD_START_SECONDS)
-    try:
-        with (
-            _environment(config),
-            interrupted([c.fileno() for c in peers] + [shim], config.rendezvous_seconds),
-        ):
-            group = mx.distributed.init(strict=True, backend="ring")
-    except RuntimeError as error:
-        time.sleep(NOTICE_SECONDS)  # where a peer's end was the cause, the watch ends this rank now
-        raise _failure(str(error), config) from None
-    checked(group, config)
-    if sys.platform == "linux":
-        for descriptor in _sockets() - before:
-            _make_blocking(descriptor)
+    with _reserved() as listens, _listening() as connects:
+        try:
+            with (
+                _environment(config, listens, connects),
+                _knocking(listens),
+                interrupted([shim], LOOPBACK_SECONDS),
+            ):
+                group = mx.distributed.init(strict=True, backend="ring")
+        except RuntimeError as error:
+            raise _failure(str(error)) from None
+        checked(group, config)
+        made = _sockets() - before - {listens.fileno(), connects.fileno()}
+        _replace(made, connects.getsockname(), left, right)
+    call_the_roll(group, config)
     return group
 
 
-def _failure(text: str, config: RankConfig) -> RankEnd:
+def _failure(text: str) -> RankEnd:
     if timed_out(text):
-        wait = f"{config.rendezvous_seconds:g} s"
-        return RankEnd(ExitCode.RENDEZVOUS, f"the other ranks did not connect MLX's ring within {wait}")
+        return RankEnd(
+            ExitCode.RENDEZVOUS, f"MLX did not form its ring with itself within {LOOPBACK_SECONDS} s"
+        )
     code = meaning(text)
     return RankEnd(
-        ExitCode.RENDEZVOUS if code is None else code,
-        f"MLX could not form the ring on {config.addresses[config.id.rank]}: {text}",
+        ExitCode.RENDEZVOUS if code is None else code, f"MLX could not form its ring with itself: {text}"
     )
 
 
-def _make_blocking(descriptor: int) -> None:
-    """Let MLX's thread wait in the kernel instead of polling a non-blocking socket.
+def _replace(made: set[int], connected: Any, left: socket.socket, right: socket.socket) -> None:
+    """Put the neighbours' connections in the place of those that MLX has made, of which the right one leads to the
+    address ``connected``."""
+    rights = {descriptor for descriptor in made if _peer(descriptor) == connected}
+    lefts = made - rights
+    if len(rights) != 1 or len(lefts) != 1:
+        raise RankEnd(
+            ExitCode.WRONG_GROUP,
+            f"MLX's ring has {len(lefts)} connections to the left and {len(rights)} to the right, expected one each",
+        )
+    for descriptor, connection in ((lefts.pop(), left), (rights.pop(), right)):
+        _prepare(connection)
+        os.dup2(connection.fileno(), descriptor, inheritable=False)
+        connection.close()
+
+
+def _peer(descriptor: int) -> Any:
+    """Return the address that a socket is connected to; None where the other end is gone."""
+    with socket.socket(fileno=os.dup(descriptor)) as connection, contextlib.suppress(OSError):
+        return connection.getpeername()
+    return None
+
+
+def _prepare(connection: socket.socket) -> None:
+    """Make a connection what MLX's thread expects: never blocking, or on Linux for a moment only.
 
     MLX's ring polls its sockets as fast as it can, which starves the computation if ranks share cores. A blocking
     socket with a time-out gives the same results (``EAGAIN`` without data).
     """
-    connection = socket.socket(fileno=os.dup(descriptor))
-    with connection:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if sys.platform == "linux":
         wait = struct.pack("ll", 0, WAIT_MICROSECONDS)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait)
-    os.set_blocking(descriptor, True)
+    connection.setblocking(sys.platform == "linux")
 
 
 def _sockets() -> set[int]:
@@ -94,11 +132,45 @@ def _sockets() -> set[int]:
 
 
 @contextlib.contextmanager
-def _environment(config: RankConfig) -> Iterator[None]:
-    """Set the file from which MLX takes the ring's addresses."""
+def _reserved() -> Iterator[socket.socket]:
+    """Hold a port of loopback on which MLX may listen, and nobody of another user."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as holding:
+        holding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # as MLX's own socket
+        holding.bind((LOOPBACK, 0))
+        yield holding
+
+
+@contextlib.contextmanager
+def _listening() -> Iterator[socket.socket]:
+    """Listen where MLX connects to. Nothing is ever accepted there."""
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        yield listener
+
+
+@contextlib.contextmanager
+def _knocking(listens: socket.socket) -> Iterator[None]:
+    """Let another process connect to where MLX listens; it is gone afterwards."""
+    host, port = listens.getsockname()
+    numbers = (port, os.getpid(), LOOPBACK_SECONDS)
+    arguments = [sys.executable, "-I", "-S", "-c", _KNOCK, host, *map(str, numbers)]
+    nothing = [(os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0) for descriptor in range(3)]
+    pid = os.posix_spawn(sys.executable, arguments, os.environ, file_actions=nothing)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)  # a stranger may have come first, and nobody listens any more
+        os.waitpid(pid, 0)
+
+
+@contextlib.contextmanager
+def _environment(config: RankConfig, listens: socket.socket, connects: socket.socket) -> Iterator[None]:
+    """Set the file from which MLX takes the ring's addresses: this rank's is ``listens``, all others' is ``connects``."""
+    addresses = [f"{LOOPBACK}:{connects.getsockname()[1]}"] * config.size
+    addresses[config.id.rank] = f"{LOOPBACK}:{listens.getsockname()[1]}"
     descriptor, path = tempfile.mkstemp(prefix="ring-", suffix=".json")
     try:
-        os.write(descriptor, json.dumps([[address] for address in config.addresses]).encode())
+        os.write(descriptor, json.dumps([[address] for address in addresses]).encode())
         os.close(descriptor)
         os.environ["MLX_HOSTFILE"] = path
         os.environ["MLX_RANK"] = str(config.id.rank)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import queue
-import socket
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,6 +20,7 @@ from reconciler.wire.group import FOLLOWER_RECEIVES, LEADER_RECEIVES, Share, Sha
 from reconciler.wire.launch import ExitCode, RankConfig
 
 from . import control_channel
+from .sealed import Sealed
 
 Gather = Callable[[bytes, int], bytes]
 """From this rank's bytes and their number to those of all ranks, in order."""
@@ -31,7 +31,7 @@ _TYPES = vocabulary(Share, Shares)
 class SideChannel:
     """Rank 0 collects what the others share and sends all of it to each. Frames come from the watch's thread."""
 
-    def __init__(self, config: RankConfig, connections: Mapping[int, socket.socket]) -> None:
+    def __init__(self, config: RankConfig, connections: Mapping[int, Sealed]) -> None:
         self.failure: RankEnd | None = None
         """Why an all-gather failed; the error may be lost within MLX."""
         self._config = config

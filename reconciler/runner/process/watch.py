@@ -9,14 +9,12 @@ from __future__ import annotations
 import os
 import select
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from reconciler.wire.codec import WireError
-from reconciler.wire.frames import Decoder
 from reconciler.wire.group import Leave
 from reconciler.wire.launch import ExitCode
 
@@ -31,6 +29,19 @@ HURRIED_SECONDS = 0.1
 LEAVE: str = Leave.TYPE  # type: ignore[attr-defined]
 
 FrameHandler = Callable[[dict[str, Any]], None]
+
+
+class Connection(Protocol):
+    """A control connection, as far as the watch uses it."""
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for."""
+
+    def take(self) -> int:
+        """Take what has arrived. Raises ``OSError``, also at the connection's end."""
+
+    def frames(self) -> list[dict[str, Any]]:
+        """Return the frames that are complete and were not returned before. Raises ``OSError`` and ``WireError``."""
 
 
 class Watch(threading.Thread):
@@ -59,9 +70,11 @@ class Watch(threading.Thread):
         self._shim = descriptor
         self._add(descriptor)
 
-    def peer(self, rank: int, connection: socket.socket, on_frame: FrameHandler) -> None:
-        """Pass on the frames of a control connection; end the rank (``PEER_LOST``) when the connection ends."""
-        self._peers[connection.fileno()] = _Peer(rank, connection, on_frame)
+    def peer(self, rank: int, connection: Connection, on_frame: FrameHandler) -> None:
+        """Pass on the frames of a control connection, also those that are there already; end the rank (``PEER_LOST``)
+        when the connection ends."""
+        peer = self._peers[connection.fileno()] = _Peer(rank, connection, on_frame)
+        peer.hear()
         self._add(connection.fileno())
 
     def ready(self, on_terminate: Callable[[], None]) -> None:
@@ -112,17 +125,14 @@ class Watch(threading.Thread):
 
     def _watch_peer(self, peer: _Peer) -> None:
         try:
-            chunk = peer.connection.recv(1 << 16)
-            for frame in peer.decoder.feed(chunk):
-                peer.leaves = peer.leaves or frame.get("type") == LEAVE
-                peer.on_frame(frame)
-            problem = "" if chunk else "its control connection was closed"
+            peer.connection.take()
+            peer.hear()
+            return
         except (OSError, WireError) as error:
             problem = str(error)
-        if problem:
-            self._poll.unregister(peer.connection.fileno())
-            if not peer.leaves:
-                self._end(RankEnd(ExitCode.PEER_LOST, f"rank {peer.rank} is gone: {problem}"))
+        self._poll.unregister(peer.connection.fileno())
+        if not peer.leaves:
+            self._end(RankEnd(ExitCode.PEER_LOST, f"rank {peer.rank} is gone: {problem}"))
 
     def _end(self, ending: RankEnd) -> None:
         if self._over or self.ending is not None:
@@ -140,10 +150,15 @@ class Watch(threading.Thread):
 
 
 class _Peer:
-    def __init__(self, rank: int, connection: socket.socket, on_frame: FrameHandler) -> None:
+    def __init__(self, rank: int, connection: Connection, on_frame: FrameHandler) -> None:
         self.rank = rank
         self.connection = connection
-        self.on_frame = on_frame
-        self.decoder = Decoder()
         self.leaves = False
         """Whether it has announced the end of the group, so that the end of its connection is no loss."""
+        self._on_frame = on_frame
+
+    def hear(self) -> None:
+        """Pass on what has arrived."""
+        for frame in self.connection.frames():
+            self.leaves = self.leaves or frame.get("type") == LEAVE
+            self._on_frame(frame)

@@ -18,9 +18,10 @@ the process says                           the sandbox answers, in the same orde
 ``ask: rank, machine, pid``                ``ok, jaccl, alone, working_set, gpu``: whether MLX there has JACCL, whether its
                                            groups are of one, how many bytes Metal recommends, what its GPU raises (a
                                            text, or empty)
-``say: listen, port``                      ``ok``; or ``errno`` by name: the port is held by somebody
-``say: way, host, port``                   ``ok, port`` on this host that leads there; or ``errno`` by name
-``say: carry, host, port``                 ``ok, port`` of a relay to where somebody will listen: MLX's ring
+``say: listen, port, chosen``              ``ok``; or ``errno`` by name: the port is held by somebody, unless the kernel
+                                           has ``chosen`` it
+``say: way, host, port, kept_alive``       ``ok, port`` on this host that leads there; or ``errno`` by name. A connection
+                                           that is ``kept_alive`` ends when nothing passes for long
 ``say: open, devices, ring``               ``ok, infos``: for each peer what it needs to reach this rank's queue pair
                                            (null for none); or ``error``, JACCL's text. Nothing while the driver is wedged
 ``say: connect, infos, right, port``       ``ok, port`` of a relay to the right neighbour, whose listening port was ``port``;
@@ -93,10 +94,10 @@ class _Finder:
         return spec
 
     def _mlx(self, module: ModuleType) -> None:
-        from . import gpu, jaccl, network
+        from . import gpu, jaccl
 
         gpu.patch(module, self._line)
-        jaccl.patch(module, self._line, network.ring(module, self._line))
+        jaccl.patch(module, self._line)
 
     def _agent(self, module: ModuleType) -> None:
         idleness.patch(module, Path(__file__).parent.with_name(idleness.FILE))

@@ -38,8 +38,8 @@ MISSING = (
 )
 
 
-def patch(mx: Any, line: Line, ring: Callable[[bool], Any]) -> None:
-    """Replace JACCL and the ring in ``mx.distributed`` by those of the emulated machine."""
+def patch(mx: Any, line: Line) -> None:
+    """Replace JACCL in ``mx.distributed`` by that of the emulated machine."""
     init, is_available = mx.distributed.init, mx.distributed.is_available
 
     def emulated_init(strict: bool = False, backend: str = "any", *, all_gather_factory: Any = None) -> Any:
@@ -48,7 +48,7 @@ def patch(mx: Any, line: Line, ring: Callable[[bool], Any]) -> None:
         if line.hello["alone"]:
             return init(False, "jaccl")
         if backend == "ring":
-            return ring(strict)
+            return init(strict, backend)
         if not line.hello["jaccl"]:
             if strict:
                 raise RuntimeError("Cannot initialize jaccl distributed backend.")

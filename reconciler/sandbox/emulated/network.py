@@ -18,8 +18,6 @@ from typing import Any
 from .line import Line
 
 LOOPBACK = "127.0.0.1"
-MACOS = {"EADDRINUSE": 48, "ETIMEDOUT": 60, "ECONNREFUSED": 61, "EHOSTUNREACH": 65}
-"""Numbers of errors there: MLX's texts have them."""
 WAIT_MICROSECONDS = 1000
 
 Init = Callable[..., Any]
@@ -36,13 +34,14 @@ def patch(line: Line) -> None:
         # A port of several addresses of the machine is one of loopback.
         self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         bind(self, (LOOPBACK, address[1]))
-        _raise(line.ask("listen", port=self.getsockname()[1]))
+        _raise(line.ask("listen", port=self.getsockname()[1], chosen=address[1] == 0))
         return None
 
     def connected(self: socket.socket, address: Any) -> None:
         if self.family != socket.AF_INET:
             return connect(self, address)
-        answer = line.ask("way", host=address[0], port=address[1])
+        kept_alive = bool(self.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE))
+        answer = line.ask("way", host=address[0], port=address[1], kept_alive=kept_alive)
         _raise(answer)
         return connect(self, (LOOPBACK, answer["port"]))
 
@@ -61,26 +60,6 @@ def _raise(answer: dict[str, Any]) -> None:
     if "errno" in answer:
         number = getattr(errno, answer["errno"])
         raise OSError(number, os.strerror(number))
-
-
-def ring(mx: Any, line: Line) -> Init:
-    """Return ``mx.distributed.init(backend="ring")`` for the emulated network, with the same environment."""
-    real = mx.distributed.init
-
-    def init(strict: bool) -> Any:
-        addresses = [each[0] for each in json.loads(Path(os.environ["MLX_HOSTFILE"]).read_text())]
-        rank = int(os.environ["MLX_RANK"])
-        port = int(addresses[rank].rpartition(":")[2])
-        answer = line.ask("listen", port=port)
-        if "errno" in answer:
-            raise RuntimeError(f"[ring] Couldn't bind socket (error: {MACOS[answer['errno']]})")
-        host, _, there = addresses[(rank + 1) % len(addresses)].rpartition(":")
-        answer = line.ask("carry", host=host, port=int(there))
-        if "errno" in answer:
-            raise RuntimeError(f"[ring] Couldn't connect (error: {MACOS[answer['errno']]})")
-        return joined(real, rank, len(addresses), (port, answer["port"]), strict)
-
-    return init
 
 
 def joined(real: Init, rank: int, size: int, ports: tuple[int, int], strict: bool = True) -> Any:

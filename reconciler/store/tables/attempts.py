@@ -22,10 +22,11 @@ class Attempts:
         name = (replica.deployment, replica.index)
         self._db.execute(
             "INSERT OR REPLACE INTO attempts (deployment, replica, epoch, at, cause, fault, text, wish, served,"
-            " suspicion) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " suspicion, port_taken) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *name, attempt.epoch, attempt.at, attempt.cause, attempt.fault.value if attempt.fault else None,
                 attempt.text, attempt.spec_generations, attempt.served, attempt.suspicion.value,
+                attempt.port_taken,
             ),
         )  # fmt: skip
         self._db.execute(
@@ -38,8 +39,8 @@ class Attempts:
     def all(self) -> dict[ReplicaId, tuple[Attempt, ...]]:
         """Return the attempts of each replica, oldest first."""
         rows = self._db.execute(
-            "SELECT deployment, replica, epoch, at, cause, fault, text, wish, served, suspicion FROM attempts"
-            " ORDER BY deployment, replica, epoch"
+            "SELECT deployment, replica, epoch, at, cause, fault, text, wish, served, suspicion, port_taken"
+            " FROM attempts ORDER BY deployment, replica, epoch"
         )
         found: dict[ReplicaId, list[Attempt]] = {}
         for row in rows:
@@ -52,6 +53,7 @@ class Attempts:
                 spec_generations=row[7],
                 served=row[8],
                 suspicion=Suspicion(row[9]),
+                port_taken=bool(row[10]),
             )
             found.setdefault(ReplicaId(DeploymentName(row[0]), row[1]), []).append(attempt)
         return {replica: tuple(attempts) for replica, attempts in found.items()}

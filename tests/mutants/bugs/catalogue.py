@@ -69,7 +69,7 @@ from reconciler.planning.nodes import leftovers as planning_leftovers
 from reconciler.planning.placement import place, search
 from reconciler.planning.plan import _held_back, _name_each_task_once, _replicas
 from reconciler.planning.recovery import back_off, diagnose, reboot, rollback, stalls
-from reconciler.planning.replica import adopt, form, improve, ladder, launch, start, stop
+from reconciler.planning.replica import adopt, form, improve, ladder, membership, start, stop
 from reconciler.planning.transport import fallback
 from reconciler.state import observed
 from reconciler.status import events, model_routes
@@ -518,7 +518,7 @@ PLANNED = (
     ),
     Mutant(
         "a-secret-can-be-guessed",
-        launch.secret,
+        membership.secret,
         (drop(Constant, 1, 3), drop(FormattedValue, 0, 3)),
         "whoever knows the name of a deployment can join the ranks of its group",
         PLANNING,

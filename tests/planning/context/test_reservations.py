@@ -56,7 +56,9 @@ def test_a_kept_decision_takes_ports_cables_and_memory_at_once() -> None:
     assert isinstance(step, AllocateEpoch)
     record, kept = step.group, taken.kept(decision)
     assert kept.world.memory.groups[name] == record
-    assert first_ports(kept.world, 2) == record.port + len(record.members) + 1
+    at_once = range(record.port, record.port + len(record.members) + 1)
+    assert first_ports(taken.world, name, record.epoch, 2) == record.port
+    assert first_ports(kept.world, name, record.epoch, 2) == at_once.stop, "the next free ones"
     for member, need in zip(record.members, record.charges, strict=True):
         other = sorted(taken.world.desired.replicas())[1]
         assert taken.ledger.free(member, other) - kept.ledger.free(member, other) == need

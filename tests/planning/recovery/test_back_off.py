@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from reconciler.planning.recovery.back_off import (
     BACK_OFF_SECONDS_MAX,
+    PORTS_TAKEN_FREE,
     SERVED_SECONDS,
     SHORT_LIVES_FREE,
 )
@@ -291,6 +292,28 @@ def test_the_end_of_a_group_says_how_much_it_points_to_a_request(
     world.settle()
     crash(world, lived=60, **how)
     assert formed(world).suspicion is expected
+
+
+def test_a_port_in_use_is_chance_and_charged_to_nobody_until_it_goes_on() -> None:
+    world, code = never_comes_up(), ExitCode.PORT_IN_USE
+    waited = []
+    for _ in range(PORTS_TAKEN_FREE + 3):
+        crash(world, code=code)
+        waited.append(heal(world))
+    assert waited == spread([0.0] * (PORTS_TAKEN_FREE + 1) + [10.0, 20.0])
+    ports = [step.group.port for step in world.history if isinstance(step, AllocateEpoch)]
+    assert len(set(ports)) == len(ports)
+
+
+def test_a_port_in_use_makes_no_later_failure_wait_longer() -> None:
+    world = never_comes_up()
+    for _ in range(PORTS_TAKEN_FREE):
+        crash(world, code=ExitCode.PORT_IN_USE)
+        assert heal(world) == 0.0
+    crash(world, code=ExitCode.RENDEZVOUS)
+    assert heal(world) == 0.0
+    crash(world, code=ExitCode.RENDEZVOUS)
+    assert [heal(world)] == spread([10.0])
 
 
 def test_what_people_plan_is_no_failure() -> None:

@@ -7,8 +7,18 @@ from dataclasses import replace
 import pytest
 
 from reconciler import status
+from reconciler.planning.context import tcp_ports
 from reconciler.planning.context.lost_nodes import LOST_AFTER_SECONDS
-from reconciler.state import AdoptGroup, AllocateEpoch, Cause, NodeName, Plan, StepFailure, WaitingFor
+from reconciler.state import (
+    AdoptGroup,
+    AllocateEpoch,
+    Cause,
+    GroupRecord,
+    NodeName,
+    Plan,
+    StepFailure,
+    WaitingFor,
+)
 from reconciler.wire.generation import Backend
 from reconciler.wire.launch import Phase, RankId
 from tests.worlds import World, deployment, model, node, two_nodes
@@ -234,14 +244,21 @@ def test_a_rank_of_the_recorded_epoch_on_another_node_is_a_leftover() -> None:
     assert [backend.epoch for backend in backends(world)] == [1]
 
 
-def test_ranks_that_the_store_does_not_know_are_charged_and_keep_their_ports() -> None:
+def ports(group: GroupRecord) -> range:
+    return range(group.port, group.port + len(group.members) + 1)
+
+
+def test_ranks_that_the_store_does_not_know_are_charged_and_keep_their_ports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = served()
     known = world.groups[world.replica()]
     world.manifests = [node("node-a"), node("node-b"), model(), deployment(name="other")]
     world.lose_store()
-    world.next_port = known.port
+    monkeypatch.setattr(tcp_ports, "PORT_FIRST", known.port - 1)
+    monkeypatch.setattr(tcp_ports, "PORT_LAST", known.port + 5)
     step = next(step for step in world.plan().steps if isinstance(step, AllocateEpoch))
-    assert step.group.port == known.port + 3
+    assert set(ports(step.group)).isdisjoint(ports(known))
     world.memory_bytes = 2 * known.rank_bytes - 1
     refused = world.plan().refused
     assert [refusal.reason.value for refusal in refused] == ["NotEnoughMemory"]

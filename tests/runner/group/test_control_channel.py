@@ -23,17 +23,18 @@ def test_rank_0_accepts_at_every_address_at_which_others_find_it(tmp_path: Path)
     first, second, third = configs(tmp_path, tmp_path, 3, rendezvous_seconds=20.0)
     third = dataclasses.replace(third, control=free_addresses(1)[0])
     first = dataclasses.replace(first, also_control=(third.control,))
-    joins = [Join(rank, 1, first.secret, "1", "2", "weights") for rank in range(3)]
+    joins = [Join(rank, 1, "1", "2", "weights") for rank in range(3)]
     found = {}
 
     def follow(rank: int) -> None:
-        with control_channel.follow((second, third)[rank - 1], joins[rank]) as connection:
-            found[rank] = connection.getpeername()[1]
+        peers = control_channel.follow((second, third)[rank - 1], joins[rank])
+        found[rank] = peers.connections[0].connection.getpeername()[1]
+        peers.connections[0].close()
 
     threads = [threading.Thread(target=follow, args=(rank,)) for rank in (1, 2)]
     for thread in threads:
         thread.start()
-    connections = control_channel.lead(first, joins[0])
+    connections = control_channel.lead(first, joins[0]).connections
     for thread in threads:
         thread.join(30)
     for connection in connections.values():
@@ -70,14 +71,14 @@ def test_who_has_no_route_to_rank_0_says_so_before_rank_0_only_misses_it(
 ) -> None:
     attempts = []
 
-    def forbidden(address: str, deadline: float) -> socket.socket:
+    def forbidden(address: tuple[str, int], deadline: float) -> socket.socket:
         attempts.append(address)
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(control_channel, "_connect", forbidden)
     _, second = configs(tmp_path, tmp_path, 2, rendezvous_seconds=100.0)
     with pytest.raises(RankEnd, match=f"did not welcome .*{os.strerror(number)}") as end:
-        control_channel.follow(second, Join(1, 1, second.secret, "1", "2", "weights"))
+        control_channel.follow(second, Join(1, 1, "1", "2", "weights"))
     assert end.value.code == ExitCode.NO_ROUTE
     assert len(attempts) > 1, "an interface may be coming up"
     assert clock.now == pytest.approx(control_channel.NO_ROUTE_SECONDS, abs=2 * control_channel.RETRY_SECONDS)
@@ -88,11 +89,11 @@ def test_a_route_that_comes_and_goes_is_tried_for_the_whole_time(
 ) -> None:
     errors = itertools.cycle((errno.EHOSTUNREACH, errno.ECONNREFUSED))
 
-    def unsteady(address: str, deadline: float) -> socket.socket:
+    def unsteady(address: tuple[str, int], deadline: float) -> socket.socket:
         number = next(errors)
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(control_channel, "_connect", unsteady)
     _, second = configs(tmp_path, tmp_path, 2, rendezvous_seconds=100.0)
     with pytest.raises(RankEnd, match="within 100 s"):
-        control_channel.follow(second, Join(1, 1, second.secret, "1", "2", "weights"))
+        control_channel.follow(second, Join(1, 1, "1", "2", "weights"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -10,13 +11,15 @@ from typing import Any
 
 import pytest
 
+from reconciler.runner.group.sealed import Sealed
 from reconciler.runner.group.side_channel import SideChannel
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import to_wire
-from reconciler.wire.frames import encode, receive
+from reconciler.wire.frames import encode
 from reconciler.wire.group import Leave, Share, Shares
 from reconciler.wire.launch import ExitCode, RankConfig
 from tests.runner.ranks import configs
+from tests.runner.sealing import sealed_pair
 
 SIZE = 3
 
@@ -26,7 +29,7 @@ class Group:
 
     def __init__(self, ranked: list[RankConfig]) -> None:
         self.others: list[dict[str, Any]] = []
-        self.pairs = [socket.socketpair() for _ in range(1, SIZE)]
+        self.pairs = [sealed_pair() for _ in range(1, SIZE)]
         first = SideChannel(ranked[0], {rank: self.pairs[rank - 1][0] for rank in range(1, SIZE)})
         self.sides = [first, *(SideChannel(ranked[r], {0: self.pairs[r - 1][1]}) for r in range(1, SIZE))]
         self._threads: list[threading.Thread] = []
@@ -35,10 +38,11 @@ class Group:
             self._listen(here, first.handler(rank, self.others.append))
             self._listen(there, self.sides[rank].handler(0, self.others.append))
 
-    def _listen(self, connection: socket.socket, on_frame: Callable[[dict[str, Any]], None]) -> None:
+    def _listen(self, connection: Sealed, on_frame: Callable[[dict[str, Any]], None]) -> None:
         def run() -> None:
-            while (frame := receive(connection)) is not None:
-                on_frame(frame)
+            with contextlib.suppress(ConnectionError):
+                while True:
+                    on_frame(connection.next_frame())
 
         thread = threading.Thread(target=run)
         thread.start()
@@ -64,7 +68,7 @@ class Group:
     def close(self) -> None:
         for pair in self.pairs:
             for connection in pair:
-                connection.shutdown(socket.SHUT_RDWR)
+                connection.connection.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(30)
         for pair in self.pairs:
@@ -100,7 +104,7 @@ def test_every_rank_gets_what_all_have_shared_in_their_order_again_and_again(gro
 
 
 def test_what_belongs_to_no_all_gather_goes_where_it_went(group: Group) -> None:
-    group.pairs[0][0].sendall(encode(to_wire(Leave("over"))))
+    group.pairs[0][0].send(encode(to_wire(Leave("over"))))
     assert len(group.gather(dict.fromkeys(range(SIZE), b"x"), 1)) == SIZE
     assert [order["type"] for order in group.others] == ["leave"]
 
@@ -121,8 +125,8 @@ def test_a_rank_that_never_comes_is_named_within_the_bound(impatient: Group) -> 
     ],
 )
 def test_a_rank_that_shares_something_else_ends_the_attempt(group: Group, message: object, why: str) -> None:
-    group.pairs[0][1].sendall(encode(to_wire(message)))
-    group.pairs[1][1].sendall(encode(to_wire(Share(0, b"c".hex()))))
+    group.pairs[0][1].send(encode(to_wire(message)))
+    group.pairs[1][1].send(encode(to_wire(Share(0, b"c".hex()))))
     got = group.gather({0: b"a"}, 1)
     assert code(got[0]) == ExitCode.DIVERGED
     with pytest.raises(RankEnd, match=why):

@@ -1,6 +1,7 @@
 """One rank of a ring that takes one model after the other: ``python -m tests.runner.model.one_of_many CONFIG JOBS ANSWERS``.
 
-Everything that a rank does is done by the product but the control channel: here all ranks know all steps before.
+Everything that a rank does is done by the product, but nothing is said on the control channel: here all ranks know all
+steps before.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import mlx.core as mx
 
 from reconciler.runner.decode.batch import Batch
 from reconciler.runner.decode.sampling import Agreement
+from reconciler.runner.group import control_channel, neighbours
 from reconciler.runner.group.ring import init_ring
 from reconciler.runner.model.adapter import Generator
 from reconciler.runner.model.files import check_division, inspect
@@ -22,7 +24,7 @@ from reconciler.runner.model.loading import load_shard
 from reconciler.runner.process.config import read_config
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.wire.generation import Sampling
-from reconciler.wire.group import Insertion, Step
+from reconciler.wire.group import Insertion, Join, Step
 
 TOKENS = 12
 GREEDY = Sampling(temperature=0.0)
@@ -67,7 +69,11 @@ def _logits(model: Any, prompt: list[int], tokens: list[int]) -> list[list[float
 def main() -> None:
     config_path, jobs, answers_path = sys.argv[1:]
     config = read_config(config_path)
-    group = init_ring(config, [], sys.stdin.fileno())
+    with neighbours.listening(config) as listener:
+        mine = Join(config.id.rank, config.id.epoch, "", "", "", listener.getsockname()[1])
+        peers = control_channel.lead(config, mine) if mine.rank == 0 else control_channel.follow(config, mine)
+        left, right = neighbours.meet(config, listener, peers.ring)
+    group = init_ring(config, left, right, sys.stdin.fileno())
     found = {
         key: answers(Path(folder.replace(OWN, str(config.id.rank))), group, strategy)
         for key, folder, strategy in json.loads(jobs)

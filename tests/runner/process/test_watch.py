@@ -56,19 +56,20 @@ print(*said, sep="; ")
 sys.exit(code)
 """
 LEFT = """
-import socket, time
+import time
 from queue import SimpleQueue
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.runner.process.watch import Watch
 from reconciler.wire.codec import to_wire
 from reconciler.wire.frames import encode
 from reconciler.wire.group import Leave
+from tests.runner.sealing import sealed_pair
 guard = Watch(ProgressPipe(None))
 guard.start()
-ours, theirs = socket.socketpair()
+theirs, ours = sealed_pair()
 orders = SimpleQueue()
 guard.peer(0, ours, orders.put)
-theirs.sendall(encode(to_wire(Leave("rank 0 was asked to stop"))))
+theirs.send(encode(to_wire(Leave("rank 0 was asked to stop"))))
 theirs.close()
 print(orders.get(timeout=60)["type"])
 time.sleep(0.3)

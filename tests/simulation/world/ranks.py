@@ -204,9 +204,11 @@ class Rank(_Living):
             return
         world = self.machine.world
         self.report(Phase.RENDEZVOUS)
-        others = [r for r in self.machine.alive() if r is not self and r.config.addresses]
-        mine = self.config.addresses[self.id.rank]
-        if any(r.config.addresses[r.id.rank] == mine and r.phase != Phase.STARTING for r in others):
+        leading = [r for r in self.machine.alive() if r is not self and r.id.rank == 0 and r.config.size > 1]
+        mine = self.config.control
+        if self.id.rank == 0 and any(
+            r.config.control == mine and r.phase == Phase.RENDEZVOUS for r in leading
+        ):
             self.end(ExitCode.PORT_IN_USE, None, f"{mine} is in use")
             return
         hindrance = self.hindrance()

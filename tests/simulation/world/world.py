@@ -34,7 +34,7 @@ from tests.simulation.schedules.points import Points
 from tests.worlds import TINY
 
 from .clients import Clients
-from .control import PORT, Controller, SimConnection, StoreFile
+from .control import Controller, SimConnection, StoreFile
 from .loop import Killed, Process, VirtualLoop
 from .machines import Machine
 from .net import LATENCY, SimLink
@@ -215,11 +215,6 @@ class World:
         """The store as a controller opens it."""
         opened = self._store(_place())
         opened._db.identities = (StoreFile(self.store_name, 0, 0, self),)
-        assert self._keeper is not None
-        with self._keeper:
-            self._keeper.execute(
-                "INSERT OR IGNORE INTO counters (name, value) VALUES ('next_port', ?)", (PORT,)
-            )
         return opened
 
     # --- controllers ---------------------------------------------------------------------------

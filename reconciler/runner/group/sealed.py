@@ -1,0 +1,128 @@
+"""Sealed connections: TLS 1.3 between ranks, each of which shows that it has the group's certificate and its key.
+
+The certificate is made for one epoch and is the only one that is trusted, so whoever completes a handshake is a rank of
+this group. OpenSSL works on memory here, and the socket stays outside: its objects must not be used by two threads at
+once, and the main thread sends while the watch's thread receives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import tempfile
+import threading
+from typing import Any
+
+from reconciler.runner.process.ending import RankEnd
+from reconciler.wire.frames import Decoder
+from reconciler.wire.launch import ExitCode
+
+RECEIVE_BYTES = 1 << 16
+
+
+def accepting(secret: str) -> ssl.SSLContext:
+    """Return the context for connections that this rank accepts. ``secret`` is that of ``RankConfig``. Raises
+    ``RankEnd(CONFIG)``."""
+    context = _context(ssl.PROTOCOL_TLS_SERVER, secret)
+    context.num_tickets = 0  # nobody resumes anything, and so nothing arrives that nobody waits for
+    return context
+
+
+def connecting(secret: str) -> ssl.SSLContext:
+    """Return the context for connections that this rank opens. Raises ``RankEnd(CONFIG)``."""
+    return _context(ssl.PROTOCOL_TLS_CLIENT, secret)
+
+
+def _context(protocol: int, secret: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # the certificate stands for the group, wherever its ranks are
+    context.verify_mode = ssl.CERT_REQUIRED
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="group-", suffix=".pem"
+    ) as file:  # of mode 0600; ssl reads files alone
+        file.write(secret)
+        file.flush()
+        try:
+            context.load_cert_chain(file.name)
+            context.load_verify_locations(file.name)
+        except ssl.SSLError:
+            raise RankEnd(
+                ExitCode.CONFIG, "secret is not a certificate with its private key, in PEM"
+            ) from None
+    return context
+
+
+class Sealed:
+    """One connection, with the frames that come over it. One thread may send while another receives."""
+
+    def __init__(self, connection: socket.socket, context: ssl.SSLContext, server: bool) -> None:
+        """Nothing is sent or received yet. ``server``: whether this rank has accepted the connection."""
+        self.connection = connection
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=server)
+        self._using = threading.Lock()
+        self._sending = threading.Lock()
+        self._decoder = Decoder()
+        self._frames: list[dict[str, Any]] = []
+
+    def fileno(self) -> int:
+        """Return the socket's descriptor, to wait for."""
+        return self.connection.fileno()
+
+    def shake_hands(self) -> bool:
+        """Go on with the handshake, as far as data has arrived; return whether it is complete. Raises ``OSError``."""
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        finally:
+            with contextlib.suppress(OSError):  # the peer's end or ours is what counts
+                self.connection.sendall(self._outgoing.read())
+        return True
+
+    def take(self) -> int:
+        """Take what the socket has, or wait as long as the socket does; return the number of bytes. Raises ``OSError``,
+        also at the connection's end."""
+        chunk = self.connection.recv(RECEIVE_BYTES)
+        if not chunk:
+            raise ConnectionError("the connection was closed")
+        with self._using:
+            self._incoming.write(chunk)
+        return len(chunk)
+
+    def frames(self) -> list[dict[str, Any]]:
+        """Return the frames that are complete and were not returned before. Raises ``OSError`` and ``WireError``."""
+        for chunk in iter(self._decrypted, b""):
+            self._frames += self._decoder.feed(chunk)
+        found, self._frames = self._frames, []
+        return found
+
+    def next_frame(self) -> dict[str, Any]:
+        """Wait for one frame, as long as the socket waits; keep those that came with it. Raises ``OSError`` and
+        ``WireError``."""
+        while not (found := self.frames()):
+            self.take()
+        self._frames = found[1:]
+        return found[0]
+
+    def send(self, data: bytes) -> None:
+        """Send bytes; the socket is blocking. Raises ``OSError``."""
+        with self._sending:
+            with self._using:
+                self._tls.write(data)
+                sealed = self._outgoing.read()
+            self.connection.sendall(sealed)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+    def _decrypted(self) -> bytes:
+        """Return some of what has arrived; empty where there is nothing more."""
+        with self._using:
+            try:
+                return self._tls.read(RECEIVE_BYTES)
+            except ssl.SSLWantReadError:
+                return b""
