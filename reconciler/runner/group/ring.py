@@ -31,6 +31,8 @@ from .init import call_the_roll, checked, interrupted, timed_out
 WAIT_MICROSECONDS = 1000
 """How long a socket of the group waits in the kernel before MLX's thread checks again."""
 LOOPBACK = "127.0.0.1"
+ATTEMPTS_MAX = 3
+"""Attempts to form the ring with ourselves: somebody may take the port before MLX does."""
 LOOPBACK_SECONDS = 20
 """Bound on forming the ring with ourselves, which takes some milliseconds."""
 _KNOCK = """
@@ -57,21 +59,31 @@ def init_ring(config: RankConfig, left: socket.socket, right: socket.socket, shi
     Raises ``RankEnd`` with what MLX's error means, ``RENDEZVOUS`` where nothing is known of it, or ``WRONG_GROUP``.
     """
     before = _sockets()
-    with _reserved() as listens, _listening() as connects:
+    with _listening() as connects:
+        group = _formed(config, connects, shim)
+        checked(group, config)
+        made = _sockets() - before - {connects.fileno()}
+        _replace(made, connects.getsockname(), left, right)
+    call_the_roll(group, config)
+    return group
+
+
+def _formed(config: RankConfig, connects: socket.socket, shim: int) -> Any:
+    """Let MLX form its ring with this process alone. Raises ``RankEnd``."""
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        listens = _free_address()
         try:
             with (
                 _environment(config, listens, connects),
                 _knocking(listens),
                 interrupted([shim], LOOPBACK_SECONDS),
             ):
-                group = mx.distributed.init(strict=True, backend="ring")
+                return mx.distributed.init(strict=True, backend="ring")
         except RuntimeError as error:
-            raise _failure(str(error)) from None
-        checked(group, config)
-        made = _sockets() - before - {listens.fileno(), connects.fileno()}
-        _replace(made, connects.getsockname(), left, right)
-    call_the_roll(group, config)
-    return group
+            end = _failure(str(error))
+            if end.code != ExitCode.PORT_IN_USE or attempt == ATTEMPTS_MAX:
+                raise end from None
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _failure(text: str) -> RankEnd:
@@ -131,14 +143,13 @@ def _sockets() -> set[int]:
     return found
 
 
-@contextlib.contextmanager
-def _reserved() -> Iterator[socket.socket]:
-    """Hold a port of loopback on which MLX may listen, and nobody of another user."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as holding:
-        holding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # as MLX's own socket
-        holding.bind((LOOPBACK, 0))
-        yield holding
+def _free_address() -> tuple[str, int]:
+    """Return an address of loopback at which nobody listens. It is not held until MLX listens there: where two sockets
+    may share a port, macOS may give a connection to the one that does not listen."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as free:
+        free.bind((LOOPBACK, 0))
+        host, port = free.getsockname()
+        return str(host), int(port)
 
 
 @contextlib.contextmanager
@@ -149,9 +160,9 @@ def _listening() -> Iterator[socket.socket]:
 
 
 @contextlib.contextmanager
-def _knocking(listens: socket.socket) -> Iterator[None]:
+def _knocking(listens: tuple[str, int]) -> Iterator[None]:
     """Let another process connect to where MLX listens; it is gone afterwards."""
-    host, port = listens.getsockname()
+    host, port = listens
     numbers = (port, os.getpid(), LOOPBACK_SECONDS)
     arguments = [sys.executable, "-I", "-S", "-c", _KNOCK, host, *map(str, numbers)]
     nothing = [(os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0) for descriptor in range(3)]
@@ -164,10 +175,10 @@ def _knocking(listens: socket.socket) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _environment(config: RankConfig, listens: socket.socket, connects: socket.socket) -> Iterator[None]:
+def _environment(config: RankConfig, listens: tuple[str, int], connects: socket.socket) -> Iterator[None]:
     """Set the file from which MLX takes the ring's addresses: this rank's is ``listens``, all others' is ``connects``."""
     addresses = [f"{LOOPBACK}:{connects.getsockname()[1]}"] * config.size
-    addresses[config.id.rank] = f"{LOOPBACK}:{listens.getsockname()[1]}"
+    addresses[config.id.rank] = f"{LOOPBACK}:{listens[1]}"
     descriptor, path = tempfile.mkstemp(prefix="ring-", suffix=".json")
     try:
         os.write(descriptor, json.dumps([[address] for address in addresses]).encode())
