@@ -79,7 +79,7 @@ MANIFESTS = (
     Mutant(
         "unknown-fields-are-ignored",
         "reconciler.resources.base:Strict.model_config",
-        put(keyword, "'ignore'", 2, 6),
+        put(keyword, "'ignore'", 2, 5),
         "a mistyped field does nothing, in silence",
         FIELD_MESSAGES,
     ),
@@ -299,7 +299,7 @@ IN_FORCE = (
     Mutant(
         "of-two-pushes-one-is-a-mistake",
         repository.ClusterRepo._land,
-        never(If, 1, 2),
+        never(If, 3, 4),
         "who commits at the same time as another is told that the manifests are wrong",
         GIT,
     ),
