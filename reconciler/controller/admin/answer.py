@@ -13,6 +13,8 @@ from reconciler import __version__
 from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
 from reconciler.errors import Invalid, Refused, listing
+from reconciler.hardening import protection
+from reconciler.planning.context.world import World
 from reconciler.remote.rpc import RpcServer
 from reconciler.state import NodeName, Observed
 from reconciler.store import EventFilter, IncidentFilter
@@ -31,6 +33,7 @@ from reconciler.wire.admin import (
     ReadRankLog,
     ShowPlaces,
     ShowPlan,
+    ShowProtection,
     ShowStatus,
     ShowUsage,
     Stop,
@@ -102,6 +105,8 @@ class Admin:
                 return await self._verify(message)
             case Doctor():
                 return await self.consultations.answer(message)
+            case ShowProtection():
+                return self._protection(message)
             case Accept():
                 return await self.acceptances.answer(message)
             case Approve():
@@ -199,6 +204,19 @@ class Admin:
             if last or body["done"]:
                 break
         return body
+
+    def _protection(self, message: ShowProtection) -> dict[str, Any]:
+        last, name = self.parts.last, NodeName(message.node)
+        if name not in last.desired.nodes:
+            raise Refused("NotFound", f'there is no node "{name}"; {listing("nodes")}')
+        newest = Observed(self.parts.collector.nodes(), last.observed.gateway)
+        world = World(last.desired, newest, last.memory, last.now, entropy="")
+        if world.node(name).report is None:
+            raise Refused("NotSeen", f"{name} was not seen yet: {world.node(name).problem or 'wait until it is'}")
+        try:
+            return protection.body(world, name, message.own_user)
+        except ValueError as error:
+            raise Refused("Invalid", str(error)) from None
 
     def _status(self) -> dict[str, Any]:
         gateway = self.parts.last.observed.gateway
