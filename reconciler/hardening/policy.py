@@ -20,7 +20,6 @@ from reconciler.state import NodeName
 
 SSH_PORT = 22
 _INTERFACE = re.compile("[a-zA-Z][a-zA-Z0-9._-]{0,14}")
-_LOOPBACKS = ("127.", "localhost", "[::1]", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class Policy:
     """IPv4 addresses of the cluster's machines."""
     cables: tuple[CablePort, ...]
     ports: tuple[int, ...]
-    """TCP ports that are open for everybody: SSH, and the gateway's if it listens beyond this machine."""
+    """TCP ports that stay open for everybody: those of SSH."""
     unknown: tuple[str, ...]
     """What is left out because it is not known yet, for people."""
 
@@ -67,7 +66,7 @@ def policy(world: World, name: NodeName, own_user: str) -> Policy:
         user=spec.ssh.user if spec.ssh else own_user,
         machines=machines,
         cables=cables,
-        ports=tuple(sorted({SSH_PORT, *_ports(world, name)})),
+        ports=tuple(sorted({SSH_PORT, spec.ssh.port if spec.ssh else SSH_PORT})),
         unknown=tuple(unknown),
     )
 
@@ -105,14 +104,3 @@ def _address(world: World, end: End) -> str:
         return str(planned.ip)
     seen = world.node(NodeName(end.node)).facts.ports
     return next((port.address or "" for port in seen if port.receptacle == end.receptacle), "")
-
-
-def _ports(world: World, name: NodeName) -> Iterator[int]:
-    ssh = world.desired.nodes[name].spec.ssh
-    if ssh is not None:
-        yield ssh.port
-        return
-    gateway = world.desired.gateway
-    host, _, port = gateway.spec.listen.rpartition(":") if gateway else ("", "", "")
-    if port.isdecimal() and not host.startswith(_LOOPBACKS):
-        yield int(port)

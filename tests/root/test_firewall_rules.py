@@ -18,15 +18,15 @@ from reconciler.hardening import nftables
 from reconciler.hardening.policy import CablePort, Policy
 
 _SECONDS = 30.0
-RING, CHOSEN_BY_KERNEL, OTHER, SSH, GATEWAY = 25_000, 40_000, 8080, 22, 8400
-PORTS = (RING, CHOSEN_BY_KERNEL, OTHER, SSH, GATEWAY)
+RING, CHOSEN_BY_KERNEL, OTHER, SSH, OTHER_SSH = 25_000, 40_000, 8080, 22, 2222
+PORTS = (RING, CHOSEN_BY_KERNEL, OTHER, SSH, OTHER_SSH)
 POLICY = Policy(
     node="studio-1",
     system="Linux",
     user="cluster",
     machines=("10.9.0.1", "10.9.0.2"),
     cables=(CablePort("cable0", "10.77.0.1", "10.77.0.2", "studio-1/3 - studio-2/3"),),
-    ports=(SSH, GATEWAY),
+    ports=(SSH, OTHER_SSH),
     unknown=(),
 )
 _LISTEN = """
@@ -169,8 +169,8 @@ def test_without_rules_everybody_reaches_everything(place: Place) -> None:
 
 
 def test_a_stranger_reaches_what_is_for_everybody_and_no_port_of_a_group(closed: Place) -> None:
-    assert closed.stranger.reaches("10.9.0.1") == {OTHER, SSH, GATEWAY}
-    assert closed.stranger.reaches("fd00::1") == {OTHER, SSH, GATEWAY}
+    assert closed.stranger.reaches("10.9.0.1") == {OTHER, SSH, OTHER_SSH}
+    assert closed.stranger.reaches("fd00::1") == {OTHER, SSH, OTHER_SSH}
 
 
 def test_the_other_machine_of_the_cluster_reaches_it_over_network_and_cable(closed: Place) -> None:
@@ -182,7 +182,7 @@ def test_whoever_is_on_the_cable_with_another_address_reaches_what_is_for_everyb
     closed.other.run("ip", "addr", "add", "10.77.0.9/28", "dev", "cable0")
     closed.own.run("ip", "route", "add", "10.77.0.9/32", "dev", "cable0")
     try:
-        assert closed.other.reaches("10.77.0.1", source="10.77.0.9") == {SSH, GATEWAY}
+        assert closed.other.reaches("10.77.0.1", source="10.77.0.9") == {SSH, OTHER_SSH}
     finally:
         closed.own.run("ip", "route", "del", "10.77.0.9/32", "dev", "cable0")
         closed.other.run("ip", "addr", "del", "10.77.0.9/28", "dev", "cable0")
@@ -193,7 +193,7 @@ def test_an_address_of_the_cable_opens_nothing_from_the_network(closed: Place) -
     closed.own.run("ip", "link", "set", "cable0", "down")  # or the answer would go to the cable anyway
     closed.own.run("ip", "addr", "add", "10.77.0.1/30", "dev", "eth0")
     try:
-        assert closed.stranger.reaches("10.77.0.1", source="10.77.0.2") == {OTHER, SSH, GATEWAY}
+        assert closed.stranger.reaches("10.77.0.1", source="10.77.0.2") == {OTHER, SSH, OTHER_SSH}
     finally:
         closed.own.run("ip", "addr", "del", "10.77.0.1/30", "dev", "eth0")
         closed.stranger.run("ip", "addr", "del", "10.77.0.2/30", "dev", "eth0")

@@ -101,14 +101,10 @@ class Admin:
                 return self._status()
             case ShowUsage():
                 return usage(self.parts.collector.nodes())
-            case Verify():
-                return await self._verify(message)
-            case Doctor():
-                return await self.consultations.answer(message)
+            case Verify() | Doctor() | Accept():
+                return await self._tried(message)
             case ShowProtection():
                 return self._protection(message)
-            case Accept():
-                return await self.acceptances.answer(message)
             case Approve():
                 body = self.parts.desired_state.approve(message.revision, message.by)
                 self.loop.look_at_source()
@@ -120,6 +116,16 @@ class Admin:
             case _:
                 raise Refused("Unknown", "this controller does not support that request")
         return {}
+
+    async def _tried(self, message: Verify | Doctor | Accept) -> dict[str, Any]:
+        """Answer what takes a while, and is asked again until it is done."""
+        match message:
+            case Verify():
+                return await self._verify(message)
+            case Doctor():
+                return await self.consultations.answer(message)
+            case Accept():
+                return await self.acceptances.answer(message)
 
     async def _get(self, message: Get) -> dict[str, Any]:
         """Answer once the manifests have been read: until then, objects are not missing but unknown."""
@@ -212,7 +218,9 @@ class Admin:
         newest = Observed(self.parts.collector.nodes(), last.observed.gateway)
         world = World(last.desired, newest, last.memory, last.now, entropy="")
         if world.node(name).report is None:
-            raise Refused("NotSeen", f"{name} was not seen yet: {world.node(name).problem or 'wait until it is'}")
+            raise Refused(
+                "NotSeen", f"{name} was not seen yet: {world.node(name).problem or 'wait until it is'}"
+            )
         try:
             return protection.body(world, name, message.own_user)
         except ValueError as error:

@@ -59,7 +59,9 @@ async def plan_bootstrap(node: SshNode, needed: RootCommands | None = None) -> B
     if needed is not None and not seen.administrator:
         asked = await node.run(rights.question(needed), timeout=MEASURE_SECONDS)
         allowed = rights.answer(needed, asked.out)
-    return BootstrapPlan(place.found, seen, actions(seen, place), notes(place.found, seen, node.name, allowed))
+    return BootstrapPlan(
+        place.found, seen, actions(seen, place), notes(place.found, seen, node.name, allowed)
+    )
 
 
 async def plan_reset(node: SshNode) -> BootstrapPlan:

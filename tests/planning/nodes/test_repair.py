@@ -82,7 +82,9 @@ def repairs(plan: Plan) -> list[RepairNode]:
 
 def rights(world: World, name: NodeName) -> tuple[RootCommand, ...]:
     """What sudo allows on a machine whose lines are those of this moment."""
-    return needed(PlanningWorld(world.desired(), world.observed(), world.memory(), world.now, ""), name).commands
+    return needed(
+        PlanningWorld(world.desired(), world.observed(), world.memory(), world.now, ""), name
+    ).commands
 
 
 def typed(step: RepairNode) -> list[str]:

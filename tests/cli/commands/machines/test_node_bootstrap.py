@@ -116,7 +116,9 @@ async def test_what_takes_a_password_is_printed_to_be_pasted(place: Place) -> No
     ):
         assert line in text
     assert "rdma_ctl enable" in text
-    assert list(place.host.root.rglob("*.plist")) == [], "an administrator installs no file that the user could change"
+    assert list(place.host.root.rglob("*.plist")) == [], (
+        "an administrator installs no file that the user could change"
+    )
     (place.shape.folder / "sudo").write_text("yes")  # the administrator, who types the password
     pasted = text.partition("in a terminal of far")[2].partition("\n")[2].partition("\nnote: ")[0]
     done = await asyncio.to_thread(
