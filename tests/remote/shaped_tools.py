@@ -196,6 +196,8 @@ def main() -> int:
     if tool == "sudo":
         if (folder / "sudo").read_text() != "yes":
             return asked_what_is_allowed(folder, words)
+        if words[:2] == ["-n", "-l"]:
+            return 0
         words = words[1:] if words[0] == "-n" else words  # or a person types the password
         os.execvp(words[0], words)
     if tool == "tee":

@@ -78,22 +78,19 @@ class SudoMachine:
         done = self._run("visudo", "-c", "-s", "-f", "/etc/sudoers")
         return "" if done.returncode == 0 else done.stdout + done.stderr
 
+    def says(self, *words: str) -> str:
+        """What a command of the user prints."""
+        return self._run(*self._as(UID), *words).stdout
+
     def runs(self, *words: str, user: int = UID, **environment: str) -> list[str]:
         """What root ran when a user asked sudo for this: ``0|tool|argument|…`` for each program."""
         self.log.write_text("")
         self.log.chmod(0o666)
-        self._run(
-            "setpriv",
-            f"--reuid={user}",
-            f"--regid={user}",
-            "--clear-groups",
-            "--",
-            "sudo",
-            "-n",
-            *words,
-            **environment,
-        )
+        self._run(*self._as(user), "sudo", "-n", *words, **environment)
         return self.log.read_text().splitlines()
+
+    def _as(self, user: int) -> tuple[str, ...]:
+        return ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--")
 
     def _run(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         command = [

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.hardening import sudoers
-from reconciler.planning.nodes.root_commands import LINK_LOCAL_WORD, RootCommand
+from reconciler.planning.nodes.root_commands import LINK_LOCAL_WORD, RootCommand, RootCommands
+from reconciler.remote.bootstrap import rights
 from reconciler.wire.root import POWER, RESTART
 from tests.hardening.rights import every_command
 
@@ -161,3 +162,25 @@ def test_the_harness_sees_a_hole(tmp_path_factory: pytest.TempPathFactory) -> No
         )
         assert open_.runs(*ATTACKS["power writes a file"]) == ["0|powermetrics|-o|/etc/sudoers.d/evil|-n|1"]
         assert open_.runs(*ATTACKS["the address of people's network removed"]) != []
+
+
+def test_bootstrap_finds_that_exact_lines_fit(machine: SudoMachine) -> None:
+    needed = RootCommands(every_command())
+    found = rights.answer(needed, machine.says(*rights.question(needed)))
+    assert (found.refused, found.excess) == ((), ())
+    assert machine.log.read_text() == "", "it has asked, and run nothing"
+
+
+def test_bootstrap_finds_lines_that_allow_too_much_or_too_little() -> None:
+    needed = RootCommands(every_command())
+    with tempfile.TemporaryDirectory(prefix="su-") as folder:
+        wide = SudoMachine(
+            Path(folder),
+            (
+                f"{USER} ALL=(root) NOPASSWD: /usr/bin/powermetrics",
+                f"{USER} ALL=(root) NOPASSWD: /sbin/ifconfig ^bridge0 (deletem|addm) en[0-9]{{1,3}}$",
+            ),
+        )
+        found = rights.answer(needed, wide.says(*rights.question(needed)))
+    assert found.excess == ("powermetrics -n 1 -o /var/root/reconciler", "ifconfig bridge0 deletem en0")
+    assert {each.argv[0] for each in found.refused} == {"ifconfig", "sysctl", "pmset", "shutdown"}
