@@ -161,21 +161,23 @@ def listening(host: Host) -> set[int]:
 
 
 @contextmanager
-def stranger(hosts: Network) -> Iterator[set[tuple[str, int]]]:
-    """Somebody at the switch who is no node tries every port of a rank as soon as it opens; those where he got in."""
-    over, reached = threading.Event(), set[tuple[str, int]]()
+def stranger(hosts: Network) -> Iterator[tuple[set[tuple[str, int]], set[tuple[str, int]]]]:
+    """Somebody at the switch who is no node tries every port of a rank as soon as it opens: those that he has tried, and
+    those where he got in."""
+    over, tried, reached = threading.Event(), set[tuple[str, int]](), set[tuple[str, int]]()
 
     def knock() -> None:
         while not over.wait(0.005):
             for host in hosts.hosts:
                 for port in listening(host):
+                    tried.add((host.name, port))
                     with suppress(OSError), socket.create_connection((host.address, port), 1):
                         reached.add((host.name, port))
 
     thread = threading.Thread(target=knock)
     thread.start()
     try:
-        yield reached
+        yield tried, reached
     finally:
         over.set()
         thread.join(60)
@@ -185,7 +187,7 @@ def test_with_firewalls_a_group_forms_and_a_stranger_reaches_no_port_of_it(
     cluster: Cluster, hosts: Network
 ) -> None:
     epoch = group(cluster)["epoch"]
-    with firewalls(cluster, hosts), stranger(hosts) as reached:
+    with firewalls(cluster, hosts), stranger(hosts) as (tried, reached):
         os.kill(next(iter(ranks(cluster).values())), signal.SIGKILL)
         cluster.wait("the next group", lambda: group(cluster)["epoch"] > epoch)
         cluster.wait_settled()
@@ -194,8 +196,9 @@ def test_with_firewalls_a_group_forms_and_a_stranger_reaches_no_port_of_it(
         refused = "".join(
             in_network(host, "nft", "list", "table", "inet", "reconciler") for host in hosts.hosts
         )
+    assert tried
     assert reached == set()
-    assert re.search("counter packets [1-9]", refused), "he knocked, and was refused by the rules"
+    assert re.search("counter packets [1-9]", refused), f"refused by nobody at {tried}"
 
 
 def test_an_agent_is_replaced_under_load_and_no_rank_notices(cluster: Cluster, hosts: Network) -> None:
