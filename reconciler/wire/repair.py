@@ -17,9 +17,9 @@ CONFIRM_SECONDS = 60.0
 """Within which a repair is confirmed, or undone."""
 _OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _INTERFACE = "en[0-9]{1,3}"
-LINK_LOCAL = "169[.]254[.]" + _OCTET + "[.]" + _OCTET
+LINK_LOCAL = r"169\.254\." + _OCTET + r"\." + _OCTET
 """A regular expression for the addresses that macOS gives a port by itself."""
-_OF_LINK = "(10|172|192)" + ("[.]" + _OCTET) * 3
+_OF_LINK = "(10|172|192)" + (r"\." + _OCTET) * 3
 """For those of a Fabric's pool, which is a private network."""
 PERMITTED = (
     ("ifconfig", "bridge0 (deletem|addm) " + _INTERFACE),
