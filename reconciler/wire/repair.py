@@ -56,8 +56,7 @@ def needs_root(argv: Sequence[str]) -> bool:
 def _one_of(table: Sequence[Tuple[str, str]], argv: Sequence[str]) -> bool:
     words = " ".join(argv[1:])
     return not any(" " in word for word in argv) and any(
-        tuple(argv[:1]) == (tool,) and re.fullmatch(arguments, words) is not None
-        for tool, arguments in table
+        tuple(argv[:1]) == (tool,) and re.fullmatch(arguments, words) is not None for tool, arguments in table
     )
 
 

@@ -10,7 +10,7 @@ from tests.worlds import node
 
 def every_command() -> tuple[RootCommand, ...]:
     """Every repair over one cable at ``en3``, the probe of power, and a restart."""
-    repair = {"network": True, "sleep": True, "wiredLimit": True, "reboot": True}
+    repair = {"network": True, "sleep": True, "wiredLimit": True, "updates": True, "reboot": True}
     world = cabled()
     world.manifests = [
         node(A, repair=repair, memory={"limit": "440GiB"}) if each.metadata.name == A else each

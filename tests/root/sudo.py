@@ -58,7 +58,14 @@ class SudoMachine:
             (folder / name).mkdir()
             for each in (Path("/usr") / name).iterdir():
                 (folder / name / each.name).symlink_to(folder / f"real-{name}" / each.name)
-        for path in ("bin/pmset", "bin/powermetrics", "sbin/ifconfig", "sbin/sysctl", "sbin/shutdown"):
+        for path in (
+            "bin/pmset",
+            "bin/powermetrics",
+            "bin/defaults",
+            "sbin/ifconfig",
+            "sbin/sysctl",
+            "sbin/shutdown",
+        ):
             self.tool(folder / path)
         (folder / "passwd").write_text(
             f"{Path('/etc/passwd').read_text()}{USER}:*:{UID}:{UID}::/tmp:/bin/sh\nmallory:*:{UID + 1}:{UID + 1}::/tmp:/bin/sh\n"

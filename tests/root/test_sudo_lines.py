@@ -38,6 +38,9 @@ def test_what_the_product_needs_runs_as_root(machine: SudoMachine, command: Root
     assert machine.runs(*argv) == ["|".join(("0", *argv))]
 
 
+UPDATES = (
+    "defaults", "write", "/Library/Preferences/com.apple.SoftwareUpdate", "AutomaticallyInstallMacOSUpdates", "-bool",
+)  # fmt: skip
 ATTACKS = {
     # powermetrics: may write any file as root where its options are free
     "power writes a file": ("powermetrics", "-o", "/etc/sudoers.d/evil", "-n", "1"),
@@ -82,6 +85,15 @@ ATTACKS = {
     "a sleep": ("pmset", "-a", "sleep", "1", "disksleep", "0"),
     "a sleep at once": ("pmset", "sleepnow"),
     "a restart planned": ("pmset", "schedule", "shutdown", "01/01/27 00:00:00"),
+    # defaults
+    "another preference": ("defaults", "write", "/Library/Preferences/com.apple.loginwindow", "LoginHook", "/tmp/evil"),
+    "another key": ("defaults", "write", "/Library/Preferences/com.apple.SoftwareUpdate", "CatalogURL", "http://evil"),
+    "another value of the key": (*UPDATES, "maybe"),
+    "a further word": (*UPDATES, "false", "evil"),
+    "dots in the preference": (
+        "defaults", "write", "/Library/Preferences/../../tmp/com.apple.SoftwareUpdate", *UPDATES[3:], "false",
+    ),
+    "all preferences": ("defaults", "delete", "/Library/Preferences/com.apple.SoftwareUpdate"),
     # shutdown
     "a halt": ("shutdown", "-h", "now"),
     "a restart later": ("shutdown", "-r", "+1"),
