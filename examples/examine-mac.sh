@@ -201,7 +201,7 @@ preconditions() {
     elif printed updates '^1$'; then verdict=fail
     else verdict='see file'; fi
     row updates "$verdict" 'macOS is updated by people only' \
-        'on this Mac: sudo defaults write /Library/Preferences/com.apple.SoftwareUpdate AutomaticallyInstallMacOSUpdates -bool false; update all nodes together instead' \
+        'set spec.repair.updates of node/this Mac, or on this Mac: sudo defaults write /Library/Preferences/com.apple.SoftwareUpdate AutomaticallyInstallMacOSUpdates -bool false; update all nodes together instead' \
         '`defaults read /Library/Preferences/com.apple.SoftwareUpdate AutomaticallyInstallMacOSUpdates` prints: 0'
     if printed 'power settings' '^ ?SleepDisabled[[:blank:]]+1([[:blank:]]|$)'; then verdict=pass
     elif printed 'power settings' '^ ?sleep[[:blank:]]+0([[:blank:]]|$)'; then verdict=pass
@@ -220,7 +220,7 @@ preconditions() {
     elif printed firewall '^Firewall is .*[(]State = [12][)]'; then verdict=fail
     else verdict='see file'; fi
     row firewall "$verdict" 'the application firewall is off' \
-        'on this Mac, on a network that you trust: sudo /usr/libexec/ApplicationFirewall/socketfilterfw --setglobalstate off; or after each new runtime: the same tool with --unblockapp and the path of the ranks'"'"' python3' \
+        'on this Mac, on a network that you trust: sudo /usr/libexec/ApplicationFirewall/socketfilterfw --setglobalstate off; or after each new runtime: P=$(readlink -f PYTHON); for WORD in --add --unblockapp; do sudo /usr/libexec/ApplicationFirewall/socketfilterfw $WORD "$P"; done' \
         '`/usr/libexec/ApplicationFirewall/socketfilterfw --getglobalstate` prints: State = 0'
     if printed circumstances '^reached: ssh$'; then verdict=n/a
     elif printed circumstances '^terminal: Apple_Terminal$'; then verdict=pass

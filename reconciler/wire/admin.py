@@ -193,6 +193,18 @@ class Doctor:
     wait_seconds: float = 0.0
 
 
+@message("protection")
+@dataclasses.dataclass(frozen=True)
+class ShowProtection:
+    """What protects a node that was seen: ``{"commands": [{"argv": [word], "why"}], "unknown": [text], "system",
+    "firewall": {"file", "rules": text, "unknown": [text]}}``. ``commands`` are what sudo should allow there, and the
+    words of one may hold ``169.254.*.*`` for any link-local address; ``rules`` is empty for a system without a writer."""
+
+    node: str
+    own_user: str
+    """Who runs the ranks of the controller's own machine."""
+
+
 @message("accept")
 @dataclasses.dataclass(frozen=True)
 class Accept:
@@ -226,6 +238,7 @@ CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     Approve,
     Verify,
     Doctor,
+    ShowProtection,
     Accept,
     Look,
     Stop,

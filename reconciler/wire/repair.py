@@ -15,27 +15,30 @@ from .codec import message
 
 CONFIRM_SECONDS = 60.0
 """Within which a repair is confirmed, or undone."""
-_ADDRESS = "[0-9.]{7,15}"
+_OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_INTERFACE = "en[0-9]{1,3}"
+LINK_LOCAL = r"169\.254\." + _OCTET + r"\." + _OCTET
+"""A regular expression for the addresses that macOS gives a port by itself."""
+_OF_LINK = "(10|172|192)" + (r"\." + _OCTET) * 3
+"""For those of a Fabric's pool, which is a private network."""
 PERMITTED = (
-    ("/sbin/ifconfig", r"bridge0 (deletem|addm) en[0-9]{1,3}"),
+    ("ifconfig", "bridge0 (deletem|addm) " + _INTERFACE),
+    ("ifconfig", _INTERFACE + " inet " + LINK_LOCAL + r" netmask 255[.]255[.]0[.]0"),
+    ("ifconfig", _INTERFACE + " inet " + _OF_LINK + r" netmask 255[.]255[.]255[.]252"),
+    ("ifconfig", _INTERFACE + " inet (" + LINK_LOCAL + "|" + _OF_LINK + ") delete"),
+    ("sysctl", "iogpu[.]wired_limit_mb=[0-9]{1,8}"),
+    ("pmset", "-a sleep [0-9]{1,5} disksleep [0-9]{1,5}"),
     (
-        "/sbin/ifconfig",
-        "en[0-9]{1,3} inet " + _ADDRESS + r" netmask (255[.]255[.]0[.]0|255[.]255[.]255[.]252)",
-    ),
-    ("/sbin/ifconfig", "en[0-9]{1,3} inet " + _ADDRESS + " delete"),
-    ("/usr/sbin/sysctl", "iogpu[.]wired_limit_mb=[0-9]{1,8}"),
-    ("/usr/bin/pmset", "-a sleep [0-9]{1,5} disksleep [0-9]{1,5}"),
-    (
-        "/usr/bin/defaults",
+        "defaults",
         "write /Library/Preferences/com[.]apple[.]SoftwareUpdate AutomaticallyInstallMacOSUpdates -bool (true|false)",
     ),
 )
-"""All commands that may repair a machine as root, or undo a repair: the path of the tool on macOS, and a regular expression
-for all its arguments."""
+"""All commands that may repair a machine as root, or undo a repair: a tool, and a regular expression for all its arguments.
+The agent takes no other. Which of them ``sudo`` allows on a machine is narrower: ``planning/nodes/root_commands.py``."""
 PERMITTED_AS_USER = (
-    ("/usr/bin/touch", "{models}/[.]metadata_never_index"),
-    ("/bin/unlink", "{models}/[.]metadata_never_index"),
-    ("/usr/bin/tmutil", "(addexclusion|removeexclusion) {models}"),
+    ("touch", "{models}/[.]metadata_never_index"),
+    ("unlink", "{models}/[.]metadata_never_index"),
+    ("tmutil", "(addexclusion|removeexclusion) {models}"),
 )
 """The same for those that need no root. The agent puts the folder of its weights in the place of ``{models}``."""
 
@@ -53,8 +56,7 @@ def needs_root(argv: Sequence[str]) -> bool:
 def _one_of(table: Sequence[Tuple[str, str]], argv: Sequence[str]) -> bool:
     words = " ".join(argv[1:])
     return not any(" " in word for word in argv) and any(
-        tuple(argv[:1]) == (path.rpartition("/")[2],) and re.fullmatch(arguments, words) is not None
-        for path, arguments in table
+        tuple(argv[:1]) == (tool,) and re.fullmatch(arguments, words) is not None for tool, arguments in table
     )
 
 

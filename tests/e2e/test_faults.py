@@ -11,7 +11,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -302,29 +302,10 @@ def test_an_impossible_change_of_what_is_served_changes_nothing_and_neither_does
         assert group["strategy"] == "tensor (auto: the model can be split by tensor)"
 
 
-def ports_in_use(made: Cluster) -> int:
-    """The highest port that any group was ever given."""
-    found = [0]
-    for file in made.home.glob("nodes/*/ranks/*/config.json"):
-        body = json.loads(file.read_text())
-        found += [int(address.rpartition(":")[2]) for address in (*body["addresses"], body["control"])]
-    return max(found)
-
-
-def test_strangers_on_its_ports_cost_a_group_one_epoch_and_a_rank_that_keeps_dying_more_and_more_time(
-    serving: Cluster, tmp_path: Path
-) -> None:
+def test_a_rank_that_keeps_dying_costs_more_and_more_time(serving: Cluster, tmp_path: Path) -> None:
     with clients(serving):
-        first = ports_in_use(serving) + 1
-        with ExitStack() as strangers:
-            for port in range(first, first + 3):
-                with suppress(OSError):  # there is one already
-                    strangers.enter_context(socket.create_server(("127.0.0.1", port)))
-            apply(serving, tmp_path, deployment("second", "tiny", **split("tensor", 2)))
-            serving.wait_settled()
-        ends = [e["message"] for e in serving.events() if e["object"] == "modeldeployment/second"]
-        assert any("(PortInUse)" in message for message in ends)
-        assert {row["epoch"] for row in serving.ranks() if row["deployment"] == "second"} == {2}
+        apply(serving, tmp_path, deployment("second", "tiny", **split("tensor", 2)))
+        serving.wait_settled()
 
         def backing_off() -> bool:
             for row in serving.ranks():

@@ -23,7 +23,7 @@ from pathlib import Path
 from tests.processes import parent_of
 from tests.sshd import PROGRAM, make_key, make_separation_folder
 
-TOOLS = ("ip", "nsenter", "unshare", "ssh-keygen")
+TOOLS = ("ip", "nft", "nsenter", "unshare", "ssh-keygen")
 INTERFACE = "rcl"
 """How the names of the interfaces begin that the machine of the tests gets, one a network."""
 NETWORKS = "10.213."
@@ -65,7 +65,7 @@ def why_not() -> str:
     if not Path(PROGRAM).exists():
         missing.append("sshd")
     if missing:
-        return f"it needs {', '.join(missing)}: packages openssh-server, openssh-client, iproute2, util-linux"
+        return f"it needs {', '.join(missing)}: packages openssh-server, openssh-client, iproute2, nftables, util-linux"
     tried = subprocess.run(
         ["unshare", "--net", "--mount", "--propagation", "private", "ip", "link", "add", "x", "type", "bridge"],
         capture_output=True, text=True, timeout=20, check=False,

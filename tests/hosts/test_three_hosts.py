@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ from .network import Host, Network
 
 pytestmark = pytest.mark.timeout(400)
 CUT_SECONDS = 60.0
+FORMINGS_MAX = 5
 PAUSE_SECONDS = 0.3
 """Between two answers, so that other tests have something of the machine."""
 LOST_AFTER_SECONDS = 30.0
@@ -131,8 +135,83 @@ def test_one_group_spans_three_hosts_and_answers_through_the_gateway(
         assert condition(cluster, host, "AgentReady")["reason"] == "NotKeptRunning", "there is no systemd"
 
 
+@contextmanager
+def firewalls(cluster: Cluster, hosts: Network) -> Iterator[None]:
+    """Every host has the rules that are printed for it."""
+    for host in hosts.hosts:
+        rules = cluster.run("node", "firewall", host.name).stdout
+        for check in (["-c"], []):
+            in_network(host, "nft", *check, "-f", "-", text=rules)
+    try:
+        yield
+    finally:
+        for host in hosts.hosts:
+            in_network(host, "nft", "delete", "table", "inet", "reconciler")
+
+
+def in_network(host: Host, *words: str, text: str = "") -> str:
+    command = ["nsenter", "--target", str(host.pid), "--net", *words]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def listening(host: Host) -> set[int]:
+    """The TCP ports of a host at which ranks listen just now."""
+    rows = [line.split() for line in Path(f"/proc/{host.pid}/net/tcp").read_text().splitlines()[1:]]
+    return {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A"} - {22}
+
+
+@contextmanager
+def stranger(hosts: Network) -> Iterator[tuple[set[tuple[str, int]], set[tuple[str, int]]]]:
+    """Somebody at the switch who is no node tries every port of a rank as soon as it opens: those that he has tried, and
+    those where he got in."""
+    over, tried, reached = threading.Event(), set[tuple[str, int]](), set[tuple[str, int]]()
+
+    def knock() -> None:
+        while not over.wait(0.005):
+            for host in hosts.hosts:
+                for port in listening(host):
+                    tried.add((host.name, port))
+                    with suppress(OSError), socket.create_connection((host.address, port), 1):
+                        reached.add((host.name, port))
+
+    thread = threading.Thread(target=knock)
+    thread.start()
+    try:
+        yield tried, reached
+    finally:
+        over.set()
+        thread.join(60)
+
+
+def later(cluster: Cluster, epoch: int) -> bool:
+    return bool(group(cluster)["epoch"] > epoch)
+
+
+def test_with_firewalls_a_group_forms_and_a_stranger_reaches_no_port_of_it(
+    cluster: Cluster, hosts: Network
+) -> None:
+    with firewalls(cluster, hosts), stranger(hosts) as (tried, reached):
+        for _ in range(FORMINGS_MAX):  # ports are open for a moment only
+            epoch = group(cluster)["epoch"]
+            os.kill(next(iter(ranks(cluster).values())), signal.SIGKILL)
+            cluster.wait("the next group", partial(later, cluster, epoch))
+            cluster.wait_settled()
+            if tried:
+                break
+        assert group(cluster)["nodes"] == [host.name for host in hosts.hosts]
+        assert ask(cluster) == 8
+        refused = "".join(
+            in_network(host, "nft", "list", "table", "inet", "reconciler") for host in hosts.hosts
+        )
+    assert tried
+    assert reached == set()
+    assert re.search("counter packets [1-9]", refused), f"refused by nobody at {tried}"
+
+
 def test_an_agent_is_replaced_under_load_and_no_rank_notices(cluster: Cluster, hosts: Network) -> None:
-    before, pids = agents(hosts), ranks(cluster)
+    before, pids, epoch = agents(hosts), ranks(cluster), group(cluster)["epoch"]
     (controller,) = cluster.controller()
     with load(cluster) as wrong:
         module = cluster.source / "reconciler" / "agent" / "__init__.py"
@@ -147,7 +226,7 @@ def test_an_agent_is_replaced_under_load_and_no_rank_notices(cluster: Cluster, h
         cluster.wait_settled()
     assert wrong == []
     assert ranks(cluster) == pids
-    assert group(cluster)["epoch"] == 1
+    assert group(cluster)["epoch"] == epoch
 
 
 def test_a_short_cut_restarts_nothing(cluster: Cluster, hosts: Network) -> None:

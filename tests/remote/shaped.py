@@ -11,8 +11,19 @@ import sys
 from pathlib import Path
 
 _TOOLS = Path(__file__).with_name("shaped_tools.py")
-MAC = ("uname", "sw_vers", "launchctl", "install", "rm", "xcode-select", "pmset", "fdesetup", "rdma_ctl")
-LINUX = ("systemctl", "loginctl", "install", "rm")
+MAC = (
+    "uname",
+    "sw_vers",
+    "launchctl",
+    "install",
+    "rm",
+    "tee",
+    "xcode-select",
+    "pmset",
+    "fdesetup",
+    "rdma_ctl",
+)
+LINUX = ("systemctl", "loginctl", "install", "rm", "tee")
 
 
 class Shape:

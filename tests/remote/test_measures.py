@@ -9,11 +9,15 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from reconciler.errors import Unreachable
-from reconciler.remote.bootstrap import actions, survey
+from reconciler.hardening import sudoers
+from reconciler.planning.nodes.root_commands import RootCommand, RootCommands
+from reconciler.remote.bootstrap import actions, rights, survey
 from reconciler.remote.bootstrap.actions import Action, Place, Write
 from reconciler.remote.bootstrap.profile import Profile
 from reconciler.remote.bootstrap.service import Keeper, definition, script, service_name
 from reconciler.remote.bootstrap.survey import Survey
+from reconciler.wire.root import POWER
+from tests.hardening.rights import every_command
 
 MAC = Profile(PurePosixPath("/u/ada"), "Darwin", "arm64", "ada", 501, "studio-1.local", "/usr/bin/python3")
 LINUX = replace(MAC, home=PurePosixPath("/u/ada"), system="Linux", machine="x86_64")
@@ -171,12 +175,11 @@ def test_another_definition_is_replaced(keeper: Keeper) -> None:
 
 def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> None:
     planned = actions.actions(seen(Keeper.LAUNCHD, administrator="", agent=9), place(MAC))
+    service = definition(Keeper.LAUNCHD, MAC, "far")
     assert [line.partition(" (")[0] for line in lines(planned)] == [
         "write /u/ada/.reconciler/nodes/far/serve",
-        "write /u/ada/.reconciler/nodes/far/reconciler-ada-far.plist",
-        "by a person: $ sudo /usr/bin/install -o root -g wheel -m 644"
-        " /u/ada/.reconciler/nodes/far/reconciler-ada-far.plist /Library/LaunchDaemons/reconciler-ada-far.plist",
-        "by a person: $ sudo /bin/launchctl bootstrap system /Library/LaunchDaemons/reconciler-ada-far.plist",
+        f"by a person: $ sudo tee /Library/LaunchDaemons/reconciler-ada-far.plist <<'END-OF-FILE'\n{service}END-OF-FILE",
+        "by a person: $ sudo launchctl bootstrap system /Library/LaunchDaemons/reconciler-ada-far.plist",
         "by a person: $ /bin/kill -TERM 9",
     ]
     note, _ = actions.notes(MAC, seen(Keeper.LAUNCHD, administrator=""), "far")
@@ -222,10 +225,50 @@ def test_a_runtime_that_is_lacking_comes_first() -> None:
     ]
 
 
-def test_what_repairs_a_mac_is_allowed_by_exact_lines_that_the_page_has_too() -> None:
-    (*_, note) = actions.notes(MAC, seen(Keeper.LAUNCHD, administrator=""), "far")
-    assert note.command.split("\n     ") == list(actions.sudoers("ada"))
-    page = (Path(__file__).parents[2] / "docs" / "machines.md").read_text()
-    assert [line for line in page.splitlines() if "NOPASSWD" in line] == list(actions.sudoers("cluster"))
+NEEDED = RootCommands(
+    (
+        RootCommand(POWER, "tell power and heat"),
+        RootCommand(("ifconfig", "en3", "inet", "169.254.*.*", "delete"), "the cable far/3 - near/3"),
+    )
+)
+
+
+def test_what_sudo_lacks_is_printed_line_by_line() -> None:
+    (note,) = actions.notes(
+        MAC, seen(Keeper.LAUNCHD, administrator="", loaded=True), "far", rights.answer(NEEDED, "")
+    )
+    assert (
+        "sudo does not allow ada what these need: tell power and heat, the cable far/3 - near/3" in note.text
+    )
+    assert "sudo visudo -f /etc/sudoers.d/reconciler" in note.text
+    assert note.command.split("\n     ") == list(sudoers.lines("ada", NEEDED.commands))
+
+
+def test_nothing_is_said_where_sudo_allows_exactly_what_is_needed() -> None:
+    exact = rights.answer(NEEDED, "reconciler-profile allows 0\nreconciler-profile allows 1\n")
+    assert actions.notes(MAC, seen(Keeper.LAUNCHD, administrator="", loaded=True), "far", exact) == ()
     assert actions.notes(MAC, seen(Keeper.LAUNCHD), "far") == ()
-    assert actions.sudoers("CORP\\ada")[0].startswith("CORP\\\\ada ALL=(root)")
+
+
+def test_lines_that_allow_too_much_are_reported_with_an_every_command() -> None:
+    wide = rights.answer(NEEDED, "".join(f"reconciler-profile allows {number}\n" for number in (0, 1, 2)))
+    (note,) = actions.notes(MAC, seen(Keeper.LAUNCHD, administrator="", loaded=True), "far", wide)
+    assert (
+        "sudo allows ada more than is needed, such as: powermetrics -n 1 -o /var/root/reconciler" in note.text
+    )
+    assert "in place of all in it" in note.text
+
+
+def test_what_is_not_known_yet_is_said() -> None:
+    unknown = rights.answer(RootCommands((), ("the interface of far/3 is not known",)), "")
+    (note,) = actions.notes(MAC, seen(Keeper.LAUNCHD, administrator="", loaded=True), "far", unknown)
+    assert note.text.startswith("the interface of far/3 is not known")
+    (note,) = actions.notes(MAC, seen(Keeper.LAUNCHD, administrator="", loaded=True), "far")
+    assert "start `reconciler up`" in note.text
+
+
+def test_the_page_has_the_lines_of_a_mac_with_one_cable() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "machines.md").read_text()
+    assert [line for line in page.splitlines() if "NOPASSWD" in line] == list(
+        sudoers.lines("cluster", every_command())
+    )

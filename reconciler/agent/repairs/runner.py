@@ -195,13 +195,26 @@ def watch(directory: Path, models: Path, tools: Tuple[str, ...], new: bool) -> i
         record = kept.read()
         if record is None or record.over:
             return 0
-        boot_id = machine.boot_id()
+        boot_id, system = machine.boot_id(), Tools(tools, {"models": str(models)})
         if new and (record.state, record.begun) == (RepairState.RUNNING, 0):
-            acts = script.carry_out(record)
+            refusal = _refusal(system, record)
+            acts = script.refuse(record, refusal) if refusal else script.carry_out(record)
         else:
             acts = script.finish_abandoned(record, boot_id, not kept.decide(record.id, UNDO))
-        _perform(acts, record.id, kept, Tools(tools, {"models": str(models)}))
+        _perform(acts, record.id, kept, system)
     return 0
+
+
+def _refusal(tools: Tools, record: Record) -> Optional[Failure]:
+    """Ask sudo about every command of a repair, also those that undo it, before the first one runs: what could not be
+    undone is not begun."""
+    for change in record.changes:
+        for argv in filter(needs_root, (change.argv, change.undo)):
+            answer = tools.run(RunTool(("sudo", "-n", "-l", *argv), COMMAND_SECONDS))
+            if answer.ending == Ending.ENDED and answer.code != 0:
+                words = (answer.stderr or answer.stdout).strip()[-_WORDS_BYTES:] or "sudo does not allow it"
+                return Failure("{}: {}".format(" ".join(argv), words), barred=True)
+    return None
 
 
 def _perform(acts: Acts, id: str, kept: StoredRepair, tools: Tools) -> None:

@@ -118,6 +118,12 @@ def carry_out(record: Record) -> Acts:
     return (yield from undo(dataclasses.replace(record, problem=text), record.boot_id))
 
 
+def refuse(record: Record, failure: Failure) -> Acts:
+    """End a repair before anything was changed."""
+    record = dataclasses.replace(record, problem=failure.text, barred=failure.barred)
+    return (yield from _end(record, RepairState.UNDONE))
+
+
 def finish_abandoned(record: Record, boot_id: str, confirmed: bool) -> Acts:
     """End a repair whose process is gone: what was confirmed stays, everything else is undone."""
     if confirmed:

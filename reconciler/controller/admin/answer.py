@@ -13,6 +13,8 @@ from reconciler import __version__
 from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
 from reconciler.errors import Invalid, Refused, listing
+from reconciler.hardening import protection
+from reconciler.planning.context.world import World
 from reconciler.remote.rpc import RpcServer
 from reconciler.state import NodeName, Observed
 from reconciler.store import EventFilter, IncidentFilter
@@ -31,6 +33,7 @@ from reconciler.wire.admin import (
     ReadRankLog,
     ShowPlaces,
     ShowPlan,
+    ShowProtection,
     ShowStatus,
     ShowUsage,
     Stop,
@@ -98,12 +101,10 @@ class Admin:
                 return self._status()
             case ShowUsage():
                 return usage(self.parts.collector.nodes())
-            case Verify():
-                return await self._verify(message)
-            case Doctor():
-                return await self.consultations.answer(message)
-            case Accept():
-                return await self.acceptances.answer(message)
+            case Verify() | Doctor() | Accept():
+                return await self._tried(message)
+            case ShowProtection():
+                return self._protection(message)
             case Approve():
                 body = self.parts.desired_state.approve(message.revision, message.by)
                 self.loop.look_at_source()
@@ -115,6 +116,16 @@ class Admin:
             case _:
                 raise Refused("Unknown", "this controller does not support that request")
         return {}
+
+    async def _tried(self, message: Verify | Doctor | Accept) -> dict[str, Any]:
+        """Answer what takes a while, and is asked again until it is done."""
+        match message:
+            case Verify():
+                return await self._verify(message)
+            case Doctor():
+                return await self.consultations.answer(message)
+            case Accept():
+                return await self.acceptances.answer(message)
 
     async def _get(self, message: Get) -> dict[str, Any]:
         """Answer once the manifests have been read: until then, objects are not missing but unknown."""
@@ -199,6 +210,21 @@ class Admin:
             if last or body["done"]:
                 break
         return body
+
+    def _protection(self, message: ShowProtection) -> dict[str, Any]:
+        last, name = self.parts.last, NodeName(message.node)
+        if name not in last.desired.nodes:
+            raise Refused("NotFound", f'there is no node "{name}"; {listing("nodes")}')
+        newest = Observed(self.parts.collector.nodes(), last.observed.gateway)
+        world = World(last.desired, newest, last.memory, last.now, entropy="")
+        if world.node(name).report is None:
+            raise Refused(
+                "NotSeen", f"{name} was not seen yet: {world.node(name).problem or 'wait until it is'}"
+            )
+        try:
+            return protection.body(world, name, message.own_user)
+        except ValueError as error:
+            raise Refused("Invalid", str(error)) from None
 
     def _status(self) -> dict[str, Any]:
         gateway = self.parts.last.observed.gateway

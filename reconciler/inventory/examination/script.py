@@ -104,7 +104,8 @@ def _precondition(row: Precondition) -> str:
         word = "elif"
     lines.append("    else verdict='see file'; fi\n" if row.matches else "    verdict='see file'\n")
     texts = (
-        each.format(node="this Mac", port="enX") for each in (row.name, row.wanted, row.remedy, row.shows)
+        each.format(node="this Mac", port="enX", python="PYTHON")
+        for each in (row.name, row.wanted, row.remedy, row.shows)
     )
     name, wanted, remedy, shows = map(shlex.quote, texts)
     return f'{"".join(lines)}    row {name} "$verdict" {wanted} \\\n        {remedy} \\\n        {shows}\n'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from reconciler.wire import root
 from reconciler.wire.tools import RunTool, ToolSaid
 
 from .probe import Probe, Unknown, complete, failed, number, unlike
@@ -81,11 +82,7 @@ def power(result: ToolSaid) -> Power | Unknown:
 POWER_SETTINGS = Probe("power settings", RunTool(("pmset", "-g"), 5.0), power_settings, 60.0)
 POWER = Probe(
     "power",
-    RunTool(
-        ("powermetrics", "--samplers", "gpu_power,cpu_power,thermal", "-n", "1", "-i", "1000"),
-        10.0,
-        as_root=True,
-    ),
+    RunTool(root.POWER, 10.0, as_root=True),
     power,
     120.0,
 )

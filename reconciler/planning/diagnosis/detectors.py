@@ -181,14 +181,11 @@ def gid_index(evidence: Evidence) -> Detection | None:
 
 
 def firewalled(evidence: Evidence) -> Detection | None:
-    """Detect ranks that did not find each other where a firewall is on (C5): it drops what goes to the ranks behind
-    it."""
+    """Detect ranks that did not find each other where a firewall is on (C5): it drops what goes to them."""
     walled = tuple(name for name, facts in evidence.machines() if facts.firewall)
-    ended = rendezvous(evidence)
-    if not walled or ended is None:
+    if not walled or rendezvous(evidence) is None:
         return None
-    text = f"the application firewall of {', '.join(walled)} is on, and ranks did not find each other"
-    return Detection(text, walled)
+    return Detection(f"ranks did not find each other, and a firewall is on at {', '.join(walled)}", walled)
 
 
 def rendezvous(evidence: Evidence) -> Detection | None:

@@ -143,7 +143,7 @@ class _Plug:
 
 def _network(world: World, name: NodeName) -> Iterator[Need]:
     plugs = tuple(_plugs(world, name))
-    moving = {plug.port.interface for plug in plugs if _previous_mask(world, plug.port.address or "")}
+    moving = {plug.port.interface for plug in plugs if previous_mask(world, plug.port.address or "")}
     for plug in plugs:
         need = _of_port(world, name, plug, moving)
         if need is not None:
@@ -152,19 +152,20 @@ def _network(world: World, name: NodeName) -> Iterator[Need]:
 
 def _plugs(world: World, name: NodeName) -> Iterator[_Plug]:
     """Yield the ports with the cable that is declared for them."""
-    planned = world.once(_addresses_of_links)
+    planned = world.once(addresses_of_links)
     ports = {port.receptacle: port for port in world.node(name).facts.ports}
-    for end, other in world.once(_ends_of_links).get(name, ()):
+    for end, other in world.once(ends_of_links).get(name, ()):
         port = ports.get(end.receptacle)
         if port and port.interface and port.connected and port.peer == other:
             yield _Plug(port, End(*other), planned.get(end))
 
 
-def _addresses_of_links(world: World) -> Mapping[End, IPv4Interface]:
+def addresses_of_links(world: World) -> Mapping[End, IPv4Interface]:
+    """Return the address of each end of all declared links."""
     return link_addresses.all_addresses(world.desired)
 
 
-def _ends_of_links(world: World) -> dict[str, list[tuple[End, End]]]:
+def ends_of_links(world: World) -> dict[str, list[tuple[End, End]]]:
     """Return the ends of all declared links by their nodes, each with the other end of its link."""
     found: dict[str, list[tuple[End, End]]] = {}
     for _, fabric in sorted(world.desired.fabrics.items()):
@@ -179,7 +180,7 @@ def _of_port(world: World, name: NodeName, plug: _Plug, moving: set[str]) -> Nee
     if port.bridged is None:
         return None
     flaws = [f"{port.interface} is a member of bridge0"] if port.bridged else []
-    changes = [_bridge(port)] if port.bridged else []
+    changes = [bridge(port)] if port.bridged else []
     against = ""
     if plug.planned and port.address is not None and port.address != str(plug.planned.ip):
         has = f"has {port.address or 'no IPv4 address'}"
@@ -192,7 +193,8 @@ def _of_port(world: World, name: NodeName, plug: _Plug, moving: set[str]) -> Nee
     return Need(Kind.NETWORK, f"{name}/{port.receptacle}: {', '.join(flaws)}", tuple(changes), against, user)
 
 
-def _bridge(port: PortFacts) -> Change:
+def bridge(port: PortFacts) -> Change:
+    """Take a port out of the bridge."""
     tool = ("ifconfig", "bridge0")
     return Change((*tool, "deletem", port.interface), (*tool, "addm", port.interface))
 
@@ -201,21 +203,23 @@ def _addresses(world: World, port: PortFacts, wanted: IPv4Address) -> list[Chang
     """Change an address: the old one is removed first, so that each step is undone exactly."""
     found = []
     if port.address:
-        mask = _previous_mask(world, port.address)
-        found.append(Change(_remove(port, port.address), _set_address(port, port.address, mask)))
-    found.append(Change(_set_address(port, str(wanted), LINK_MASK), _remove(port, str(wanted))))
+        mask = previous_mask(world, port.address)
+        found.append(Change(remove(port, port.address), set_address(port, port.address, mask)))
+    found.append(Change(set_address(port, str(wanted), LINK_MASK), remove(port, str(wanted))))
     return found
 
 
-def _set_address(port: PortFacts, address: str, mask: str) -> tuple[str, ...]:
+def set_address(port: PortFacts, address: str, mask: str) -> tuple[str, ...]:
+    """Return the command that gives a port an address."""
     return ("ifconfig", port.interface, "inet", address, "netmask", mask)
 
 
-def _remove(port: PortFacts, address: str) -> tuple[str, ...]:
+def remove(port: PortFacts, address: str) -> tuple[str, ...]:
+    """Return the command that removes a port's address."""
     return ("ifconfig", port.interface, "inet", address, "delete")
 
 
-def _previous_mask(world: World, address: str) -> str:
+def previous_mask(world: World, address: str) -> str:
     """Return the mask of an address that macOS or this controller has given; empty for any other."""
     if not address:
         return ""
@@ -228,10 +232,10 @@ def _previous_mask(world: World, address: str) -> str:
 def _obstacle(world: World, name: NodeName, port: PortFacts, planned: IPv4Network, moving: set[str]) -> str:
     """Say why a port must not have its address, from the ``planned`` network; empty where it may."""
     facts = world.node(name).facts
-    if port.address and not _previous_mask(world, port.address):
+    if port.address and not previous_mask(world, port.address):
         return (
             f"{port.interface} of {name} has the address {port.address} from somebody else: remove it"
-            f" (sudo {' '.join(_remove(port, port.address))}), or take the link out of its Fabric"
+            f" (sudo {' '.join(remove(port, port.address))}), or take the link out of its Fabric"
         )
     if facts.routes is None:
         return f"it is not known which networks {name} reaches, and so whether its address is free"
@@ -282,11 +286,15 @@ def _wired_limit(world: World, name: NodeName) -> Iterator[Need]:
     wanted = left_to_models(memory, report) // _MIB
     if wanted <= 0 or facts.wired_limit_bytes == wanted * _MIB:
         return
-    setting = "iogpu.wired_limit_mb"
     before = facts.wired_limit_bytes // _MIB
     text = f"the GPU of {name} may wire {before or 'what macOS lets it'} and is to have {wanted} MiB"
-    change = Change(("sysctl", f"{setting}={wanted}"), ("sysctl", f"{setting}={before}"))
+    change = Change(wire(wanted), wire(before))
     yield Need(Kind.WIRED_LIMIT, text, (change,), user=_living(world, name))
+
+
+def wire(megabytes: int) -> tuple[str, ...]:
+    """Return the command that sets how much the GPU may wire; 0 leaves it to macOS."""
+    return ("sysctl", f"iogpu.wired_limit_mb={megabytes}")
 
 
 def _living(world: World, name: NodeName) -> str:
@@ -300,20 +308,27 @@ def _sleep(world: World, name: NodeName) -> Iterator[Need]:
     if not facts.sleeps or facts.sleep_minutes is None:
         return
     sleep, disk = facts.sleep_minutes
-    awake = ("pmset", "-a", "sleep", "0", "disksleep", "0")
-    before = ("pmset", "-a", "sleep", str(sleep), "disksleep", str(disk))
     text = f"{name} falls asleep after {sleep} min"
-    yield Need(Kind.SLEEP, text, (Change(awake, before, lasting=True),))
+    yield Need(Kind.SLEEP, text, (Change(sleep_after(0, 0), sleep_after(sleep, disk), lasting=True),))
+
+
+def sleep_after(minutes: int, disk_minutes: int) -> tuple[str, ...]:
+    """Return the command that sets when a machine and its disks fall asleep; 0 for never."""
+    return ("pmset", "-a", "sleep", str(minutes), "disksleep", str(disk_minutes))
 
 
 def _updates(world: World, name: NodeName) -> Iterator[Need]:
     """Yield a machine that restarts alone for an update, and has another build than the others then."""
     if not world.node(name).facts.updates_itself:
         return
-    key = ("write", "/Library/Preferences/com.apple.SoftwareUpdate", "AutomaticallyInstallMacOSUpdates")
-    off, on = (("defaults", *key, "-bool", value) for value in ("false", "true"))
     text = f"{name} installs updates of macOS by itself"
-    yield Need(Kind.UPDATES, text, (Change(off, on, lasting=True),))
+    yield Need(Kind.UPDATES, text, (Change(update_itself("false"), update_itself("true"), lasting=True),))
+
+
+def update_itself(value: str) -> tuple[str, ...]:
+    """Return the command that sets whether macOS installs its updates by itself: ``true`` or ``false``."""
+    key = ("/Library/Preferences/com.apple.SoftwareUpdate", "AutomaticallyInstallMacOSUpdates")
+    return ("defaults", "write", *key, "-bool", value)
 
 
 def _weights(world: World, name: NodeName) -> Iterator[Need]:

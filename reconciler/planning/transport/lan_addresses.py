@@ -35,6 +35,17 @@ def lan_addresses(world: World, members: Sequence[NodeName]) -> tuple[str, ...] 
     return tuple(found)
 
 
+def known_address(world: World, name: NodeName) -> str:
+    """Return the IPv4 address at which other machines reach a node; empty if it is not known."""
+    every = sorted(world.desired.nodes)
+    if all(_own(world, each) for each in every):
+        return _declared(world, name) or LOOPBACK
+    own = _own(world, name)
+    seen = _seen_from(world, every) if own else _seen_at(world, name)
+    ssh = world.access(name).ssh
+    return next(filter(_is_ipv4, (_declared(world, name), seen, ssh.host if ssh and not own else "")), "")
+
+
 def _own(world: World, name: NodeName) -> bool:
     """Return whether it is the controller's own machine."""
     there = world.node(name).ends.there

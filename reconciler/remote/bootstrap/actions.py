@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from reconciler.hardening import sudoers
 from reconciler.planning.diagnosis.rules import RECOVERY
-from reconciler.wire.repair import PERMITTED
 
+from . import rights
 from .profile import Profile
+from .rights import Rights
 from .service import Keeper, definition, definition_path, node_folder, script, script_path, service_name
 from .survey import Survey
 
-SUDOERS_FILE = "/etc/sudoers.d/reconciler"
 RDMA_MACOS = (26, 2)
 """The first version of macOS with RDMA over Thunderbolt (Apple TN3205)."""
 DEFINED = {
@@ -29,6 +30,8 @@ DEFINED = {
 
 
 _REMOVE = ("/bin/rm", "-f")
+_END = "END-OF-FILE"
+"""Stands alone in a line after the content that a person pastes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +50,15 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A command, to be run as the user."""
+    """A command, to be run as the user, or by a person."""
 
     argv: tuple[str, ...]
+    content: str = ""
+    """What a person gives it on its standard input: nobody can change that between printing and pasting."""
 
     def __str__(self) -> str:
-        return f"$ {shlex.join(self.argv)}"
+        given = f" <<'{_END}'\n{self.content}{_END}" if self.content else ""
+        return f"$ {shlex.join(self.argv)}{given}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +216,14 @@ class _Service:
                 "write the service, which starts again after a restart",
                 Write(self.path, content.encode(), 0o644, content),
             )
-            return (what, self._by("let systemd read it", "systemctl", "daemon-reload"))
+            return (what, *self._reload())
+        if not self.seen.administrator:
+            write = Action(
+                f"install {DEFINED[self.seen.keeper]}",
+                Run(("sudo", "tee", str(self.path)), content),
+                by_person=True,
+            )
+            return (write, *self._reload())
         draft = str(node_folder(self.found, self.node) / self.path.name)
         group = "wheel" if self.seen.keeper is Keeper.LAUNCHD else "root"
         words = ("-o", "root", "-g", group, "-m", "644", draft, str(self.path))
@@ -218,9 +231,12 @@ class _Service:
         if self.seen.draft != content:
             put = Write(PurePosixPath(draft), content.encode(), 0o644, content)
             actions.insert(0, Action(DEFINED[self.seen.keeper], put))
-        if self.seen.keeper is Keeper.SYSTEMD:
-            actions.append(self._by("let systemd read it", "systemctl", "daemon-reload"))
-        return actions
+        return (*actions, *self._reload())
+
+    def _reload(self) -> Sequence[Action]:
+        if self.seen.keeper is Keeper.LAUNCHD:
+            return ()
+        return (self._by("let systemd read it", "systemctl", "daemon-reload"),)
 
     def load(self, changed: bool) -> Sequence[Action]:
         """Return the actions that make the service manager use the definition; empty if it does."""
@@ -269,7 +285,8 @@ class _Service:
         return self._by(why, "systemctl", "start", f"{self.name}.service")
 
     def _by(self, why: str, tool: str, *words: str) -> Action:
-        """Return a command for the service manager, as root if needed: from here if possible, else by a person."""
+        """Return a command for the service manager, as root if needed: from here if possible, else by a person, whose own
+        shell finds the tool: the ``PATH`` of the machine's user must not decide what an administrator runs."""
         path = self.seen.tools.get(tool, tool)
         if self.seen.keeper is Keeper.SYSTEMD_OF_USER:
             there = f"XDG_RUNTIME_DIR=/run/user/{self.found.uid}"
@@ -278,27 +295,32 @@ class _Service:
             return Action(why, Run((path, *words)))
         if self.seen.administrator == "sudo":
             return Action(why, Run((self.seen.tools.get("sudo", "sudo"), "-n", path, *words)))
-        return Action(why, Run(("sudo", path, *words)), by_person=True)
+        return Action(why, Run(("sudo", tool, *words)), by_person=True)
 
 
 # --- for a person ----------------------------------------------------------------------------------
 
 
-def notes(found: Profile, seen: Survey, node: str) -> tuple[Note, ...]:
-    """Return what a person should know about the machine, the most important first."""
-    of_mac = (*_of_mac(seen, node), *_of_repair(found, seen)) if found.system == "Darwin" else ()
-    return (*_of_keeper(found, seen), *of_mac)
+def notes(found: Profile, seen: Survey, node: str, allowed: Rights | None = None) -> tuple[Note, ...]:
+    """Return what a person should know about the machine, the most important first. ``allowed``: what sudo allows; None
+    if it is not known what it should."""
+    of_mac = _of_mac(seen, node) if found.system == "Darwin" else ()
+    return (*_of_keeper(found, seen), *of_mac, *_of_sudo(found, seen, allowed))
 
 
-def _of_repair(found: Profile, seen: Survey) -> Sequence[Note]:
-    """Return what must be allowed before a Node's ``spec.repair`` has an effect; empty if everything is."""
+def _of_sudo(found: Profile, seen: Survey, allowed: Rights | None) -> Sequence[Note]:
+    """Return what sudo should allow and does not, or should not and does; nothing for a user who may do everything."""
     if seen.administrator:
         return ()
-    text = (
-        "the repairs in spec.repair of its Node need sudo without a password for exactly these commands: put the lines"
-        f" there with sudo visudo -f {SUDOERS_FILE} (sudo 1.9.10 or newer)"
-    )
-    return (Note(text, "\n     ".join(sudoers(found.user))),)
+    if allowed is None:
+        text = "what sudo should allow there follows from the Node, its Fabrics and the machine: start `reconciler up`"
+        return (Note(f"{text}, then run this again"),) if found.system == "Darwin" else ()
+    wrong = tuple(rights.texts(found.user, allowed))
+    wanted = rights.lines(found.user, allowed)
+    if not (allowed.refused or allowed.excess) or not wanted:
+        return tuple(Note(text) for text in wrong)
+    put = f"put these lines there, in place of all in it, with: sudo visudo -f {sudoers.FILE}"
+    return (Note("; ".join((*wrong, put)), "\n     ".join(wanted)),)
 
 
 def _of_keeper(found: Profile, seen: Survey) -> Sequence[Note]:
@@ -345,9 +367,3 @@ def _of_mac(seen: Survey, node: str) -> Sequence[Note]:
         text = "after a power failure the Mac stays off"
         notes.append(Note(text, "sudo pmset -c autorestart 1"))
     return notes
-
-
-def sudoers(user: str) -> tuple[str, ...]:
-    """Return the lines that let a user change and restore the settings of ``spec.repair``, and nothing else."""
-    who = user.replace("\\", "\\\\")
-    return tuple(f"{who} ALL=(root) NOPASSWD: {path} ^{arguments}$" for path, arguments in PERMITTED)

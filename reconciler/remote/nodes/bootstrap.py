@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.errors import Refused
+from reconciler.planning.nodes.root_commands import RootCommands
+from reconciler.remote.bootstrap import rights
 from reconciler.remote.bootstrap.actions import Action, Build, Note, Write, actions, notes, undo_actions
 from reconciler.remote.bootstrap.profile import Profile
 from reconciler.remote.bootstrap.service import Keeper
@@ -49,10 +51,17 @@ def reach(name: str, access: Access, home: Path, gateway_key: Path) -> SshNode:
     return SshNode(name, access, bundle, asyncio.Semaphore(1), gateway_key)
 
 
-async def plan_bootstrap(node: SshNode) -> BootstrapPlan:
-    """Plan what is to be done; changes nothing there. Raises ``Unreachable``, and ``Refused`` if no agent can run."""
+async def plan_bootstrap(node: SshNode, needed: RootCommands | None = None) -> BootstrapPlan:
+    """Plan what is to be done; changes nothing there. ``needed``: what should run as root there, if that is known.
+    Raises ``Unreachable``, and ``Refused`` if no agent can run."""
     place, seen = await node.place(), await node.survey()
-    return BootstrapPlan(place.found, seen, actions(seen, place), notes(place.found, seen, node.name))
+    allowed = None
+    if needed is not None and not seen.administrator:
+        asked = await node.run(rights.question(needed), timeout=MEASURE_SECONDS)
+        allowed = rights.answer(needed, asked.out)
+    return BootstrapPlan(
+        place.found, seen, actions(seen, place), notes(place.found, seen, node.name, allowed)
+    )
 
 
 async def plan_reset(node: SshNode) -> BootstrapPlan:

@@ -17,6 +17,8 @@ from pathlib import Path, PurePosixPath
 import asyncssh
 
 from reconciler.errors import Barred, Refused, Silent, Unreachable
+from reconciler.hardening import sudoers
+from reconciler.planning.nodes.root_commands import RootCommand
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.bootstrap import profile, survey
 from reconciler.remote.bootstrap.actions import Place, Run, Write, start
@@ -36,6 +38,7 @@ from reconciler.resources import Access
 from reconciler.wire.generation import jump_key_name
 from reconciler.wire.node import HeldBy
 from reconciler.wire.paths import agent_socket
+from reconciler.wire.root import RESTART
 
 from .local import ANOTHER_SERVES, FENCED, START_SECONDS
 
@@ -339,8 +342,7 @@ class SshNode:
     async def dial(self) -> AgentConnection:
         """Return a new connection to the agent. Raises ``Unreachable`` if there is none, ``Silent`` if the machine does
         not answer, ``Barred`` if a person has to act."""
-        found = await self.profile()
-        socket = self._socket(found)
+        socket = self._socket(await self.profile())
         connection = await self._connection.get()
         link = AgentConnection(*await self._stream(connection, socket))
         link.ends = ends(connection, self._connection.jump_chain)
@@ -385,10 +387,11 @@ class SshNode:
             raise
         if done.status not in (0, 128 + 15):
             user = self._access.ssh.user if self._access.ssh else ""
+            allowing = ", ".join(sudoers.allowed(RootCommand(RESTART, "")))
             raise Refused(
                 "NotAllowed",
                 f"{self.name} does not restart: {_words(done)}; to allow it, add this line with visudo there:"
-                f" {user} ALL=(root) NOPASSWD: /sbin/shutdown -r now, /usr/sbin/shutdown -r now",
+                f" {user} ALL=(root) NOPASSWD: {allowing}",
             )
 
 

@@ -220,7 +220,7 @@ def sudo(call: ToolCall) -> ToolOutput:
     words = call.words[1:] if call.words[:1] == ("-n",) else call.words
     if not call.machine.sudo and not call.root:
         return refused(call, "a password is required")
-    if words in ((), ("-v",), ("true",)):
+    if words in ((), ("-v",), ("true",)) or words[:1] == ("-l",):
         return ToolOutput()
     return ToolOutput(become=words, as_root=True)
 

@@ -177,6 +177,23 @@ async def test_where_sudo_asks_for_a_password_nothing_is_done_and_that_is_said(p
     assert place.commands_run == []
 
 
+@pytest.mark.parametrize(
+    "denied", [ADDRESS.argv, ADDRESS.undo, OUT.undo], ids=["the last", "its undoing", "another"]
+)
+async def test_nothing_is_changed_where_sudo_would_refuse_a_later_command_or_the_undoing(
+    place: Place, denied: tuple[str, ...]
+) -> None:
+    (place.folder / "denied").write_text(" ".join(denied) + "\n")
+    link = await place.agent()
+    with pytest.raises(Refused, match="sudo does not allow it"):
+        await ask(link, repair(*NETWORK))
+    found = await report(link)
+    assert (found.state, found.tried, found.barred) == (RepairState.UNDONE, (), ("r1",))
+    assert " ".join(denied) in found.problem
+    assert place.commands_run == []
+    assert place.settings == BEFORE
+
+
 async def test_what_cannot_be_undone_is_left_and_reported_with_the_command(place: Place) -> None:
     (place.folder / "refuse-delete").touch()
     link = await place.agent()

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler import status
+from reconciler.planning.context.world import World as PlanningWorld
 from reconciler.planning.nodes import settings
 from reconciler.planning.nodes.repair import ATTEMPTS_MAX, BROKEN_OFF_MAX, GID_SECONDS
+from reconciler.planning.nodes.root_commands import RootCommand, needed
 from reconciler.planning.transport.link_addresses import all_addresses
 from reconciler.resources import End
 from reconciler.state import (
@@ -29,7 +31,7 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.status import Snapshots
-from reconciler.wire.repair import RepairState, permitted
+from reconciler.wire.repair import RepairState, needs_root, permitted
 from tests.planning.macs import A, B, learn, learn_of_port, mac, port, two_macs
 from tests.settings import changed
 from tests.worlds import World, deployment, fabric, model, node
@@ -76,6 +78,13 @@ def reboot(world: World, name: NodeName) -> None:
 
 def repairs(plan: Plan) -> list[RepairNode]:
     return [step for step in plan.steps if isinstance(step, RepairNode)]
+
+
+def rights(world: World, name: NodeName) -> tuple[RootCommand, ...]:
+    """What sudo allows on a machine whose lines are those of this moment."""
+    return needed(
+        PlanningWorld(world.desired(), world.observed(), world.memory(), world.now, ""), name
+    ).commands
 
 
 def typed(step: RepairNode) -> list[str]:
@@ -581,9 +590,11 @@ def test_whatever_is_known_only_permitted_commands_are_planned_and_never_for_wha
     )
     for step in repairs(world.plan()):
         after = world.facts[step.node]
+        known_to_sudo = rights(world, step.node)
         for change in step.changes:
-            assert permitted(change.argv)
-            assert permitted(change.undo)
+            for argv in (change.argv, change.undo):
+                assert permitted(argv)
+                assert not needs_root(argv) or any(each.covers(argv) for each in known_to_sudo), argv
             tool = change.argv[0]
             assert repair[FIELDS[tool]]
             known = {

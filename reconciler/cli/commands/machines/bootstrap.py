@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
+from functools import partial
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from reconciler.cli.core.app import Settings
+from reconciler.cli.core.client import ask
 from reconciler.cli.core.commits import nodes_of
 from reconciler.cli.core.complete import nodes
 from reconciler.cli.core.confirm import agreed
 from reconciler.cli.output.form import output_option, print_body
-from reconciler.errors import Refused
+from reconciler.errors import Refused, Unreachable
+from reconciler.wire.admin import ShowProtection
 
 if TYPE_CHECKING:
+    from reconciler.planning.nodes.root_commands import RootCommands
     from reconciler.remote.bootstrap.actions import Action
     from reconciler.remote.nodes.bootstrap import BootstrapPlan
     from reconciler.remote.nodes.node_over_ssh import SshNode
@@ -40,7 +45,8 @@ def bootstrap(settings: Settings, name: str, dry_run: bool, yes: bool, output: s
     Prints every command and file with its purpose, then carries it out: the agent's file, the gateway's access to
     the ranks, and a service that starts the agent at every boot. The service is a LaunchDaemon on a Mac, and a
     systemd service on Linux if systemd is there. Commands that need an administrator's password are printed, to be
-    pasted on the machine. Running ranks continue. If everything is in place, nothing is done.
+    pasted on the machine; so are the sudoers lines that its probes and repairs need, if sudo allows less or more. Running
+    ranks continue. If everything is in place, nothing is done.
 
     \b
     Examples:
@@ -50,7 +56,20 @@ def bootstrap(settings: Settings, name: str, dry_run: bool, yes: bool, output: s
     """
     from reconciler.remote.nodes.bootstrap import plan_bootstrap
 
-    _run_task(settings, name, _Task(plan_bootstrap, "bootstrapped", "all is in place"), dry_run, yes, output)
+    look = partial(plan_bootstrap, needed=_needed(settings, name))
+    _run_task(settings, name, _Task(look, "bootstrapped", "all is in place"), dry_run, yes, output)
+
+
+def _needed(settings: Settings, name: str) -> RootCommands | None:
+    """Return what should run as root on a machine; None if no controller has seen it."""
+    from reconciler.planning.nodes.root_commands import RootCommand, RootCommands
+
+    try:
+        body = ask(settings.socket, ShowProtection(name, getpass.getuser()))
+    except (Refused, Unreachable):
+        return None
+    commands = (RootCommand(tuple(each["argv"]), each["why"]) for each in body["commands"])
+    return RootCommands(tuple(commands), tuple(body["unknown"]))
 
 
 @click.command()

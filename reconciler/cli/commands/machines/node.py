@@ -1,4 +1,4 @@
-"""`node`: examine and add machines, and install or remove the service of their agents."""
+"""`node`: examine and add machines, install or remove the service of their agents, and protect them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from reconciler.errors import Invalid, Refused, Unreachable
 
 from .bootstrap import bootstrap, reset
 from .examine import examine
+from .firewall import firewall
 from .meeting import presented, ssh_fields
 
 NODE = "Node"
@@ -27,7 +28,7 @@ _NO_NAME = re.compile(r"[^a-z0-9]+")
 
 @click.group(cls=SuggestingGroup)
 def node() -> None:
-    """Examine and add machines, and install or remove the service of their agents.
+    """Examine and add machines, install or remove the service of their agents, and protect them.
 
     \b
     Examples:
@@ -35,12 +36,14 @@ def node() -> None:
       reconciler node add studio-1.local --user cluster
       reconciler node add --again studio-1
       reconciler node bootstrap studio-1
+      reconciler node firewall studio-1
       reconciler node reset studio-1
     """
 
 
 node.add_command(examine)
 node.add_command(bootstrap)
+node.add_command(firewall)
 node.add_command(reset)
 
 

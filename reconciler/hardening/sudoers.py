@@ -1,0 +1,46 @@
+"""Writes sudoers lines, each of which allows one command with exactly these arguments (sudoers(5)). Pure.
+
+A list of arguments without wildcards matches only the same words. The one line that cannot be exact, for an address that
+macOS chose, is a regular expression for all arguments, which sudo knows from 1.9.10 on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from reconciler.planning.nodes.root_commands import LINK_LOCAL_WORD, RootCommand
+from reconciler.wire.repair import LINK_LOCAL
+from reconciler.wire.root import PATHS
+
+FILE = "/etc/sudoers.d/reconciler"
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.$-]*(?:\\[A-Za-z0-9_.$-]+)?")
+"""Names of users that mean one user: no group (``%``), no id (``#``), no list, nothing that a quotation ends."""
+_SPECIAL = re.compile(r"([\\,:=!()*?\[\]\"#])")
+"""What stands for something else in an argument, unless a backslash is before it."""
+
+
+def lines(user: str, commands: Sequence[RootCommand]) -> tuple[str, ...]:
+    """Return the lines of a user. Raises ``ValueError`` for a name that could mean anybody else."""
+    if not _USER.fullmatch(user) or user == "ALL":
+        raise ValueError(
+            f"the user name {user!r} cannot stand in a sudoers line: use another user for the agent"
+        )
+    who = user.replace("\\", "\\\\")
+    return tuple(f"{who} ALL=(root) NOPASSWD: {what}" for each in commands for what in allowed(each))
+
+
+def allowed(command: RootCommand) -> Iterator[str]:
+    """Yield the part of a line that names a command, for each path at which its tool may be."""
+    tool, *words = command.argv
+    for path in PATHS[tool]:
+        yield f"{path} {_expression(words) if LINK_LOCAL_WORD in words else ' '.join(map(_escaped, words))}"
+
+
+def _expression(words: Sequence[str]) -> str:
+    parts = (LINK_LOCAL if word == LINK_LOCAL_WORD else re.escape(word) for word in words)
+    return f"^{' '.join(parts)}$"
+
+
+def _escaped(word: str) -> str:
+    return _SPECIAL.sub(r"\\\1", word)
