@@ -81,6 +81,7 @@ class World:
         self.numbers = itertools.count(1)
         self.notes: list[str] = []
         self._hash = hashlib.blake2b(digest_size=16)
+        self._folder = str(_place().parent)
         self.oracles = Oracles(self)
         self.machines = {name: Machine(self, name, memory_bytes) for name in names}
         self.weights: dict[str, ModelReport] = {
@@ -131,7 +132,7 @@ class World:
 
     def note(self, text: str) -> None:
         """Something has happened: told in the same words wherever this process keeps its files."""
-        line = f"{self.loop.now:.4f} {self.loop.steps} {text.replace(str(_place().parent), '')}"
+        line = f"{self.loop.now:.4f} {self.loop.steps} {text.replace(self._folder, '')}"
         self._hash.update(line.encode())
         self.notes.append(line)
 
