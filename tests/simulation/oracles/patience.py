@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ class Patience:
         now = self._world.loop.now
         waits = {(each.object, each.reason): each.text for each in plan.waiting}
         self._since = {key: self._since.get(key, now) for key in waits}
-        disturbed = max(self._world.disturbed, default=now)
+        disturbed = max(self._world.disturbed, default=-math.inf)
         for key, since in self._since.items():
             waited = now - max(since, disturbed)
             if waited > WAITING_SECONDS.get(key[1], 0.0) and not self._excused(key):

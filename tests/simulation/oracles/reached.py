@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from reconciler.planning.diagnosis.detectors import PANICS_MAX
@@ -66,7 +67,7 @@ class Reached:
         for attempts in memory.attempts.values():
             ends = [attempt.at for attempt in attempts]
             if any(
-                later - earlier > ATTEMPTS_SECONDS for earlier, later in zip(ends, ends[1:], strict=False)
+                later - earlier > ATTEMPTS_SECONDS for earlier, later in pairwise(ends)
             ):
                 yield FORGOTTEN
             ups = [attempt.at for attempt in attempts if attempt.cause in UP]

@@ -105,6 +105,10 @@ class Playable(Protocol):
     """What a seed means, of either kind."""
 
     @property
+    def scenario(self) -> Scenario:
+        """The cluster and its story."""
+
+    @property
     def good(self) -> int:
         """The clients that behave."""
 
