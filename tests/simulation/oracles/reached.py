@@ -66,9 +66,7 @@ class Reached:
             yield GIVEN_UP
         for attempts in memory.attempts.values():
             ends = [attempt.at for attempt in attempts]
-            if any(
-                later - earlier > ATTEMPTS_SECONDS for earlier, later in pairwise(ends)
-            ):
+            if any(later - earlier > ATTEMPTS_SECONDS for earlier, later in pairwise(ends)):
                 yield FORGOTTEN
             ups = [attempt.at for attempt in attempts if attempt.cause in UP]
             if len(ups) >= UP_PER_HOUR_MAX and ups[-1] - ups[-UP_PER_HOUR_MAX] < ATTEMPTS_SECONDS:
