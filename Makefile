@@ -74,7 +74,7 @@ mutants-generated: $(VENV)/dev ## bugs that rules make, drawn at random: which s
 faults: $(VENV)/dev ## every fault at every effect of 14 scenarios, simulated (ALL=1: of 26; ONLY=hang,drain for some)
 	@$(BIN)/python -m tests.simulation faults $(if $(ONLY),--only "$(ONLY)") $(if $(ALL),--all)
 
-fuzz-faults: $(VENV)/dev ## random schedules of many faults, simulated (SEEDS=n, FIRST=n)
+fuzz-faults: $(VENV)/dev ## random schedules of many faults, some over days, simulated (SEEDS=n, FIRST=n)
 	@$(BIN)/python -m tests.simulation fuzz --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),1)
 
 chaos: $(VENV)/dev ## four emulated Macs under load, broken at random (MINUTES=n, SEED=n)

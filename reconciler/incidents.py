@@ -217,6 +217,9 @@ def _tried(incident: Incident, outcomes: Sequence[Done]) -> Iterator[Entry]:
 
 def _add_entries(incident: Incident, entries: Iterable[Entry]) -> Incident:
     """Add entries: repeated ones are counted, and of too many the middle is dropped."""
+    entries = tuple(entries)
+    if not entries:
+        return incident
     kept = list(incident.entries)
     left_out = incident.left_out
     for entry in entries:

@@ -104,7 +104,8 @@ class Draft:
 
     def then(self, *decisions: Decision) -> Draft:
         """Add decisions after all others."""
-        return replace(self, decisions=(*self.decisions, *decisions))
+        told = (decision for decision in decisions if decision is not NOTHING)
+        return replace(self, decisions=(*self.decisions, *told))
 
 
 def _each(names: Iterable[K], ask: Callable[[World, K], T], world: World) -> Slices[list[T]]:
@@ -238,7 +239,10 @@ def _replicas(world: World) -> Slices[list[Decision]]:
     for name in sorted(known):
         view = view_of(taken, name)
         decision = ladder.decide(view)
-        decisions += [decision, Decision(troubles=cable_faults.degraded(view))]
+        decisions.append(decision)
+        degraded = cable_faults.degraded(view)
+        if degraded:
+            decisions.append(Decision(troubles=degraded))
         taken = taken.kept(decision)
         yield
     return decisions

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
+from functools import lru_cache
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
@@ -189,7 +190,13 @@ class NodeSpec(Access):
     @property
     def access(self) -> Access:
         """Return the fields that say how to connect to the node."""
-        return Access(local=self.local, ssh=self.ssh, python=self.python)
+        return _access(self.local, self.ssh, self.python)
+
+
+@lru_cache(maxsize=4096)
+def _access(local: LocalAccess | None, ssh: SshAccess | None, python: str | None) -> Access:
+    """Build it once for each machine: every pass asks for it."""
+    return Access(local=local, ssh=ssh, python=python)
 
 
 class Node(Manifest):

@@ -22,7 +22,7 @@ class Contents:
         """Return the current content of the store. Call it only between transactions, because one may be rolled
         back."""
         assert not self._db.in_transaction
-        changes = self._db.total_changes
+        changes = self._db.total_changes - self._db.told
         if self._content is None or changes != self._changes:
             self._content = self._ask()
             self._changes = changes

@@ -318,7 +318,7 @@ class Store:
 
         Returns the number of new events.
         """
-        with self._db.writing():
+        with self._db.writing(telling=True):
             self._db.executemany(
                 "INSERT OR REPLACE INTO statuses (kind, name, body) VALUES (?, ?, ?)",
                 [(*key, written(body)) for key, body in statuses.items()],
@@ -332,14 +332,15 @@ class Store:
         events = tuple(events)
         if not events:
             return 0
-        with self._db.writing():
+        with self._db.writing(telling=True):
             return self._events.append(events)
 
     def put_incidents(
         self, incidents: Iterable[Incident], events: Iterable[Event], sent: Iterable[Notification], now: float
     ) -> None:
         """Write incidents and their messages in one transaction, so that each message is added exactly once."""
-        with self._db.writing():
+        sent = tuple(sent)
+        with self._db.writing(telling=not sent):
             self.incidents.put(incidents, now)
             self.notifications.put(sent)
             self._events.append(events)

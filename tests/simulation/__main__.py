@@ -14,8 +14,10 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
+from tests.simulation.oracles.reached import table
+from tests.simulation.schedules.days import Days, days
 from tests.simulation.schedules.exhaustive import Tally, sweep
-from tests.simulation.schedules.fuzz import schedule, shrink
+from tests.simulation.schedules.fuzz import Playable, schedule, shrink
 from tests.simulation.schedules.play import Verdict, play
 from tests.simulation.schedules.points import Points
 from tests.simulation.schedules.scenarios import SCENARIOS
@@ -26,6 +28,11 @@ BY_DEFAULT = (
     "node-lost", "cable-slow", "fabric", "repair", "reboot", "store-lost", "hang",
 )  # fmt: skip
 """The stories that are swept where nobody names any or asks for all: all take twice as long."""
+DAYS = "days"
+ONE_OVER_DAYS_IN = 20
+"""So many random schedules have one among them that goes over days."""
+WORLDS_KEPT = 20
+"""So many worlds that are over are let go of at once."""
 PROGRESS_SECONDS = 60.0
 """So often a long run says how far it is."""
 
@@ -41,9 +48,9 @@ def main() -> int:
     fuzz.add_argument("--seeds", type=int, default=1000)
     fuzz.add_argument("--first", type=int, default=1)
     fuzz.add_argument("--jobs", type=int, default=2)
-    fuzz.add_argument("--only", default=None, help="one scenario")
+    fuzz.add_argument("--only", default=None, help="one scenario, or days")
     replay = commands.add_parser("replay", help="one run again, with everything that happens in it")
-    replay.add_argument("scenario", nargs="?", choices=sorted(SCENARIOS))
+    replay.add_argument("scenario", nargs="?", choices=[*sorted(SCENARIOS), DAYS])
     replay.add_argument("--plan", default="", help="point:kind, with commas")
     replay.add_argument("--seed", type=int)
     replay.add_argument("--without", default="", help="faults to leave out")
@@ -83,10 +90,10 @@ def _faults(options: argparse.Namespace) -> int:
 
 
 def _keep_what_is_there() -> None:
-    """Look for no garbage in what was imported, and seldom in worlds: each goes as a whole."""
+    """Look for no garbage in what was imported, and none while a world lives: each goes as a whole."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.disable()
 
 
 def _swept(names: list[str], parts: int, part: int) -> Iterator[dict[str, Any]]:
@@ -129,6 +136,13 @@ def _side_by_side(jobs: int, work: Callable[[int], Iterable[Any]]) -> Iterator[t
 # --- random schedules ------------------------------------------------------------------------------
 
 
+def meant(seed: int, only: str | None) -> Playable:
+    """The schedule of a seed: one in so many goes over days."""
+    if only == DAYS or (only is None and seed % ONE_OVER_DAYS_IN == 0):
+        return days(seed)
+    return schedule(seed, only)
+
+
 def _fuzz(options: argparse.Namespace) -> int:
     started = time.perf_counter()
     _keep_what_is_there()
@@ -137,29 +151,41 @@ def _fuzz(options: argparse.Namespace) -> int:
     def work(part: int) -> Iterator[dict[str, Any]]:
         tally: Counter[str] = Counter()
         failed: list[int] = []
+        reached: Counter[str] = Counter()
+        used = time.process_time()
         reported_at = started
         for seed in seeds[part :: options.jobs]:
             if part == 0 and time.perf_counter() - reported_at > PROGRESS_SECONDS:
                 reported_at = time.perf_counter()
                 print(f"at seed {seed} of {seeds.stop - 1}", file=sys.stderr, flush=True)
-            found = schedule(seed, options.only)
+            found = meant(seed, options.only)
             verdict = found.play()
-            tally.update(schedules=1, faults=len(verdict.hit) + len(found.acts), points=verdict.points)
+            reached.update(verdict.reached)
+            if tally["schedules"] % WORLDS_KEPT == 0:
+                gc.collect()
+            tally.update(
+                schedules=1,
+                days=isinstance(found, Days),
+                faults=len(verdict.hit) + len(found.acts),
+                points=verdict.points,
+            )
             if verdict.violations:
                 failed.append(seed)
                 print(f"seed {seed} ({found.scenario.name}): {verdict.violations[0][:300]}", flush=True)
-        yield {"tally": tally, "failed": failed}
+        yield {"tally": tally, "failed": failed, "reached": reached, "used": time.process_time() - used}
 
     (answers,) = _side_by_side(options.jobs, work)
     tally = sum((Counter(answer["tally"]) for answer in answers), Counter[str]())
     failed = sorted(seed for answer in answers for seed in answer["failed"])
-    seconds = time.perf_counter() - started
+    seconds, used = time.perf_counter() - started, sum(answer["used"] for answer in answers)
     print(
         f"{tally['schedules']} schedules with {tally['faults']} faults at {tally['points']} points:"
-        f" {len(failed)} with violations, {seconds:.0f} s"
+        f" {len(failed)} with violations, {seconds:.0f} s, {tally['schedules'] / used:.1f} for each second of a core"
     )
+    if tally["days"]:
+        print(table(tally["days"], sum((Counter(answer["reached"]) for answer in answers), Counter[str]())))
     for seed in failed[:5]:
-        without, best = shrink(schedule(seed, options.only))
+        without, best = shrink(meant(seed, options.only))
         left = f" --without {','.join(without)}" if without else ""
         only = f" {options.only}" if options.only else ""
         print(f"\n{best.violations[0]}\n  {COMMAND} replay{only} --seed {seed}{left}")
@@ -171,7 +197,7 @@ def _fuzz(options: argparse.Namespace) -> int:
 
 def _replay(options: argparse.Namespace) -> int:
     if options.seed is not None:
-        found = schedule(options.seed, options.scenario)
+        found = meant(options.seed, options.scenario)
         verdict = found.play([part for part in options.without.split(",") if part])
     else:
         pairs = (entry.split(":", 1) for entry in options.plan.split(",") if entry)

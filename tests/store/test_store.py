@@ -26,6 +26,7 @@ from reconciler.state import (
     Suspicion,
 )
 from reconciler.state.identity import ObjectKey
+from reconciler.state.reports.notification import Notification
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
 from reconciler.store import EventFilter, Store
 from reconciler.store.schema import MIGRATIONS
@@ -196,6 +197,36 @@ def test_statuses_come_back_complete(store: Store) -> None:
     assert store.put_statuses({key: status}, [event("one")]) == 1
     assert store.statuses() == {key: status}
     assert [stored.message for _, stored in store.events(EventFilter())] == ["one"]
+
+
+def test_a_status_is_not_written_without_its_events(store: Store) -> None:
+    """A controller that ends between the two would never tell of the change: the next one sees the status as told."""
+
+    def broken() -> Iterator[Event]:
+        yield event("one")
+        raise RuntimeError("the end of the process")
+
+    key = ObjectKey("ModelDeployment", "tiny")
+    with pytest.raises(RuntimeError):
+        store.put_statuses({key: ObjectStatus((), 1)}, broken())
+    assert store.statuses() == {}
+    assert store.events(EventFilter()) == []
+
+
+def test_what_only_tells_people_has_nothing_read_anew(store: Store) -> None:
+    before = store.contents.read()
+    store.put_statuses({ObjectKey("Node", "a"): ObjectStatus((), 1)}, [event("one")])
+    store.add_events([event("two")])
+    store.put_incidents([], [event("three")], [], 1.0)
+    assert store.contents.read() is before
+    store.keep_agent(NodeName("a"))
+    assert store.contents.read().agents.keys() == {"a"}
+
+
+def test_a_message_that_is_to_be_sent_is_read_by_the_next_pass(store: Store) -> None:
+    store.contents.read()
+    store.put_incidents([], [], [Notification("pager", 1, "opened", 5.0, "a rank has crashed")], 1.0)
+    assert store.contents.read().deliveries.keys() == {"pager"}
 
 
 def test_a_store_of_a_newer_version_is_refused_and_left_alone(store: Store, tmp_path: Path) -> None:

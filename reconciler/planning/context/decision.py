@@ -18,6 +18,10 @@ class Decision:
     troubles: tuple[Trouble, ...] = ()
 
     def __add__(self, other: Decision) -> Decision:
+        if other is NOTHING:
+            return self
+        if self is NOTHING:
+            return other
         return Decision(
             self.steps + other.steps,
             self.waiting + other.waiting,

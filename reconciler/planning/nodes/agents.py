@@ -132,7 +132,7 @@ def forget(world: World, name: NodeName) -> Decision:
         if _outdated(world, rank.replica, rank.report.id.epoch)
         and f"rank/{rank.report.id}" not in world.memory.in_flight
     )
-    return Decision(steps=steps)
+    return Decision(steps=steps) if steps else NOTHING
 
 
 def _outdated(world: World, replica: ReplicaId, epoch: int) -> bool:

@@ -49,7 +49,8 @@ def decide(world: World, name: NodeName) -> Decision:
     if going_on is not None:
         return _finish(world, name, going_on)
     due = _due(world, name)
-    decision = Decision(refused=tuple(_refusals(world, name)))
+    refused = _refusals(world, name)
+    decision = Decision(refused=tuple(refused)) if refused else NOTHING
     if not due:
         return (
             decision

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from reconciler.errors import ReconcilerError
 from reconciler.planning.transport.fallback import VERBS_ATTEMPTS_MAX
 from reconciler.resources import Node
 from reconciler.state import ReplicaId
@@ -64,15 +65,25 @@ def _misplaced(world: World, expected: set[ReplicaId]) -> str:
 def check_person_incidents(world: World, expected: Collection[tuple[str, str]]) -> None:
     """In the end: what only a person can mend was told once, by subject and class; nothing was told twice, but what was
     gone by a clock that was set for longer than it is remembered."""
-    controller = world.controller
-    assert controller is not None
-    assert controller.parts is not None
-    incidents = controller.parts.store.incidents.find(IncidentFilter(limit=1000))
-    counts = Counter((each.subject, fault.value) for each in incidents for fault in each.asked)
+    counts = told(world)
+    assert counts is not None
+    counts.subtract(world.asked_before)
     for subject, fault in sorted({*expected, *counts}):
         count = counts[subject, fault]
         if count > 1 + world.jumps or (count == 0 and (subject, fault) in expected):
             world.oracles.violated(f"a person was told {count} times of {fault} of {subject}")
+
+
+def told(world: World) -> Counter[tuple[str, str]] | None:
+    """How often a person was told of each subject and class, as far as it is remembered; None without a controller."""
+    controller = world.controller
+    if controller is None or controller.parts is None:
+        return None
+    try:
+        incidents = controller.parts.store.incidents.find(IncidentFilter(limit=1000))
+    except ReconcilerError:
+        return None
+    return Counter((each.subject, fault.value) for each in incidents for fault in each.asked)
 
 
 def ending(world: World) -> Ending:

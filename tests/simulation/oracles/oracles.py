@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reconciler.planning.context.lost_nodes import LOST_AFTER_SECONDS
 from reconciler.planning.context.spec_hash import compute
@@ -13,17 +13,22 @@ from reconciler.planning.diagnosis.detectors import PANICS_MAX
 from reconciler.planning.recovery.diagnose import PROOFS_MAX
 from reconciler.resources import Manifest, Model, ModelDeployment, Node
 from reconciler.state import DeploymentName, MachineFacts, ObjectKey, ReplicaId
+from reconciler.status import Snapshots
 from reconciler.wire.generation import Routes
 from reconciler.wire.launch import Phase, RankId
 from reconciler.wire.node import NodeReport
 
+from .patience import Patience
 from .pruning import REASONS_KEPT_SECONDS, Pruning, key_of, replica_of
+from .service import Service
 
 if TYPE_CHECKING:
     from tests.simulation.world.loop import Process
     from tests.simulation.world.machines import Machine
     from tests.simulation.world.ranks import Rank
     from tests.simulation.world.world import World
+
+    from .reached import Reached
 
 UP = ("NodesBack", "TransportBack")
 """Why a group that is well may be formed anew."""
@@ -61,6 +66,9 @@ class Oracles:
         self._drawn: dict[tuple[ReplicaId, int], tuple[Process, float]] = {}
         """Who wrote each epoch since the store was lost, and when."""
         self.pruning = Pruning(world, self.violated)
+        self.service = Service(world, self.violated)
+        self.patience = Patience(world, self.violated)
+        self.reached: Reached | None = None
         self._gone: dict[tuple[ReplicaId, int], float] = {}
         """When the first rank of an epoch ended."""
         self._broken: Counter[tuple[ReplicaId, int]] = Counter()
@@ -125,6 +133,13 @@ class Oracles:
     def ended(self, rank: Rank) -> None:
         """A rank process lives no more."""
         self._gone.setdefault((replica_of(rank.id), rank.id.epoch), self._world.loop.now)
+        self.service.look()
+
+    def planned(self, last: Snapshots) -> None:
+        """A pass has decided."""
+        self.patience.planned(last.plan)
+        if self.reached is not None:
+            self.reached.passed(last)
 
     def begun(self, process: Process) -> None:
         """A controller starts."""
@@ -156,6 +171,7 @@ class Oracles:
                         f"{replica} is routed to epoch {backend.epoch}, of which a rank is long gone"
                     )
                 self._check_route(replica, backend.epoch)
+        self.service.look()
 
     def _check_route(self, replica: ReplicaId, epoch: int) -> None:
         for rank in self._world.ranks():
@@ -165,8 +181,9 @@ class Oracles:
 
     # --- who may act ---------------------------------------------------------------------------
 
-    def requested(self) -> None:
+    def requested(self, by: Process, machine: Machine, message: Any) -> None:
         """A controller has asked an agent for a change."""
+        self.patience.requested(by, machine, message)
         second = int(self._world.loop.now)
         self._requests[second] += 1
         if self._requests[second] == MESSAGES_PER_SECOND_MAX:

@@ -217,8 +217,8 @@ def test_a_person_who_is_not_told() -> None:
 
 def test_a_storm_of_requests() -> None:
     world = up()
-    for _ in range(MESSAGES_PER_SECOND_MAX):
-        world.oracles.requested()
+    for number in range(MESSAGES_PER_SECOND_MAX):
+        world.oracles.requested(Process("somebody"), world.machines["a"], number)
     assert has_violation(world, "requests within a second")
 
 

@@ -86,6 +86,16 @@ def cut_off(name: str) -> Act:
     return lambda world: world.cut_off(name)
 
 
+def stranger(name: str, ports: int) -> Act:
+    """Somebody listens on the ports that the next ranks of a machine are given, before they do."""
+
+    def act(world: World) -> None:
+        world.note(f"a stranger takes {ports} ports of {name}")
+        world.machines[name].taken = ports
+
+    return act
+
+
 def back(name: str) -> Act:
     return lambda world: world.reconnect(name)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Protocol
 
 from reconciler.resources import ModelDeployment
 from tests.simulation.world.world import World
@@ -43,7 +44,7 @@ class Schedule:
 
     def play(self, without: Collection[str] = ()) -> Verdict:
         """Run it, leaving out some of its faults: ``point/N`` or ``world/N``."""
-        points = Points(chooser=self._chooser(without))
+        points = Points(chooser=chooser(self.seed, self.rate, without))
         wanted = faultless(self.scenario).ending
         with listening() as complaints:
             world = self.scenario.world(points, self.seed)
@@ -52,28 +53,36 @@ class Schedule:
                     world.serve_clients(self.good, self.poisons, CLIENTS_SECONDS, self.seed)
                 for number, (at, name, act) in enumerate(self.acts):
                     if f"world/{number}" not in without:
-                        world.loop.call_later(at, _apply, world, name, act)
+                        world.loop.call_later(at, apply, world, name, act)
                 last = max([self.scenario.length, *(at for at, _, _ in self.acts)])
                 ended = finish(world, last + LAST_SECONDS, wanted=wanted)
                 return verdict(world, ended, complaints)
             finally:
                 world.close()
 
-    def _chooser(self, without: Collection[str]) -> Callable[[int, str, tuple[str, ...]], str | None]:
-        def choose(number: int, label: str, kinds: tuple[str, ...]) -> str | None:
-            if not self.rate or f"point/{number}" in without:
-                return None
-            drawn = random.Random(self.seed * 1_000_003 + number)
-            return drawn.choice(kinds) if drawn.random() < self.rate else None
 
-        return choose
+def chooser(
+    seed: int, rate: float, without: Collection[str]
+) -> Callable[[int, str, tuple[str, ...]], str | None]:
+    """Draw the faults of points."""
+
+    def choose(number: int, label: str, kinds: tuple[str, ...]) -> str | None:
+        if not rate or f"point/{number}" in without:
+            return None
+        drawn = random.Random(seed * 1_000_003 + number)
+        return drawn.choice(kinds) if drawn.random() < rate else None
+
+    return choose
 
 
-def _apply(world: World, name: str, act: Act) -> None:
+def apply(world: World, name: str, act: Act) -> None:
+    """Have something befall a world that is not left in peace yet."""
     if world.points.open:
         world.note(f"WORLD {name}")
         world.disturbed.append(world.loop.now)
+        world.oracles.service.fault(name)
         act(world)
+        world.oracles.service.look()
 
 
 def schedule(seed: int, only: str | None = None) -> Schedule:
@@ -85,11 +94,30 @@ def schedule(seed: int, only: str | None = None) -> Schedule:
     acts: list[tuple[float, str, Act]] = []
     for _ in range(draw.randrange(WORLD_FAULTS_MAX + 1)):
         at = draw.uniform(0.5, 25.0)
-        name = draw.choice(sorted(_KINDS))
-        acts += [(at + later, name, act) for later, act in _KINDS[name](draw, scenario, names)]
+        name = draw.choice(sorted(KINDS))
+        acts += [(at + later, name, act) for later, act in KINDS[name](draw, scenario, names)]
     good = draw.choice(GOOD_CLIENTS)
     poisons = draw.choice(POISONS) if good else 0
     return Schedule(seed, scenario, rate, tuple(sorted(acts, key=lambda each: each[0])), good, poisons)
+
+
+class Playable(Protocol):
+    """What a seed means, of either kind."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """The cluster and its story."""
+
+    @property
+    def good(self) -> int:
+        """The clients that behave."""
+
+    @property
+    def acts(self) -> tuple[tuple[float, str, Act], ...]:
+        """Its faults of the world, each with its time and kind."""
+
+    def play(self, without: Collection[str] = ()) -> Verdict:
+        """Run it, leaving out some of its faults."""
 
 
 Drawn = list[tuple[float, Act]]
@@ -171,12 +199,19 @@ def _cable(
     return drawn
 
 
+def _stranger(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
+    """A port is taken, and a rank ends that needs another."""
+    node, ports = draw.choice(scenario.names), draw.choice((1, 1, 2))
+    again = acts.crash(draw.choice(names), 0, draw.randrange(2))
+    return [(0.0, acts.stranger(node, ports)), (draw.uniform(0.0, 5.0), again)]
+
+
 def _panics(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
     name, again = draw.choice(scenario.names), draw.uniform(6.0, 30.0)
     return [(0.0, acts.panic(name)), (again, acts.panic(name)), (again + 40.0, acts.panics_are_old(name))]
 
 
-_KINDS: dict[str, Callable[[random.Random, Scenario, list[str]], Drawn]] = {
+KINDS: dict[str, Callable[[random.Random, Scenario, list[str]], Drawn]] = {
     "rank-crash": _of_rank(acts.crash),
     "rank-hang": _of_rank(acts.hang),
     "rank-stopped": _of_rank(acts.freeze),
@@ -200,10 +235,11 @@ _KINDS: dict[str, Callable[[random.Random, Scenario, list[str]], Drawn]] = {
     "commands-late": _set("late_commands", True, 40.0),
     "clock-jump": _jump,
     "clock-jump-of-node": _jump_of_node,
+    "stranger": _stranger,
 }
 
 
-def shrink(found: Schedule) -> tuple[list[str], Verdict]:
+def shrink(found: Playable) -> tuple[list[str], Verdict]:
     """As many of the faults left out as can be while something is still violated."""
     without: list[str] = []
     best = found.play(without)

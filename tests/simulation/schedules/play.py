@@ -40,6 +40,10 @@ class Verdict:
     formed: dict[ReplicaId, int] = field(default_factory=dict)
     ending: Ending = field(repr=False, default_factory=dict)
     """What the world came to; empty where it came to no rest."""
+    reached: list[str] = field(default_factory=list)
+    """What only hours and days bring about, of a schedule over days."""
+    longest: float = 0.0
+    """Seconds of the longest time in which a replica was out of service."""
 
 
 class _Complaints(logging.Handler):
@@ -174,4 +178,5 @@ def verdict(world: World, seconds: float, complaints: list[str]) -> Verdict:
         stops=dict(world.oracles.stops),
         formed=dict(world.oracles.formed),
         ending=world.ending,
+        longest=world.oracles.service.longest,
     )

@@ -84,8 +84,14 @@ class Scenario:
         world.start_controller()
         world.commit(self.manifests)
         for at, act in self.acts:
-            world.loop.call_later(at, act, world)
+            world.loop.call_later(at, _happen, world, act)
         return world
+
+
+def _happen(world: World, act: Act) -> None:
+    world.disturbed.append(world.loop.now)
+    world.oracles.service.fault("story")
+    act(world)
 
 
 def cluster(*deployments: Manifest, nodes: Sequence[str] = NAMES, **drained: bool) -> tuple[Manifest, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.routing.runs import Runs
+from reconciler.gateway.routing.suspects import QUARANTINED_SECONDS, SUSPECTED_SECONDS
 from reconciler.wire.generation import Delta, Generate
 
 from .gateway import POISON, SimGateway
@@ -31,11 +32,11 @@ HIDDEN_SECONDS = 60.0
 class Clients:
     """Everybody who uses the endpoint of a world."""
 
-    def __init__(self, world: World, good: int, poisons: int, until: float, seed: int) -> None:
+    def __init__(self, world: World, seed: int) -> None:
         self.world = world
         self.seed = seed
         self.gateway = SimGateway(world)
-        self.until = until
+        self.until = 0.0
         self.asking = 0
         """Questions without an answer yet, whether a request is being sent or waits to be sent again."""
         self.answered = 0
@@ -44,16 +45,25 @@ class Clients:
         self._deaths: dict[str, list[float]] = {}
         """When each poison ended a group."""
         self.process = Process("clients")
+
+    def use(self, good: int, poisons: int, until: float) -> None:
+        """Have so many clients that behave, and so many with a poison, ask until then."""
+        self.until = until
+        loop = self.world.loop
         for number in range(good):
-            world.loop.spawn(self.process, self._ask_again_and_again(f"question {number}", number), "client")
+            loop.spawn(self.process, self._ask_again_and_again(f"question {number}", number), "client")
         for number in range(poisons):
             prompt = f"{POISON} {number}"
-            world.loop.spawn(self.process, self._ask_again_and_again(prompt, 100 + number), "client")
+            loop.spawn(self.process, self._ask_again_and_again(prompt, 100 + number), "client")
 
     def poisoned(self, rank: Rank, prompt: str) -> None:
         """A group is about to end by a prompt."""
-        deaths = self._deaths.setdefault(prompt, [])
-        deaths.append(self.world.loop.now)
+        now, deaths = self.world.loop.now, self._deaths.setdefault(prompt, [])
+        if deaths and now - deaths[-1] >= (
+            QUARANTINED_SECONDS if len(deaths) >= DEATHS_MAX else SUSPECTED_SECONDS
+        ):
+            deaths.clear()  # whoever waits for so long is not remembered
+        deaths.append(now)
         beside = sum(at > deaths[0] - HIDDEN_SECONDS for at in self.world.disturbed)
         if len(deaths) > DEATHS_MAX + beside:
             self.world.oracles.violated(f"{prompt!r} ends {rank}, its group number {len(deaths)}")

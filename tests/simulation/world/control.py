@@ -22,7 +22,7 @@ from reconciler.remote.machines import Stream
 from reconciler.resources import Access, Manifest
 from reconciler.source.sources import Revision, Source
 from reconciler.source.yaml.documents import Document
-from reconciler.state import FrontDoor, GatewayObservation, MachineFacts, NodeName
+from reconciler.state import FrontDoor, GatewayObservation, MachineFacts, NodeName, Step
 from reconciler.store.connection import Connection
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.generation import Routes
@@ -305,6 +305,13 @@ class Controller:
             self.loop, self.parts = compose(self._surroundings(), store)
             self.parts.lease.identity = store.identities
             world.set_pace(self)
+            launch, parts = self.parts.executor.launch, self.parts
+
+            def judged(steps: tuple[Step, ...]) -> None:
+                world.oracles.planned(parts.last)
+                launch(steps)
+
+            self.parts.executor.launch = judged  # type: ignore[method-assign]
             await self.loop.run()
         except ReconcilerError as error:
             world.note(f"{self.process.name} ends: {error}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import signal
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -260,6 +261,8 @@ class ShimLine:
         self._on_message = on_message
         self._on_close = on_close
         self._open = True
+        self._coming: deque[ShimState] = deque()
+        """In the order in which it was sent, whatever the loop does with what falls due together."""
         shim.lines.append(self)
         self.notify(shim.state)
 
@@ -267,9 +270,11 @@ class ShimLine:
         """The shim says how it stands."""
         loop = self._shim.machine.world.loop
         if self._owner.alive:
-            loop.call_soon(self._receive, state, context=self._owner.context)
+            self._coming.append(state)
+            loop.call_soon(self._receive, context=self._owner.context)
 
-    def _receive(self, state: ShimState) -> None:
+    def _receive(self) -> None:
+        state = self._coming.popleft()
         if self._open:
             self._on_message(state)
 

@@ -17,6 +17,8 @@ from typing import Any
 START = 1_000_000.0
 """Virtual seconds at which every world begins."""
 
+SLIP_SECONDS = 4.0
+"""Clocks that nobody reads for ten seconds seem to have a gap."""
 STEPS_PER_MOMENT_MAX = 20_000
 """Who does more without any time passing goes in circles."""
 
@@ -83,6 +85,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._timers: list[tuple[float, int, Handle]] = []
         self._count = 0
         self._tasks: list[asyncio.Task[Any]] = []
+        self.slips: Callable[[float], None] | None = None
+        """Told at least every ``SLIP_SECONDS`` that time is about to pass."""
+        self._slipped = START
 
     # --- what asyncio asks of a loop -----------------------------------------------------------
 
@@ -153,6 +158,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 if not self._timers:
                     return False
                 if self._timers[0][0] > until:
+                    if until - self._slipped > SLIP_SECONDS:
+                        self._slip(until)
                     self.now = until
                     return True
                 self._advance()
@@ -187,12 +194,19 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def _advance(self) -> None:
         timers = self._timers
+        if timers[0][0] - self._slipped > SLIP_SECONDS:
+            self._slip(timers[0][0])
         self.now = max(self.now, timers[0][0])
         self._steps_max = self.steps + STEPS_PER_MOMENT_MAX
         while timers and timers[0][0] <= self.now:
             handle = heapq.heappop(timers)[2]
             if not handle.dropped:
                 self._ready.append(handle)
+
+    def _slip(self, until: float) -> None:
+        self._slipped = until
+        if self.slips is not None:
+            self.slips(until)
 
     def thaw(self, process: Process) -> None:
         """Let a frozen process go on with what it has missed."""

@@ -61,6 +61,8 @@ class Machine:
         """Reports of the last hour."""
         self.panicked: set[ReplicaId] = set()
         """Whose ranks were here when it panicked last, and nothing has changed since their groups were formed."""
+        self.taken = 0
+        """How many of the ports that ranks are to listen on next a stranger takes before them."""
         self.withheld_at: float | None = None
         """Since when it is not fit for new ranks."""
 

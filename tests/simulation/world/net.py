@@ -144,7 +144,7 @@ class SimLink(AgentConnection):
         world, kind = self._world, None
         if hasattr(message, "token") and not isinstance(message, Observe):
             kind = world.pass_by(f"{message.TYPE} to {self.machine.name}", REQUEST)
-            world.oracles.requested()
+            world.oracles.requested(self._process, self.machine, message)
         if kind == CRASH_BEFORE:
             world.kill_controller(self._process)
         if kind == ERROR:

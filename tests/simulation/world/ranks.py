@@ -60,11 +60,13 @@ class _Living:
     def freeze(self) -> None:
         """SIGSTOP from somebody."""
         self.stopped = self.process.frozen = True
+        self.machine.world.oracles.service.look()
 
     def resume(self) -> None:
         if self.stopped:
             self.stopped = False
             self.machine.world.loop.thaw(self.process)
+            self.machine.world.oracles.service.look()
 
 
 class Shim(_Living):
@@ -204,6 +206,10 @@ class Rank(_Living):
             return
         world = self.machine.world
         self.report(Phase.RENDEZVOUS)
+        if self.machine.taken:
+            self.machine.taken -= 1
+            self.end(ExitCode.PORT_IN_USE, None, f"a port of {self.node} is in use by another")
+            return
         leading = [r for r in self.machine.alive() if r is not self and r.id.rank == 0 and r.config.size > 1]
         mine = self.config.control
         if self.id.rank == 0 and any(
@@ -274,6 +280,7 @@ class Rank(_Living):
         self.hung = True
         for each in self.machine.world.group_of(self):
             each.hung = True
+        self.machine.world.oracles.service.look()
         first = next((r for r in [self, *self.machine.world.group_of(self)] if r.id.rank == 0), self)
         first.shim.receive(Progress(first.phase, first.steps, demand=1, verbs=first.verbs))
 

@@ -15,6 +15,7 @@ import shutil
 import signal
 import sqlite3
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -48,8 +49,6 @@ HOOK_SECONDS = 0.01
 POLL_SECONDS = 5.0
 """A commit that no hook told of is found so late."""
 NOTES_SHOWN = 4000
-CLOCKS_SECONDS = 9.0
-"""Clocks that nobody reads for longer than this seem to have a gap."""
 BEGINNING = 1_700_000_000.0
 """Seconds since the Unix epoch when a world begins."""
 
@@ -75,12 +74,14 @@ class World:
     ) -> None:
         self.name = f"world-{os.getpid()}-{next(self._numbers)}"
         self.loop = VirtualLoop(seed)  # type: ignore[abstract]
+        self.loop.slips = self._slip
         self.points = points
         self.random = random.Random(seed * 7919 + 1)
         self.pace = BUSY
         self.numbers = itertools.count(1)
         self.notes: list[str] = []
         self._hash = hashlib.blake2b(digest_size=16)
+        self._folder = str(_place().parent)
         self.oracles = Oracles(self)
         self.machines = {name: Machine(self, name, memory_bytes) for name in names}
         self.weights: dict[str, ModelReport] = {
@@ -114,6 +115,8 @@ class World:
         self.store_lost = False
         self.persons: set[tuple[str, str]] = set()
         """Subject and class of what only a person can mend, as it turned out."""
+        self.asked_before: Counter[tuple[str, str]] = Counter()
+        """What a person was told before the last fault, by subject and class."""
         self.ending: dict[str, str] = {}
         """What it came to."""
         self.clients: Clients | None = None
@@ -131,7 +134,7 @@ class World:
 
     def note(self, text: str) -> None:
         """Something has happened: told in the same words wherever this process keeps its files."""
-        line = f"{self.loop.now:.4f} {self.loop.steps} {text.replace(str(_place().parent), '')}"
+        line = f"{self.loop.now:.4f} {self.loop.steps} {text.replace(self._folder, '')}"
         self._hash.update(line.encode())
         self.notes.append(line)
 
@@ -144,13 +147,15 @@ class World:
         """A rank has read a prompt that it cannot bear."""
         self.note(f"{prompt} aborts {rank}")
         self.oracles.excuse(replica_of(rank.id))
+        self.oracles.service.fault("poison")
         if self.clients is not None:
             self.clients.poisoned(rank, prompt)
         rank.end(None, signal.SIGABRT, "Abort trap: 6")
 
     def serve_clients(self, good: int, poisons: int, seconds: float, seed: int = 0) -> Clients:
-        """Have clients use the endpoint for a while."""
-        self.clients = Clients(self, good, poisons, self.loop.time() + seconds, seed)
+        """Have clients use the endpoint for a while, all over one gateway."""
+        self.clients = self.clients or Clients(self, seed)
+        self.clients.use(good, poisons, self.loop.time() + seconds)
         return self.clients
 
     def pass_by(self, label: str, kinds: tuple[str, ...]) -> str | None:
@@ -163,6 +168,7 @@ class World:
             self.note(f"FAULT {kind}")
             self.faulted_at = self.loop.now
             self.disturbed.append(self.loop.now)
+            self.oracles.service.fault(kind)
         return kind
 
     _hurrying = False
@@ -287,16 +293,21 @@ class World:
         self.pace = pace
         if self.controller is not None:
             self.set_pace(self.controller)
-        if pace.home_poll_seconds > CLOCKS_SECONDS:
-            self._look_at_clocks()
         for machine in self.machines.values():
             if machine.agent is not None and machine.agent.agent is not None:
                 machine.agent.agent.ranks.look_seconds = pace.look_seconds
 
-    def _look_at_clocks(self) -> None:
-        if self.controller is not None and self.controller.parts is not None:
-            self.controller.parts.clock_gaps.check()
-        self.loop.call_later(CLOCKS_SECONDS, self._look_at_clocks)
+    def _slip(self, until: float) -> None:
+        """Time is about to pass in which nothing happens: a controller has looked at its clocks all the while."""
+        controller = self.controller
+        if controller is None or controller.parts is None or controller.process.frozen:
+            return
+        gaps = controller.parts.clock_gaps
+        gaps.check()
+        passed = until - self.loop.now
+        if gaps._before is not None:
+            wall, awake, elapsed = gaps._before
+            gaps._before = (wall + passed, awake + passed, elapsed + passed)
 
     # --- what is wanted ------------------------------------------------------------------------
 
@@ -307,6 +318,7 @@ class World:
         if len(self.commits) > 1:
             self.changed(f"commit r{len(self.commits)}")
         self.oracles.committed(before, self.wanted())
+        self.oracles.service.look()
         self.loop.call_later(HOOK_SECONDS if hook_runs else POLL_SECONDS, self._announce)
 
     def _announce(self) -> None:
@@ -334,6 +346,7 @@ class World:
         self.note(f"{name} is cut off")
         self.oracles.excuse_on(machine)
         machine.cut_off = True
+        self.oracles.service.look()
         self.strays |= set(machine.alive())
         for link in self.links:
             if link.machine is machine:
@@ -344,6 +357,7 @@ class World:
         self.note(f"{name} is reached again")
         self.oracles.excuse_on(self.machines[name])
         self.machines[name].cut_off = False
+        self.oracles.service.look()
 
     def changed(self, text: str) -> None:
         """A fact or a wish is another: what was not to be tried again unchanged may be."""
