@@ -185,7 +185,8 @@ def firewalled(evidence: Evidence) -> Detection | None:
     walled = tuple(name for name, facts in evidence.machines() if facts.firewall)
     if not walled or rendezvous(evidence) is None:
         return None
-    return Detection(f"ranks did not find each other, and a firewall is on at {', '.join(walled)}", walled)
+    text = f"the application firewall of {', '.join(walled)} is on, and ranks did not find each other"
+    return Detection(text, walled)
 
 
 def rendezvous(evidence: Evidence) -> Detection | None:
