@@ -16,8 +16,9 @@ from tests.mutants.tiers import FIRST, SIMULATOR
 from tests.mutants.workers import Planting, Soundness, Workers
 
 from . import report
-from .drawing import ROOMS, Generated, drawn, every
+from .drawing import Generated, drawn, every
 from .reaching import Reached, reached
+from .recorder import ROOMS
 from .report import Fate
 
 CAUGHT_PERCENT_MIN = 85

@@ -18,8 +18,8 @@ from pathlib import Path, PurePosixPath
 from tests.mutants.planting import ROOT
 from tests.mutants.tiers import FIRST_MARKERS, TEST_SECONDS_MAX
 
-from .drawing import ROOMS, Generated
-from .recorder import FOLDER
+from .drawing import Generated
+from .recorder import FOLDER, ROOMS
 
 CACHE = ROOT / ".mutants_cache" / "reached.json"
 SECONDS_FOR_ONE = 30.0
