@@ -17,7 +17,6 @@ from .rules import Planted, ways
 from .spots import FUNCTIONS, SCOPES, Spot, places
 
 
-
 @dataclass(frozen=True, slots=True)
 class Generated:
     """A bug that a rule makes."""
