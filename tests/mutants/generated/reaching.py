@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from tests.mutants.planting import ROOT
-from tests.mutants.tiers import FIRST_MARKERS, TEST_SECONDS_MAX, Took
+from tests.mutants.tiers import FIRST_MARKERS, Took
 
 from .drawing import Generated
 from .recorder import FOLDER, ROOMS
@@ -24,6 +24,8 @@ from .recorder import FOLDER, ROOMS
 CACHE = ROOT / ".mutants_cache"
 SECONDS_FOR_ONE = 30.0
 """Of tests for one bug, as long as they took when they were recorded."""
+SHARE_FOR_ONE = 0.05
+"""So much of all tests at least: where the machine was busy, all took longer."""
 PROCESSES = ("agent", "gateway", "runner")
 """Rooms whose code runs in processes of its own, some of which no recorder enters (``python -I``)."""
 HERE = Path(__file__).parent
@@ -69,14 +71,13 @@ class Reached:
         return Took(max(seconds, default=0.0), sum(seconds))
 
     def _within(self, files: Iterable[tuple[str, list[str]]]) -> Iterator[str]:
-        left = SECONDS_FOR_ONE
+        left = max(SECONDS_FOR_ONE, SHARE_FOR_ONE * sum(self.seconds.values()))
+        longest = left / 3
         for _, tests in files:
             share = left / 2
             for test in tests:
                 seconds = self.seconds.get(test, 1.0)
-                if seconds <= min(
-                    share, TEST_SECONDS_MAX / 2
-                ):  # on a busy machine too it is to end in its time
+                if seconds <= min(share, longest):
                     share -= seconds
                     left -= seconds
                     yield test
