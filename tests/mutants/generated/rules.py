@@ -205,6 +205,21 @@ def _order_swapped(spot: Spot) -> Sequence[Spoiling]:
     return [swap]
 
 
+def _only_last(spot: Spot) -> Sequence[Spoiling]:
+    """Of several things that an object remembers only the last one is left."""
+    match spot.node:
+        case (
+            ast.Assign(targets=[ast.Subscript(value=ast.Attribute() as kept)])
+            | ast.Expr(
+                value=ast.Call(func=ast.Attribute(value=ast.Attribute() as kept, attr="append" | "add"))
+            )
+        ) if _has_effect(spot):
+            cleared = ast.Call(ast.Attribute(kept, "clear", ast.Load()), [], [])
+            return [_instead(spot, ast.Expr(cleared), spot.node)]
+        case _:
+            return []
+
+
 # --- fences, exits, and what holds -----------------------------------------------------------------
 
 
@@ -296,6 +311,7 @@ RULES: Mapping[str, Rule] = {
     "sign-swapped": _sign_swapped,
     "statement-dropped": _statement_dropped,
     "order-swapped": _order_swapped,
+    "only-last": _only_last,
     "fence-dropped": _fence_dropped,
     "handler-dropped": _handler_dropped,
     "return-none": _return_none,

@@ -40,6 +40,7 @@ class Door:
         try:
             self.told = min(at - width, 5)
             await tell(self)
+            self.seen.append(at)
         except OSError as error:
             self.errors += 1
         return [side for side in self.sides if side.wide]
@@ -59,8 +60,9 @@ CHANGES = {
     "bound-zero": [],
     "min-max": ["max(at - width, 5)"],
     "sign-swapped": ["at + width"],
-    "statement-dropped": ["pass", "pass", "pass", "pass"],
-    "order-swapped": ["await tell(self)\n        self.told"],
+    "statement-dropped": ["pass", "pass", "pass", "pass", "pass"],
+    "order-swapped": ["await tell(self)\n        self.told", "self.seen.append(at)\n        await tell"],
+    "only-last": ["self.seen.clear()\n        self.seen.append(at)"],
     "fence-dropped": ["if each.locked:\n            pass"],
     "handler-dropped": ["except ZeroDivisionError as error:"],
     "return-none": ["return None"],
