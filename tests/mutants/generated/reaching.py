@@ -24,7 +24,7 @@ from .recorder import FOLDER, ROOMS
 CACHE = ROOT / ".mutants_cache"
 SECONDS_FOR_ONE = 30.0
 """Of tests for one bug, as long as they took when they were recorded."""
-SHARE_FOR_ONE = 0.05
+SHARE_FOR_ONE = 0.02
 """So much of all tests at least: where the machine was busy, all took longer."""
 PROCESSES = ("agent", "gateway", "runner")
 """Rooms whose code runs in processes of its own, some of which no recorder enters (``python -I``)."""
