@@ -138,6 +138,15 @@ def test_while_any_suspect_waits_for_its_trial_nobody_else_begins() -> None:
     assert turn(suspects, "newer")
 
 
+def test_of_two_that_were_there_at_two_explained_deaths_one_is_tried_at_once() -> None:
+    suspects = Suspects("llama")
+    for group in (FIRST, SECOND):
+        die(suspects, group, STRONG, a=False, b=False)
+    assert refused(suspects) == set()
+    assert turn(suspects, "a")
+    assert not turn(suspects, "b")
+
+
 def test_no_one_waits_for_trials_for_longer_than_a_turn() -> None:
     suspects = Suspects("llama")
     die(suspects, FIRST, STRONG, a=False, b=False)
