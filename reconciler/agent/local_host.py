@@ -178,7 +178,10 @@ class LocalHost:
     def token(self) -> int:
         if not self._fence.exists():
             return 0
-        content = read_json(self._fence, _FENCE_BYTES_MAX)
+        try:
+            content = read_json(self._fence, _FENCE_BYTES_MAX)
+        except ValueError as error:
+            raise ValueError("{}: {}".format(self._fence, error)) from error
         token = content.get("token") if isinstance(content, dict) else None
         if not isinstance(token, int):
             raise ValueError("{}: expected an object with the number 'token'".format(self._fence))

@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -25,10 +25,8 @@ import pytest
 from .mutant import Mutant
 from .places import NotApplicable
 from .planting import ROOT, planted
-from .tiers import TEST_SECONDS_MAX, Stage
+from .tiers import SCHEDULES_SECONDS_MAX, SIMULATOR_SECONDS_MAX, Stage
 
-SECONDS_MAX = 300.0
-"""For all tests that map to one bug."""
 EXIT_SECONDS = 20.0
 """How long tests that are interrupted may take to end the processes that they have started."""
 KILLED, PASSED, FAILED, NO_SUCH_TEST, NO_TESTS = -1, 0, 1, 4, 5
@@ -91,26 +89,31 @@ def import_shared() -> None:
         importlib.import_module(name)
 
 
-def judge(mutant: Mutant, copy: Path, stages: Sequence[Stage], known: str = "") -> Verdict:
+def judge(
+    mutant: Mutant, copy: Path, stages: Sequence[Stage], known: str = "", *, twice: bool = False
+) -> Verdict:
     """Plant a bug in the copy, and run one stage of tests after another until a test fails.
 
-    In each stage the test that is known to catch the bug is run first.
+    In each stage the test that is known to catch the bug is run first. With ``twice`` a machine that is busy catches
+    nothing: a test has caught a bug when it fails again, and a time limit when the tests keep it without the bug.
     """
     began, cpu = time.monotonic(), 0.0
     try:
-        with planted(mutant, copy):
-            for stage in stages:
-                for tests in ((known,) if known else (), stage.tests):
-                    outcome = _asked(copy, tests, stage) if tests else Outcome(NO_TESTS)
-                    cpu += outcome.cpu_seconds
-                    seconds = time.monotonic() - began
-                    if outcome.failed and outcome.code != KILLED:
-                        return Verdict(mutant.name, outcome.failed[0], seconds, cpu, "", stage.tier)
-                    if outcome.code not in (PASSED, NO_TESTS) and (
-                        tests != (known,) or outcome.code != NO_SUCH_TEST
-                    ):
-                        problem = _problem(f"with {mutant.name}", outcome)
-                        return Verdict(mutant.name, "", seconds, cpu, problem, ended=outcome.code)
+        for stage in stages:
+            for tests in ((known,) if known else (), stage.tests):
+                with planted(mutant, copy):
+                    outcome = _asked(copy, tests, stage, twice=twice)
+                cpu += outcome.cpu_seconds
+                seconds = time.monotonic() - began
+                if outcome.failed and outcome.code != KILLED:
+                    return Verdict(mutant.name, outcome.failed[0], seconds, cpu, "", stage.tier)
+                if outcome.code not in (PASSED, NO_TESTS) and (
+                    tests != (known,) or outcome.code != NO_SUCH_TEST
+                ):
+                    problem = _problem(f"with {mutant.name}", outcome)
+                    if twice and outcome.code == KILLED and _asked(copy, tests, stage).code == KILLED:
+                        return Verdict(mutant.name, "", seconds, cpu, f"{problem}\nand without it")
+                    return Verdict(mutant.name, "", seconds, cpu, problem, ended=outcome.code)
     except (NotApplicable, OSError) as error:
         return Verdict(mutant.name, "", 0.0, 0.0, str(error))
     return Verdict(mutant.name, "", time.monotonic() - began, cpu)
@@ -118,30 +121,38 @@ def judge(mutant: Mutant, copy: Path, stages: Sequence[Stage], known: str = "") 
 
 def sound(tests: tuple[str, ...], copy: Path) -> str:
     """What fails without any bug: then its failing proves nothing. Empty when nothing does."""
-    outcome = run(copy, tests, SECONDS_MAX)
+    stage = Stage("", tests, "", SCHEDULES_SECONDS_MAX, SIMULATOR_SECONDS_MAX)
+    outcome = run(copy, tests, stage)
     return "" if outcome.code == PASSED else _problem("without any bug", outcome)
 
 
-def _asked(copy: Path, tests: tuple[str, ...], stage: Stage) -> Outcome:
-    return run(copy, tests, SECONDS_MAX, stage.markers, stage.test_seconds)
+def _asked(copy: Path, tests: tuple[str, ...], stage: Stage, *, twice: bool = False) -> Outcome:
+    """What the tests say; with ``twice`` without those that fail once and then pass."""
+    unsteady: list[str] = []
+    while tests:
+        outcome = run(copy, tests, stage, unsteady)
+        if not twice or not outcome.failed or outcome.code == KILLED:
+            return outcome
+        again = run(copy, (outcome.failed[0],), stage)
+        if again.code != PASSED:
+            return outcome
+        unsteady.append(outcome.failed[0])
+    return Outcome(NO_TESTS)
 
 
-def run(
-    copy: Path,
-    tests: tuple[str, ...],
-    seconds: float,
-    markers: str = "",
-    test_seconds: int = TEST_SECONDS_MAX,
-) -> Outcome:
-    """pytest in a copy. What runs too long, or is interrupted, may tidy up before it is killed."""
+def run(copy: Path, tests: tuple[str, ...], stage: Stage, without: Iterable[str] = ()) -> Outcome:
+    """pytest in a copy, by the markers and limits of a stage. What runs too long, or is interrupted, may tidy up before it is killed."""
     with tempfile.TemporaryFile() as output:
         ours, theirs = FORK.Pipe(duplex=False)
-        options = ("-m", markers, f"--timeout={test_seconds}")
+        left_out = [f"--deselect={test}" for test in without]
+        options = ("-m", stage.markers, f"--timeout={stage.test_seconds}", *left_out)
         process = FORK.Process(target=_pytest, args=(copy, tests, options, theirs, output.fileno()))
         process.start()
         theirs.close()
+        late = False
         try:
-            process.join(seconds)
+            process.join(stage.seconds)
+            late = process.is_alive()
         finally:
             for number in (signal.SIGINT, signal.SIGKILL):
                 if process.is_alive():
@@ -152,6 +163,7 @@ def run(
             outcome = Outcome(*ours.recv())
         except EOFError:
             outcome = Outcome()
+        outcome.code = KILLED if late else outcome.code
         output.seek(0)
         outcome.output = output.read().decode(errors="replace")
         return outcome

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from .judging import Verdict, judge, sound
+from .judging import KILLED, PASSED, Verdict, judge, sound
 from .mutant import Mutant
 from .operators import never, put
 from .planting import planted
-from .tiers import FIRST, SECOND, TIERS, stages
+from .tiers import FIRST, NOT_KNOWN, SECOND, SECONDS_MAX, TEST_SECONDS_MAX, TIERS, Stage, Took, stages
 from .workers import Planting, Soundness, Workers
 
 pytestmark = pytest.mark.nightly
@@ -115,3 +115,34 @@ def test_workers_judge_the_product_itself() -> None:
         found = list(workers.each([Planting("gone", "", TIERS), Soundness((clock,))]))
     assert "" in found
     assert [each.problem.partition(":")[0] for each in found if not isinstance(each, str)] == ["gone"]
+
+
+def test_a_test_that_fails_once_alone_catches_nothing_where_it_is_asked_twice(copy: Path) -> None:
+    once = copy / "once"
+    path = copy / SUMS
+    path.write_text(
+        f"import pathlib\n{TESTS}\n"
+        f"def test_busy():\n    seen = pathlib.Path({str(once)!r})\n    if not seen.exists(): seen.touch(); assert 0\n"
+    )
+    planting = stages(bug("{it.args[1]}", f"{SUMS}::test_busy", *GOOD), (FIRST,))
+    assert judge(bug("{it.args[1]}"), copy, planting, twice=True).caught_by == ""
+    once.unlink()
+    planting = stages(bug("{it.args[0]}", f"{SUMS}::test_busy", *GOOD), (FIRST,))
+    assert judge(bug("{it.args[0]}"), copy, planting, twice=True).caught_by == GOOD[1]
+
+
+def test_a_time_limit_catches_a_bug_unless_the_tests_do_not_keep_it_without_the_bug(copy: Path) -> None:
+    endless = (Stage(FIRST, (f"{SUMS}::test_endless",), "", 60, 1.0),)
+    patient = (Stage(FIRST, GOOD[:1], "", 60, 3.0),)
+    assert judge(bug("max({it.args[0]}, 1)"), copy, endless, twice=True).ended == PASSED
+    path = copy / SUMS
+    path.write_text(TESTS.replace("assert larger(1, 1) == 1", "\n    while larger(1, 0) == 0: pass"))
+    assert judge(bug("{it.args[1]}"), copy, patient, twice=True).ended == KILLED
+
+
+def test_the_limits_follow_how_long_the_tests_took_without_a_bug(copy: Path) -> None:
+    quick, slow = (
+        stages(bug("0", *GOOD), (FIRST,), took)[0] for took in (NOT_KNOWN, Took(longest=30.0, all=200.0))
+    )
+    assert (quick.test_seconds, quick.seconds) == (TEST_SECONDS_MAX, SECONDS_MAX)
+    assert (slow.test_seconds, slow.seconds) == (180, 1200.0)

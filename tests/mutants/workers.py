@@ -13,7 +13,7 @@ from typing import TypeAlias
 from .judging import EXIT_SECONDS, FORK, Verdict, import_shared, judge, sound
 from .mutant import Mutant
 from .planting import copied
-from .tiers import stages
+from .tiers import NOT_KNOWN, Took, stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,9 @@ class Planting:
     name: str
     known: str
     tiers: tuple[str, ...]
+    took: Took = NOT_KNOWN
+    twice: bool = False
+    """Whether a test must fail twice: see ``judge``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ def _work(line: Connection, mutants: Mapping[str, Mutant]) -> None:
         while task := line.recv():
             if isinstance(task, Planting):
                 mutant = mutants[task.name]
-                line.send(judge(mutant, copy, stages(mutant, task.tiers), task.known))
+                tests = stages(mutant, task.tiers, task.took)
+                line.send(judge(mutant, copy, tests, task.known, twice=task.twice))
             else:
                 line.send(sound(task.tests, copy))

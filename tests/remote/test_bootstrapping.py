@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 
 from reconciler.errors import Refused, Unreachable
+from reconciler.remote.bootstrap.actions import Action, Run
 from reconciler.remote.nodes import bootstrap, node_over_ssh
 from reconciler.remote.nodes.bootstrap import BootstrapPlan
 from reconciler.remote.nodes.node_over_ssh import SshNode
 from reconciler.remote.runtime.agent_file import Bundle
+from reconciler.remote.ssh.channels import Completed
 from reconciler.wire.launch import RankId
 from reconciler.wire.node import Done, HeldBy, NodeReport, Observe, Shutdown, StartRank
 from tests.agent.bench import RANK, Bench, alive, program, until
@@ -119,6 +121,33 @@ async def carried_out(
         await bootstrap.carry_out(node, measure)
     await bootstrap.settle(node)
     return await look(node)
+
+
+class Stubborn:
+    """A machine whose commands fail."""
+
+    name = "studio-1"
+
+    def __init__(self, out: str, err: str) -> None:
+        self._done = Completed(5, out, err)
+
+    async def run(self, argv: tuple[str, ...], timeout: float) -> Completed:  # noqa: ASYNC109 - as of SshNode
+        return self._done
+
+
+@pytest.mark.parametrize(
+    ("out", "err", "words"),
+    [
+        ("", "not permitted\n", "not permitted"),
+        ("no such unit", "", "no such unit"),
+        ("", "", "exit status 5"),
+    ],
+)
+async def test_a_measure_that_fails_ends_with_what_the_machine_said(out: str, err: str, words: str) -> None:
+    node: Any = Stubborn(out, err)
+    measure = Action("load the service", Run(("launchctl", "bootstrap")))
+    with pytest.raises(Refused, match=f"studio-1: .*: {words}$"):
+        await bootstrap.carry_out(node, measure)
 
 
 @SHAPES

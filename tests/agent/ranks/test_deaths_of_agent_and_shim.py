@@ -17,7 +17,7 @@ import pytest
 from reconciler.errors import Refused, Unreachable
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.wire.launch import Phase, RankId
-from reconciler.wire.node import ForgetRank, Observe, RankReport, Shutdown, StartRank, StopRank
+from reconciler.wire.node import ForgetRank, Gone, Observe, RankReport, Shutdown, StartRank, StopRank
 from reconciler.wire.paths import agent_socket, shim_socket
 from tests.agent.bench import (
     RANK,
@@ -143,6 +143,7 @@ async def test_a_killed_shim_takes_its_rank_with_it_and_that_is_pushed(bench: Be
     assert (report.exit.code, report.exit.signal) == (None, signal.SIGKILL)
     assert report.exit.detail.startswith("the shim died; ")
     assert not alive(before.pid)
+    assert (await pushed(link, lambda found: found.gone == Gone.YES)).kept == ""
 
 
 async def test_the_next_agent_stops_a_rank_whose_shim_died_meanwhile(bench: Bench) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 
 import pytest
+
+from reconciler.agent.system import descriptors
 
 _TRY = """
 import resource, sys
@@ -27,3 +30,14 @@ def test_the_soft_limit_is_raised_as_far_as_the_hard_one_allows_and_never_lowere
         [sys.executable, "-c", _TRY, str(soft), str(hard)], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == [str(expected), str(expected), str(hard)]
+
+
+def test_where_the_system_refuses_the_limit_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """macOS refuses more than ``kern.maxfilesperproc``, which may be below the hard limit."""
+
+    def refuse(*_: object) -> None:
+        raise ValueError("not allowed to raise maximum limit")
+
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, resource.RLIM_INFINITY))
+    assert descriptors.raise_limit() == 256

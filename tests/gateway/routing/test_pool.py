@@ -167,3 +167,16 @@ async def test_whoever_has_waited_for_longest_is_woken_first() -> None:
         pool.wake_held()
         assert woken == list(range(50))
         pool.close()
+
+
+async def test_when_the_gateway_closes_every_request_is_told() -> None:
+    async with home() as made:
+        made.write(route())
+        pool = made.pool()
+        answered, held, gone = (Waiter(pool) for _ in range(3))
+        for each in (answered, held, gone):
+            pool.join(each)
+        pool.leave(gone)
+        assert pool.hold(held, started=False)
+        pool.close()
+        assert [each.woken for each in (answered, held, gone)] == [1, 1, 0]

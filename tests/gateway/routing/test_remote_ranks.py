@@ -166,6 +166,17 @@ async def test_a_machine_that_says_nothing_any_more_is_noticed(
     relays.close()
 
 
+async def test_a_gateway_that_ends_closes_the_channels_that_are_in_use(
+    start: Start, machine: Sshd, tmp_path: Path
+) -> None:
+    cluster = await start(silent, through=machine)
+    relays = Relays(cluster.home / "keys" / "gateway")
+    ear = await _opened(relays, machine, cluster.ranks[0].path.name)
+    relays.close()
+    async with asyncio.timeout(60):
+        await ear.lost.wait()
+
+
 async def _opened(relays: Relays, machine: Sshd, name: str) -> _Ear:
     """A channel; where the machine is slow, its beginning is taken for silence as well."""
     async with asyncio.timeout(60):

@@ -124,6 +124,29 @@ def test_a_trial_begins_when_nobody_else_is_without_a_token() -> None:
     assert turn(suspects, "a")
 
 
+def test_while_any_suspect_waits_for_its_trial_nobody_else_begins() -> None:
+    suspects = Suspects("llama")
+    die(suspects, FIRST, STRONG, a=False, b=False)
+    for name in "ab":
+        suspects.left(name)  # their clients ask again, with the same prompts
+        assert suspects.turn(f"{name}-again", name, 0.0, True, 0.0) is not None
+    assert not turn(suspects, "new")
+    suspects.left("b-again")
+    assert not turn(suspects, "new")
+    suspects.left("a-again")
+    suspects.left("new")
+    assert turn(suspects, "newer")
+
+
+def test_of_two_that_were_there_at_two_explained_deaths_one_is_tried_at_once() -> None:
+    suspects = Suspects("llama")
+    for group in (FIRST, SECOND):
+        die(suspects, group, STRONG, a=False, b=False)
+    assert refused(suspects) == set()
+    assert turn(suspects, "a")
+    assert not turn(suspects, "b")
+
+
 def test_no_one_waits_for_trials_for_longer_than_a_turn() -> None:
     suspects = Suspects("llama")
     die(suspects, FIRST, STRONG, a=False, b=False)

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tests.mutants.judging import Verdict
@@ -16,9 +16,11 @@ from tests.mutants.tiers import FIRST, SIMULATOR
 from tests.mutants.workers import Planting, Soundness, Workers
 
 from . import report
-from .drawing import ROOMS, Generated, drawn, every
+from .drawing import Generated, drawn, every
+from .kept import Kept
 from .reaching import Reached, reached
-from .report import Fate
+from .recorder import ROOMS
+from .report import SURVIVED, Fate
 
 CAUGHT_PERCENT_MIN = 85
 TIERS = (FIRST, SIMULATOR)
@@ -59,18 +61,41 @@ def run(wanted: argparse.Namespace) -> int:
 
 
 def _judged(bugs: Sequence[Generated], tests: Reached, at_a_time: int) -> list[Fate]:
-    """Every fate, in the order in which the bugs were drawn, with progress on standard error."""
+    """Every fate, in the order in which the bugs were drawn, with progress on standard error.
+
+    One tier after the other, for what is left by the one before it: the quick ones judge all bugs first.
+    """
     chosen = {bug.name: tuple(tests.chosen(bug)) for bug in bugs}
-    by_name = {bug.name: bug for bug in bugs}
     fates: dict[str, Fate] = {}
+    kept = Kept(tests.key)
     with Workers(at_a_time, [bug.mutant(chosen[bug.name]) for bug in bugs]) as workers:
-        for verdict in workers.each(Planting(bug.name, "", TIERS) for bug in bugs):
-            assert isinstance(verdict, Verdict)
-            bug = by_name[verdict.name]
-            fates[bug.name] = fate = Fate(bug, verdict, len(tests.by(bug)), chosen[bug.name])
-            print(report.row(fate, len(fates), len(bugs)), file=sys.stderr, flush=True)
+        for tier in TIERS:
+            left = {bug.name: bug for bug in bugs if bug.name not in fates or fates[bug.name].end == SURVIVED}
+            for number, verdict in enumerate(_verdicts(workers, kept, tier, left, tests, chosen), 1):
+                bug = left[verdict.name]
+                fates[bug.name] = fate = Fate(bug, verdict, len(tests.by(bug)), chosen[bug.name])
+                print(report.row(fate, number, len(left)), file=sys.stderr, flush=True)
         unsound = _unsound(workers, {fate.verdict.caught_by for fate in fates.values()} - {""})
     return [_believed(fates[bug.name], unsound) for bug in bugs]
+
+
+def _verdicts(
+    workers: Workers,
+    kept: Kept,
+    tier: str,
+    names: Iterable[str],
+    tests: Reached,
+    chosen: Mapping[str, Sequence[str]],
+) -> Iterator[Verdict]:
+    """Yield what a tier says of each bug: first what it has said before, then what it is asked for."""
+    known = {name: verdict for name in names if (verdict := kept.of(tier, name))}
+    yield from known.values()
+    left = [name for name in names if name not in known]
+    asked = (Planting(name, "", (tier,), tests.took(chosen[name]), twice=True) for name in left)
+    for found in workers.each(asked):
+        assert isinstance(found, Verdict)
+        kept.add(tier, found)
+        yield found
 
 
 def _unsound(workers: Workers, tests: Iterable[str]) -> dict[str, str]:

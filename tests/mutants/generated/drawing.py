@@ -12,11 +12,9 @@ from pathlib import Path
 from tests.mutants.mutant import Mutant
 from tests.mutants.planting import ROOT
 
+from .recorder import ROOMS
 from .rules import Planted, ways
 from .spots import FUNCTIONS, SCOPES, Spot, places
-
-ROOMS = ("planning", "execution", "store", "agent", "gateway", "runner")
-"""Those that decide and act; the shim is part of the agent, and what concerns transports of planning and store."""
 
 
 @dataclass(frozen=True, slots=True)

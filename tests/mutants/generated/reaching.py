@@ -16,14 +16,16 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from tests.mutants.planting import ROOT
-from tests.mutants.tiers import FIRST_MARKERS, TEST_SECONDS_MAX
+from tests.mutants.tiers import FIRST_MARKERS, Took
 
-from .drawing import ROOMS, Generated
-from .recorder import FOLDER
+from .drawing import Generated
+from .recorder import FOLDER, ROOMS
 
-CACHE = ROOT / ".mutants_cache" / "reached.json"
+CACHE = ROOT / ".mutants_cache"
 SECONDS_FOR_ONE = 30.0
 """Of tests for one bug, as long as they took when they were recorded."""
+SHARE_FOR_ONE = 0.02
+"""So much of all tests at least: where the machine was busy, all took longer."""
 PROCESSES = ("agent", "gateway", "runner")
 """Rooms whose code runs in processes of its own, some of which no recorder enters (``python -I``)."""
 HERE = Path(__file__).parent
@@ -33,6 +35,8 @@ HERE = Path(__file__).parent
 class Reached:
     """What each test reaches."""
 
+    key: str = ""
+    """Another one when the product or a test has changed."""
     seconds: dict[str, float] = field(default_factory=dict)
     """How long each test took, fixtures included."""
     masks: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
@@ -61,15 +65,19 @@ class Reached:
             tests.sort(key=lambda test: (test not in reaching, self.seconds.get(test, 1.0)))
         return list(self._within(sorted(files.items(), key=lambda item: self._rank(bug, *item))))
 
+    def took(self, tests: Iterable[str]) -> Took:
+        """Return how long those tests took when they were recorded."""
+        seconds = [self.seconds.get(test, 0.0) for test in tests]
+        return Took(max(seconds, default=0.0), sum(seconds))
+
     def _within(self, files: Iterable[tuple[str, list[str]]]) -> Iterator[str]:
-        left = SECONDS_FOR_ONE
+        left = max(SECONDS_FOR_ONE, SHARE_FOR_ONE * sum(self.seconds.values()))
+        longest = left / 3
         for _, tests in files:
             share = left / 2
             for test in tests:
                 seconds = self.seconds.get(test, 1.0)
-                if seconds <= min(
-                    share, TEST_SECONDS_MAX / 2
-                ):  # on a busy machine too it is to end in its time
+                if seconds <= min(share, longest):
                     share -= seconds
                     left -= seconds
                     yield test
@@ -85,14 +93,15 @@ class Reached:
 def reached(tests: Sequence[str], workers: int) -> Reached:
     """Read what was recorded, or record it anew where the product or a test has changed since."""
     key = _digest(tests)
-    if CACHE.exists():
-        kept = json.loads(CACHE.read_text(encoding="utf-8"))
+    path = CACHE / "reached.json"
+    if path.exists():
+        kept = json.loads(path.read_text(encoding="utf-8"))
         if kept["key"] == key:
-            return _read(kept["rows"])
+            return _read(kept["rows"], key)
     rows = _recorded(tests, workers)
-    CACHE.parent.mkdir(exist_ok=True)
-    CACHE.write_text(json.dumps({"key": key, "rows": rows}), encoding="utf-8")
-    return _read(rows)
+    CACHE.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"key": key, "rows": rows}), encoding="utf-8")
+    return _read(rows, key)
 
 
 def _recorded(tests: Sequence[str], workers: int) -> list[tuple[str, float, dict[str, str]]]:
@@ -141,8 +150,8 @@ def _gathered(folder: Path) -> list[tuple[str, float, dict[str, str]]]:
     ]
 
 
-def _read(rows: Iterable[tuple[str, float, dict[str, str]]]) -> Reached:
-    found = Reached()
+def _read(rows: Iterable[tuple[str, float, dict[str, str]]], key: str = "") -> Reached:
+    found = Reached(key)
     for test, seconds, files in rows:
         found.seconds[test] = seconds
         for file, mask in files.items():

@@ -12,6 +12,8 @@ from typing import Any
 
 FOLDER = "RECONCILER_REACHED"
 """The variable that names where processes write what they have run."""
+ROOMS = ("planning", "execution", "store", "agent", "remote", "gateway", "runner")
+"""Those that decide and act, from which bugs are drawn; the shim is part of the agent."""
 CURRENT = "PYTEST_CURRENT_TEST"
 """Set by pytest; what a test starts inherits it."""
 STALE_MAX = 2000

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .drawing import ROOMS
-from .recorder import FOLDER, Recorder
+from .recorder import FOLDER, ROOMS, Recorder
 
 _masks: dict[str, int] = defaultdict(int)
 

@@ -26,7 +26,7 @@ OPPOSED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In
 }  # fmt: skip
 TEXTS = (ast.JoinedStr, ast.List, ast.Tuple, ast.ListComp, ast.Dict)
-HELD = re.compile(r"lock|mutex|semaphore|timeout|condition|suppress", re.IGNORECASE)
+HELD = re.compile(r"lock|mutex|semaphore|timeout|condition|suppress|writing", re.IGNORECASE)
 """Contexts whose block could as well stand without them."""
 EXITS = (ast.Continue, ast.Break)
 
@@ -205,6 +205,21 @@ def _order_swapped(spot: Spot) -> Sequence[Spoiling]:
     return [swap]
 
 
+def _only_last(spot: Spot) -> Sequence[Spoiling]:
+    """Of several things that an object remembers only the last one is left."""
+    match spot.node:
+        case (
+            ast.Assign(targets=[ast.Subscript(value=ast.Attribute() as kept)])
+            | ast.Expr(
+                value=ast.Call(func=ast.Attribute(value=ast.Attribute() as kept, attr="append" | "add"))
+            )
+        ) if _has_effect(spot):
+            cleared = ast.Call(ast.Attribute(kept, "clear", ast.Load()), [], [])
+            return [_instead(spot, ast.Expr(cleared), spot.node)]
+        case _:
+            return []
+
+
 # --- fences, exits, and what holds -----------------------------------------------------------------
 
 
@@ -246,17 +261,33 @@ def _exit_swapped(spot: Spot) -> Sequence[Spoiling]:
 
 
 def _hold_dropped(spot: Spot) -> Sequence[Spoiling]:
-    """A block runs without its lock or its time-out, and a call is waited for without one."""
+    """A block runs without its lock, its transaction or its time-out, and a call is waited for without one."""
+    if held := _held(spot.node):
+        return [_instead(spot, *held.body)]
     match spot.node:
-        case (
-            ast.With(items=[ast.withitem(optional_vars=None) as item], body=body)
-            | ast.AsyncWith(items=[ast.withitem(optional_vars=None) as item], body=body)
-        ) if HELD.search(ast.unparse(item)):
-            return [_instead(spot, *body)]
         case ast.Call(func=function, args=[waited, *_]) if ast.unparse(function).endswith("wait_for"):
             return [_instead(spot, waited)]
         case _:
             return []
+
+
+def _hold_split(spot: Spot) -> Sequence[Spoiling]:
+    """A lock or a transaction is let go between two statements that it is to hold together."""
+    held = _held(spot.node)
+    if held is None:
+        return []
+    kind, items, body = type(held), held.items, held.body
+    return [
+        _instead(spot, kind(items=items, body=body[:at]), kind(items=items, body=body[at:]))
+        for at in range(1, len(body))
+    ]
+
+
+def _held(node: ast.AST) -> ast.With | ast.AsyncWith | None:
+    if not isinstance(node, ast.With | ast.AsyncWith) or len(node.items) > 1:
+        return None
+    item = node.items[0]
+    return node if item.optional_vars is None and HELD.search(ast.unparse(item)) else None
 
 
 def _instead(spot: Spot, *nodes: ast.AST) -> Spoiling:
@@ -280,11 +311,13 @@ RULES: Mapping[str, Rule] = {
     "sign-swapped": _sign_swapped,
     "statement-dropped": _statement_dropped,
     "order-swapped": _order_swapped,
+    "only-last": _only_last,
     "fence-dropped": _fence_dropped,
     "handler-dropped": _handler_dropped,
     "return-none": _return_none,
     "exit-dropped": _exit_dropped,
     "exit-swapped": _exit_swapped,
     "hold-dropped": _hold_dropped,
+    "hold-split": _hold_split,
 }
 """By the name that is a part of the name of each bug."""

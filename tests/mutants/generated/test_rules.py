@@ -31,6 +31,7 @@ class Door:
             if at < SECONDS_MAX and not self.open:
                 _log.info("shut for %d", 3 if at else 4)
                 return
+            self.count()
         for each in self.sides:
             if each is None:
                 continue
@@ -39,6 +40,7 @@ class Door:
         try:
             self.told = min(at - width, 5)
             await tell(self)
+            self.seen.append(at)
         except OSError as error:
             self.errors += 1
         return [side for side in self.sides if side.wide]
@@ -58,14 +60,16 @@ CHANGES = {
     "bound-zero": [],
     "min-max": ["max(at - width, 5)"],
     "sign-swapped": ["at + width"],
-    "statement-dropped": ["pass", "pass", "pass"],
-    "order-swapped": ["await tell(self)\n        self.told"],
+    "statement-dropped": ["pass", "pass", "pass", "pass", "pass"],
+    "order-swapped": ["await tell(self)\n        self.told", "self.seen.append(at)\n        await tell"],
+    "only-last": ["self.seen.clear()\n        self.seen.append(at)"],
     "fence-dropped": ["if each.locked:\n            pass"],
     "handler-dropped": ["except ZeroDivisionError as error:"],
     "return-none": ["return None"],
     "exit-dropped": ["_log.info('shut for %d', 3 if at else 4)\n            pass", "if each is None:\n            pass"],
     "exit-swapped": ["if each is None:\n            break"],
     "hold-dropped": ["width=2):\n    if at"],
+    "hold-split": ["async with self._lock:\n        self.count()"],
 }  # fmt: skip
 """What stands in ``Door.shut`` after each way of each rule."""
 

@@ -46,13 +46,15 @@ from tests.worlds import two_nodes
 NODE_A, NODE_B = NodeName("node-a"), NodeName("node-b")
 
 
-def ended(code: int | None = None, signal: int | None = None) -> ObservedRank:
+def ended(code: int | None = None, signal: int | None = None, detail: str = "") -> ObservedRank:
     """Rank 0, as its node reports it."""
     world = two_nodes()
     world.settle()
     rank = RankId("tiny", 0, 1, 0)
     world.end_rank(rank, code=code, signal=signal)
-    return ObservedRank(NODE_A, world.ranks[rank][1])
+    report = world.ranks[rank][1]
+    assert report.exit is not None
+    return ObservedRank(NODE_A, replace(report, exit=replace(report.exit, detail=detail)))
 
 
 def evidence(facts: MachineFacts | None = None, **more: Any) -> Evidence:
@@ -92,6 +94,16 @@ def test_who_may_not_use_the_network_is_told_whom_to_allow_that_on_its_own_machi
         assert (row.fault, words in row.steps(detection, "tiny")) == (FaultClass.LAUNCH_CONTEXT, True)
         private = evidence(MachineFacts(launch_context=False), local=frozenset(local), symptom=None)
         assert [row.fault for row, _ in every(private, TABLE)] == [FaultClass.LAUNCH_CONTEXT]
+
+
+@pytest.mark.parametrize(("code", "signal"), [(None, 6), (134, None)], ids=["of its own", "as a shell says"])
+def test_a_runtime_that_aborts_over_metal_has_a_gpu_fault_and_another_abort_is_a_crash(
+    code: int | None, signal: int | None
+) -> None:
+    metal = "[METAL] Command buffer execution failed"
+    assert found(evidence(first=ended(code, signal, metal))).fault is FaultClass.GPU_FAULT
+    assert found(evidence(first=ended(code, signal, "assertion failed"))).fault is not FaultClass.GPU_FAULT
+    assert found(evidence(first=ended(1, None, metal))).fault is not FaultClass.GPU_FAULT
 
 
 def test_what_does_not_fit_is_not_tried_again_unchanged() -> None:

@@ -519,6 +519,29 @@ def test_a_group_grows_only_so_often_in_any_hour() -> None:
     assert grown[-1] - grown[0] > 3600, "and goes on to grow when the hour is over"
 
 
+def test_the_hour_of_the_limit_begins_with_the_first_of_the_last_two() -> None:
+    world = shrinkable()
+    grown: list[float] = []
+    for between in (0.0, 900.0, 0.0, 0.0):
+        world.pass_time(world.now + between)
+        lost(world)
+        world.find("node-b")
+        waits = world.now + BY_DEFAULT.group_age + BY_DEFAULT.node_uptime
+        if len(grown) >= PER_HOUR_MAX:
+            allowed = grown[-PER_HOUR_MAX] + 3600.0
+            for at in (waits, allowed - 1.0):
+                world.pass_time(at)
+                idle(world)
+                world.settle()
+                assert len(world.groups[world.replica()].members) == 1
+            waits = allowed
+        world.pass_time(waits)
+        idle(world)
+        world.settle()
+        assert len(world.groups[world.replica()].members) == 2
+        grown.append(world.now)
+
+
 def test_a_node_that_has_just_come_back_is_not_counted_on_yet() -> None:
     world = shrinkable()
     lost(world)

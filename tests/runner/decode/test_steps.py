@@ -80,6 +80,9 @@ class Loop:
         self.steps: list[Step] = []
         self.beats = 0
         self.events: dict[str, list[Any]] = {}
+        self.tickets: list[Ticket] = []
+        self.cancelled_at = 0
+        """The step after which all requests are cancelled; 0 for none."""
         self._tokenizer = loaded.tokenizer
         progress = ProgressPipe(None)
         self.inbox = Inbox(100, progress)
@@ -89,6 +92,8 @@ class Loop:
     def _share(self, order: Step | KeepAlive) -> None:
         if isinstance(order, Step):
             self.steps.append(order)
+            for ticket in self.tickets if len(self.steps) == self.cancelled_at else ():
+                self.inbox.cancel(ticket)
         else:
             self.beats += 1
             assert order.number == len(self.steps)
@@ -109,7 +114,8 @@ class Loop:
         assert self.inbox.open() == ""
         tokens = [5] * prompt
         answer = kind(question(name, ""), tokens, self._tokenizer)
-        self.inbox.submit(Ticket(name, tuple(tokens), tokens_max, 0, GREEDY, answer))
+        self.tickets.append(Ticket(name, tuple(tokens), tokens_max, 0, GREEDY, answer))
+        self.inbox.submit(self.tickets[-1])
 
     def run(self) -> None:
         """Until all is answered."""
@@ -171,6 +177,39 @@ def test_an_answer_that_cannot_be_read_fails_alone_and_is_not_tried_elsewhere(
     assert isinstance(finished, Finished)
     assert finished.completion_tokens == 20
     assert any(step.remove == (0,) for step in loop.steps)
+
+
+class Stopping(Answer):
+    """An answer whose third token completes a stop string."""
+
+    def take(self, token: int) -> None:
+        super().take(token)
+        self.stopped = self._tokens == 3
+
+
+def test_of_answers_that_stop_in_one_step_every_rank_is_told(loaded: Loaded) -> None:
+    loop = Loop(loaded)
+    for name in "ab":
+        loop.put(name, Stopping)
+    loop.put("goes-on")
+    loop.run()
+    assert [step.remove for step in loop.steps if step.remove] == [(0, 1)]
+    ends = {name: events[-1] for name, events in loop.events.items()}
+    assert [(name, end.reason, end.completion_tokens) for name, end in sorted(ends.items())] == [
+        ("a", "stop", 3),
+        ("b", "stop", 3),
+        ("goes-on", "length", 20),
+    ]
+
+
+def test_requests_that_are_cancelled_at_once_all_end_at_once(loaded: Loaded) -> None:
+    loop = Loop(loaded, batch_max=3)
+    loop.cancelled_at = 4
+    for name in "abcd":  # the last one waits for room
+        loop.put(name, tokens_max=500)
+    loop.run()
+    assert [events[-1].reason for events in loop.events.values()] == ["cancelled"] * 4
+    assert [step.remove for step in loop.steps if step.remove] == [(0, 1, 2)]
 
 
 def test_prompts_that_would_make_a_step_too_long_to_say_wait_for_the_next(

@@ -82,6 +82,10 @@ def list_instead_of_map(model: Path) -> None:
     (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": ["model.safetensors"]}))
 
 
+def number_instead_of_file(model: Path) -> None:
+    (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": 1}}))
+
+
 @pytest.fixture
 def copy(endless: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(endless, tmp_path / "copy"))
@@ -96,6 +100,7 @@ def copy(endless: Path, tmp_path: Path) -> Path:
         (cut_weights, "is incomplete: it has"),
         (cut_header, "its header is not there"),
         (lose_an_offset, "its header does not say where each tensor is"),
+        (number_instead_of_file, "has a weight_map that does not name a file for each tensor"),
         (list_instead_of_map, "has a weight_map that does not name a file for each tensor"),
         (lose_a_shard, "lacks 1 of its weight files, the first is model-00002-of-00002"),
     ],

@@ -3,6 +3,6 @@
 import os
 
 if os.environ.get("RECONCILER_REACHED") and os.environ.get("PYTEST_CURRENT_TEST"):
-    from tests.mutants.generated.recorder import record_process
+    from tests.mutants.generated.recorder import ROOMS, record_process
 
-    record_process(("planning", "execution", "store", "agent", "gateway", "runner"))
+    record_process(ROOMS)
