@@ -30,7 +30,6 @@ SETBACK = Rollback("tiny", "org/tiny@b", "org/tiny@a", "", 5.0, "it crashed")
 WRITES: dict[str, Callable[[Store], object]] = {
     "renew": lambda store: store.renew(),
     "outgrow": lambda store: store.outgrow(Path("nowhere.db")),
-    "next_port": lambda store: store.next_port(20_000),
     "allocate": lambda store: store.allocate(
         NEXT, replace(ATTEMPT, epoch=2), NO_CABLE, [(NODE_A, "boot-1"), (NODE_A, "boot-2")]
     ),
