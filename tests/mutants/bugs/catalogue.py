@@ -61,6 +61,7 @@ from reconciler.planning.context import (
     memory_ledger,
     reservations,
     spec_hash,
+    tcp_ports,
     world,
 )
 from reconciler.planning.diagnosis import detectors, evidence, rules
@@ -288,7 +289,7 @@ PLANNED = (
     Mutant(
         "the-first-early-death-counts",
         back_off._failures,
-        become(Sub, Add, 1, 2),
+        become(Sub, Add, 0, 4),
         "a group that is killed twice within a minute is away for five",
         BACK_OFF,
     ),
@@ -358,7 +359,7 @@ PLANNED = (
     Mutant(
         "groups-of-one-pass-share-ports",
         _replicas,
-        drop(Assign, 6, 7),
+        drop(Assign, 7, 8),
         "two groups formed in one pass on one host wait for each other's ports",
         PLANNING,
     ),
@@ -658,7 +659,7 @@ CLIMBED = (
     Mutant(
         "the-failed-rung-is-not-noted",
         form.form,
-        put(keyword, "None", 10, 13),
+        put(keyword, "None", 11, 14),
         "after a restart of the controller the transport that failed is tried again",
         FALLBACK,
     ),
@@ -904,10 +905,10 @@ STORED = (
     ),
     Mutant(
         "ports-are-used-again",
-        sqlite.Store._record,
-        keep(BinOp, "left.left", 0, 2),
-        "a straggler of the last attempt finds the ports of the next one, and joins it",
-        STORE,
+        tcp_ports.first_ports,
+        always(If, 0, 1),
+        "a group gets the ports of another one that lives",
+        ("tests/planning/context/test_tcp_ports.py",),
     ),
     Mutant(
         "a-token-is-not-above-the-nodes",

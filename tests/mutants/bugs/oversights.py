@@ -371,7 +371,7 @@ OF_RANKS = (
     Mutant(
         "who-leaves-in-order-is-lost",
         watch.Watch._watch_peer,
-        always(If, 1, 2),
+        always(If, 0, 1),
         "an end in order is told of as the loss of a peer",
         WATCH,
     ),
