@@ -30,7 +30,6 @@ SETBACK = Rollback("tiny", "org/tiny@b", "org/tiny@a", "", 5.0, "it crashed")
 WRITES: dict[str, Callable[[Store], object]] = {
     "renew": lambda store: store.renew(),
     "outgrow": lambda store: store.outgrow(Path("nowhere.db")),
-    "next_port": lambda store: store.next_port(20_000),
     "allocate": lambda store: store.allocate(
         NEXT, replace(ATTEMPT, epoch=2), NO_CABLE, [(NODE_A, "boot-1"), (NODE_A, "boot-2")]
     ),
@@ -97,8 +96,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.mark.parametrize("name", WRITES)
 def test_nobody_sees_half_of_what_a_call_writes(store: Store, tmp_path: Path, name: str) -> None:
     path = tmp_path / "store.db"
-    if name != "next_port":
-        store.allocate(GROUP, ATTEMPT, NO_CABLE)
+    store.allocate(GROUP, ATTEMPT, NO_CABLE)
     before = on_disk(path)
     store._db.seen = seen = list[str]()  # type: ignore[attr-defined]
     WRITES[name](store)
