@@ -14,17 +14,17 @@ REPORTS_MINUTES = 60
 """Age up to which crash and panic reports count as new, in minutes."""
 
 
-_ON_AFTER_RESTART = "FileVault is On, but needs to be restarted to finish."
+_FILEVAULT = re.compile(r"FileVault is (?:(On)[.,]|Off[.])")
 
 
 def filevault(result: ToolSaid) -> bool | Unknown:
-    """Parse ``fdesetup status``: a sentence, and more sentences while something is in progress."""
+    """Parse ``fdesetup status``: a sentence, and more sentences while something is in progress. Where it is on "but needs
+    to be restarted to finish", the next start asks for the password."""
     text = complete(result)
     if isinstance(text, Unknown):
         return text
-    first = text.split("\n")[0].strip()
-    states = {"FileVault is On.": True, _ON_AFTER_RESTART: True, "FileVault is Off.": False}
-    return states.get(first, unlike(text, "'FileVault is On.' or 'FileVault is Off.'"))
+    found = _FILEVAULT.match(text)
+    return unlike(text, "'FileVault is On.' or 'FileVault is Off.'") if found is None else bool(found[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,7 @@ def port_configuration(evidence: Evidence) -> Detection | None:
 
 def no_gid(evidence: Evidence) -> Detection | None:
     """Detect a port that has an address, and no GID of it (C4): macOS may publish it minutes later."""
-    for node, port in _ports(evidence):
+    for node, port in _ports(evidence) if evidence.verbs else ():
         if port.connected and port.interface and port.mapped_gid is False and not _flaw(port):
             text = f"{port.interface} of {node.name} has no IPv4-mapped GID"
             return Detection(text, (node.name,), port.interface)

@@ -39,6 +39,7 @@ _MACHINE_DETECTORS = (
     detectors.wedged,
     detectors.slow_link,
     detectors.port_configuration,
+    detectors.no_gid,
     detectors.gid_index,
     detectors.link_down,
 )

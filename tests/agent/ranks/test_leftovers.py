@@ -26,9 +26,9 @@ say("ready", detail=str(pid))
 
 
 def at_port(bench: Bench, body: str, port: int) -> StartRank:
-    """A rank that is to listen on a port."""
+    """Rank 0, which is to listen on a port for the other ranks."""
     spec = bench.spec(program(body))
-    config = dataclasses.replace(spec.config, addresses=(f"127.0.0.1:{port}",))
+    config = dataclasses.replace(spec.config, control=f"127.0.0.1:{port}")
     return StartRank(1, dataclasses.replace(spec, config=config))
 
 
