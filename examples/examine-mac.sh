@@ -40,36 +40,35 @@ mkfifo "$work/ends" || exit 1
 exec 3<>"$work/ends"
 run=0 ending='' status=0
 
+# Time passes in this pipe as well, so that one wait is for whatever comes first. Nothing here is ended by a signal that a
+# shell has a trap for, and no shell waits for a job: both are lost now and then.
+(while kill -0 "$$" && sleep 1; do echo tick >&3; done) </dev/null >/dev/null 2>&1 &
+
 # Run a command for at most so many seconds; its output is in $work/out and $work/err, its end in $ending and $status.
 # One that even SIGKILL does not end is left alone.
 bounded() {
-    seconds=$1
+    seconds=$1 waited=0
     shift
     run=$((run + 1)) ending=absent status=0
+    rm -f "$work/out" "$work/err" "$work/tool" # the last tool may still write to its own
     : >"$work/out"
     : >"$work/err"
     command -v "$1" >/dev/null || return 0
     (
         ulimit -f 512
-        "$@" >"$work/out" 2>"$work/err" </dev/null &
-        echo "$!" >"$work/tool"
-        wait "$!"
+        # shellcheck disable=SC2016 # for the shell that becomes the tool
+        sh -c 'echo "$$" >"$0"; exec "$@"' "$work/tool" "$@" >"$work/out" 2>"$work/err" </dev/null
         echo "$run ended $?" >&3
     ) 2>/dev/null &
-    (
-        nap=''
-        trap 'kill "$nap"; exit' TERM
-        sleep "$seconds" &
-        nap=$!
-        wait "$nap"
-        kill -9 "$(cat "$work/tool")"
-        echo "$run late 0" >&3
-    ) >/dev/null 2>&1 </dev/null &
-    watch=$!
     while read -r number ending status <&3; do
         [ "$number" != "$run" ] || break
+        [ "$number" != tick ] || waited=$((waited + 1))
+        if [ "$waited" -gt "$seconds" ]; then
+            kill -9 "$(cat "$work/tool")" 2>/dev/null
+            ending=late
+            break
+        fi
     done
-    kill "$watch" 2>/dev/null
     if [ "$ending" = ended ] && [ "$status" = 153 ]; then
         ending=endless
         head -n 20 "$work/out" >"$work/cut"

@@ -87,8 +87,11 @@ def test_the_file_in_the_repository_is_what_the_tables_give(tmp_path: Path) -> N
 @pytest.mark.parametrize("shell", SHELLS)
 def test_it_is_understood_by_every_shell_that_is_here(run: Run, shell: str) -> None:
     run.only("RDMA", "FileVault", "kernel objects", "RDMA devices", RISKY.name, "power")
-    done = run("file.txt", shell=shell)
-    assert (done.returncode, done.stderr) == (0, "")
+    for _ in range(5):  # a shell that waits for its jobs loses an end now and then
+        began = time.monotonic()
+        done = run("file.txt", shell=shell)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert time.monotonic() - began < PATIENCE_SECONDS
     record = parse((run.folder / "home" / "file.txt").read_text(), "file.txt")
     assert set(record.said) == {"RDMA", "FileVault", "kernel objects", "RDMA devices", RISKY.name}
     assert "power" in record.left_out
