@@ -209,7 +209,7 @@ def texts() -> tuple[Path, ...]:
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [name for name in folders if name == ".ci" or name[0] != "."]
         folders[:] = [name for name in folders if name not in ("__pycache__", "build", "dist")]
-        found += [Path(folder, name) for name in names]
+        found += [Path(folder, name) for name in names if name != ".git"]  # a file in a worktree
     return tuple(path for path in sorted(found) if b"\0" not in path.read_bytes()[:8192])
 
 
