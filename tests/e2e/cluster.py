@@ -27,6 +27,7 @@ import click
 from reconciler.cli.core.app import reconciler
 from reconciler.cli.core.client import ask
 from reconciler.errors import ReconcilerError
+from reconciler.source.git.repository import EMPTY
 from reconciler.wire.admin import ShowStatus
 from tests.processes import parent_of
 
@@ -78,6 +79,8 @@ class Cluster:
     """Where the package is that runs."""
     environment: dict[str, str] = field(default_factory=dict)
     """Beside what the tests have."""
+    unread: tuple[str, ...] = ("",)
+    """Revisions in which nothing is wished for yet."""
     up: subprocess.Popen[bytes] | None = None
     log: Path = field(init=False)
 
@@ -186,8 +189,8 @@ class Cluster:
             for status in self.deployments().values()
         )
         plan = self.plan()
-        if not ask(self.home / "controller.sock", ShowStatus())["revision"]:
-            return False  # a controller that has just started knows of no wish yet
+        if ask(self.home / "controller.sock", ShowStatus())["revision"] in self.unread:
+            return False
         plan["waiting"] = [w for w in plan["waiting"] if w["reason"] != "QuietMoment"]  # to become better
         return ready and plan == {"steps": [], "waiting": [], "refused": []}
 
@@ -197,7 +200,8 @@ class Cluster:
     # --- processes -----------------------------------------------------------------------------
 
     def start(self, *arguments: str) -> None:
-        """`reconciler up` in the background."""
+        """`reconciler up` in the background. Manifests are committed while the controller starts."""
+        self.unread = ("", EMPTY) if "-f" in arguments else ("",)
         command = [sys.executable, "-m", "reconciler", "--home", str(self.home), "up", *arguments]
         with self.log.open("ab") as log:
             self.up = subprocess.Popen(

@@ -195,4 +195,4 @@ def test_bootstrap_finds_lines_that_allow_too_much_or_too_little() -> None:
         )
         found = rights.answer(needed, wide.says(*rights.question(needed)))
     assert found.excess == ("powermetrics -n 1 -o /var/root/reconciler", "ifconfig bridge0 deletem en0")
-    assert {each.argv[0] for each in found.refused} == {"ifconfig", "sysctl", "pmset", "shutdown"}
+    assert {each.argv[0] for each in found.refused} == {"defaults", "ifconfig", "sysctl", "pmset", "shutdown"}
