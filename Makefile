@@ -22,7 +22,7 @@ WORKERS ?= 3
 CLUSTER_WORKERS ?= 5
 SIDE_BY_SIDE = -q --dist loadfile --no-loadscope-reorder
 
-.PHONY: help quickstart test test-all nightly check fuzz faults fuzz-faults chaos classes bench mutants mutants-generated schemas tiny clean
+.PHONY: help quickstart test test-all nightly check fuzz faults fuzz-faults chaos soak classes bench mutants mutants-generated schemas tiny clean
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,7 +37,7 @@ test: $(VENV)/dev ## every check and the first tier of tests: what each change r
 test-all: $(VENV)/dev ## the second tier, what else gates a change: whole clusters, three hosts, documents; after make test
 	$(PYTEST) $(SIDE_BY_SIDE) -n $(CLUSTER_WORKERS) -m "(second_tier or hypothesis) and not nightly"
 
-nightly: $(VENV)/dev ## what runs for hours: fuzz, every fault, every class, chaos, planted bugs, tests of those tools
+nightly: $(VENV)/dev ## what runs for hours: fuzz, every fault, every class, chaos, a soak, planted bugs, tests of those tools
 	$(PYTEST) $(SIDE_BY_SIDE) -n $(WORKERS) -m nightly
 	@$(MAKE) --no-print-directory mutants GROUP=all
 	@$(MAKE) --no-print-directory mutants-generated SEED=$$(date +%j)
@@ -46,6 +46,7 @@ nightly: $(VENV)/dev ## what runs for hours: fuzz, every fault, every class, cha
 	@$(MAKE) --no-print-directory fuzz-faults SEEDS=20000
 	@$(MAKE) --no-print-directory classes
 	@$(MAKE) --no-print-directory chaos
+	@$(MAKE) --no-print-directory soak
 
 check: $(VENV)/dev ## style, types, import contracts, schemas up to date
 	$(BIN)/ruff check .
@@ -79,6 +80,9 @@ fuzz-faults: $(VENV)/dev ## random schedules of many faults, some over days, sim
 
 chaos: $(VENV)/dev ## four emulated Macs under load, broken at random (MINUTES=n, SEED=n)
 	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+
+soak: $(VENV)/dev ## 16 agents' conversations on two ranks: does memory stay flat? (HOURS=2, or MINUTES=n; SEED=n)
+	@$(BIN)/python -m tests.soak $(if $(MINUTES),--minutes $(MINUTES),--hours $(or $(HOURS),2)) $(if $(SEED),--seed $(SEED))
 
 classes: $(VENV)/dev ## every class of faults on three emulated Macs, as people rehearse it (ONLY=C9)
 	RECONCILER_CLASSES=all $(BIN)/python -m pytest tests/e2e/emulated_macs/test_classes.py -v \

@@ -18,6 +18,7 @@ from reconciler.state import (
     FaultClass,
     ForgetRank,
     GroupRecord,
+    Memory,
     NodeName,
     Outcome,
     RebootNode,
@@ -120,7 +121,7 @@ def _passed(
 ) -> Incident:
     now = snapshots.now
     if trouble is not None:
-        incident = _update(_begun(incident, snapshots), trouble, now)
+        incident = _update(_begun(incident, snapshots), trouble, snapshots)
     elif incident.present is not None:
         incident = replace(incident, present=None)
     if not incident.open:
@@ -142,9 +143,9 @@ def _begun(incident: Incident, snapshots: Snapshots) -> Incident:
     return replace(incident, closed_at=None, reopened=again, epoch_before=epoch, epoch=epoch)
 
 
-def _update(incident: Incident, trouble: Trouble, now: float) -> Incident:
+def _update(incident: Incident, trouble: Trouble, snapshots: Snapshots) -> Incident:
     """Add what is newly wrong, and what a person has to do, once per class."""
-    entries = []
+    entries, now = [], snapshots.now
     back = incident.present is None
     latest = incident.last(EntryKind.SEEN)
     if (
@@ -160,7 +161,7 @@ def _update(incident: Incident, trouble: Trouble, now: float) -> Incident:
     doing = trouble.doing if _shape(trouble.doing) != _shape(incident.doing) else incident.doing
     incident = replace(
         incident,
-        fault=_named(incident, trouble),
+        fault=_named(incident, trouble, snapshots.memory),
         present=trouble.fault,
         doing=doing,
         person=trouble.person if _shape(trouble.person) != _shape(incident.person) else incident.person,
@@ -169,12 +170,23 @@ def _update(incident: Incident, trouble: Trouble, now: float) -> Incident:
     return _add_entries(incident, entries)
 
 
-def _named(incident: Incident, trouble: Trouble) -> FaultClass:
+def _named(incident: Incident, trouble: Trouble, memory: Memory) -> FaultClass:
     """Return the class that explains most. Troubles of a machine after a repair may be effects of the repair, such as
-    ports that a restart has reset, and explain nothing."""
+    ports that a restart has reset, and explain nothing. Nor does the silence of a machine that is restarted for a
+    group."""
     if incident.subject.startswith("node/") and incident.first(EntryKind.TRIED):
         return incident.fault
+    if trouble.fault is FaultClass.HOST_UNREACHABLE and _restarted(incident, memory):
+        return incident.fault
     return min(incident.fault, trouble.fault, key=list(FaultClass).index)
+
+
+def _restarted(incident: Incident, memory: Memory) -> bool:
+    """Return whether a machine of its group was asked to restart since the incident began."""
+    replica = ReplicaId.of_subject(incident.subject)
+    record = memory.groups.get(replica) if replica else None
+    reboots = [memory.reboots.get(name) for name in record.members] if record else []
+    return any(each is not None and each.at >= incident.opened_at for each in reboots)
 
 
 _MEASURED = re.compile(r"\d+(\.\d+)? ?(ms|s|m|min|h|%|[KMGT]i?B|B)\b")

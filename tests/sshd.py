@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from reconciler.wire.generation import Machine
+from tests.processes import gone
 
 PROGRAM = shutil.which("sshd") or "/usr/sbin/sshd"
 
@@ -82,10 +83,18 @@ class Sshd:
         process, self.process = self.process, None
         if process is None:
             return
-        for pid in reversed(descendants(process.pid)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGSTOP)  # it begins no further session
+        started = descendants(process.pid)
+        for pid in reversed(started):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         await process.wait()
+        for _ in range(500):  # a session that has just begun holds the server's port to its end
+            if all(map(gone, started)):
+                return
+            await asyncio.sleep(0.02)
+        raise TimeoutError("sessions of sshd do not end")
 
 
 @contextlib.asynccontextmanager

@@ -6,6 +6,7 @@ Standard library only and Python 3.9, for it is shipped as one file to machines 
 module          purpose
 ==============  ==================================================================================
 ``entry``       the command line: ``serve``, ``shim``, ``relay``, ``repair`` and ``spare``
+``serving``     ``serve``: from the arguments to the end of an agent
 ``server``      the agent: answers controllers, refuses old fencing tokens, pushes changes
 ``host``        the machine as the agent uses it; ``local_host`` is the one that it runs on
 ``ranks``       the ranks of the node: shims, standby processes, output, leftovers

@@ -179,8 +179,7 @@ async def keep_what_lasts(parts: Parts) -> None:
     gc.freeze()
     kept = ""
     while True:
-        async with parts.publisher.news:
-            await parts.publisher.news.wait()
+        await parts.publisher.news.wait()
         revision = parts.last.desired.revision
         if parts.lease.looked and revision != kept:
             kept = revision

@@ -23,6 +23,7 @@ class IncidentLog:
         self._store = store
         self._wake = wake
         self._known: dict[int, Incident] = store.incidents.unsettled()
+        self._last_id = store.incidents.last_id()
         self._outcomes: deque[incidents.Done] = deque(maxlen=OUTCOMES_MAX)
         self.changes = 0
         """Number of writes since the start."""
@@ -33,7 +34,7 @@ class IncidentLog:
 
     def follow(self, snapshots: Snapshots) -> None:
         """Update the incidents after a pass."""
-        found = incidents.follow(self._known, self._store.incidents.last_id(), snapshots, self._outcomes)
+        found = incidents.follow(self._known, self._last_id, snapshots, self._outcomes)
         changed = [incident for number, incident in found.items() if self._known.get(number) != incident]
         news = [
             (incident, occasion)
@@ -50,6 +51,7 @@ class IncidentLog:
         except Unwritable:
             return  # neither store nor log has changed, so the next pass finds the same changes
         self._known = {number: incident for number, incident in found.items() if not incident.settled}
+        self._last_id = max([self._last_id, *found])
         self._outcomes.clear()
         if changed:
             self.changes += 1

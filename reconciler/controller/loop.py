@@ -45,6 +45,8 @@ class Loop:
         self.resync_seconds = RESYNC_SECONDS
         """Seconds between passes when nothing happens."""
         self.home_poll_seconds = HOME_POLL_SECONDS
+        self.coalesce_seconds = COALESCE_SECONDS
+        """Seconds in which triggers that come together have one pass."""
 
     def trigger(self) -> None:
         """Request a pass soon."""
@@ -61,12 +63,15 @@ class Loop:
         return snapshots.plan
 
     def finished(self, outcome: Outcome) -> None:
-        """Handle the end of a step."""
+        """Handle the end of a step. What it has changed on a node is seen by the report that it has asked for, and the
+        pass after that: one before could only wait for it."""
         try:
             self._parts.publisher.outcome(outcome, self._parts.clock())
         except Deposed as error:
             self.deposed(error)
-        self.trigger()
+        node = getattr(outcome.step, "node", None)
+        if not (outcome.done and node is not None and self._parts.collector.looking(node)):
+            self.trigger()
 
     def deposed(self, error: Deposed) -> None:
         """Handle a takeover by another controller: abandon what runs, and begin nothing more."""
@@ -160,11 +165,11 @@ class Loop:
         now = self._parts.clock()
         ahead = [w.until - now for w in self.plan.waiting if w.until is not None and w.until > now]
         try:
-            async with asyncio.timeout(max(min([self.resync_seconds, *ahead]), COALESCE_SECONDS)):
+            async with asyncio.timeout(max(min([self.resync_seconds, *ahead]), self.coalesce_seconds)):
                 await self._wake.wait()
         except TimeoutError:
             return
-        await asyncio.sleep(COALESCE_SECONDS)
+        await asyncio.sleep(self.coalesce_seconds)
 
     def _all_stopped(self) -> bool:
         snapshots = self._parts.last

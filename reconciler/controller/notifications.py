@@ -50,7 +50,7 @@ class Notifications:
         if not desired.revision or desired.stopping:
             return
         self._mark()
-        waiting = self._store.notifications.deliveries()
+        waiting = self._store.contents.read().deliveries
         if waiting.keys() - desired.notifiers.keys():
             with suppress(Unwritable):
                 self._store.notifications.forget(desired.notifiers)

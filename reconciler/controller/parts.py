@@ -10,7 +10,7 @@ from reconciler.execution.hub import Hub
 from reconciler.inventory import Collector
 from reconciler.remote.machines import Machines
 from reconciler.source.sources import Source
-from reconciler.state import Desired, GatewayObservation, Memory, NodeName, Observed, Plan
+from reconciler.state import Desired, GatewayObservation, Memory, NodeName, Observed, Plan, Stored
 from reconciler.status import Snapshots
 from reconciler.store import Store
 from reconciler.webhooks import Webhooks
@@ -71,6 +71,8 @@ class Parts:
     clock_gaps: ClockGaps
     lease: Lease = field(default_factory=Lease)
     stopping: bool = False
+    watched: tuple[Desired, Stored] | None = None
+    """What the watched nodes followed from, where each of them has an agent that the store knows."""
     last: Snapshots = field(
         default_factory=lambda: Snapshots(Desired(""), Observed(), Memory(token=0), Plan(), 0.0)
     )

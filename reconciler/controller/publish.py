@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from reconciler import status
-from reconciler.errors import Unwritable
+from reconciler.errors import Deposed, Unwritable
 from reconciler.state import Desired, Memory, Outcome
 from reconciler.state.identity import CLUSTER, ObjectKey
 from reconciler.state.reports.status import Event, ObjectStatus
@@ -39,16 +40,18 @@ class Publisher:
         self._routes = file.read()
         if self._routes is not None and self._routes.token >= store.token:  # the store was lost
             store.renew(above=self._routes.token)
-        self._waking: asyncio.Task[None] | None = None
+        self._saving: asyncio.Handle | None = None
+        """Set while events wait for the end of this turn of the event loop."""
         self._published = store.event_keys()
         self.statuses = store.statuses()
+        self._known: status.Known = {}
         self._unsaved: set[ObjectKey] = set()
         self._unpublished: deque[Event] = deque(maxlen=UNPUBLISHED_MAX)
         self._disk_problem_published = ""
         self.problem = ""
         """Why the routes could not be written; empty if they were."""
-        self.news = asyncio.Condition()
-        """Notified after every pass, and when there are new events."""
+        self.news = asyncio.Event()
+        """Set after the next pass, or as soon as there are new events; then another one is here."""
         self.incident_log = IncidentLog(store, self.wake)
 
     def publish(self, snapshots: Snapshots) -> Slices[None]:
@@ -65,7 +68,7 @@ class Publisher:
         self._published = {event.key for event in endings}
         yield
         after: dict[ObjectKey, ObjectStatus] = {}
-        for key, found in status.each_status(snapshots, self.statuses):
+        for key, found in status.each_status(snapshots, self.statuses, self._known):
             after[key] = found
             yield
         self._unpublished.extend(status.transitions(self.statuses, after, snapshots.now))
@@ -137,22 +140,26 @@ class Publisher:
             self.publish_events((event,))
 
     def publish_events(self, events: Iterable[Event]) -> None:
-        """Add events and wake waiting readers.
+        """Add events and wake waiting readers. Those of one turn of the event loop are written in one transaction: a
+        hundred steps may end in it.
 
         Statuses of a failed write are not written here, and their events wait for them: their objects may have been
         removed since the pass.
         """
         self._unpublished.extend(events)
+        if self._saving is None:
+            self._saving = asyncio.get_running_loop().call_soon(self._save_added)
+
+    def _save_added(self) -> None:
+        self._saving = None
         if not self._unsaved:
-            self._save()
+            with suppress(Deposed):  # which the next pass finds too
+                self._save()
 
     def wake(self) -> None:
         """Wake all readers that wait for something new."""
-        self._waking = asyncio.get_running_loop().create_task(self._wake(), name="wake readers")
-
-    async def _wake(self) -> None:
-        async with self.news:
-            self.news.notify_all()
+        self.news.set()
+        self.news = asyncio.Event()
 
     def _route(self, desired: Desired, found: tuple[Route, ...]) -> None:
         gateway, before = desired.gateway, self._routes

@@ -127,8 +127,10 @@ def remember(parts: Parts) -> Memory:
 def _watch(parts: Parts) -> None:
     """Watch the nodes, including removed ones with an agent or ranks, and look for weights there."""
     desired, stored = _desired(parts), parts.store.contents.read()
+    if parts.watched is not None and parts.watched[0] is desired and parts.watched[1] is stored:
+        return  # whom to watch follows from these two alone
     known = stored.agents
-    wanted = {name: node.spec.access for name, node in desired.nodes.items()}
+    wanted = desired.accesses
     accesses = {**known, **wanted}
     parts.around.machines.reach(accesses)
     members = {name for group in stored.groups.values() for name in group.members}
@@ -143,3 +145,5 @@ def _watch(parts: Parts) -> None:
             has_agent = name in known or seen[name].contact is Contact.REACHED
             if has_agent and known.get(name) != access:
                 parts.store.keep_agent(name, access)
+    if all(known.get(name) == access for name, access in wanted.items()):
+        parts.watched = desired, stored

@@ -92,7 +92,9 @@ def _machine(
 ) -> Machine:
     manifest = world.desired.nodes.get(name)
     rdma = manifest is not None and machine_faults.uses(world, VERBS, name)
-    conditions = status.node.conditions(name, snapshots.desired, snapshots.observed, planned, likeness)
+    conditions = status.node.conditions(
+        name, snapshots.desired, snapshots.observed.nodes.get(name), planned, likeness.condition(name)
+    )
     cables = [link for of_one in snapshots.plan.cabling.values() for link in of_one]
     declared = frozenset(end.receptacle for link in cables for end in link.link if end.node == name)
     return Machine(world.node(name), manifest, conditions, rdma, declared)

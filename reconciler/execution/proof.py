@@ -10,7 +10,8 @@ from reconciler.errors import Refused, Unreachable
 from reconciler.planning.context.deadlines import PROOF_SECONDS_MAX
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, WireError, decode, to_wire
-from reconciler.wire.generation import GATEWAY_RECEIVES, Failed, Finished, Generate, Sampling
+from reconciler.wire.generation import GATEWAY_RECEIVES, Failed, Finished, Generate
+from reconciler.wire.sampling import Sampling
 
 PROOF_TOKENS = 4
 

@@ -16,8 +16,8 @@ from reconciler.wire.generation import (
     Generate,
     Measure,
     Measured,
-    Sampling,
 )
+from reconciler.wire.sampling import Sampling
 
 from .proof import Connect
 

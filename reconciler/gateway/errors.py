@@ -35,9 +35,10 @@ def invalid(text: str, param: str | None, code: str | None = None) -> ApiError:
     return ApiError(400, "invalid_request_error", code, text, param)
 
 
-def unsupported(what: str, param: str) -> ApiError:
+def unsupported(what: str, param: str, why: str = "") -> ApiError:
     """Return the error for a correct request that this version cannot serve."""
-    return invalid(f"{what} is not supported yet", param, "unsupported_parameter")
+    reason = f": {why}" if why else ""
+    return invalid(f"{what} is not supported yet{reason}", param, "unsupported_parameter")
 
 
 def prompt_too_long(tokens: int, context: int) -> ApiError:

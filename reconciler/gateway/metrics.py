@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from reconciler.wire.generation import Accepted, Delta, Finished, Prefill
+from reconciler.wire.generation import Accepted, Delta, Finished, KeptPrefixes, Prefill
 
 from .admission import Admission, End, Stage
 from .events import Event
@@ -56,6 +56,8 @@ class ModelCounts:
         families.waiting.labels(model).set_function(lambda: self.stages[_Stage.WAITING])
         self.prompt_tokens = families.prompt_tokens.labels(model)
         self.generation_tokens = families.generation_tokens.labels(model)
+        self.cache_queries = families.cache_queries.labels(model)
+        self.cache_hits = families.cache_hits.labels(model)
         self.first_token = families.first_token.labels(model)
         self.inter_token = families.inter_token.labels(model)
         self.per_token = families.per_token.labels(model)
@@ -92,6 +94,10 @@ class _Families:
         )
         self.prompt_tokens = counter("vllm:prompt_tokens", "Tokens of accepted prompts.")
         self.generation_tokens = counter("vllm:generation_tokens", "Tokens generated.")
+        self.cache_queries = counter(
+            "vllm:prefix_cache_queries", "Tokens of prompts that were looked for in the prefix cache."
+        )
+        self.cache_hits = counter("vllm:prefix_cache_hits", "Those that were there, and were not read again.")
         self.ended = counter("vllm:request_success", "Requests by how they ended.", "finished_reason")
         self.first_token = histogram(
             "vllm:time_to_first_token_seconds", "From the request to its first token.", _FIRST_TOKEN
@@ -152,6 +158,8 @@ class Timeline:
                 self._counts.request_prompt.observe(self._prompt)
             case Finished():
                 self._count_tokens(max(0, event.completion_tokens - self._tokens))
+                self._counts.cache_queries.inc(event.prompt_tokens)
+                self._counts.cache_hits.inc(event.cached_tokens)
             case _:
                 pass  # a tool call comes with its tokens, and ``Run`` decides what a failure means
 
@@ -209,10 +217,14 @@ class Timeline:
                 counts.per_token.observe((self._last_at - self._first_at) / (self._tokens - 1))
 
 
+Seen = tuple[str, int, int, bool, KeptPrefixes | None]
+"""A routed group: model, replica, epoch, whether it is connected, and what it last said of its prefix cache."""
+
+
 class _Replicas(Collector):
     """Collects the routed groups at each scrape."""
 
-    def __init__(self, seen: Callable[[], Iterable[tuple[str, int, int, bool]]]) -> None:
+    def __init__(self, seen: Callable[[], Iterable[Seen]]) -> None:
         self._seen = seen
 
     def collect(self) -> Iterable[Metric]:
@@ -221,11 +233,24 @@ class _Replicas(Collector):
         up = GaugeMetricFamily(
             "reconciler_replica_connected", "1 when the gateway is connected to its group.", labels=labels
         )
-        for model, replica, number, connected in self._seen():
-            epoch.add_metric((model, str(replica)), number)
-            up.add_metric((model, str(replica)), connected)
-        yield epoch
-        yield up
+        size = GaugeMetricFamily(
+            "reconciler_prefix_cache_bytes", "Memory of the prefix cache on each rank.", labels=labels
+        )
+        room = GaugeMetricFamily(
+            "reconciler_prefix_cache_max_bytes", "Its bound; 0 where nothing can be kept.", labels=labels
+        )
+        evicted = CounterMetricFamily(
+            "reconciler_prefix_cache_evictions", "Entries that made room for others.", labels=labels
+        )
+        for model, replica, number, connected, kept in self._seen():
+            names = (model, str(replica))
+            epoch.add_metric(names, number)
+            up.add_metric(names, connected)
+            if kept is not None:
+                size.add_metric(names, kept.bytes)
+                room.add_metric(names, kept.bytes_max)
+                evicted.add_metric(names, kept.evictions)
+        yield from (epoch, up, size, room, evicted)
 
 
 class _Connections(Collector):
@@ -255,10 +280,10 @@ class _Connections(Collector):
 class Metrics:
     """The registry of one gateway process.
 
-    ``replicas`` returns every routed group at each scrape: model, replica, epoch, whether it is connected.
+    ``replicas`` returns every routed group at each scrape.
     """
 
-    def __init__(self, replicas: Callable[[], Iterable[tuple[str, int, int, bool]]]) -> None:
+    def __init__(self, replicas: Callable[[], Iterable[Seen]]) -> None:
         self._registry = CollectorRegistry()
         self._families = _Families(self._registry)
         self._models: dict[str, ModelCounts] = {}

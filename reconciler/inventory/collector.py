@@ -80,6 +80,8 @@ class _Watch:
     """Whether the observation is newer than the start and the last clock gap."""
     asked: bool = False
     """Whether somebody waits for the next report, whatever is in it: to see what was changed."""
+    answering: bool = False
+    """Whether the report that is being requested is such a one."""
 
 
 class Collector:
@@ -144,12 +146,16 @@ class Collector:
         return self._token(name)
 
     def look(self, name: NodeName) -> None:
-        """Look at a node at once: its agent was just started, or something on it was just changed. Its report is news,
-        even if it says the same."""
+        """Look at a node at once, which was just changed or got its agent: its report is news, whatever it says."""
         watch = self._watches.get(name)
         if watch is not None:
             watch.asked = True
             watch.look.set()
+
+    def looking(self, name: NodeName) -> bool:
+        """Return whether a report is under way that was asked for: ``changed`` follows, whatever becomes of it."""
+        watch = self._watches.get(name)
+        return watch is not None and watch.link is not None and (watch.asked or watch.answering)
 
     async def reach(self, name: NodeName) -> None:
         """Look at a node whose agent was just started, until it is seen. Raises ``Unreachable`` in the end."""
@@ -270,14 +276,14 @@ class Collector:
         try:
             while True:
                 watch.look.clear()
-                asked, watch.asked = watch.asked, False
+                watch.answering, watch.asked = watch.asked, False
                 question = Observe(self._models, self._token(watch.seen.name))
                 asked_at, gaps = self._clock(), self._gaps
                 report = await link.request(question, timeout=OBSERVE_SECONDS_MAX)
                 assert isinstance(report, NodeReport)
                 watch.link = None if watch.renewing else link
                 watch.tried = watch.tried or gaps == self._gaps
-                self._reached(watch, report, number, skew(report, asked_at, self._clock()), asked)
+                self._reached(watch, report, number, skew(report, asked_at, self._clock()))
                 if prober is None:
                     prober = asyncio.create_task(
                         self._examine(watch, link, report), name=f"probes of {watch.seen.name}"
@@ -320,8 +326,8 @@ class Collector:
         """
         link = watch.seen.link if answered else watch.seen.facts_link
         updated = replace(watch.seen, probed=answered, examined=examined and answered, facts_link=link)
-        news = updated != watch.seen
-        watch.seen = updated
+        if news := updated != watch.seen:
+            watch.seen = updated
         for name, known in self._cables.learn(watch.seen.name, facts).items():
             other = self._watches.get(name, watch)
             news = news or known != other.seen.facts
@@ -335,8 +341,8 @@ class Collector:
         if await _wait(watch.look, seconds):
             watch.look.clear()
 
-    def _reached(self, watch: _Watch, report: NodeReport, number: int, skewed: float, asked: bool) -> None:
-        before = watch.seen
+    def _reached(self, watch: _Watch, report: NodeReport, number: int, skewed: float) -> None:
+        before, asked, watch.answering = watch.seen, watch.answering, False
         since = before.since if before.contact is Contact.REACHED else self._clock()
         same_boot = before.report is not None and before.report.boot_id == report.boot_id
         facts = before.facts if same_boot else MachineFacts()

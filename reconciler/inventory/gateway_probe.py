@@ -18,6 +18,8 @@ from reconciler.state import FrontDoor, GatewayObservation
 ANSWER_SECONDS = 2.0
 AGAIN_SECONDS = 5.0
 """Between two questions; a gateway that has just begun to listen is asked at once."""
+UNREADY_SECONDS = 0.5
+"""The same while it is not ready: it connects to a new group in less, and somebody waits for that."""
 ANSWER_BYTES_MAX = 4 * 1024 * 1024
 """Enough for the names of ten thousand models."""
 
@@ -48,7 +50,8 @@ class GatewayProbe:
         """Ask from time to time, and at once when there is another gateway, until cancelled."""
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(AGAIN_SECONDS):
+                ready = self._door is None or self._door.ready
+                async with asyncio.timeout(AGAIN_SECONDS if ready else UNREADY_SECONDS):
                     await self._changed.wait()
             await self.look()
 

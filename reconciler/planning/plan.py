@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
 from reconciler.state import (
     AdoptGroup,
@@ -71,7 +71,9 @@ def plan_in_slices(
         unread = Waiting(CLUSTER, WaitingFor.SOURCE, "the manifests have not been read yet")
         return combined((kept_out, Decision(waiting=(unread,))))
     draft = Draft(
-        reboot_requests.with_reboots_drained(World(desired, observed, memory, now, entropy)), (kept_out,)
+        reboot_requests.with_reboots_drained(World(desired, observed, memory, now, entropy)),
+        (kept_out,),
+        cabling={},
     )
     for stage in STAGES:
         draft = yield from stage.run(draft)
@@ -86,16 +88,15 @@ def plan_in_slices(
     return replace(complete, quarantined=kept_away, cabling=draft.cabling)
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """The decisions of this pass so far."""
 
     world: World
     decisions: tuple[Decision, ...]
     """In the order in which their steps are taken."""
+    cabling: Cabling
     own: tuple[Trouble, ...] = ()
     """What is wrong with machines and cables themselves."""
-    cabling: Cabling = field(default_factory=dict)
 
     @property
     def names(self) -> list[NodeName]:
@@ -105,7 +106,7 @@ class Draft:
     def then(self, *decisions: Decision) -> Draft:
         """Add decisions after all others."""
         told = (decision for decision in decisions if decision is not NOTHING)
-        return replace(self, decisions=(*self.decisions, *told))
+        return self._replace(decisions=(*self.decisions, *told))
 
 
 def _each(names: Iterable[K], ask: Callable[[World, K], T], world: World) -> Slices[list[T]]:
@@ -149,21 +150,23 @@ def _causes(draft: Draft) -> Slices[Draft]:
     own = tuple(trouble for troubles in each for trouble in troubles)
     own += quarantine.troubles(world, names)
     yield
-    return replace(draft, own=own + cable_faults.persistent_faults(world, found), cabling=found)
+    return draft._replace(own=own + cable_faults.persistent_faults(world, found), cabling=found)
 
 
 def _name_each_task_once(draft: Draft) -> Slices[Draft]:
     yield
     named = {(trouble.fault, trouble.person) for trouble in draft.own}
     named |= cable_faults.person_tasks(draft.world, draft.cabling)
-    return replace(
-        draft, decisions=tuple(_without_repeated_tasks(decision, named) for decision in draft.decisions)
+    if not named:
+        return draft
+    return draft._replace(
+        decisions=tuple(_without_repeated_tasks(decision, named) for decision in draft.decisions)
     )
 
 
 def _without_repeated_tasks(decision: Decision, named: set[tuple[FaultClass, str]]) -> Decision:
     """Drop a person's task from a group where the machine or cable that causes it has the task already."""
-    if not decision.troubles or not named:
+    if not decision.troubles:
         return decision
     troubles = tuple(
         replace(trouble, person="") if (trouble.fault, trouble.person) in named else trouble
@@ -184,7 +187,7 @@ def _machine_troubles(draft: Draft) -> Slices[Draft]:
 def _requested_restarts(draft: Draft) -> Slices[Draft]:
     yield
     first = rolling_reboot.decide(draft.world, list(draft.decisions))
-    return replace(draft, decisions=(first, *draft.decisions))
+    return draft._replace(decisions=(first, *draft.decisions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +278,8 @@ def _written_first(plan: Plan, memory: Memory, now: float) -> Plan:
 
 def _held_back(plan: Plan, memory: Memory, now: float) -> Plan:
     """Have a step that has just failed wait its turn instead of trying it in a tight loop."""
+    if not memory.failures:
+        return plan
     steps: list[Step] = []
     waiting = list(plan.waiting)
     for step in plan.steps:

@@ -6,9 +6,10 @@ import ast
 import inspect
 import re
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 from pydantic.alias_generators import to_camel
@@ -56,6 +57,9 @@ def _docstrings(kind: type[BaseModel]) -> dict[str, str]:
 
 class Strict(BaseModel):
     """Base of every piece of a manifest. Field names are camelCase in YAML."""
+
+    elsewhere: ClassVar[Mapping[str, str]] = {}
+    """Fields that people know of other tools, and what to say to who uses them here: what there is instead, or why not."""
 
     model_config = ConfigDict(
         frozen=True,

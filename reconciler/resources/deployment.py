@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -13,7 +14,9 @@ from pydantic import (
     field_validator,
 )
 
-from .base import ApiVersion, Manifest, Metadata, Name, Seconds, Strict
+from reconciler.wire.generation import MAX_STALL_SECONDS
+
+from .base import ApiVersion, Bytes, Manifest, Metadata, Name, Seconds, Strict
 from .scheduling import Placement
 
 RANKS_MAX = 64
@@ -97,13 +100,105 @@ def _ladder(value: tuple[Transport, ...]) -> tuple[Transport, ...]:
     return value
 
 
-class Serving(Strict):
-    """Limits of requests, and further names of the deployment."""
+CONTEXT_MIN, CONTEXT_MAX = 16, 16_777_216
 
-    context: Annotated[int, Field(ge=16, le=16_777_216)] = 4096
-    """Most tokens of one request, prompt and answer together."""
+
+def _context(value: Any) -> Any:
+    if value == "auto" or (type(value) is int and CONTEXT_MIN <= value <= CONTEXT_MAX):
+        return value
+    raise ValueError(f'expected "auto", or a whole number from {CONTEXT_MIN} to {CONTEXT_MAX}')
+
+
+Context = Annotated[
+    int | Literal["auto"],
+    BeforeValidator(_context),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"const": "auto", "type": "string"},
+                {"type": "integer", "minimum": CONTEXT_MIN, "maximum": CONTEXT_MAX},
+            ]
+        }
+    ),
+]
+
+
+class Sampling(Strict):
+    """How tokens are chosen where a request does not say. What is unset is as `generation_config.json` of the model says,
+    else off. A change restarts nothing."""
+
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    """0 chooses the likeliest token."""
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Choose among the likeliest tokens that have this probability together; 1 is off."""
+    top_k: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    """Choose among so many of the likeliest tokens; 0 is off."""
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Choose among tokens with at least this part of the likeliest one's probability; 0 is off."""
+    repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = None
+    """Divide by this the logits of tokens that prompt or answer have already; 1 is off."""
+
+
+_DRAFTS = (
+    "mlx-lm guesses ahead with a draft model for one request at a time, not for a batch: see docs/models.md"
+)
+_QUANTIZED = "mlx-lm quantizes the cache of one request at a time, not of a batch: see docs/models.md"
+
+
+class RopeScaling(Strict):
+    """How rotary positions are scaled, so that the context may be longer than what the model was trained on."""
+
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "ropeType": 'use "type"',
+        "originalMaxPositionEmbeddings": 'use "originalContext"',
+    }
+
+    type: Literal["yarn", "linear", "llama3"]
+    """`yarn`, `linear` or `llama3`: what the authors of the model recommend."""
+    factor: Annotated[float, Field(gt=1, le=1024)]
+    """How many times longer the context becomes."""
+    original_context: Annotated[int, Field(ge=CONTEXT_MIN, le=CONTEXT_MAX)]
+    """Longest context that the model was trained on."""
+
+    @property
+    def tokens(self) -> int:
+        """Return the longest context with it."""
+        return int(self.original_context * self.factor)
+
+
+class Serving(Strict):
+    """Limits of requests, what they get where they do not say, and further names of the deployment."""
+
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("draftModel", "speculativeModel", "speculativeConfig", "numDraftTokens"), _DRAFTS),
+        "hfOverrides": 'of these there is "ropeScaling"',
+        **dict.fromkeys(("kvBits", "kvGroupSize", "quantizedKvStart", "kvCacheDtype"), _QUANTIZED),
+        **dict.fromkeys(("maxModelLen", "ctxSize", "maxKvSize"), 'use "context"'),
+        "maxNumSeqs": 'use "maxBatch"',
+    }
+
+    context: Context = "auto"
+    """Most tokens of one request, prompt and answer together. `auto`: what the model was made for, or less where memory
+    is short. It is decided when a group is formed, and stays."""
+    rope_scaling: RopeScaling | None = None
+    """Scaling of rotary positions in place of what `config.json` of the model says, for a longer context than it was made
+    for. Short requests may be answered a little worse. Unset: as the model says."""
     max_batch: Annotated[int, Field(ge=1, le=1024)] = 16
     """Most requests that are decoded together. Further requests wait."""
+    kv_cache: Bytes | None = None
+    """Memory on each node for the tokens of all requests that are being answered, at least for one full context. A request
+    waits where there is no room for its prompt. Unset: one full context, and 8,192 tokens (or the context, where that is
+    less) for each further request that `maxBatch` allows."""
+    max_stall: Annotated[Seconds, Field(ge=0.01, le=60)] = MAX_STALL_SECONDS
+    """How long the answers of a group may pause while it reads the prompt of another request, or one step of the model
+    where that is longer. A change restarts nothing."""
+    prefix_cache: Bytes | None = None
+    """Memory on each node for prompts and answers that later requests may begin with, which are then not read again.
+    Unset: as much as one full context takes. With 0 nothing is kept."""
+    sampling: Sampling = Sampling()
+    thinking: bool | None = None
+    """Whether the model reasons before it answers, where a request does not say and the chat template has a switch. Unset:
+    as the template does. A change restarts nothing."""
     aliases: tuple[Annotated[str, StringConstraints(min_length=1, max_length=256)], ...] = ()
     """Further names by which clients can request this deployment."""
 

@@ -1,8 +1,10 @@
 """What the installed mlx-lm can do with a model, before any rank of it is started.
 
-A process that waits for its rank answers with one JSON object: ``problem`` where the model cannot be served at all, ``code`` where that would need Python code from its folder, ``unsplittable``, ``ranks_tried`` and
-``shares`` as in ``wire.node.ModelReport``. No code from the folder is ever run, and no tensor is read: mlx-lm builds
-the model lazily, and MLX's own ``shard`` and ``pipeline`` are tried on it with a group that exists only by its size.
+A process that waits for its rank answers with one JSON object: ``problem`` where the model cannot be served at all,
+``code`` where that would need Python code from its folder, ``tools``, ``reuse``, ``reread``, ``rope``,
+``unsplittable``, ``ranks_tried`` and ``shares`` as in ``wire.node.ModelReport``. No code from the folder is ever run, and no tensor is
+read: mlx-lm builds the model lazily, and MLX's own ``shard`` and ``pipeline`` are tried on it with a group that exists
+only by its size.
 """
 
 from __future__ import annotations
@@ -12,9 +14,12 @@ from typing import Any
 
 from mlx_lm.utils import load_config, load_model, load_tokenizer
 
-from .model.adapter import FOREIGN_ERRORS
+from .model.adapter import FOREIGN_ERRORS, Tokenizer
+from .model.caches import NAMES, reusable
 from .model.loading import check_batching, first_line, stage, unsplittable
 from .model.memory import Size, share
+from .model.positions import kinds
+from .requests.prompt import tools_problem
 
 SIZES = range(2, 9)
 """Ranks of a group that are tried; every Mac of a larger one could not be cabled to every other."""
@@ -34,20 +39,39 @@ def examine(folder: Path) -> dict[str, Any]:
     except FOREIGN_ERRORS as error:
         return {"problem": _model_problem(config, error)}
     try:
-        load_tokenizer(folder, {TRUST: False}, eos_token_ids=config.get("eos_token_id"))
+        wrapped = load_tokenizer(folder, {TRUST: False}, eos_token_ids=config.get("eos_token_id"))
     except FOREIGN_ERRORS as error:
         if TRUST in str(error):
             return {"code": "its tokenizer is Python code of its own"}
         return {"problem": _shortened(f"its tokenizer cannot be loaded: {first_line(error)}")}
     why = unsplittable(model, config, folder)
-    shares = {"tensor/1": [share(model)]}
+    whole = share(model)
+    reuse, reread = reusable(model, whole.get("cache"))
+    shares = {"tensor/1": [whole]}
     for strategy in ("tensor", "pipeline"):
         for size in SIZES if strategy not in why else ():
             try:
                 shares[f"{strategy}/{size}"] = _split(folder, strategy, size)
             except FOREIGN_ERRORS as error:
                 why[f"{strategy}/{size}"] = _refusal(error)
-    return {"unsplittable": why, "ranks_tried": SIZES[-1], "shares": shares}
+    tools = _tools_problem(wrapped)
+    return {
+        "tools": tools,
+        "reuse": NAMES[reuse],
+        "reread": reread,
+        "rope": kinds(folder, config, model),
+        "unsplittable": why,
+        "ranks_tried": SIZES[-1],
+        "shares": shares,
+    }
+
+
+def _tools_problem(wrapped: Any) -> str:
+    """Return why ranks refuse requests with tools; empty if they do not."""
+    try:
+        return _shortened(tools_problem(Tokenizer(wrapped)))
+    except FOREIGN_ERRORS as error:
+        return _shortened(f"its tokenizer cannot be read: {first_line(error)}")
 
 
 def _split(folder: Path, strategy: str, ranks: int) -> list[dict[str, Any]]:

@@ -25,10 +25,12 @@ from .process.progress import ProgressPipe
 from .process.watch import HURRIED_SECONDS, Watch
 
 if TYPE_CHECKING:
+    from .decode.batch import Batch
     from .decode.keep_alive import Pulse
     from .group.control_channel import Peers
     from .group.sealed import Sealed
     from .model.adapter import Loaded
+    from .model.caches import Footprint
 
 EXIT_SECONDS = 20.0
 """Bound on the interpreter's orderly exit, in which MLX frees what it holds of the network."""
@@ -124,10 +126,11 @@ def _serve(config: RankConfig, progress: ProgressPipe, watch: Watch) -> RankEnd:
     orders: SimpleQueue[dict[str, Any]] = SimpleQueue()
     peers, group = _form(config, files, progress, watch, orders)
     with _loading(progress, files, config):
-        loaded = load_shard(files, group, config.strategy, config.trust_remote_code)
+        loaded = load_shard(files, group, config.strategy, config.trust_remote_code, config.rope_scaling)
     progress.enter(Phase.WARM)
+    footprint = _footprint(loaded, group)
     if config.id.rank == 0:
-        return _lead(config, loaded, group, peers, progress, watch)
+        return _lead(config, loaded, group, peers, progress, watch, footprint)
     return _follow(config, loaded, group, orders, progress, watch)
 
 
@@ -207,28 +210,35 @@ def _lead(
     peers: Mapping[int, Sealed],
     progress: ProgressPipe,
     watch: Watch,
+    footprint: Footprint,
 ) -> RankEnd:
     from .decode.inbox import Inbox
+    from .decode.lanes import Lanes
     from .decode.leader import Leader
+    from .decode.prefixes import Prefixes
+    from .decode.reuse import Reuse
+    from .model.adapter import loaded_bytes
+    from .model.caches import NOT
     from .requests.server import Server
 
     inbox = Inbox(4 * config.batch_max + 256, progress)
     batch = _batch(config, loaded, group, progress)
-    leader = Leader(batch, config.batch_max, inbox, lambda step: control_channel.broadcast(peers, step))
+    if config.prefix_cache_bytes and footprint.reuse == NOT:
+        log.warning("every prompt is read anew: %s", footprint.why or "for what another rank keeps")
+    reuse = Reuse(Prefixes(footprint, config.prefix_cache_bytes), loaded.tokenizer.end_ids)
+    known = config.kv_cache_bytes if len(footprint.ranks) == config.size and all(footprint.ranks) else ()
+    lanes = Lanes(footprint, known, loaded_bytes())
+    leader = Leader(
+        batch, config.batch_max, inbox, lambda step: control_channel.broadcast(peers, step), reuse, lanes
+    )
     leader.warm(loaded.tokenizer.plain(WARM_TEXT) or [0], WARM_TOKENS)
     server = Server(config.socket, config.context, loaded, inbox)
     server.start()
-
-    def drain() -> None:
-        progress.enter(Phase.DRAINING)
-        inbox.drain()
-
     progress.enter(Phase.READY)
-    watch.ready(drain)
+    watch.ready(inbox.drain)
     leader.serve(server.post, _pulse(config, group))
     server.stop()
-    batch.settle()
-    watch.disarm()
+    _settle(batch, watch)
     control_channel.broadcast(peers, Leave("rank 0 was asked to stop"))
     return RankEnd(ExitCode.OK, "stopped as asked, with nothing left to do")
 
@@ -250,9 +260,23 @@ def _follow(
         progress.enter(Phase.READY)
 
     reason = follow_steps(orders, batch, progress, ready, _pulse(config, group))
+    _settle(batch, watch)
+    return RankEnd(ExitCode.OK, f"left the group: {reason}")
+
+
+def _settle(batch: Batch, watch: Watch) -> None:
+    """Do what this rank still owes the others, watched, because a collective may never end; from then on its end is
+    intended."""
     batch.settle()
     watch.disarm()
-    return RankEnd(ExitCode.OK, f"left the group: {reason}")
+
+
+def _footprint(loaded: Loaded, group: Any) -> Footprint:
+    from .decode.batch import known_endings
+    from .model.caches import footprint
+
+    with known_endings():
+        return footprint(loaded.model, group)
 
 
 def _pulse(config: RankConfig, group: Any) -> Pulse | None:
@@ -267,7 +291,8 @@ def _batch(config: RankConfig, loaded: Loaded, group: Any, progress: ProgressPip
     from .decode.batch import Batch
     from .decode.measure import Gauge
     from .decode.sampling import Agreement
-    from .model.adapter import Generator
+    from .model.generator import Generator
 
-    generator = Generator(loaded, config.batch_max, Agreement(group, loaded.vocabulary).on)
+    agreement = Agreement(group, loaded.vocabulary)
+    generator = Generator(loaded, agreement.on, keeps=config.prefix_cache_bytes > 0)
     return Batch(generator, progress, Gauge(group))

@@ -15,7 +15,18 @@ from .faults import (
 )
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .machine.facts import MachineFacts, PortFacts, Route
-from .memory import GroupRecord, Leaving, Memory, RequestedStop, StepFailure, Stored, Volatile, Write
+from .memory import (
+    USUAL_CONTEXT,
+    GroupRecord,
+    Leaving,
+    Memory,
+    RequestedStop,
+    StepFailure,
+    Stored,
+    Volatile,
+    Write,
+    earlier_context,
+)
 from .node_steps import (
     BuildRuntime,
     ConfirmRepair,
@@ -59,6 +70,7 @@ from .plan import (
 )
 
 __all__ = [
+    "USUAL_CONTEXT",
     "AdoptGroup",
     "AllocateEpoch",
     "Attempt",
@@ -121,5 +133,6 @@ __all__ = [
     "Waiting",
     "WaitingFor",
     "Write",
+    "earlier_context",
     "most_informative",
 ]

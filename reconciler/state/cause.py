@@ -16,6 +16,7 @@ class Cause(Enum):
     PROOF_FAILED = "ProofFailed"
     STALLED = "Stalled"
     OVERDUE = "DeadlineExceeded"
+    RANKS_APART = "RendezvousTimeout"
     RANK_UNKILLABLE = "UnkillableRank"
     NODE_QUARANTINED = "NodeQuarantined"
     STORE_LOST = "StoreLost"

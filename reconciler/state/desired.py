@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from reconciler.errors import few_names
-from reconciler.resources import Fabric, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
+from reconciler.resources import Access, Fabric, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
 
+from .answers import Asked
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 
 
@@ -66,7 +67,7 @@ def _key(manifest: Manifest) -> ObjectKey:
 
 
 @dataclass(frozen=True)
-class Desired:
+class Desired(Asked):
     """The manifests in force."""
 
     revision: str
@@ -108,8 +109,12 @@ class Desired:
         """Return the same cluster with nothing running in it."""
         return replace(self, stopping=True)
 
-    def objects(self) -> dict[ObjectKey, Manifest]:
-        """Return every object by its key, sorted by kind and name."""
+    def objects(self) -> Mapping[ObjectKey, Manifest]:
+        """Return every object by its key, sorted by kind."""
+        return self._objects
+
+    @cached_property
+    def _objects(self) -> dict[ObjectKey, Manifest]:
         manifests: list[Manifest] = [*self.nodes.values(), *self.fabrics.values()]
         manifests += [*self.models.values(), *self.deployments.values()]
         if self.gateway is not None:
@@ -120,6 +125,11 @@ class Desired:
     def replicas(self) -> Mapping[ReplicaId, ModelDeployment]:
         """Return every replica that should run, with its deployment."""
         return self._replicas
+
+    @cached_property
+    def accesses(self) -> Mapping[NodeName, Access]:
+        """Return how each node is reached. Read once, because every pass asks for each node several times."""
+        return {name: node.spec.access for name, node in self.nodes.items()}
 
     @cached_property
     def spreads(self) -> frozenset[tuple[frozenset[tuple[str, str]], tuple[str, ...]]]:

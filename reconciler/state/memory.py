@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal
 
 from reconciler.resources import Access, Manifest
 from reconciler.wire.launch import RankId
@@ -14,6 +15,14 @@ from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .machine.runtimes import Runtimes
 from .reports.notification import Delivery
 from .rollback import Rollback
+
+USUAL_CONTEXT = 4096
+"""Tokens that a group of an earlier version takes whose deployment named no context."""
+
+
+def earlier_context(wanted: int | Literal["auto"]) -> int:
+    """Return the context of a group that was formed before groups kept theirs, by what its deployment wants."""
+    return USUAL_CONTEXT if wanted == "auto" else wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,8 @@ class GroupRecord:
     path."""
     weights_before: str = ""
     """Weights of the last serving group before it; empty if there was none."""
+    context: int = 0
+    """Most tokens of one request; 0 for one that was formed before this was kept."""
 
     def rank_id(self, rank: int) -> RankId:
         """Return the id of one of its ranks."""

@@ -13,6 +13,7 @@ from reconciler.wire.launch import ExitCode, Phase, exit_reason
 from reconciler.wire.node import ModelReport, NodeReport, RankReport
 from reconciler.wire.prompts import QuarantinedPrompt
 
+from .answers import Asked
 from .identity import DeploymentName, NodeName, ReplicaId
 from .machine.facts import MachineFacts
 from .memory import GroupRecord
@@ -54,7 +55,7 @@ by then is held in the kernel, which only a restart of its machine ends."""
 
 
 @dataclass(frozen=True)
-class NodeObservation:
+class NodeObservation(Asked):
     """A node as last seen. ``report`` stays after contact is lost: it is what was true then."""
 
     name: NodeName
@@ -285,6 +286,16 @@ class Observed:
         bad = [rank for rank in self.ranks_of(replica) if not rank.alive and not rank.orderly]
         newest = max((rank.report.id.epoch for rank in bad), default=0)
         return most_informative(rank for rank in bad if rank.report.id.epoch == newest)
+
+    @cached_property
+    def reusing(self) -> Mapping[str, ModelReport]:
+        """Return by path, for weights of which a node says how what was read of prompts can be used again, its report."""
+        found: dict[str, ModelReport] = {}
+        for _, node in sorted(self.nodes.items()):
+            for report in node.report.models if node.report else ():
+                if report.reuse:
+                    found.setdefault(report.path, report)
+        return found
 
     @cached_property
     def _groups(self) -> dict[tuple[ReplicaId, int, tuple[NodeName, ...]], Mapping[int, ObservedRank]]:

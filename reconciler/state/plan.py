@@ -336,6 +336,8 @@ class RefusedBecause(Enum):
     CODE_UNTRUSTED = "RemoteCodeNotTrusted"
     NOT_SUPPORTED = "StrategyNotSupported"
     NOT_DIVISIBLE = "NotDivisible"
+    CONTEXT_TOO_LONG = "ContextTooLong"
+    ROPE_SCALING = "RopeScalingNotSupported"
     NO_MEMORY = "NotEnoughMemory"
     NO_TRANSPORT = "NoTransport"
     RANK_REFUSES = "RankRefuses"

@@ -3,13 +3,14 @@
 Pure: the previous statuses and the time are arguments. Start with ``conditions.py``, then read ``kinds.py``.
 """
 
-from .conditions import each_status, statuses
+from .conditions import Known, each_status, statuses
 from .events import endings, event, transitions
 from .model_routes import routes, serving
 from .snapshots import ConditionState, Readiness, Snapshots, Statuses
 
 __all__ = [
     "ConditionState",
+    "Known",
     "Readiness",
     "Snapshots",
     "Statuses",

@@ -44,6 +44,21 @@ class ByObject:
     ends: Mapping[str, list[End]]
     """The ends of declared links, by their nodes."""
 
+    def of_node(self, key: ObjectKey) -> tuple[object, ...]:
+        """Return everything here that the status of a Node follows from."""
+        name = NodeName(key.name)
+        return (
+            *(
+                of_object.get(key)
+                for of_object in (self.steps, self.waiting, self.refused, self.troubles, self.ports)
+            ),
+            *(self.waits.get((key, reason)) for reason in (WaitingFor.RUNTIME, WaitingFor.REPAIR)),
+            self.refusals.get((key, RefusedBecause.RUNTIME_UNAVAILABLE)),
+            self.repairs.get(name),
+            self.quarantined.get(name),
+            self.ends.get(name),
+        )
+
     @classmethod
     def of(cls, desired: Desired, plan: Plan) -> ByObject:
         """Sort a plan, and the cables of the manifests that it was made for."""

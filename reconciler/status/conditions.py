@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from reconciler.state import NodeName, Refusal, Trouble
+from reconciler.state import NodeName, NodeObservation, Refusal, Trouble
 from reconciler.state.identity import ObjectKey
 from reconciler.state.plan import RefusedBecause
 from reconciler.state.reports.status import Condition, ObjectStatus
@@ -19,35 +20,84 @@ AS_WISHED = (RefusedBecause.STOPPED, RefusedBecause.RESTARTING)
 """Reasons for waiting that a person has requested; they do not hinder the object."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The status of a Node, and all that it was made from."""
+
+    seen: NodeObservation | None
+    rest: tuple[object, ...]
+    status: ObjectStatus
+
+
+Known = dict[ObjectKey, _Known]
+"""What the last pass knew of each Node; ``each_status`` keeps it up to date."""
+
+
 def statuses(snapshots: Snapshots, previous: Statuses) -> dict[ObjectKey, ObjectStatus]:
     """Return the status of every object in force, and of removed objects of which something still runs."""
-    return dict(each_status(snapshots, previous))
+    return dict(each_status(snapshots, previous, {}))
 
 
-def each_status(snapshots: Snapshots, previous: Statuses) -> Iterator[tuple[ObjectKey, ObjectStatus]]:
-    """Yield them one after the other, in the order of kinds and names."""
+def each_status(
+    snapshots: Snapshots, previous: Statuses, known: Known
+) -> Iterator[tuple[ObjectKey, ObjectStatus]]:
+    """Yield them one after the other, in the order of kinds and names.
+
+    Most nodes have neither a new report nor another plan than in the pass before: their statuses stay.
+    """
     keys = snapshots.desired.objects().keys() | snapshots.memory.leaving.keys()
     planned = ByObject.of(snapshots.desired, snapshots.plan)
     likeness = NodeComparison.of(snapshots.desired, snapshots.observed)
+    for key in known.keys() - keys:
+        del known[key]
     for key in sorted(keys):
-        yield key, _status(key, snapshots, planned, likeness, previous.get(key))
+        before = previous.get(key)
+        if key.kind == "Node":
+            yield key, _of_node(key, snapshots, planned, likeness, before, known)
+        else:
+            yield key, _status(key, snapshots, planned, (), before)
+
+
+def _of_node(
+    key: ObjectKey,
+    snapshots: Snapshots,
+    planned: ByObject,
+    likeness: NodeComparison,
+    before: ObjectStatus | None,
+    known: Known,
+) -> ObjectStatus:
+    """Return the status of a Node. Made from the same as the one before, it is that one: the time is only read for what
+    has changed."""
+    desired, memory, name = snapshots.desired, snapshots.memory, NodeName(key.name)
+    seen, parity = snapshots.observed.nodes.get(name), likeness.condition(name)
+    rest = (
+        desired.nodes.get(name),
+        desired.generations.get(key, 1),
+        memory.leaving.get(key),
+        planned.of_node(key),
+        parity,
+    )
+    last = known.get(key)
+    if last is not None and last.seen is seen and last.status is before and last.rest == rest:
+        return last.status
+    found = _status(key, snapshots, planned, node.conditions(name, desired, seen, planned, parity), before)
+    known[key] = _Known(seen, rest, found)
+    return found
 
 
 def _status(
     key: ObjectKey,
     snapshots: Snapshots,
     planned: ByObject,
-    likeness: NodeComparison,
+    more: tuple[ConditionState, ...],
     before: ObjectStatus | None,
 ) -> ObjectStatus:
+    """Return the status of an object; ``more``: the conditions that only its kind has."""
     leaving = snapshots.memory.leaving.get(key)
     found = READINESS[key.kind](key.name, snapshots) if leaving is None else LEAVING
     generation = leaving.generation if leaving else snapshots.desired.generations.get(key, 1)
     stalled = _stalled(planned.refused.get(key), planned.troubles.get(key))
-    states = [_ready(found, planned.refused.get(key), stalled), _reconciling(planned, key), stalled]
-    if key.kind == "Node":
-        name = NodeName(key.name)
-        states += node.conditions(name, snapshots.desired, snapshots.observed, planned, likeness)
+    states = (_ready(found, planned.refused.get(key), stalled), _reconciling(planned, key), stalled, *more)
     known = {condition.type: condition for condition in before.conditions} if before else {}
     conditions = tuple(_condition(known.get(each.type), each, snapshots.now, generation) for each in states)
     return ObjectStatus(conditions, generation, found.extra)

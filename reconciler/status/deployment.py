@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from reconciler.resources import ModelDeployment
 from reconciler.state import DeploymentName, GroupRecord, Observed
 from reconciler.wire.launch import Phase
+from reconciler.wire.weights import PromptReuse
 
 from .model_routes import serving
 from .snapshots import Readiness, Snapshots
+from .weights import prompt_reuse
 
 
 def readiness(name: str, snapshots: Snapshots) -> Readiness:
@@ -17,11 +20,24 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     records = snapshots.memory.groups_of(DeploymentName(name))
     groups = [_group(record, snapshots.observed) for record in records]
     count = sum(group["ready"] and group["replica"] < wanted for group in groups)
-    extra = {"replicas": wanted, "readyReplicas": count, "groups": groups}
+    extra = {
+        "replicas": wanted,
+        "readyReplicas": count,
+        "promptReuse": _prompt_reuse(deployment, snapshots),
+        "groups": groups,
+    }
     text = f"{count} of {wanted} replicas serve"
     if count < wanted:
         return Readiness(False, "ReplicasNotReady", text, extra)
     return Readiness(True, "ReplicasReady", text, extra)
+
+
+def _prompt_reuse(deployment: ModelDeployment, snapshots: Snapshots) -> str:
+    """Return how its groups use what they have read for prompts that begin alike."""
+    model = snapshots.desired.models.get(deployment.spec.model)
+    if deployment.spec.serving.prefix_cache == 0:
+        return f"{PromptReuse.NONE} (serving.prefixCache is 0)"
+    return prompt_reuse(model.spec.source.folder, snapshots.observed) if model else "unknown"
 
 
 def _group(record: GroupRecord, observed: Observed) -> dict[str, Any]:
@@ -33,6 +49,7 @@ def _group(record: GroupRecord, observed: Observed) -> dict[str, Any]:
         "epoch": record.epoch,
         "phase": least,
         "nodes": list(record.members),
+        **({"context": record.context} if record.context else {}),
         **(_spread(record) if len(record.members) > 1 else {}),
         "ready": serving(record, observed) is not None,
         "since": record.proven_at or record.created_at,

@@ -17,10 +17,12 @@ from reconciler.state import (
     Plan,
     ReplicaId,
     WaitingFor,
+    earlier_context,
 )
 from reconciler.state.identity import ObjectKey
 from reconciler.wire.generation import Backend, Formed, Machine, Route, jump_key_name
 from reconciler.wire.launch import Phase
+from reconciler.wire.sampling import SamplingDefaults
 
 
 def serving(record: GroupRecord, observed: Observed) -> ObservedRank | None:
@@ -51,7 +53,7 @@ def routes(desired: Desired, observed: Observed, memory: Memory, plan: Plan) -> 
         Route(
             model=name,
             aliases=deployment.spec.serving.aliases,
-            context=deployment.spec.serving.context,
+            context=_context(name, deployment, memory),
             created=int(desired.created.get(ObjectKey("ModelDeployment", name), 0)),
             backends=_backends(name, deployment, desired, observed, memory),
             stall_seconds=deployment.spec.health.stall_after,
@@ -59,10 +61,20 @@ def routes(desired: Desired, observed: Observed, memory: Memory, plan: Plan) -> 
             formed=tuple(_formed(name, deployment, memory)),
             attempt_at=_attempt_at(name, deployment, waits),
             batch=deployment.spec.serving.max_batch,
+            sampling=SamplingDefaults(**dict(deployment.spec.serving.sampling)),
+            thinking=deployment.spec.serving.thinking,
+            max_stall_seconds=deployment.spec.serving.max_stall,
         )
         for name, deployment in sorted(desired.deployments.items())
         if deployment.spec.replicas
     )
+
+
+def _context(name: DeploymentName, deployment: ModelDeployment, memory: Memory) -> int:
+    """Return the most tokens that every group takes; 0 while no group has decided it."""
+    wanted = deployment.spec.serving.context
+    decided = [record.context or earlier_context(wanted) for record in memory.groups_of(name)]
+    return min(decided, default=wanted if isinstance(wanted, int) else 0)
 
 
 def _formed(name: DeploymentName, deployment: ModelDeployment, memory: Memory) -> Iterator[Formed]:

@@ -12,7 +12,6 @@ from reconciler.state import (
     NodeName,
     NodeObservation,
     ObjectKey,
-    Observed,
     RefusedBecause,
     WaitingFor,
 )
@@ -20,7 +19,6 @@ from reconciler.wire.node import HeldBy, NodeReport
 
 from . import machine, weights
 from .by_object import ByObject
-from .node_comparison import NodeComparison
 from .snapshots import ConditionState, Readiness, Snapshots
 
 MEMORY_FREE_LEAST = 0.05
@@ -57,10 +55,14 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
 
 
 def conditions(
-    name: NodeName, desired: Desired, observed: Observed, planned: ByObject, likeness: NodeComparison
+    name: NodeName,
+    desired: Desired,
+    seen: NodeObservation | None,
+    planned: ByObject,
+    parity: ConditionState,
 ) -> tuple[ConditionState, ...]:
-    """Return all conditions, in the order to read them: each matters only if those before it are fine."""
-    seen = observed.nodes.get(name)
+    """Return all conditions, in the order to read them: each matters only if those before it are fine. ``parity``: whether
+    the node matches most others. Whatever of ``planned`` is read here is listed in its ``of_node``."""
     report = seen.report if seen else None
     return (
         _reachable(seen),
@@ -70,7 +72,7 @@ def conditions(
         _memory_pressure(report),
         weights.disk_pressure(report),
         _clock_skew(seen),
-        likeness.condition(name),
+        parity,
         _quarantined(name, planned),
     )
 

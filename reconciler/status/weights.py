@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +38,8 @@ def of_path(path: str, desired: Desired, observed: Observed) -> Readiness:
         return Readiness(
             False, "WeightsMissing", f"not usable on {', '.join(lacking)}: {found[lacking[0]]}", extra
         )
-    return Readiness(True, "WeightsPresent", f"present on {', '.join(found)}", extra)
+    reports = [seen.model(path) for node, seen in observed.nodes.items() if node in found]
+    return Readiness(True, "WeightsPresent", f"present on {', '.join(found)}{_limits(reports)}", extra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,29 @@ def of_hub(path: str, desired: Desired, observed: Observed) -> Readiness:
         return Readiness(False, "NotFetched", "no node has fetched the weights yet", extra)
     node, worst = min(known.items(), key=lambda entry: WORST.index(entry[1].reason))
     if worst.reason == "WeightsVerified":
-        return Readiness(True, "WeightsVerified", f"verified on {', '.join(verified)}", extra)
+        return Readiness(
+            True, "WeightsVerified", f"verified on {', '.join(verified)}{_limits(seen.values())}", extra
+        )
     return Readiness(False, worst.reason, f"{node}: {worst.text}", extra)
+
+
+def _limits(reports: Iterable[ModelReport | None]) -> str:
+    """Return notes that requests with tools are refused and that prompts are read anew, with the reasons."""
+    known = [report for report in reports if report is not None]
+    tools = next((report.tools for report in known if report.tools), "")
+    reread = next((report.reread for report in known if report.reread), "")
+    return (f"; requests with tools are refused: {tools}" if tools else "") + (
+        f"; every prompt is read anew: {reread}" if reread else ""
+    )
+
+
+def prompt_reuse(path: str, observed: Observed) -> str:
+    """Return how what was read of a prompt can be used for others, with the reason if it cannot; ``unknown`` where no
+    node's runtime has said it."""
+    report = observed.reusing.get(path)
+    if report is None:
+        return "unknown"
+    return f"{report.reuse} ({report.reread})" if report.reread else report.reuse
 
 
 def _stand(report: ModelReport) -> _Stand:

@@ -14,13 +14,17 @@ from reconciler.state.reports.status import Condition, ObjectStatus
 
 def written(value: Any) -> str:
     """Return a dataclass and its contents as JSON; enums as their values."""
-    return json.dumps(value, default=_plain)
+    return _ENCODER.encode(value)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
+_ENCODER = json.JSONEncoder(default=_plain)
+"""Made once: ``json.dumps`` makes one for each value."""
 
 
 def status(text: str) -> ObjectStatus:

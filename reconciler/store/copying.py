@@ -73,7 +73,6 @@ def carry_over(path: Path, before: Path, agents: Iterable[NodeName]) -> None:
         for node in agents:
             store.keep_agent(node)
         store.notifications.give_up("the store was restored")
-        if before.exists():
-            store.outgrow(before)
+        store.outgrow(before)
     finally:
         store.close()

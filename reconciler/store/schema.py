@@ -100,6 +100,9 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE attempts ADD COLUMN port_taken INTEGER NOT NULL DEFAULT 0;
     DELETE FROM counters WHERE name = 'next_port';
     """,
+    """
+    ALTER TABLE groups ADD COLUMN context INTEGER NOT NULL DEFAULT 0;
+    """,
 )
 """One script a version, the first makes version 1. Scripts that were released are never edited."""
 

@@ -245,13 +245,12 @@ class Store:
     def prove(self, replica: ReplicaId, epoch: int, at: float) -> None:
         """Note that a group has answered. Raises ``Conflict`` when it is not the current one any more."""
         with self._db.writing():
-            group = self.groups().get(replica)
-            if group is None or group.epoch != epoch:
-                raise Conflict(f"{replica}: epoch {epoch} is no longer the current one")
-            name = (replica.deployment, replica.index)
-            self._db.execute(
-                "UPDATE groups SET proven_at = ? WHERE deployment = ? AND replica = ?", (at, *name)
+            found = self._db.execute(
+                "UPDATE groups SET proven_at = ? WHERE deployment = ? AND replica = ? AND epoch = ?",
+                (at, replica.deployment, replica.index, epoch),
             )
+            if not found.rowcount:
+                raise Conflict(f"{replica}: epoch {epoch} is no longer the current one")
 
     def release(self, replica: ReplicaId) -> None:
         """Remove a replica's group. Its last epoch stays, for epochs only grow."""

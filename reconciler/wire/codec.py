@@ -34,14 +34,32 @@ def vocabulary(*messages: type) -> Dict[str, type]:
     return {cls.TYPE: cls for cls in messages}  # type: ignore[attr-defined]
 
 
-def to_wire(value: Any) -> Dict[str, Any]:
-    """Return a message as a JSON object, with its ``type`` if it has one."""
-    fields = {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    name = getattr(value, "TYPE", None)
-    return fields if name is None else {"type": name, **fields}
+_SIMPLE = frozenset((str, int, float, bool, type(None)))
+
+
+def to_wire(value: Any, brief: bool = False) -> Dict[str, Any]:
+    """Return a message as a JSON object, with its ``type`` if it has one.
+
+    ``brief`` leaves out fields of it that are as they are without being given, for messages that come by the thousand.
+    """
+    cls = type(value)
+    name = getattr(cls, "TYPE", None)
+    made: Dict[str, Any] = {} if name is None else {"type": name}
+    for field, default in _defaults(typing.cast(Any, cls)):
+        found = getattr(value, field)
+        if not (brief and found == default):
+            made[field] = found if type(found) in _SIMPLE else _plain(found)
+    return made
+
+
+@functools.lru_cache(maxsize=None)
+def _defaults(cls: Any) -> Tuple[Tuple[str, Any], ...]:
+    return tuple((f.name, f.default) for f in dataclasses.fields(cls))
 
 
 def _plain(value: Any) -> Any:
+    if type(value) in _SIMPLE:  # nearly every value; the questions below cost ten times as much
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return to_wire(value)
     if isinstance(value, (tuple, list)):
@@ -63,35 +81,28 @@ def decode(frame: Mapping[str, Any], known: Mapping[str, type]) -> Any:
 Reader = Callable[[Any], Any]
 """Checks one plain value and makes of it what a field holds. Built once a field: events come by the thousand."""
 
-_ABSENT = object()
-
 
 def from_wire(cls: Type[M], frame: Mapping[str, Any]) -> M:
     """Build one dataclass from a JSON object. Raises ``WireError`` naming the field that does not fit."""
     if not isinstance(frame, Mapping):
         raise WireError("{}: expected an object, got {}".format(cls.__name__, type(frame).__name__))
-    values: Dict[str, Any] = {}
-    for name, read, required in _fields(typing.cast(Any, cls)):
-        value = frame.get(name, _ABSENT)
-        if value is not _ABSENT:
-            values[name] = read(value)
-        elif required:
+    readers, required = _fields(typing.cast(Any, cls))
+    values = {name: readers[name](value) for name, value in frame.items() if name in readers}
+    for name in required:
+        if name not in values:
             raise WireError("{}: field {!r} is missing".format(cls.__name__, name))
     return cls(**values)
 
 
 @functools.lru_cache(maxsize=None)
-def _fields(cls: Any) -> Tuple[Tuple[str, Reader, bool], ...]:
+def _fields(cls: Any) -> Tuple[Dict[str, Reader], Tuple[str, ...]]:
     hints = typing.get_type_hints(cls)
     missing = dataclasses.MISSING
-    return tuple(
-        (
-            f.name,
-            _reader(hints[f.name], cls.__name__ + "." + f.name),
-            f.default is missing and f.default_factory is missing,
-        )
-        for f in dataclasses.fields(cls)
-    )
+    readers = {f.name: _reader(hints[f.name], cls.__name__ + "." + f.name) for f in dataclasses.fields(cls)}
+    required = [
+        f.name for f in dataclasses.fields(cls) if f.default is missing and f.default_factory is missing
+    ]
+    return readers, tuple(required)
 
 
 def _reader(hint: Any, where: str) -> Reader:

@@ -20,13 +20,19 @@ FRAME_BYTES_MAX = 16 * 1024 * 1024
 """No frame is longer: a prompt of a million characters fits, a runaway peer does not."""
 
 _HEADER = struct.Struct(">I")
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+"""``json.dumps`` would make one for each frame."""
+_READ_JSON = json.JSONDecoder().decode
 
 
 def encode(frame: Mapping[str, Any]) -> bytes:
     """Return a frame as bytes. Raises ``WireError`` if it is longer than ``FRAME_BYTES_MAX``."""
-    body = json.dumps(frame, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(
-        "utf-8", "surrogatepass"
-    )
+    return framed(_JSON.encode(frame))
+
+
+def framed(text: str) -> bytes:
+    """Return the JSON text of an object as a frame. Raises ``WireError`` if it is longer than ``FRAME_BYTES_MAX``."""
+    body = text.encode("utf-8", "surrogatepass")
     if len(body) > FRAME_BYTES_MAX:
         raise WireError("frame of {} bytes, the most is {}".format(len(body), FRAME_BYTES_MAX))
     return _HEADER.pack(len(body)) + body
@@ -60,7 +66,7 @@ def _check(length: int) -> None:
 
 def _parse(body: bytes) -> Dict[str, Any]:
     try:
-        frame = json.loads(body.decode("utf-8", "surrogatepass"))
+        frame = _READ_JSON(body.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
         raise WireError("not JSON: {}".format(error)) from None
     if not isinstance(frame, dict):

@@ -11,30 +11,15 @@ import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, message, vocabulary
+from .sampling import BY_DEFAULT, BY_MODEL, Ending, Sampling, SamplingDefaults
 
 # --- gateway to rank 0 -----------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
-class Bias:
-    """An addition to the log-probability of one token."""
+REASONING_SWITCHES = ("enable_thinking", "thinking")
+"""What chat templates call the switch of reasoning: the first Qwen, GLM and Gemma, the second DeepSeek, Granite and Kimi."""
 
-    token: int
-    by: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Sampling:
-    """The choice of the next token. ``temperature`` 0 is greedy, and then only ``biases`` matter."""
-
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
-    """0 is off."""
-    min_p: float = 0.0
-    seed: int = 0
-    """The gateway draws one where the client gave none: with it an answer can be continued elsewhere."""
-    biases: Tuple[Bias, ...] = ()
+MAX_STALL_SECONDS = 0.25
 
 
 @message("generate")
@@ -52,13 +37,12 @@ class Generate:
     tokens_max: Optional[int] = None
     """None: as many as the context leaves."""
     stop: Tuple[str, ...] = ()
-    sampling: Sampling = Sampling()
+    sampling: Sampling = BY_DEFAULT
     resume: Tuple[int, ...] = ()
     """Token ids of this answer that another group has already produced and the gateway has received.
 
     They are taken as generated, count against ``tokens_max``, and are not reported again; text that they
-    complete only together with later tokens is. Tool calls among them are sent once more, with the same
-    index, because one may have been lost in transit.
+    complete only together with later tokens is.
     """
     prompt: Optional[str] = None
     """Text to continue, without a template."""
@@ -68,6 +52,18 @@ class Generate:
     """Whether to send the prompt's text with ``Accepted``."""
     tool_calls_max: Optional[int] = None
     """The answer ends after so many."""
+    template: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Further variables of the chat template, such as ``enable_thinking`` and ``reasoning_effort``."""
+    ending: Ending = BY_MODEL
+    logprobs: Optional[int] = None
+    """With how many of the likeliest tokens to report the log-probability of each token; None: not at all."""
+    unset: Tuple[str, ...] = ()
+    """Fields of ``sampling`` that neither client nor deployment has set: rank 0 takes them from the model's
+    ``generation_config.json``, where that has them."""
+    client: str = ""
+    """Equal for requests of one client, and says nothing else of it: prompts of different clients are read in turns."""
+    max_stall_seconds: float = MAX_STALL_SECONDS
+    """The longest time between two tokens of this answer for which a step may read others' prompts."""
 
 
 @message("cancel")
@@ -107,6 +103,9 @@ class Accepted:
     prompt_tokens: Tuple[int, ...]
     text: str = ""
     """The prompt, where ``Generate.echo`` asks for it."""
+    sampling: Optional[Sampling] = None
+    """How tokens are chosen, where ``Generate.unset`` left some of that to the model: an answer that goes on elsewhere
+    is to go on like this."""
 
 
 @message("prefill")
@@ -117,6 +116,40 @@ class Prefill:
     request: str
     done: int
     total: int
+
+
+@dataclasses.dataclass(frozen=True)
+class CallPart:
+    """A part of a tool call. The first one of each ``index``, which counts from 0, has its name and id."""
+
+    index: int
+    name: str = ""
+    id: str = ""
+    arguments: str = ""
+    """A fragment of JSON text. Joined they are an object, unless the answer ends before or the call is withdrawn."""
+    withdrawn: bool = False
+    """The call turned out to be none. ``Delta.text`` has its text; its fragments joined are no JSON."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Likely:
+    """A token that could come next."""
+
+    token: int
+    text: str
+    """As the tokenizer shows it, which for a part of a character is not its text."""
+    logprob: float
+    """Of the model's own distribution: before biases, penalties, temperature and all else that is asked for. Finite."""
+    bytes: Optional[Tuple[int, ...]] = None
+    """What it adds to the text in UTF-8; None if that is nothing, or not known."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenLogprobs:
+    """A token of an answer, and the likeliest ones at its place, with the likeliest first."""
+
+    chosen: Likely
+    likeliest: Tuple[Likely, ...] = ()
 
 
 @message("delta")
@@ -133,21 +166,36 @@ class Delta:
     tokens: Tuple[int, ...]
     text: str = ""
     reasoning: str = ""
+    calls: Tuple[CallPart, ...] = ()
+    logprobs: Tuple[TokenLogprobs, ...] = ()
+    """Where ``Generate.logprobs`` asks for them: of each of ``tokens`` but one that ends the answer."""
 
 
 @message("tool_call")
 @dataclasses.dataclass(frozen=True)
 class ToolCall:
-    """A complete tool call; ``arguments`` is JSON text, as the model meant it.
+    """A complete tool call, as ranks of an earlier version send it; ``arguments`` is JSON text.
 
-    It comes before the ``Delta`` with its last token. A continued answer may tell it again: ``index``, which
-    counts from 0, is what tells a new one from an old one.
+    A continued answer may send it again: ``index``, which counts from 0, tells a new one from an old one.
     """
 
     request: str
     index: int
     name: str
     arguments: str
+
+
+@dataclasses.dataclass(frozen=True)
+class KeptPrefixes:
+    """The prefix cache of a group, as of an event."""
+
+    bytes: int
+    """On the rank that needs the most for it."""
+    bytes_max: int
+    """0 if nothing can be kept: by the deployment, or because of the model."""
+    entries: int
+    evictions: int
+    """Entries that made room for others, since the group was formed."""
 
 
 @message("finished")
@@ -160,6 +208,9 @@ class Finished:
     prompt_tokens: int
     completion_tokens: int
     """Includes those of ``Generate.resume``."""
+    cached_tokens: int = 0
+    """Tokens of the prompt that were not read, because the prefix cache had them."""
+    prefix_cache: Optional[KeptPrefixes] = None
 
 
 @message("failed")
@@ -277,6 +328,7 @@ class Route:
     model: str
     aliases: Tuple[str, ...]
     context: int
+    """The most tokens of one request; 0 while that is not decided."""
     created: int
     """Seconds since the Unix epoch."""
     backends: Tuple[Backend, ...] = ()
@@ -291,6 +343,12 @@ class Route:
     there is a group, or one is being formed."""
     batch: int = 0
     """The most requests that one of its groups decodes together: the gateway has further ones wait. 0: unknown."""
+    sampling: SamplingDefaults = dataclasses.field(default_factory=SamplingDefaults)
+    """The deployment's, for what a request does not say."""
+    thinking: Optional[bool] = None
+    """Whether the model is to reason where a request does not say so; None: as its template does."""
+    max_stall_seconds: float = MAX_STALL_SECONDS
+    """``Generate.max_stall_seconds`` of its requests."""
 
 
 @dataclasses.dataclass(frozen=True)

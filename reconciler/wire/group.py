@@ -11,7 +11,7 @@ import dataclasses
 from typing import Optional, Tuple
 
 from .codec import message, vocabulary
-from .generation import Sampling
+from .sampling import BY_MODEL, Ending, Sampling
 
 
 @message("join")
@@ -40,15 +40,53 @@ class Joined:
     """``Join.ring`` of all ranks, in order."""
 
 
+@dataclasses.dataclass(frozen=True, order=True)
+class Prefix:
+    """The name of an entry of the prefix cache: the first ``length`` tokens of sequence ``uid``, on every rank its own
+    layers' part of them."""
+
+    uid: int
+    length: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """The tokens that penalties count, whether or not they are read anew."""
+
+    prompt: Tuple[int, ...]
+    """Those of the prompt, each once, where a repetition penalty asks for them."""
+    answer: Tuple[int, ...]
+    """The answer so far."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Insertion:
     """One sequence to add to the batch. Token ids only: text stays on rank 0."""
 
     prompt: Tuple[int, ...]
+    """Tokens after those that are reused, at least one."""
     tokens_max: int
     sampling: Sampling
     position: int = 0
     """Number of tokens of the answer that the prompt already ends with: the sampler's position."""
+    reuse: Optional[Prefix] = None
+    """The entry with the tokens before ``prompt``."""
+    reused: int = 0
+    """How many of its tokens: the first ones."""
+    ending: Ending = BY_MODEL
+    seen: Optional[Seen] = None
+    """Given where ``sampling`` penalizes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """Prompts that a step reads together."""
+
+    uids: Tuple[int, ...]
+    tokens: int = 0
+    """How many tokens of the only one, which leaves at least one; 0: all that is left of each. They are decoded then."""
+    lane: int = 0
+    """The lane in which they are decoded. All sequences of a lane take as much memory as the longest of them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,13 +101,19 @@ class Gauging:
 @message("step")
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """Remove, insert, then run one step of the batch generator. ``uid``s count insertions from 0."""
+    """Forget, keep, remove and insert; then decode one token of each sequence that is decoded, and read. ``uid``s count
+    insertions from 0."""
 
     number: int
     remove: Tuple[int, ...] = ()
     insert: Tuple[Insertion, ...] = ()
     gauging: Optional[Gauging] = None
     """Measurement to do first."""
+    forget: Tuple[Prefix, ...] = ()
+    """Entries of the prefix cache to drop."""
+    keep: Tuple[Prefix, ...] = ()
+    """Entries to add, of sequences that are in the batch or have ended in the last step."""
+    read: Tuple[Reading, ...] = ()
 
 
 @message("share")

@@ -44,8 +44,34 @@ class RankId:
         return cls(deployment, int(replica), int(epoch), int(rank))
 
 
+CONTEXT_MAX = 1 << 20
+"""The ids of so many tokens take half of the longest frame: steps and answers of longer ones would not fit."""
+CACHE_STEP = 256
+"""Tokens by which mlx-lm lets the cache of a sequence grow (``KVCache.step``), so that it may be longer by as many."""
 DEVICES_JOINT = ","
 """Between the devices of ``RankConfig.devices`` that join the same two ranks."""
+
+
+class RopeKind:
+    """Ways to scale rotary positions that need no more than a factor and a length."""
+
+    YARN = "yarn"
+    LINEAR = "linear"
+    LLAMA3 = "llama3"
+
+    ALL = (YARN, LINEAR, LLAMA3)
+
+
+@dataclasses.dataclass(frozen=True)
+class RopeScaling:
+    """How positions are scaled, so that a sequence may be longer than those that the model was trained on."""
+
+    kind: str
+    """Value of ``RopeKind``."""
+    factor: float
+    """Above 1."""
+    original: int
+    """Tokens of the longest sequence without scaling."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +116,13 @@ class RankConfig:
     """A group that has been idle for so long does a small collective, and again; 0: never."""
     fast_synch: bool = False
     """Whether ``MLX_METAL_FAST_SYNCH`` is set for this rank; else it is unset, whatever the machine sets."""
+    prefix_cache_bytes: int = 0
+    """The most memory for what was read of earlier requests, on each rank; 0: none is kept."""
+    kv_cache_bytes: Tuple[int, ...] = ()
+    """The most memory for the requests that are being answered, of each rank in order; empty where it is not known what
+    they take: there is room for ``batch_max`` requests of ``context`` tokens then."""
+    rope_scaling: Optional[RopeScaling] = None
+    """Instead of what the model's own ``config.json`` says; None: as it says."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -130,21 +130,9 @@ class Shutdown:
 
 
 AGENT_RECEIVES = vocabulary(
-    Hello,
-    Observe,
-    StartRank,
-    StopRank,
-    ContinueRank,
-    ForgetRank,
-    ReadLog,
-    FetchWeights,
-    GiveWeights,
-    RemoveWeights,
-    RunTool,
-    Repair,
-    ConfirmRepair,
-    Shutdown,
-)
+    Hello, Observe, StartRank, StopRank, ContinueRank, ForgetRank, ReadLog, FetchWeights, GiveWeights, RemoveWeights,
+    RunTool, Repair, ConfirmRepair, Shutdown,
+)  # fmt: skip
 
 # --- agent to controller ---------------------------------------------------------------------------
 
@@ -232,7 +220,6 @@ class RankReport:
     port: int = 0
     """The first of the group's ports."""
     memory_bytes: int = 0
-    """``LaunchSpec.memory_bytes``."""
     gone: str = Gone.UNKNOWN
     """Value of ``Gone`` for an exited rank."""
     kept: str = ""
@@ -250,7 +237,8 @@ class RankReport:
     verbs: bool = False
     """``Progress.verbs``."""
     transport: str = ""
-    """``LaunchSpec.transport``."""
+    context: int = 0
+    """Like ``memory_bytes`` and ``transport`` of its ``LaunchSpec``; 0 where that cannot be read any more."""
     killed_seconds: Optional[float] = None
     """How long ago SIGKILL was sent to a rank that has not ended, by the same clock; None if it was not."""
 
@@ -285,16 +273,22 @@ class ModelReport:
     """The node's runtime is still being asked; what follows, and some problems, are not known before."""
     code: str = ""
     """The part that needs Python code from the weights; empty if none does."""
+    tools: str = ""
+    """Why requests with tools are refused; empty if they are not."""
+    reuse: str = ""
+    """Value of ``weights.PromptReuse``; empty from a runtime or an agent that does not tell."""
+    reread: str = ""
+    """Why every prompt is read anew, where it is."""
+    rope: Tuple[str, ...] = ()
+    """Values of ``launch.RopeKind`` that the runtime can scale its positions by; none where it does not tell."""
     unsplittable: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Splits that the runtime does not support, with the reason: ``tensor`` or ``pipeline``, or one of them for a
-    number of ranks, as in ``tensor/3``. All other splits may be tried."""
+    """Reasons against splits that the runtime does not support: ``tensor``, ``pipeline``, or ``tensor/3`` and such."""
     ranks_tried: int = 0
     """Groups of up to so many ranks were tried on the runtime: beyond, the model's shape alone can tell."""
     shares: Mapping[str, Tuple[RankShare, ...]] = dataclasses.field(default_factory=dict)
     """Each rank's share by split, as in ``tensor/3``; one entry if all are equal. Missing entries are unknown."""
     verified: bool = False
-    """For ``weights.hub_path``: whether every file, except the ``lacking`` ones, was verified and has not changed
-    since."""
+    """For ``weights.hub_path``: whether every file but the ``lacking`` ones was verified, and is unchanged since."""
     lacking: Tuple[str, ...] = ()
     """Weight files that are present as outlines only."""
     fetch: Optional[FetchReport] = None

@@ -51,8 +51,7 @@ def _socket(run_directory: str, kind: str, name: str) -> str:
     length = len(os.fsencode(path))
     if length > SOCKET_PATH_BYTES_MAX:
         raise ValueError(
-            "the socket path {} has {} bytes, the most is {}: choose a shorter RECONCILER_HOME".format(
-                path, length, SOCKET_PATH_BYTES_MAX
-            )
+            "the socket path {} has {} bytes, the most is {}: choose a shorter RECONCILER_HOME, or for a node over SSH a"
+            " user whose home has a shorter path".format(path, length, SOCKET_PATH_BYTES_MAX)
         )
     return path

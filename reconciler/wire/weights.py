@@ -112,6 +112,17 @@ class FileState:
     """Only its outline is present, as requested."""
 
 
+class PromptReuse:
+    """How what a model has read can be used for prompts that begin alike."""
+
+    ANY = "any"
+    """Any first part of it."""
+    WHOLE = "whole"
+    """Only with all of its tokens."""
+    NONE = "none"
+    """Every prompt is read anew."""
+
+
 @dataclasses.dataclass(frozen=True)
 class FetchSource:
     """One commit of a repository, and what of it is wanted."""

@@ -33,6 +33,7 @@ from tests import processes
 
 WAIT_SECONDS = 60.0
 """Generous: the machine that runs the tests may be busy with other things."""
+SOON_SECONDS = 15.0
 QUICK_STANDBY_SECONDS = 0.5
 
 _PRELUDE = """
@@ -296,10 +297,15 @@ async def gone(pid: int | None) -> None:
     await until(lambda: not alive(pid))
 
 
-async def until(condition: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], object], seconds: float = WAIT_SECONDS, look: float = 0.02) -> None:
     """Wait for what nobody tells."""
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with asyncio.timeout(seconds):
         while True:
             if condition():
                 return
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(look)
+
+
+async def soon(condition: Callable[[], object]) -> None:
+    """Wait for what this process and its children do among themselves: that takes no machine long."""
+    await until(condition, SOON_SECONDS, 0.001)

@@ -16,6 +16,7 @@ from reconciler.agent.ranks.shim import LINE_BYTES_MAX, Lines, Shim
 from reconciler.agent.server import CONTROLLERS_MAX, Agent, Fence
 from reconciler.wire.launch import Exit, Phase, Progress
 from reconciler.wire.node import Changed
+from tests.agent.bench import soon
 
 
 class Peer:
@@ -105,6 +106,49 @@ async def test_the_end_of_a_rank_is_sent_even_to_an_agent_that_does_not_read(tmp
     ended = replace(loading, exit=Exit(0, None, 5.0, "over"))
     shim._change(ended)
     assert (quick.sent[1:], slow.sent) == ([ended], [ended])
+    shim._rank_log.close()
+
+
+async def test_a_pipe_that_its_rank_has_closed_is_read_no_more(tmp_path: Path) -> None:
+    """A rank may close its output and live on; its end is told by its parent's wait alone."""
+    loop = asyncio.get_running_loop()
+    shim: Any = Shim(loop, RankDirectory(tmp_path))
+    output, progress = os.pipe(), os.pipe()
+    shim._child = SimpleNamespace(output=output[0], progress=progress[0])
+    for (ours, theirs), read, content in (
+        (output, shim._output, b"words\n"),
+        (progress, shim._progress, b'{"phase": "loading"}\n'),
+    ):
+        os.set_blocking(ours, False)
+        loop.add_reader(ours, read)
+        assert not read(), "nothing yet"
+        os.write(theirs, content)
+        assert read()
+        os.close(theirs)
+        assert not read()
+        assert not loop.remove_reader(ours)
+        os.close(ours)
+    assert shim._state.progress.phase == Phase.LOADING
+    assert (tmp_path / "rank.0.log").read_bytes() == b"words\n"
+    shim._rank_log.close()
+
+
+async def test_steps_are_told_a_moment_later_and_a_phase_at_once(tmp_path: Path) -> None:
+    shim: Any = Shim(asyncio.get_running_loop(), RankDirectory(tmp_path))
+    agent = Peer()
+    shim._on_connected(agent)
+    agent.sent.clear()
+    for steps in range(1, 6):
+        shim._on_progress(b'{"phase": "starting", "steps": %d}' % steps)
+    assert agent.sent == []
+    shim._on_progress(b'{"phase": "ready", "steps": 6}')
+    assert [state.progress for state in agent.sent] == [Progress(Phase.READY, 6)]
+    assert shim._push is None, "what waited has been told with it"
+    shim._on_progress(b'{"phase": "ready", "steps": 6}')
+    assert shim._push is None, "it is no news"
+    shim._on_progress(b'{"phase": "ready", "steps": 7}')
+    await soon(lambda: len(agent.sent) >= 2)
+    assert agent.sent[1].progress.steps == 7
     shim._rank_log.close()
 
 

@@ -13,7 +13,10 @@ from .figures import Figure, table
 
 NAMES = (
     "decode",
+    "steps",
     "admission",
+    "chat",
+    "long-prompt",
     "idle",
     "recovery",
     "up",
@@ -56,7 +59,9 @@ def main() -> int:
 
 def measure_of(name: str) -> Callable[[bool], Iterator[Figure]]:
     """The benchmark of one of ``NAMES``: called with whether to be quick."""
-    measure: Callable[[bool], Iterator[Figure]] = import_module(f"{__package__}.measures.{name}").measure
+    measure: Callable[[bool], Iterator[Figure]] = import_module(
+        f"{__package__}.measures.{name.replace('-', '_')}"
+    ).measure
     return measure
 
 

@@ -74,7 +74,7 @@ def served(manifests: list[Manifest], size: int = 2) -> World:
             secret="s",
             fingerprint=compute(deployment, model),
             created_at=world.now,
-            rank_bytes=needs(ModelNeeds.of_deployment(deployment), weights, "tensor", size)[0],
+            rank_bytes=needs(ModelNeeds.of_deployment(deployment, 4096), weights, "tensor", size)[0],
             proven_at=world.now,
         )
         world.groups[record.replica] = record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -19,8 +20,11 @@ from pathlib import Path
 from tests.e2e.cluster import MODEL, ROOT, Cluster, cluster, deployment, node
 from tests.processes import standing_still
 
-WEIGHTS = ROOT / "examples" / "models" / "tiny"
+from .streams import WEIGHTS
+
 READY_SECONDS = 120.0
+CONTEXT = 2048
+BATCH = 32
 
 
 @dataclass
@@ -29,7 +33,7 @@ class Peer:
 
     url: str
     pids: tuple[int, ...]
-    model: str = str(WEIGHTS)
+    model: str
 
 
 @dataclass
@@ -46,30 +50,43 @@ class Ours:
 
 
 @contextmanager
-def ours(ranks: int) -> Iterator[Ours]:
+def ours(ranks: int, context: int = CONTEXT, batch: int = BATCH) -> Iterator[Ours]:
     """Our cluster, settled."""
-    with tempfile.TemporaryDirectory() as folder, cluster() as made:
+    with tempfile.TemporaryDirectory() as folder, _weights(context) as weights, cluster() as made:
         nodes = [node(f"node-{number}") for number in range(ranks)]
         gateway = (ROOT / "manifests" / "gateway.yaml").read_text()
-        text = "---\n".join([*nodes, MODEL, deployment("tiny", ranks), gateway])
+        text = "---\n".join([*nodes, MODEL, deployment("tiny", ranks, context=context, batch=batch), gateway])
         (Path(folder) / "cluster.yaml").write_text(text)
-        made.start("-f", folder, "--models", str(WEIGHTS.parent), "--any-port")
+        made.start("-f", folder, "--models", str(weights.parent), "--any-port")
         made.wait_settled()
         yield Ours(made, made.endpoint())
 
 
 @contextmanager
-def peer(ranks: int) -> Iterator[Peer]:
+def _weights(context: int) -> Iterator[Path]:
+    """The tiny model, in a folder ``tiny``, made for at least so many tokens."""
+    config = json.loads((WEIGHTS / "config.json").read_text())
+    if config["max_position_embeddings"] >= context:
+        yield WEIGHTS
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        longer = Path(shutil.copytree(WEIGHTS, Path(folder) / WEIGHTS.name))
+        (longer / "config.json").write_text(json.dumps({**config, "max_position_embeddings": context}))
+        yield longer
+
+
+@contextmanager
+def peer(ranks: int, context: int = CONTEXT) -> Iterator[Peer]:
     """The peer's ranks, started by hand: its launcher, ``mlx.launch``, would use up a core by itself.
 
     What ``mlx.launch --backend ring`` gives its ranks is in mlx's ``_distributed_utils/launch.py``: a file with
     an address list a rank, and the rank's number.
     """
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+    with tempfile.TemporaryDirectory() as folder, _weights(context) as weights, ExitStack() as stack:
         port, *ports = _free_ports(ranks + 1)
         hosts = Path(folder) / "hosts.json"
         hosts.write_text(json.dumps([[f"127.0.0.1:{number}"] for number in ports]))
-        command = [sys.executable, "-m", "mlx_lm", "server", "--model", str(WEIGHTS)]
+        command = [sys.executable, "-m", "mlx_lm", "server", "--model", str(weights)]
         command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "ERROR"]
         log = stack.enter_context((Path(folder) / "log").open("wb"))
         started = []
@@ -86,13 +103,13 @@ def peer(ranks: int) -> Iterator[Peer]:
             started.append(process)
         url = f"http://127.0.0.1:{port}"
         _wait_healthy(url, started, Path(log.name))
-        yield Peer(f"{url}/v1", tuple(process.pid for process in started))
+        yield Peer(f"{url}/v1", tuple(process.pid for process in started), str(weights))
 
 
 @contextmanager
-def both(ranks: int) -> Iterator[tuple[Ours, Peer]]:
+def both(ranks: int, context: int = CONTEXT, batch: int = BATCH) -> Iterator[tuple[Ours, Peer]]:
     """Both sides at once. The peer's ranks never rest: ``undisturbed`` holds them still for ours."""
-    with ours(ranks) as mine, peer(ranks) as other:
+    with ours(ranks, context, batch) as mine, peer(ranks, context) as other:
         yield mine, other
 
 

@@ -5,11 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import urlsplit
 
+from tokenizers import Tokenizer
+
+WEIGHTS = Path(__file__).parents[2] / "examples" / "models" / "tiny"
 COUNT = "Count from 1 to 100."
 """The tiny model answers with 392 tokens."""
+
+
+Message = dict[str, str]
 
 
 @dataclass
@@ -28,16 +36,27 @@ class Stream:
         return self.events[0] - self.sent
 
 
+def said(role: str, text: str) -> Message:
+    """A message of a conversation."""
+    return {"role": role, "content": text}
+
+
 async def stream(
-    base_url: str, model: str, prompt: str, tokens: int, begun: asyncio.Event | None = None
+    base_url: str,
+    model: str,
+    prompt: str | Sequence[Message],
+    tokens: int,
+    begun: asyncio.Event | None = None,
 ) -> Stream:
-    """Ask and read to the end. Raises ``RuntimeError`` for anything but a whole answer."""
+    """Ask a question, or go on with a conversation, and read to the end. Raises ``RuntimeError`` for anything but a whole
+    answer."""
+    messages = [said("user", prompt)] if isinstance(prompt, str) else list(prompt)
     place = urlsplit(base_url)
     reader, writer = await asyncio.open_connection(place.hostname, place.port, limit=1 << 20)
     body = json.dumps(
         {
             "model": model,
-            "messages": [{"role": "user", "content": prompt}],
+            "messages": messages,
             "temperature": 0,
             "max_tokens": tokens,
             "stream": True,
@@ -80,6 +99,14 @@ def _text(event: dict[str, object]) -> str:
     if not isinstance(choices, list) or not choices:
         return ""
     return choices[0]["delta"].get("content") or ""
+
+
+def long_text(tokens: int) -> str:
+    """Text of about so many tokens of the tiny model, and not the same all over."""
+    tokenizer = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
+    sentence = "The node {} of the cluster holds a part of the model and answers when it is asked. "
+    length = len(tokenizer.encode(sentence.format(500)).ids)
+    return "".join(sentence.format(number) for number in range(max(1, tokens // length)))
 
 
 @dataclass(frozen=True)

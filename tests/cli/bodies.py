@@ -77,7 +77,10 @@ def deployment(**status: Any) -> dict[str, Any]:
     }
     spec = {"model": "tiny", "replicas": 1, "parallelism": {"strategy": "tensor"}}
     return item(
-        "ModelDeployment", "tiny", spec, **{"replicas": 1, "readyReplicas": 1, "groups": [group], **status}
+        "ModelDeployment",
+        "tiny",
+        spec,
+        **{"replicas": 1, "readyReplicas": 1, "promptReuse": "any", "groups": [group], **status},
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,10 @@ from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Deposed, Unreachable
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.source.sources import DirectorySource
-from reconciler.state import NodeName
+from reconciler.state import DeploymentName, ForgetRank, NodeName, Outcome, ReplicaId
 from reconciler.store import Store
 from reconciler.wire.file_identity import FileIdentity
+from reconciler.wire.launch import RankId
 from tests.machines import LocalMachines
 
 NODE = """
@@ -92,3 +94,21 @@ async def test_a_controller_whose_lock_was_taken_away_begins_no_other_pass(
         async with asyncio.timeout(WAIT_SECONDS):
             await controlled.loop.run()
     assert controlled.attempts.empty()
+
+
+async def test_the_end_of_a_step_whose_effect_is_being_looked_at_waits_for_that_look(
+    controlled: Controlled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass before the report could only wait for it; a step that failed is news at once."""
+    name, looked = NodeName("studio-1"), {NodeName("studio-1")}
+    monkeypatch.setattr(controlled.parts.collector, "looking", lambda node: node in looked)
+    triggers: list[None] = []
+    monkeypatch.setattr(controlled.loop, "trigger", lambda: triggers.append(None))
+    done = Outcome(ForgetRank(ReplicaId(DeploymentName("tiny"), 0), name, RankId("tiny", 0, 1, 0)), 0.1)
+    controlled.loop.finished(done)
+    assert triggers == []
+    controlled.loop.finished(replace(done, problem="no answer"))
+    assert len(triggers) == 1
+    looked.clear()
+    controlled.loop.finished(done)
+    assert len(triggers) == 2

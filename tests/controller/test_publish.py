@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from reconciler.controller.publish import WRITTEN_MAX, Publisher
 from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Deposed
 from reconciler.state import ObjectKey, Plan
+from reconciler.state.identity import CLUSTER
 from reconciler.state.reports.status import Event
 from reconciler.state.slices import whole
 from reconciler.status import Snapshots
@@ -129,6 +133,23 @@ async def test_many_statuses_are_written_some_at_a_time_each_with_its_events(tmp
     store.close()
 
 
+async def test_the_ends_of_a_hundred_steps_in_one_turn_of_the_event_loop_are_written_in_one_transaction(
+    tmp_path: Path,
+) -> None:
+    store = Store(tmp_path / "store.db")
+    publisher = Publisher(store, RoutesFile(tmp_path / "routes.json"))
+    with closing(sqlite3.connect(tmp_path / "store.db")) as reader:
+        seen = []
+        for number in range(100):
+            publisher.publish_events((Event(1.0, CLUSTER, False, "Tested", f"step {number}"),))
+            seen.append(reader.execute("PRAGMA data_version").fetchone())
+        await asyncio.sleep(0)
+        assert len(set(seen)) == 1
+        assert reader.execute("PRAGMA data_version").fetchone() != seen[0]
+        assert reader.execute("SELECT count(*) FROM events").fetchone() == (100,)
+    store.close()
+
+
 async def test_a_change_is_reported_with_what_has_changed_or_not_at_all(tmp_path: Path) -> None:
     world = two_nodes()
     world.settle()
@@ -138,6 +159,7 @@ async def test_a_change_is_reported_with_what_has_changed_or_not_at_all(tmp_path
         whole(publisher.publish(snapshots(world)))
     store.recover()
     publisher.publish_events(())
+    await asyncio.sleep(0)
     assert (store.statuses(), store.events(EventFilter())) == ({}, [])
     whole(publisher.publish(snapshots(world)))
     objects = [event.object for _, event in store.events(EventFilter())]

@@ -45,9 +45,8 @@ def waits(controlled: Controlled) -> bool:
 async def passed(controlled: Controlled) -> None:
     """Have a pass run, and wait for it."""
     news = controlled.parts.publisher.news
-    async with news:
-        controlled.loop.trigger()
-        await news.wait()
+    controlled.loop.trigger()
+    await news.wait()
 
 
 async def test_damage_ends_the_controller_without_another_pass(

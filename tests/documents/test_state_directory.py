@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from reconciler.agent.entry import LOG_BYTES_MAX as AGENT_LOG_BYTES_MAX
+from reconciler.agent.ranks.child import TEMPORARY_BYTES_MAX
 from reconciler.agent.ranks.log import SEGMENT_BYTES_MAX, SEGMENTS_KEPT
-from reconciler.agent.ranks.shim import TEMPORARY_BYTES_MAX
+from reconciler.agent.serving import LOG_BYTES_MAX as AGENT_LOG_BYTES_MAX
 from reconciler.cli.commands.cluster.supervise import LOG_BYTES_MAX
 from reconciler.incidents import FIRST_ENTRIES_KEPT, LAST_ENTRIES_KEPT, TEXT_CHARACTERS_MAX
 from reconciler.planning.nodes.agents import EPOCHS_KEPT

@@ -221,14 +221,23 @@ def _socket_timeout(function: ast.AST) -> str:
 TIMING = "gateway/routing/timeouts.py"
 """The limits of the gateway are fields, and not constants."""
 _CONSTANT = re.compile(r"\b_?[A-Z][A-Z_0-9]*(?:SECONDS|MAX)[A-Z_0-9]*\b")
+_OWN = re.compile(r"self\.(\w+)")
+_KEPT = re.compile(r"self\.(\w+) = ([A-Z][A-Z0-9_]+)\b")
 _FIELD = re.compile(r"\b_?timing\.([a-z_]+)")
 
 
 def constants(package: Path, found: list[Wait]) -> set[str]:
     """Return the constants that bound these waits, each with the file that defines it: ``agent/server.py:NAME``."""
     names = {(wait.file, name) for wait in found for name in _CONSTANT.findall(wait.bound)}
+    names |= {(wait.file, name) for wait in found for name in _kept(package, wait)}
     fields = {f"{TIMING}:{name}" for wait in found for name in _FIELD.findall(wait.bound)}
     return fields | {_defined(package, file, name) for file, name in names}
+
+
+def _kept(package: Path, wait: Wait) -> set[str]:
+    """Return the constants that an object keeps as ``self.name`` from its beginning, and waits for by that name."""
+    kept = dict(_KEPT.findall((package / wait.file).read_text(encoding="utf-8")))
+    return {kept[name] for name in _OWN.findall(wait.bound) if name in kept}
 
 
 def _defined(package: Path, file: str, name: str) -> str:

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from prometheus_client.parser import text_string_to_metric_families
 
 from reconciler.cli.core.app import reconciler
 from reconciler.cli.core.client import ask
@@ -43,7 +45,7 @@ def node(name: str) -> str:
     return f"apiVersion: reconciler/v1alpha1\nkind: Node\nmetadata:\n  name: {name}\nspec:\n  local: {{}}\n"
 
 
-def deployment(name: str, nodes: int, replicas: int = 1, context: int = 2048) -> str:
+def deployment(name: str, nodes: int, replicas: int = 1, context: int = 2048, batch: int = 16) -> str:
     return f"""apiVersion: reconciler/v1alpha1
 kind: ModelDeployment
 metadata:
@@ -56,7 +58,7 @@ spec:
     nodes: {nodes}
   serving:
     context: {context}
-    maxBatch: 16
+    maxBatch: {batch}
 """
 
 
@@ -159,6 +161,16 @@ class Cluster:
     def endpoint(self) -> str:
         """The base URL for clients."""
         return str(self.json("get", "gateways")["items"][0]["status"]["endpoint"])
+
+    def metrics(self) -> dict[str, float]:
+        """The endpoint's metrics, each summed over its labels."""
+        url = self.endpoint().removesuffix("/v1") + "/metrics"
+        with urllib.request.urlopen(url, timeout=30) as page:
+            families = list(text_string_to_metric_families(page.read().decode()))
+        sums: dict[str, float] = {}
+        for one in (sample for family in families for sample in family.samples):
+            sums[one.name] = sums.get(one.name, 0.0) + one.value
+        return sums
 
     # --- waiting -------------------------------------------------------------------------------
 

@@ -152,9 +152,14 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "as-pipeline": (split("pipeline", 2), "StrategyNotSupported", "or strategy: tensor with 2 nodes"),
     "long-context": (
-        {"serving": {"context": 16_777_216, "maxBatch": 1024}},
+        {"serving": {"context": 16_777_216}},
+        "ContextTooLong",
+        '"rope_scaling": {"rope_type": "yarn", "factor": 4096.0',
+    ),
+    "large-cache": (
+        {"serving": {"prefixCache": "100TiB"}},
         "NotEnoughMemory",
-        "fits: context: ",
+        "fits: prefixCache: 0B",
     ),
 }
 

@@ -137,7 +137,9 @@ def one_epoch_at_a_time(cluster: Cluster) -> Iterator[None]:
     def place(process: Path) -> Path | None:
         with suppress(OSError):
             found = (process / "cwd").readlink()
-            return found if found.is_relative_to(cluster.home / "nodes") else None
+            # A shim runs in its rank's directory too, and ends a moment after the rank.
+            shim = b".pyz" in (process / "cmdline").read_bytes()
+            return found if found.is_relative_to(cluster.home / "nodes") and not shim else None
         return None
 
     def look() -> None:

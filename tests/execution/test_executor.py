@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
+import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -157,10 +159,24 @@ async def test_the_life_of_a_rank_step_by_step(bed: Bed) -> None:
     await bed.rank(lambda rank: rank.exit is not None)
     (forgotten,) = await bed.do(ForgetRank(REPLICA, NODE, RANK))
     assert forgotten.done
-    assert RANK not in bed.tools.volatile.stops
+    assert set(bed.tools.volatile.stops) == {other}
     assert bed.store.agents.all() == {NODE: LOCAL}
     assert [outcome.problem for outcome in await bed.do(StopAgent(NODE))] == [""]
     assert bed.collector.nodes()[NODE].contact is Contact.AGENT_DOWN
+    assert bed.store.agents.all() == {}
+
+
+async def test_an_agent_that_ends_before_it_answers_has_ended(bed: Bed) -> None:
+    """Of an ending agent the last words may be lost: what counts is that it is gone."""
+    await bed.do(StartAgent(NODE))
+    agent = bed.bench.agent_pid()
+    with standing_still(agent):
+        bed.executor.launch((StopAgent(NODE),))
+        await asyncio.sleep(0.1)  # it is asked by then
+        os.kill(agent, signal.SIGKILL)
+    async with asyncio.timeout(WAIT_SECONDS):
+        outcome = await bed.outcomes.get()
+    assert outcome.problem == ""
     assert bed.store.agents.all() == {}
 
 

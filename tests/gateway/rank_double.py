@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from reconciler.wire import SPOKEN
@@ -12,16 +12,22 @@ from reconciler.wire.frames import encode, read
 from reconciler.wire.generation import (
     RANK_RECEIVES,
     Accepted,
+    CallPart,
     Cancel,
     Delta,
     Failed,
     Finished,
     Generate,
+    KeptPrefixes,
     Prefill,
+    TokenLogprobs,
     ToolCall,
 )
 
 PROMPT = (901, 902, 903)
+CACHED = 2
+"""Tokens of the prompt that it had."""
+KEPT = KeptPrefixes(bytes=2048, bytes_max=4096, entries=2, evictions=3)
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
@@ -64,15 +70,21 @@ class Turn:
     def prefill(self, done: int, total: int) -> None:
         self.send(Prefill(self.generate.request, done, total))
 
-    def say(self, text: str, *tokens: int, reasoning: str = "") -> None:
+    def say(
+        self, text: str, *tokens: int, reasoning: str = "", logprobs: Sequence[TokenLogprobs] = ()
+    ) -> None:
         self._tokens += len(tokens)
-        self.send(Delta(self.generate.request, tokens, text, reasoning))
+        self.send(Delta(self.generate.request, tokens, text, reasoning, logprobs=tuple(logprobs)))
 
     def call(self, index: int, name: str, arguments: str) -> None:
         self.send(ToolCall(self.generate.request, index, name, arguments))
 
+    def call_part(self, part: CallPart, *tokens: int, text: str = "") -> None:
+        self._tokens += len(tokens)
+        self.send(Delta(self.generate.request, tokens, text, calls=(part,)))
+
     def finish(self, reason: str = "stop") -> None:
-        self.send(Finished(self.generate.request, reason, len(PROMPT), self._tokens))
+        self.send(Finished(self.generate.request, reason, len(PROMPT), self._tokens, CACHED, KEPT))
 
     def fail(self, code: str, text: str = "no", parameter: str | None = None) -> None:
         self.send(Failed(self.generate.request, code, text, parameter))

@@ -97,6 +97,55 @@ def test_each_stage_has_its_time_but_for_answers() -> None:
     assert idle not in [client for client, _ in admission.overdue(79.0)]
 
 
+def test_what_is_closed_makes_room_for_another_of_its_address() -> None:
+    admission = Admission(LIMITS)
+    first, second = admitted(admission, Stage.BUSY, Stage.BUSY, address="10.0.0.1")
+    admission.forget(first)
+    assert admission.admit(Client("10.0.0.1"), 1.0)
+    assert (second.ended, admission.ended) == (False, {})
+
+
+def test_nothing_is_kept_of_addresses_without_a_connection() -> None:
+    admission = Admission(LIMITS)
+    closed, refused = admitted(admission, Stage.BUSY, Stage.UNFINISHED)
+    admission.forget(closed)
+    admission.move(refused, Stage.LEAVING, 1.0)
+    assert not admission._of_address
+
+
+def test_the_stage_of_a_connection_is_known_until_it_is_closed() -> None:
+    admission = Admission(LIMITS)
+    (client,) = admitted(admission, Stage.BUSY)
+    assert admission.stage(client) is Stage.BUSY
+    assert admission.count(Stage.BUSY) == 1
+    admission.move(client, Stage.IDLE, 1.0)
+    assert admission.stage(client) is Stage.IDLE
+    assert [admission.count(stage) for stage in (Stage.BUSY, Stage.IDLE)] == [0, 1]
+
+
+def test_a_client_has_so_many_seconds_for_each_thing() -> None:
+    limits = ConnectionLimits.of(1024)
+    assert (limits.head_seconds, limits.idle_seconds, limits.leaving_seconds) == (10, 75, 1)
+    assert (limits.unread_seconds, limits.unread_end_seconds) == (5, 60)
+
+
+def test_a_stage_that_is_told_again_began_when_it_was_entered() -> None:
+    admission = Admission(ConnectionLimits(9, 9, 9, head_seconds=10))
+    (client,) = admitted(admission, Stage.UNFINISHED)
+    admission.move(client, Stage.UNFINISHED, 9.0)
+    assert admission.overdue(10.0) == [(client, Stage.UNFINISHED)]
+
+
+def test_one_that_is_refused_twice_counts_off_its_address_once() -> None:
+    admission = Admission(LIMITS)
+    admitted(admission, Stage.BUSY, Stage.BUSY, address="10.0.0.1")
+    late = Client("10.0.0.1")
+    assert not admission.admit(late, 1.0)
+    for _ in range(2):
+        admission.move(late, Stage.LEAVING, 1.0)
+    assert not admission.admit(Client("10.0.0.1"), 2.0)
+
+
 def test_what_is_closed_is_forgotten_once() -> None:
     admission = Admission(LIMITS)
     (client,) = admitted(admission, Stage.UNFINISHED)
@@ -108,12 +157,14 @@ def test_what_is_closed_is_forgotten_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("descriptors", "in_all", "of_one"), [(64, 16, 14), (256, 192, 168), (20_000, 17_952, 15_708)]
+    ("descriptors", "in_all", "of_one", "leaving"),
+    [(64, 16, 14, 16), (256, 192, 168, 16), (4096, 3584, 3136, 128), (20_000, 17_952, 15_708, 512)],
 )
-def test_a_part_of_the_descriptors_is_kept_for_groups(descriptors: int, in_all: int, of_one: int) -> None:
+def test_a_part_of_the_descriptors_is_kept_for_groups(
+    descriptors: int, in_all: int, of_one: int, leaving: int
+) -> None:
     limits = ConnectionLimits.of(descriptors)
-    assert (limits.in_all, limits.of_one) == (in_all, of_one)
-    assert limits.leaving > 0
+    assert (limits.in_all, limits.of_one, limits.leaving) == (in_all, of_one, leaving)
 
 
 class Served(Client):

@@ -10,7 +10,7 @@ import orjson
 from reconciler.gateway.routing.timeouts import Timing
 
 from .conftest import HELLO, Cluster, Start
-from .rank_double import PROMPT, Turn, silent, story
+from .rank_double import CACHED, KEPT, PROMPT, Turn, silent, story
 
 
 async def ask(cluster: Cluster, path: str) -> tuple[int, dict[str, object]]:
@@ -59,6 +59,11 @@ async def test_an_answer_is_counted_with_its_tokens_and_times(start: Start) -> N
     assert seen['vllm:inter_token_latency_seconds_count{model_name="llama"}'] == 12
     assert seen['reconciler_replica_epoch{model_name="llama",replica="0"}'] == 1
     assert seen['reconciler_replica_connected{model_name="llama",replica="0"}'] == 1
+    assert seen['vllm:prefix_cache_queries_total{model_name="llama"}'] == 3 * len(PROMPT)
+    assert seen['vllm:prefix_cache_hits_total{model_name="llama"}'] == 3 * CACHED
+    assert seen['reconciler_prefix_cache_bytes{model_name="llama",replica="0"}'] == KEPT.bytes
+    assert seen['reconciler_prefix_cache_max_bytes{model_name="llama",replica="0"}'] == KEPT.bytes_max
+    assert seen['reconciler_prefix_cache_evictions_total{model_name="llama",replica="0"}'] == KEPT.evictions
     assert seen['http_requests_total{handler="/v1/chat/completions",method="POST",status="2xx"}'] == 3
 
 

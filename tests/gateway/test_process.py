@@ -16,15 +16,14 @@ import aiohttp
 import orjson
 import pytest
 
-from reconciler.errors import Invalid
 from reconciler.gateway import server
-from reconciler.gateway.http.listening import bind, parse_listen
+from reconciler.gateway.admission import Admission, ConnectionLimits
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.generation import Backend, Route, Routes
 from tests.ports import free_port
 
 from .conftest import HELLO, Start, write_routes
-from .rank_double import RankDouble, eventually, story, told
+from .rank_double import RankDouble, eventually, silent, story, told
 
 PROGRAM = "import sys, pathlib; from reconciler.gateway.server import run_gateway; "
 PROGRAM += "sys.exit(run_gateway(pathlib.Path(sys.argv[1]), sys.argv[2] == 'any'))"
@@ -92,6 +91,18 @@ async def test_a_gateway_whose_lock_is_removed_stops(home: Path) -> None:
     assert stop.is_set()
 
 
+async def test_a_gateway_that_looks_after_its_connections_no_more_stops(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = await start(limits=ConnectionLimits(99, 99, 9, leaving_seconds=0.01))
+
+    async def fails(admission: Admission) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(server, "end_overdue", fails)
+    await cluster.until(lambda: not _listens(cluster.listen))
+
+
 async def test_a_taken_port_is_a_clear_error_with_status_2(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -131,14 +142,6 @@ async def test_an_address_that_is_not_loopback_is_refused(home: Path, listen: st
     assert "Gateway's spec" in errors
 
 
-def test_loopback_addresses_may_be_written_in_three_ways() -> None:
-    assert parse_listen("127.0.0.1:8400") == ("127.0.0.1", 8400)
-    assert parse_listen("localhost:8400") == ("127.0.0.1", 8400)
-    assert parse_listen("[::1]:8400") == ("::1", 8400)
-    with pytest.raises(Invalid, match="no authentication"):
-        bind("10.0.0.1:8400", any_port=True)
-
-
 async def test_a_stream_that_runs_at_sigterm_is_finished(home: Path) -> None:
     rank = await RankDouble(home / "0.sock", story(20, pause=0.05)).start()
     listen = f"127.0.0.1:{free_port()}"
@@ -163,6 +166,16 @@ async def test_a_stream_that_outlasts_the_shutdown_ends_with_an_error(start: Sta
     lines = await asking
     assert orjson.loads(lines[-1].removeprefix("data: "))["error"]["code"] == "shutting_down"
     await cluster.ranks[0].until(lambda rank: bool(rank.cancelled) or rank.left)
+
+
+async def test_an_answer_that_outlasts_the_shutdown_is_503_and_may_be_asked_for_again(start: Start) -> None:
+    cluster = await start(silent)
+    asking = asyncio.create_task(cluster.post({"model": "llama", "messages": HELLO}))
+    await cluster.ranks[0].until(lambda rank: bool(rank.asked))
+    cluster.stop.set()
+    status, headers, body = await asking
+    assert (status, body["error"]["code"]) == (503, "shutting_down")
+    assert (headers["retry-after"], headers["x-should-retry"]) == ("2", "true")
 
 
 async def test_routes_are_read_again_when_they_change(start: Start) -> None:

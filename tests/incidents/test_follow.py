@@ -113,6 +113,20 @@ def test_a_restart_of_a_machine_is_told_of_the_group_that_it_was_for_and_of_no_o
     assert log.texts(EntryKind.TRIED) == [f"restart {member} (C7: exited with 73)"]
 
 
+@pytest.mark.parametrize(("restarted", "named"), [(True, "C7"), (False, "C0")])
+def test_a_machine_that_is_away_because_it_is_restarted_does_not_rename_the_fault_that_it_is_restarted_for(
+    restarted: bool, named: str
+) -> None:
+    log = running()
+    subject, member = f"replica/{log.world.replica()}", log.world.groups[log.world.replica()].members[1]
+    log.look(trouble(FaultClass.KERNEL_OBJECTS, subject=subject))
+    if restarted:
+        log.world.reboots = {member: Reboot(log.world.now, "boot", "C7: exited with 73")}
+    log.look(trouble(FaultClass.HOST_UNREACHABLE, subject=subject), after=1.0)
+    assert log.the().fault.value == named
+    assert log.texts(EntryKind.SEEN) == ["kernel objects was seen", "host unreachable was seen"]
+
+
 def test_a_group_that_came_up_without_a_fault_is_no_incident() -> None:
     log = running()
     assert log.known == {}

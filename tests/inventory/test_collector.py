@@ -268,6 +268,24 @@ async def test_what_somebody_has_asked_for_is_news_even_if_it_is_the_same(watche
     assert seen.report is not None
 
 
+async def test_a_look_that_was_asked_for_is_under_way_until_its_report_is_there(watched: Watched) -> None:
+    """Meanwhile whoever waits for it needs no other news; where nobody is connected, none would come."""
+    watched.collector.look(NODE)
+    assert not watched.collector.looking(NODE)
+    await watched.bench.agent()
+    await watched.until(lambda node: node.report and node.report.runtime is not None and node.probed)
+    await standing(watched)
+    before = watched.seen().report
+    watched.collector.look(NODE)
+    assert watched.collector.looking(NODE)
+    async with asyncio.timeout(WAIT_SECONDS):
+        while watched.collector.looking(NODE):
+            assert watched.seen().report is before
+            watched.news.clear()
+            await watched.news.wait()
+    assert watched.seen().report is not before
+
+
 async def standing(watched: Watched) -> None:
     """Wait until there was no news for a while."""
     for _ in range(100):

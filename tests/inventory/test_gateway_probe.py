@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
 from reconciler.inventory import GatewayProbe, gateway_probe
 from reconciler.state import FrontDoor, GatewayObservation
+from tests.agent.bench import until
 
 
 @asynccontextmanager
@@ -90,3 +92,22 @@ async def test_an_answer_belongs_to_the_gateway_that_gave_it() -> None:
         seen[0] = GatewayObservation(8, None, "taken")
         assert probe() == GatewayObservation(8, None, "taken")
         asking.cancel()
+
+
+async def test_a_gateway_that_is_not_ready_is_asked_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for a group sees that the gateway is connected to it."""
+    monkeypatch.setattr(gateway_probe, "AGAIN_SECONDS", 3600.0)
+    monkeypatch.setattr(gateway_probe, "UNREADY_SECONDS", 0.01)
+    doors = [FrontDoor(False, ("llama",)), FrontDoor(False, problem="no answer"), FrontDoor(True)]
+    left = iter(doors)
+
+    async def ask(endpoint: str) -> FrontDoor:
+        return next(left)
+
+    monkeypatch.setattr(gateway_probe, "ask", ask)
+    seen = GatewayObservation(7, "http://127.0.0.1:8400/v1")
+    probe = GatewayProbe(lambda: seen)
+    await probe.look()
+    asking = asyncio.create_task(probe.run())
+    await until(lambda: probe() == replace(seen, door=FrontDoor(True)))
+    asking.cancel()

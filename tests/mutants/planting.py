@@ -12,7 +12,17 @@ from pathlib import Path
 from .mutant import Mutant
 
 ROOT = Path(__file__).parents[2]
-COPIED = ("reconciler", "tests", "examples", "manifests", "docs", "schemas", "pyproject.toml", "README.md")
+COPIED = (
+    "reconciler",
+    "tests",
+    "examples",
+    "manifests",
+    "docs",
+    "schemas",
+    "pyproject.toml",
+    "constraints.txt",
+    "README.md",
+)
 
 
 def spoiled(mutant: Mutant, root: Path = ROOT) -> str:

@@ -88,8 +88,9 @@ def fill(store: Store) -> None:
     setbacks: Any = importlib.import_module("reconciler.state.setbacks")
     writes: Any = store
     members = (NodeName("node-a"), NodeName("studio-1"))
+    spread = {"strategy": "tensor", "nodes": 2}
     deployment = _manifest(
-        "ModelDeployment", "tiny", model="tiny", parallelism={"strategy": "tensor", "nodes": 2}
+        "ModelDeployment", "tiny", model="tiny", parallelism=spread, serving={"context": 2048}
     )
     leaving = _manifest("Model", "old", source={"path": "old"})
     nodes = [_manifest("Node", "node-a", local={}), _manifest("Node", "studio-1", ssh=SSH)]

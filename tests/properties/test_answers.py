@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reconciler.planning import plan_in_slices
+from reconciler import status
+from reconciler.planning import plan, plan_in_slices
 from reconciler.planning.context import world as context
-from reconciler.state import Plan
+from reconciler.state import Desired, NodeObservation, Observed, Plan
+from reconciler.status import Snapshots
 from tests.examples import examples
 from tests.worlds import World, deployment, hub_model, model, node
 
 from .test_placement import Problem, problems
 from .test_planning import ACTIONS, DOINGS, Action
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -24,6 +29,8 @@ def forgetting() -> Iterator[None]:
     """Within the block every question is asked again each time."""
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(context, "_answer", lambda known, world, ask, about: ask(world, *about))
+        for kept in (Desired, NodeObservation):
+            changed.setattr(kept, "once", lambda self, ask, *about: ask(self, *about))
         yield
 
 
@@ -51,6 +58,33 @@ def test_whatever_has_happened_a_plan_asks_once(history: list[Action], fetched: 
     for name, number in history:
         DOINGS[name](world, number)
         same_plan(world)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(ACTIONS, max_size=12))
+def test_what_is_known_from_the_pass_before_changes_neither_plan_nor_statuses(history: list[Action]) -> None:
+    """As on a cluster, manifests and observations that have not changed are the same objects in each pass."""
+    world = World([node("node-0"), node("node-1"), node("node-2"), model(), deployment(replicas=2, nodes=1)])
+    known: status.Known = {}
+    last = Snapshots(world.desired(), world.observed(), world.memory(), Plan(), world.now)
+    told: status.Statuses = {}
+    for name, number in history:
+        DOINGS[name](world, number)
+        desired, observed = world.desired(), world.observed()
+        kept = {name: same(last.observed.nodes.get(name), seen) for name, seen in observed.nodes.items()}
+        desired, observed = same(last.desired, desired), Observed(kept, observed.gateway)
+        decided = plan(desired, observed, world.memory(), world.now, "entropy")
+        with forgetting():
+            assert plan(desired, observed, world.memory(), world.now, "entropy") == decided
+        last = Snapshots(desired, observed, world.memory(), decided, world.now)
+        found = dict(status.each_status(last, told, known))
+        assert found == status.statuses(last, told)
+        told = found
+
+
+def same(before: T | None, after: T) -> T:
+    """Return the object from before where it says the same."""
+    return before if before is not None and before == after else after
 
 
 def test_between_two_nodes_or_replicas_something_else_may_be_done() -> None:

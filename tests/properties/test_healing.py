@@ -62,7 +62,14 @@ def ends(draw: st.DrawFn) -> Exit:
 def scenes(draw: st.DrawFn) -> Evidence:
     cause = draw(
         st.sampled_from(
-            [Cause.RANK_EXITED, Cause.RANK_MISSING, Cause.STALLED, Cause.OVERDUE, Cause.PROOF_FAILED]
+            [
+                Cause.RANK_EXITED,
+                Cause.RANK_MISSING,
+                Cause.RANK_UNKILLABLE,
+                Cause.STALLED,
+                Cause.OVERDUE,
+                Cause.PROOF_FAILED,
+            ]
         )
     )
     first = None
@@ -80,6 +87,7 @@ def scenes(draw: st.DrawFn) -> Evidence:
     return Evidence(
         nodes, Symptom(cause, "it died", 5.0), first, verbs, verbs or draw(st.booleans()), draw(st.booleans()),
         draw(st.sampled_from([0.0, 3000.0])), {B: draw(st.sampled_from(["boot", "another"]))},
+        draw(st.sampled_from([(), (B,)])),
     )  # fmt: skip
 
 
@@ -94,6 +102,7 @@ def test_every_death_has_one_class_and_always_the_same(scene: Evidence) -> None:
     person = row.steps(recognised, "tiny")
     assert "{" not in person
     assert bool(person) == bool(row.person)
+    assert recognised.nodes or "{node}" not in row.person, "nobody is told what to do and not where"
 
 
 @settings(max_examples=examples(200), deadline=None)

@@ -25,13 +25,17 @@ from reconciler.state import (
     PortFacts,
     RefusedBecause,
 )
+from reconciler.wire.launch import CACHE_STEP
 from reconciler.wire.node import RankShare
 from tests.examples import examples
 from tests.worlds import TINY, World, deployment, model, node
 
 GIB = 2**30
 OVERHEAD = GIB // 2
+USUAL_CONTEXT = 8192
 NODES_MAX = 5
+LEAST, MOST = 4096, 40960
+"""The contexts that `auto` allows: the model was made for the longer one."""
 TAINT = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
 TOLERATED: tuple[list[dict[str, Any]], ...] = (
     [],
@@ -115,7 +119,7 @@ def problems(draw: st.DrawFn) -> Problem:
                 replicas=draw(st.integers(1, 2)),
                 placement=placement,
                 serving={
-                    "context": draw(st.sampled_from([64, 4096])),
+                    "context": draw(st.sampled_from([64, LEAST, "auto"])),
                     "maxBatch": draw(st.sampled_from([1, 8])),
                 },
                 **more,
@@ -127,7 +131,8 @@ def problems(draw: st.DrawFn) -> Problem:
     world = World([*manifests, model(), *wanted])
     world.agents = {NodeName(name) for name in names}
     world.hosts, world.memory_of = hosts, memory
-    world.weights["tiny"] = (20 * GIB, {**TINY, "num_attention_heads": 60, "num_key_value_heads": 60})
+    shape = {"num_attention_heads": 60, "num_key_value_heads": 60, "max_position_embeddings": MOST}
+    world.weights["tiny"] = (20 * GIB, {**TINY, **shape})
     world.says["tiny"] = {"shares": shares, "unsplittable": unsplittable, "ranks_tried": 8}
     world.facts = {NodeName(name): _facts(name, names, cables) for name in names}
     return Problem(world, shares, unsplittable, cables)
@@ -176,16 +181,23 @@ class Oracle:
             and all(manifest.metadata.labels.get(key) == value for key, value in selector.items())
         ]
 
-    def needs(self, wish: ModelDeployment, key: str) -> list[int]:
+    def needs(self, wish: ModelDeployment, key: str, context: int) -> list[int]:
         serving = wish.spec.serving
         shares = self.problem.shares[key]
         if len(shares) == 1:
             shares = shares * int(key[-1])
+
+        def sequence(share: RankShare, tokens: int) -> int:
+            return sum(size * min(tokens, most or tokens) for most, size in share.cache or ())
+
+        kept = max(sequence(share, context) for share in shares)
+        usual = min(context, USUAL_CONTEXT) + CACHE_STEP
         return [
             share.weights_bytes
             + OVERHEAD
-            + serving.max_batch
-            * sum(size * min(serving.context, most or serving.context) for most, size in share.cache or ())
+            + sequence(share, context + CACHE_STEP)
+            + (serving.max_batch - 1) * sequence(share, usual)
+            + kept
             for share in shares
         ]
 
@@ -219,7 +231,7 @@ class Oracle:
         """Some placement, by trying every one."""
         allowed = self.allowed(wish)
         for key in self.keys(wish):
-            needs = self.needs(wish, key)
+            needs = self.needs(wish, key, least(wish))
             for members in permutations(allowed, len(needs)):
                 if self.room_for(members, needs) and self.joined(wish, members):
                     return key, members
@@ -232,11 +244,18 @@ class Oracle:
         assert set(members) <= set(self.allowed(wish)), "a forbidden node is used"
         assert len(set(members)) == len(members)
         assert key in set(self.keys(wish))
-        assert list(record.charges) == self.needs(wish, key)
+        assert least(wish) <= record.context <= (MOST if wish.spec.serving.context == "auto" else least(wish))
+        assert list(record.charges) == self.needs(wish, key, record.context)
         assert self.room_for(members, list(record.charges)), "more memory is given away than there is"
         assert self.joined(wish, members)
         for name, need in zip(members, record.charges, strict=True):
             self.free[self.problem.world.hosts[name]] -= need
+
+
+def least(wish: ModelDeployment) -> int:
+    """The shortest context that its group may have."""
+    wanted = wish.spec.serving.context
+    return LEAST if wanted == "auto" else wanted
 
 
 def _covering() -> list[Any]:

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import stat
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from reconciler.remote.runtime.agent_file import build_bundle, write_bundle
 from tests.agent.bench import Bench
 
 
-def test_the_same_sources_give_the_same_bytes() -> None:
-    assert build_bundle() == build_bundle()
+def test_the_same_sources_give_the_same_bytes_whether_or_not_python_has_compiled_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    build = build_bundle.__wrapped__
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    anew = build()
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    assert build() == anew
+    assert any(tmp_path.rglob("*.pyc"))
+    assert build() == anew
 
 
 def test_the_file_holds_agent_and_wire_and_nothing_else() -> None:
@@ -42,6 +55,7 @@ def test_the_file_is_written_once_and_its_name_says_what_is_in_it(tmp_path: Path
     assert write_bundle(tmp_path / "agents") == path
     assert path.stat().st_mtime_ns == written
     assert list(path.parent.iterdir()) == [path]
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700, "agents run what is in it"
 
 
 def test_it_runs_compiled_where_the_python_is_the_same_and_from_source_elsewhere(tmp_path: Path) -> None:

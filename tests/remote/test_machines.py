@@ -20,6 +20,10 @@ class Noted:
 
     name: NodeName
     withdrawn: list[NodeName] = field(default_factory=list)
+    reconnected: bool = False
+
+    async def reconnect(self) -> None:
+        self.reconnected = True
 
     async def disable_service(self) -> None:
         """It starts nothing by itself."""
@@ -50,3 +54,15 @@ async def test_the_gateway_keeps_its_route_to_a_machine_that_is_also_another_nod
     machines.reach({NodeName("one"): far(KEYS[0]), NodeName("two"): other})
     await machines.withdraw(NodeName("one"))
     assert found == taken
+
+
+async def test_of_all_machines_that_of_the_node_is_reached_over_a_new_connection() -> None:
+    made: dict[NodeName, Noted] = {}
+    machines = MachinePool(lambda name, _: made.setdefault(name, Noted(name)))  # type: ignore[arg-type, return-value]
+    one, two = NodeName("one"), NodeName("two")
+    machines.reach({one: far(KEYS[0]), two: far(KEYS[1])})
+    for name in (one, two):
+        await machines.withdraw(name)
+    await machines.reconnect(NodeName("unknown"))
+    await machines.reconnect(one)
+    assert {name for name, machine in made.items() if machine.reconnected} == {one}

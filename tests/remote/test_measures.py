@@ -186,6 +186,7 @@ def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> No
     assert "may not reach the local network" in note.text
     (note,) = actions.notes(LINUX, seen(Keeper.SYSTEMD, administrator=""), "far")
     assert note.command == "sudo loginctl enable-linger ada"
+    assert actions.notes(LINUX, seen(Keeper.SYSTEMD, administrator="", loaded=True), "far") == ()
 
 
 @pytest.mark.parametrize(
@@ -233,6 +234,13 @@ NEEDED = RootCommands(
 )
 
 
+def test_sudo_is_asked_for_each_command_as_it_is_typed_with_an_address_where_any_may_stand() -> None:
+    asked = rights.question(NEEDED)[2]
+    assert f"sudo -n -l /usr/bin/{' '.join(POWER)} " in asked
+    assert "sudo -n -l /sbin/ifconfig en3 inet 169.254.31.200 delete " in asked
+    assert "*" not in asked
+
+
 def test_what_sudo_lacks_is_printed_line_by_line() -> None:
     (note,) = actions.notes(
         MAC, seen(Keeper.LAUNCHD, administrator="", loaded=True), "far", rights.answer(NEEDED, "")
@@ -257,6 +265,11 @@ def test_lines_that_allow_too_much_are_reported_with_an_every_command() -> None:
         "sudo allows ada more than is needed, such as: powermetrics -n 1 -o /var/root/reconciler" in note.text
     )
     assert "in place of all in it" in note.text
+
+
+def test_only_what_sudo_was_asked_about_counts_as_allowed() -> None:
+    for text in ("reconciler-profile uid 0\n", "reconciler-profile allows x\n", "allows 0\n"):
+        assert rights.answer(NEEDED, text).refused == NEEDED.commands
 
 
 def test_what_is_not_known_yet_is_said() -> None:

@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 
-from reconciler.errors import Conflict, Invalid, Refused, Silent, Unreachable
+from reconciler.errors import (
+    Conflict,
+    Invalid,
+    InvalidManifests,
+    Problem,
+    Refused,
+    Silent,
+    Unreachable,
+    Unwritable,
+)
 from reconciler.remote.rpc import RpcClient, RpcServer
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.admin import (
@@ -100,17 +109,23 @@ async def test_a_long_wait_holds_up_no_other_request() -> None:
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(Refused("Fenced", "no"), "Fenced"), (Invalid("no"), "Invalid"), (Conflict("no"), "Conflict")],
+    [
+        (Refused("Fenced", "no"), "Fenced"),
+        (Invalid("no"), "Invalid"),
+        (InvalidManifests((Problem("a.yaml", 3, 5, "spec", "no"),)), "Invalid"),
+        (Conflict("no"), "Conflict"),
+        (Unwritable("no"), "Unwritable"),
+    ],
 )
 async def test_an_error_of_the_other_side_arrives_as_refused(error: Exception, code: str) -> None:
     async def dispatch(message: Any) -> Answer:
         raise error
 
     async with serving(dispatch) as path, client(path) as requester:
-        with pytest.raises(Refused, match=r"^no$") as refused:
+        with pytest.raises(Refused, match=r"no$") as refused:
             await requester.request(ShowStatus(), timeout=SECONDS)
 
-    assert refused.value.code == code
+    assert (refused.value.code, str(refused.value)) == (code, str(error))
 
 
 async def test_an_answer_that_is_too_long_is_refused_and_the_connection_goes_on() -> None:
@@ -150,6 +165,39 @@ async def test_who_was_silent_when_the_connection_ended_is_not_said_to_be_down()
         await requester.close()
         with pytest.raises(Silent, match="closed by this side"):
             await requester.request(ShowStatus(), timeout=SECONDS)
+
+
+async def test_only_the_request_with_its_number_is_answered_and_what_answers_none_is_a_push() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(frames.encode(to_wire(Hello("controller", SPOKEN))))
+        await frames.read(reader)
+        asked = [await frames.read(reader) for _ in range(2)]
+        first, second = (frame["call"] for frame in asked if frame is not None)
+        answer = to_wire(Answer("second"))
+        for frame in (
+            {**answer, "reply": second + 100},
+            {**answer, "reply": "x"},
+            to_wire(Answer("pushed")),
+            {"type": "no such thing"},
+            {**answer, "reply": second},
+            {**answer, "reply": second},
+            {"type": "answer", "reply": first},
+        ):
+            writer.write(frames.encode(frame))
+        await frames.read(reader)
+
+    pushed: list[Any] = []
+    async with pretending(talk) as path, client(path) as requester:
+        requester.pushed = pushed.append  # type: ignore[method-assign, assignment]
+        first = asyncio.create_task(requester.request(Get(), timeout=SECONDS))
+        await asyncio.sleep(0)
+        assert await requester.request(ShowStatus(), timeout=SECONDS) == Answer("second")
+        with pytest.raises(Unreachable, match="invalid answer: ") as caught:
+            await first
+        assert not isinstance(caught.value, Silent)
+        assert pushed == [Answer("pushed")]
+        assert requester._waiting == {}
+        assert not requester.closed.is_set()
 
 
 async def test_no_greeting_in_time_is_silence() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import signal
 import subprocess
@@ -120,6 +121,23 @@ async def test_what_arrived_before_a_connection_broke_is_not_sent_again(
     arrived = sum(pack.size for pack in packs) - machine.sent
     assert 3_000_000 - 1000 <= arrived <= 3_500_000
     assert machine.version(recipe()) == "1.0"
+
+
+@pytest.mark.parametrize(
+    ("there", "sent"), [(b"", 6), (b"con", 3), (b"conten", 0), (b"contents", 6)],
+    ids=["nothing", "half", "all", "too much"],
+)  # fmt: skip
+async def test_of_a_part_what_is_missing_is_sent_and_all_of_one_that_is_too_long(
+    machine: Machine, tmp_path: Path, there: bytes, sent: int
+) -> None:
+    (tmp_path / "archive").write_bytes(b"conten")
+    digest = hashlib.sha256(b"conten").hexdigest()
+    parts = machine.root / "packs"
+    parts.mkdir(parents=True)
+    (parts / f"{digest}.part").write_bytes(there)
+    pack = Pack("part", tmp_path / "archive", digest, 6, 0, "")
+    assert await machine.build()._send(pack, len(there), (0, 6)) == machine.sent == sent
+    assert [(path.name, path.read_bytes()) for path in parts.iterdir()] == [(f"{digest}.tar.gz", b"conten")]
 
 
 async def test_another_version_is_sent_only_as_far_as_it_differs(

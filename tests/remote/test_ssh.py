@@ -162,6 +162,18 @@ async def test_an_agent_is_put_there_started_and_left_as_it_is(host: Host) -> No
     assert fenced.value.code == "Fenced"
 
 
+async def test_of_the_files_of_agents_the_newest_three_stay(host: Host) -> None:
+    agents = host.root / "agents"
+    agents.mkdir(parents=True)
+    for number in range(5):
+        (agents / f"agent-{number}.pyz").touch()
+        os.utime(agents / f"agent-{number}.pyz", (number, number))
+    (agents / "mine").touch()
+    await host.node().stage()
+    kept = {"agent-3.pyz", "agent-4.pyz"}
+    assert {file.name for file in agents.iterdir()} == kept | {host.bundle.name, "mine"}
+
+
 async def test_many_links_share_one_connection(host: Host) -> None:
     node = host.node()
     await node.start_agent()
@@ -221,6 +233,15 @@ async def test_a_machine_without_a_server_is_silent(host: Host) -> None:
     with pytest.raises(Silent, match="cannot connect to ") as caught:
         await host.node().dial()
     assert not isinstance(caught.value, Barred), "nobody has to do anything but wait"
+
+
+async def test_a_home_that_is_too_deep_for_sockets_is_named(host: Host) -> None:
+    deep = host.home / ("d" * 100)
+    deep.mkdir()
+    await host.restart(f"SetEnv HOME={deep}\n")
+    with pytest.raises(Barred, match=f"^far: the socket path {deep}/") as caught:
+        await host.node().dial()
+    assert caught.value.code == "PathTooLong"
 
 
 async def test_another_host_key_is_refused_with_both_fingerprints(host: Host) -> None:
@@ -289,7 +310,7 @@ async def test_the_gateway_gets_the_route_and_is_let_through_it(host: Host) -> N
     assert " relay " in relay
     assert f' 127.0.0.1 {machine.port}" {public_key(host.folder / "gateway-to-far")} ' in through
     assert through.startswith('restrict,command="')
-    await node.withdraw()
+    await host.node(host.access(host="far")).withdraw()  # as a controller that has only just begun
     assert authorized.read_text() == ""
 
 
@@ -311,9 +332,15 @@ async def test_a_node_that_is_reached_in_another_way_by_now_is_let_go_of(host: H
 
 
 @pytest.mark.parametrize(
-    ("sudo", "code"), [("exit 0", ""), ("echo 'sudo: a password is required' >&2; exit 1", "NotAllowed")]
+    ("sudo", "problem"),
+    [
+        ("exit 0", ""),
+        ("exit 143  # ended by the restart", ""),
+        ("echo 'sudo: a password is required' >&2; exit 1", "a password is required"),
+        ("exit 3", "exit status 3"),
+    ],
 )
-async def test_a_machine_restarts_where_that_is_allowed(host: Host, sudo: str, code: str) -> None:
+async def test_a_machine_restarts_where_that_is_allowed(host: Host, sudo: str, problem: str) -> None:
     tools = host.folder / "tools"
     tools.mkdir()
     for tool, script in {
@@ -331,10 +358,10 @@ async def test_a_machine_restarts_where_that_is_allowed(host: Host, sudo: str, c
     assert found.out.split() == [str(tools / tool) for tool in ("shutdown", "sudo", "id")], (
         "nothing real is called"
     )
-    if code:
-        with pytest.raises(Refused, match=r"a password is required(.|\n)*visudo") as refused:
+    if problem:
+        with pytest.raises(Refused, match=rf"{problem}(.|\n)*visudo") as refused:
             await node.reboot()
-        assert refused.value.code == code
+        assert refused.value.code == "NotAllowed"
     else:
         await node.reboot()
     assert (host.folder / "asked").read_text() == "asked: -n shutdown -r now\n"

@@ -5,11 +5,10 @@ It is a mount namespace of Linux: nothing of it is seen outside, and nothing of 
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
+
+from . import needs
 
 USER, UID = "cluster", 64123
 TOOLS = ("sudo", "visudo", "setpriv", "unshare")
@@ -30,20 +29,10 @@ exec "$@"
 
 def why_not() -> str:
     """Why this cannot be had here; empty where it can."""
-    if sys.platform != "linux":
-        return f"it needs Linux, this is {sys.platform}"
-    if os.geteuid() != 0:
-        return "it needs root"
-    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
-    if missing:
-        return f"it needs {', '.join(missing)}: packages sudo, util-linux"
-    if Path("/sbin").resolve() != Path("/usr/sbin"):
-        return "it needs /sbin to be /usr/sbin"
-    tried = subprocess.run(
-        ["unshare", "--mount", "--propagation", "private", "true"],
-        capture_output=True, text=True, timeout=_SECONDS, check=False,
-    )  # fmt: skip
-    return f"no namespaces here: {tried.stderr.strip()}" if tried.returncode else ""
+    trial = ["unshare", "--mount", "--propagation", "private", "true"]
+    return needs.why_not(TOOLS, "sudo, util-linux", trial, "no namespaces here") or (
+        "" if Path("/sbin").resolve() == Path("/usr/sbin") else "it needs /sbin to be /usr/sbin"
+    )
 
 
 class SudoMachine:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.generate import stream_generate
@@ -49,6 +50,31 @@ def greedy_tokens(model_path: Path, prompt: list[int], tokens_max: int) -> list[
     model, tokenizer = _loaded(model_path)
     steps = stream_generate(model, tokenizer, prompt, max_tokens=tokens_max)
     return [step.token for step in steps if step.token not in tokenizer.eos_token_ids]
+
+
+def end_ids(model_path: Path) -> frozenset[int]:
+    """The model's end tokens."""
+    return frozenset(_loaded(model_path)[1].eos_token_ids)
+
+
+def adjusted_tokens(
+    model_path: Path,
+    prompt: list[int],
+    tokens_max: int,
+    adjust: Callable[[Any, list[int]], Any],
+    stop_tokens: Sequence[int] = (),
+) -> list[int]:
+    """What one process says that reads everything anew for each token, and takes the likeliest token of logits as
+    ``adjust`` changes them for the answer so far."""
+    model, tokenizer = _loaded(model_path)
+    said: list[int] = []
+    while len(said) < tokens_max:
+        logits = np.array(model(mx.array([[*prompt, *said]]))[0, -1].astype(mx.float32))
+        token = int(np.argmax(adjust(logits, said)))
+        if token in tokenizer.eos_token_ids or token in stop_tokens:
+            break
+        said.append(token)
+    return said
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from queue import SimpleQueue
@@ -23,17 +23,7 @@ from reconciler.planning.replica.membership import certificate
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, decode, from_wire, to_wire
 from reconciler.wire.frames import encode, read
-from reconciler.wire.generation import (
-    GATEWAY_RECEIVES,
-    Accepted,
-    Cancel,
-    Delta,
-    Failed,
-    Finished,
-    Generate,
-    Sampling,
-    ToolCall,
-)
+from reconciler.wire.generation import GATEWAY_RECEIVES, Accepted, Cancel, Delta, Failed, Finished, Generate
 from reconciler.wire.launch import (
     CONFIG_LATER,
     CONFIG_VARIABLE,
@@ -44,6 +34,7 @@ from reconciler.wire.launch import (
     RankConfig,
     RankId,
 )
+from reconciler.wire.sampling import Sampling
 from tests import fork_server, processes
 from tests.ports import free_ports
 
@@ -60,9 +51,15 @@ class Rank:
     """One rank process, with the pipes that its shim would hold."""
 
     def __init__(
-        self, config: RankConfig, directory: Path, spare: bool = False, python: str | None = None
+        self,
+        config: RankConfig,
+        directory: Path,
+        spare: bool = False,
+        python: str | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
-        """Start it with the interpreter ``python``; without one, and unless it is a spare, the fork server starts it."""
+        """Start it with the interpreter ``python``; without one, and unless it is a spare, the fork server starts it.
+        ``variables`` are added to its environment."""
         self.config = config
         self.reports: list[Progress] = []
         self.answers: SimpleQueue[dict[str, Any]] = SimpleQueue()
@@ -71,7 +68,7 @@ class Rank:
         path.write_text(json.dumps(to_wire(config)))
         self.log = directory / f"rank-{config.id.rank}.log"
         reading, writing = os.pipe()
-        env = {CONFIG_VARIABLE: CONFIG_LATER if spare else str(path)}
+        env = {CONFIG_VARIABLE: CONFIG_LATER if spare else str(path), **(variables or {})}
         descriptors = {PROGRESS_VARIABLE: writing}
         with self.log.open("wb") as log:
             self.process: fork_server.Process = (
@@ -200,6 +197,28 @@ def short_directory() -> Iterator[Path]:
         shutil.rmtree(directory)
 
 
+def each_rank(size: int, module: str, *arguments: str, seconds: float) -> list[Any]:
+    """What each rank of a ring found, as JSON: a process that runs ``module`` with the path of its configuration, the
+    ``arguments``, and the path for what it finds."""
+    with short_directory() as directory, contextlib.ExitStack() as started:
+        found = [directory / f"{number}.found" for number in range(size)]
+        ranks = []
+        for config, path in zip(configs(directory, directory, size), found, strict=True):
+            written = path.with_suffix(".json")
+            written.write_text(json.dumps(to_wire(config)))
+            with path.with_suffix(".log").open("wb") as log:
+                own = [str(written), *arguments, str(path)]
+                rank = fork_server.start(fork_server.RANKS, module, log, arguments=own, stdin=True)
+            ranks.append(rank)
+            assert rank.stdin is not None
+            started.enter_context(rank.stdin)
+            started.callback(rank.wait)
+            started.callback(rank.kill)
+        for rank, path in zip(ranks, found, strict=True):
+            assert rank.wait(seconds) == 0, path.with_suffix(".log").read_text()[-3000:]
+        return [json.loads(path.read_text()) for path in found]
+
+
 @contextlib.contextmanager
 def running(model: Path, size: int, python: str | None = None, **changes: Any) -> Iterator[Group]:
     """A started group, not yet waited for; ends every process it started. Of ``python`` see ``Rank``."""
@@ -233,8 +252,20 @@ class Reply:
         return "".join(e.reasoning for e in self.events if isinstance(e, Delta))
 
     @property
-    def calls(self) -> list[ToolCall]:
-        return [e for e in self.events if isinstance(e, ToolCall)]
+    def calls(self) -> list[tuple[str, str]]:
+        """Name and arguments of each call, joined from its fragments."""
+        calls: dict[int, tuple[str, str]] = {}
+        for part in (part for e in self.events if isinstance(e, Delta) for part in e.calls):
+            if part.withdrawn:
+                del calls[part.index]
+            else:
+                name, arguments = calls.get(part.index, ("", ""))
+                calls[part.index] = (name + part.name, arguments + part.arguments)
+        return list(calls.values())
+
+    @property
+    def call_ids(self) -> list[str]:
+        return [part.id for e in self.events if isinstance(e, Delta) for part in e.calls if part.name]
 
     @property
     def prompt(self) -> tuple[int, ...]:

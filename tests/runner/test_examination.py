@@ -12,9 +12,12 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 from mlx.utils import tree_flatten
-from mlx_lm.models import deepseek_v3, qwen3_moe
+from mlx_lm.models import dbrx, deepseek_v3, qwen3_moe
 
 from reconciler.runner.examination import examine
+from reconciler.wire.weights import PromptReuse
+from tests.runner.conftest import write_config, write_tokenizer
+from tests.runner.model.architectures import write_architecture
 
 TRAP = "raise SystemExit('code of the folder was run')\n"
 KIMI = {
@@ -30,6 +33,21 @@ KIMI = {
     "first_k_dense_replace": 2,
 }
 """A model whose tokenizer transformers takes from the model's folder alone."""
+
+
+DBRX = {
+    "tie_word_embeddings": False, "d_model": 64, "n_heads": 8, "n_layers": 2, "attn_config": {"kv_n_heads": 4, "clip_qkv": 8.0, "rope_theta": 1e4},
+    "ffn_config": {"ffn_hidden_size": 32, "moe_num_experts": 2, "moe_top_k": 1},
+}  # fmt: skip
+
+
+def write_dbrx(folder: Path) -> Path:
+    write_tokenizer(folder)
+    config = {**write_config(folder, "dbrx"), **DBRX}
+    (folder / "config.json").write_text(json.dumps(config))
+    weights = dict(tree_flatten(dbrx.Model(dbrx.ModelArgs.from_dict(config)).parameters()))
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
+    return folder
 
 
 @pytest.fixture
@@ -48,6 +66,27 @@ def test_the_answer_says_what_cannot_be_done(endless: Path) -> None:
     assert answer["unsplittable"]["pipeline"] == "mlx-lm cannot run qwen3 models as a pipeline"
     assert {key for key in answer["unsplittable"] if "/" in key} == {f"tensor/{n}" for n in (3, 5, 6, 7)}
     assert answer["unsplittable"]["tensor/3"] == "Cannot shard the output of size 128 across 3 devices"
+
+
+def test_the_answer_says_why_requests_with_tools_will_be_refused(copy: Path) -> None:
+    assert examine(copy)["tools"] == ""
+    (copy / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    assert examine(copy)["tools"] == "this model's chat template does not show tools to the model"
+
+
+def test_the_answer_says_whether_what_was_read_can_be_used_again(endless: Path, tmp_path: Path) -> None:
+    """Windows and states are kept as a whole. DBRX chooses experts by computed values, so that it cannot be told how much
+    its cache takes."""
+    answer = examine(endless)
+    assert (answer["reuse"], answer["reread"]) == (PromptReuse.ANY, "")
+    assert answer["rope"] == ["yarn", "linear", "llama3"]
+    for kind in ("gpt_oss", "qwen3_next"):
+        (tmp_path / kind).mkdir()
+        answer = examine(write_architecture(tmp_path / kind, kind))
+        assert (answer["reuse"], answer["reread"]) == (PromptReuse.WHOLE, "")
+    computing = examine(write_dbrx(tmp_path))
+    assert computing["reuse"] == PromptReuse.NONE
+    assert computing["reread"] == "mlx-lm cannot tell without computing how much memory a prompt takes"
 
 
 def test_a_pipeline_has_as_many_stages_as_layers_at_most(layered: Path) -> None:
@@ -118,6 +157,14 @@ def lose_tensors(folder: Path) -> None:
         (lose_tensors, "cannot build it as 'qwen3'"),
         (lose_the_tokenizer, "its tokenizer cannot be loaded"),
         (break_the_tokenizer, "its tokenizer cannot be loaded"),
+        (
+            lambda f: change(f, "config.json", max_position_embeddings="many"),
+            "its tokenizer cannot be loaded: Validation error for field 'max_position_embeddings': TypeError",
+        ),
+        (
+            lambda f: change(f, "config.json", layer_types=["x", "y"]),
+            "its tokenizer cannot be loaded: Class validation error for validator 'validate_layer_type'",
+        ),
     ],
 )
 def test_what_no_rank_could_load_is_a_problem(

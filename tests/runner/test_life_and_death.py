@@ -81,6 +81,20 @@ async def test_a_terminated_group_finishes_what_it_has_and_takes_nothing_new(end
     assert not Path(group.socket).exists()
 
 
+def test_a_rank_leaves_no_compiled_code_that_one_killed_meanwhile_would_leave_by_halves(
+    endless: Path, tmp_path: Path
+) -> None:
+    left = tmp_path / "left"
+    left.mkdir()
+    (config,) = configs(endless, tmp_path, 1)
+    rank = Rank(config, tmp_path, variables={"TMPDIR": str(left)})
+    try:
+        rank.wait_for(Phase.READY)
+    finally:
+        rank.end()
+    assert list(left.iterdir()) == []
+
+
 def test_an_idle_rank_ends_at_once_when_terminated_and_removes_a_stale_socket_at_its_start(
     endless: Path,
 ) -> None:

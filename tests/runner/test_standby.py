@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.runner import standby
+from reconciler.runner.standby import wait_for_config
 from reconciler.wire.launch import CONFIG_LATER, CONFIG_VARIABLE, ExitCode, Phase
 
 from .ranks import Rank, configs, connected, short_directory
@@ -74,11 +76,30 @@ def test_a_spare_that_has_examined_weights_serves_them_and_begins_anew_for_anyth
             rank.end()
 
 
+def test_a_spare_that_has_examined_weights_does_not_become_a_rank_whose_config_cannot_be_read(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "config.json"
+    assert standby._may_serve(str(config), set()), "it has read nothing of any model"
+    assert not standby._may_serve(str(config), {"/models/tiny"})
+    config.write_text("{}")
+    assert not standby._may_serve(str(config), {"/models/tiny"})
+
+
+def test_what_is_printed_while_weights_are_examined_is_in_no_log(capfd: pytest.CaptureFixture[str]) -> None:
+    for number in (1, 2):
+        os.write(number, b"before ")
+    with standby._silent():
+        for number in (1, 2):
+            os.write(number, b"meanwhile ")
+    for number in (1, 2):
+        os.write(number, b"after")
+    assert capfd.readouterr() == ("before after",) * 2
+
+
 def test_what_a_former_spare_starts_is_known_by_its_config(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reconciler.runner.standby import wait_for_config
-
     monkeypatch.chdir("/")
     monkeypatch.setenv(CONFIG_VARIABLE, "-")
     reading, writing = os.pipe()

@@ -60,4 +60,6 @@ def test_a_case_says_what_the_doctor_names_and_what_is_done(fault: str) -> None:
     case = CASES[fault]
     assert bool(case.get("finding")) != bool(case.get("event"))
     assert case["done"]
-    assert {each.split()[0] for each in (*case["commands"], *case.get("back", []))} <= set(COMMANDS)
+    assert {
+        each.split()[0] for each in (*case["commands"], *case.get("next", []), *case.get("back", []))
+    } <= set(COMMANDS)

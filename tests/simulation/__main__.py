@@ -31,8 +31,8 @@ BY_DEFAULT = (
 DAYS = "days"
 ONE_OVER_DAYS_IN = 20
 """So many random schedules have one among them that goes over days."""
-WORLDS_KEPT = 20
-"""So many worlds that are over are let go of at once."""
+WORLDS_KEPT = 5
+"""So many worlds that are over are let go of at once: with more of them in memory, everything takes longer."""
 PROGRESS_SECONDS = 60.0
 """So often a long run says how far it is."""
 

@@ -27,14 +27,14 @@ def test_every_scenario_ends_well_with_many_points_and_the_same_seed_runs_it_in_
 ) -> None:
     first, second = faultless(SCENARIOS[name]), play(SCENARIOS[name], Points())
     assert first.violations == []
-    assert first.points >= 100
+    assert first.points >= 80
     assert first.trace_hash == second.trace_hash
     assert first.notes == second.notes
 
 
 @pytest.mark.parametrize(("name", "parts"), PARTS)
 def test_no_fault_at_some_of_the_points_does_harm(name: str, parts: int) -> None:
-    first = 37 * (1 + NAMES.index(name)) % 100  # another stage of each, and no scenario has fewer points
+    first = 37 * (1 + NAMES.index(name)) % 80  # another stage of each, and no scenario has fewer points
     tally = sweep(SCENARIOS[name], part=first % parts, parts=parts)
     assert tally.violations == []
     assert tally.plans > 0
@@ -54,7 +54,7 @@ def test_the_same_seed_draws_the_same_faults_and_another_one_others() -> None:
 
 def test_a_process_elsewhere_plays_a_seed_in_the_same_way() -> None:
     """Also where an error tells the path of the store, which each process has a temporary folder for."""
-    ends_of_a_full_disk = 45
+    ends_of_a_full_disk = 11
     here = schedule(ends_of_a_full_disk).play()
     world._place.cache_clear()
     there = schedule(ends_of_a_full_disk).play()

@@ -33,9 +33,8 @@ def conditions_of(world: World, **changes: Any) -> dict[str, tuple[bool, str, st
     assert mine.report is not None
     nodes = {**seen.nodes, A: replace(mine, report=replace(mine.report, **changes), **about)}
     observed, desired = Observed(nodes, seen.gateway), world.desired()
-    found = node.conditions(
-        A, desired, observed, ByObject.of(desired, world.plan()), NodeComparison.of(desired, observed)
-    )
+    planned, parity = ByObject.of(desired, world.plan()), NodeComparison.of(desired, observed).condition(A)
+    found = node.conditions(A, desired, nodes[A], planned, parity)
     return {kind: (status, reason, text) for kind, status, reason, text in found}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import get_args
 
+import pytest
+
 from reconciler import status
 from reconciler.resources import Node
 from reconciler.state import (
@@ -25,6 +27,8 @@ from reconciler.status import Snapshots
 from reconciler.status.events import STEP_REASONS
 from reconciler.wire.generation import Formed, Jump, Machine
 from reconciler.wire.launch import ExitCode, Phase, RankId
+from reconciler.wire.sampling import SamplingDefaults
+from reconciler.wire.weights import PromptReuse
 from tests.worlds import World, deployment, gateway, manifest, model, node, two_nodes
 
 TINY = ObjectKey("ModelDeployment", "tiny")
@@ -58,6 +62,23 @@ def test_the_gateway_knows_how_many_requests_a_group_decodes_together() -> None:
     world = World([node("node-a"), model(), deployment(nodes=1, serving={"maxBatch": 5})])
     (route,) = status.routes(world.desired(), world.observed(), world.memory(), Plan())
     assert route.batch == 5
+
+
+def test_the_gateway_knows_what_a_deployment_says_for_requests_that_do_not() -> None:
+    own = {"sampling": {"temperature": 0.6, "topK": 20}, "thinking": False}
+    world = World([node("node-a"), model(), deployment(nodes=1, serving=own)])
+    (route,) = status.routes(world.desired(), world.observed(), world.memory(), Plan())
+    assert route.sampling == SamplingDefaults(temperature=0.6, top_k=20)
+    assert route.thinking is False
+
+
+def test_a_change_of_what_a_deployment_says_for_requests_restarts_nothing() -> None:
+    world = two_nodes()
+    world.settle()
+    epoch = world.groups[world.replica()].epoch
+    world.manifests[-1] = deployment(serving={"sampling": {"temperature": 0.6}, "thinking": True})
+    world.settle()
+    assert world.groups[world.replica()].epoch == epoch
 
 
 def test_the_gateway_gets_the_route_to_a_machine_that_is_reached_over_others() -> None:
@@ -169,6 +190,30 @@ def test_a_condition_keeps_the_time_of_its_last_change() -> None:
     third = status.statuses(snapshots(world), second)[TINY].condition("Ready")
     assert third is not None
     assert third.since == world.now
+
+
+@pytest.mark.parametrize(
+    ("said", "serving", "told"),
+    [
+        ({"reuse": PromptReuse.ANY}, {}, "any"),
+        ({"reuse": PromptReuse.WHOLE}, {"prefixCache": "1GiB"}, "whole"),
+        (
+            {"reuse": PromptReuse.NONE, "reread": "they are kept nowhere"},
+            {},
+            "none (they are kept nowhere)",
+        ),
+        ({"reuse": PromptReuse.ANY}, {"prefixCache": "0B"}, "none (serving.prefixCache is 0)"),
+        ({}, {}, "unknown"),
+    ],
+    ids=["any", "whole", "none", "switched off", "an agent that does not tell"],
+)
+def test_a_deployment_says_how_what_was_read_is_used_again(
+    said: dict[str, str], serving: dict[str, object], told: str
+) -> None:
+    world = World([node("node-a"), model(), deployment(nodes=1, serving=serving)])
+    world.says["tiny"] = dict(said)
+    world.settle()
+    assert status.statuses(snapshots(world), {})[TINY].extra["promptReuse"] == told
 
 
 def test_every_kind_says_whether_it_is_ready() -> None:

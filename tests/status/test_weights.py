@@ -10,7 +10,7 @@ from reconciler.state import NodeName, Observed
 from reconciler.status import Readiness
 from reconciler.status.weights import disk_pressure, of_hub
 from reconciler.wire.node import ModelReport
-from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, Progress, hub_path
+from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, Progress, PromptReuse, hub_path
 from tests.worlds import World, deployment, hub_model, node
 
 PATH = hub_path("org/tiny", "a" * 40)
@@ -43,6 +43,22 @@ THERE, ABSENT = weights(verified=True), weights()
 
 def test_verified_weights_are_ready() -> None:
     assert ready_condition(THERE, THERE) == (True, "WeightsVerified", "verified on node-a, node-b")
+
+
+def test_a_model_without_tools_is_ready_and_says_so() -> None:
+    report = replace(THERE, tools="its chat template shows none")
+    message = "verified on node-a, node-b; requests with tools are refused: its chat template shows none"
+    assert ready_condition(report, report) == (True, "WeightsVerified", message)
+
+
+def test_a_model_that_reads_every_prompt_anew_is_ready_and_says_so() -> None:
+    report = replace(THERE, reuse=PromptReuse.NONE, reread="they are kept nowhere")
+    message = "verified on node-a, node-b; every prompt is read anew: they are kept nowhere"
+    assert ready_condition(report, report) == (True, "WeightsVerified", message)
+    assert ready_condition(THERE, replace(report, tools="it shows none"))[2] == (
+        "verified on node-a, node-b; requests with tools are refused: it shows none"
+        "; every prompt is read anew: they are kept nowhere"
+    )
 
 
 def test_a_node_that_needs_none_does_not_matter() -> None:

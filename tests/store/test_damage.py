@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,6 +54,17 @@ def spoil(path: Path) -> None:
         size = file.stat().st_size if file.exists() else 0
         if size:
             overwrite(file, 0, (NOISE * (size // len(NOISE) + 1))[:size])
+
+
+@contextmanager
+def no_file_can_be_opened() -> Iterator[None]:
+    """As in a process with as many open files as it may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def cut_off(file: Path) -> None:
@@ -114,6 +126,18 @@ def test_what_somebody_else_has_written_is_looked_at_once(store: Store, path: Pa
     store.verify()
     assert not store.altered
     store.prove(TINY, 1, 9.0)
+
+
+def test_what_cannot_be_looked_at_for_the_moment_is_no_damage_and_is_looked_at_later(
+    store: Store, path: Path
+) -> None:
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DELETE FROM agents")
+    with no_file_can_be_opened():
+        store.verify()
+        assert store.altered
+    store.verify()
+    assert not store.altered
 
 
 def test_damage_that_nobody_has_written_is_found_when_the_store_is_doubted(store: Store, path: Path) -> None:

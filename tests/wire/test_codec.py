@@ -62,10 +62,10 @@ def instances(cls: type) -> st.SearchStrategy[Any]:
 
 @pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.__name__)
 def test_a_message_arrives_as_it_was_sent(cls: type) -> None:
-    @given(message=instances(cls))
-    def arrives(message: Any) -> None:
+    @given(message=instances(cls), brief=st.booleans())
+    def arrives(message: Any, brief: bool) -> None:
         (frame,) = frames.Decoder().feed(
-            frames.encode({**to_wire(message), "call": 1, "of_a_newer_peer": [1]})
+            frames.encode({**to_wire(message, brief), "call": 1, "of_a_newer_peer": [1]})
         )
         assert decode(frame, codec.vocabulary(cls)) == message
 
@@ -141,3 +141,11 @@ def test_the_id_of_a_rank_is_read_as_it_is_written(id: launch.RankId) -> None:
 def test_what_is_no_id_of_a_rank_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"unpack|invalid literal"):
         launch.RankId.parse(text)
+
+
+def test_a_brief_message_is_the_same_without_what_nobody_gave() -> None:
+    delta = generation.Delta("r.0", (7,), "seven")
+    brief = to_wire(delta, brief=True)
+    assert brief == {"type": "delta", "request": "r.0", "tokens": [7], "text": "seven"}
+    assert decode(brief, generation.GATEWAY_RECEIVES) == delta
+    assert to_wire(generation.Delta("r.0", ()), brief=True)["tokens"] == []

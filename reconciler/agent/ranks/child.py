@@ -13,11 +13,16 @@ import os
 import select
 import signal
 from pathlib import Path
-from typing import Callable, Dict, Mapping, NoReturn, Sequence
+from typing import Callable, Dict, Mapping, NoReturn, Sequence, Tuple
 
+from reconciler.agent.system.files import prune
 from reconciler.agent.system.process import signal_group
 from reconciler.wire.launch import CONFIG_LATER, CONFIG_VARIABLE, PROGRESS_VARIABLE
 
+Program = Tuple[Sequence[str], Mapping[str, str]]
+"""A command, and all its variables."""
+TEMPORARY_BYTES_MAX = 256 * 1024 * 1024
+"""Limit for what libraries of ranks leave in the node's own ``TMPDIR``."""
 EXIT_NOT_STARTED = 127
 """Exit status of a rank whose program cannot be started, as shells have it."""
 
@@ -34,8 +39,8 @@ class Child:
     problem: str
     """Why the program could not be started; empty if it was."""
 
-    def progress_closed(self) -> bool:
-        """Return whether the progress pipe is closed; a standby process that has nothing to answer writes nothing to it."""
+    def waits(self) -> bool:
+        """Return whether a standby process still waits: its progress pipe is open, and it has written nothing to it."""
         return not select.select([self.progress], [], [], 0)[0]
 
     def begin(self, config: Path) -> None:
@@ -57,11 +62,18 @@ class Child:
 def environment(own: Mapping[str, str], requested: Mapping[str, str], temporary: Path) -> Dict[str, str]:
     """Return the rank's environment: exactly the requested variables, on top of a minimal base.
 
-    ``temporary`` is the node's own folder for temporary files: MLX keeps compiled code of its CPU backend under
-    ``TMPDIR`` (mlx/backend/cpu/jit_compiler.cpp) for the next start.
+    ``temporary`` is the node's own folder for temporary files: what libraries leave under ``TMPDIR`` is bounded there.
     """
     base = {name: own[name] for name in ("HOME", "PATH", "USER") if name in own}
     return {**base, "LANG": "C", "LC_ALL": "C", "TMPDIR": str(temporary), **requested}
+
+
+def complete(argv: Sequence[str], env: Mapping[str, str], node: Path) -> Program:
+    """Return a program of the node whose state is in ``node``, with all its variables. Raises ``OSError``."""
+    temporary = node / "tmp"
+    temporary.mkdir(mode=0o700, exist_ok=True)
+    prune(temporary, TEMPORARY_BYTES_MAX)
+    return tuple(argv), environment(os.environ, env, temporary)
 
 
 def start(

@@ -54,6 +54,7 @@ class Rank:
         self.port = _first_port(spec.config.addresses) if spec else 0
         self.memory_bytes = spec.memory_bytes if spec else 0
         self.transport = spec.transport if spec else ""
+        self.context = spec.config.context if spec else 0
         self.peer: Optional[Connection] = None
         self.state = ShimState(None, 0, 0.0, Progress(Phase.STARTING))
         self.vitals = Vitals()
@@ -102,6 +103,7 @@ class Rank:
             port=self.port,
             memory_bytes=self.memory_bytes,
             transport=self.transport,
+            context=self.context,
             gone=self.gone,
             kept=self.kept,
             ended_seconds=self._ended_seconds(),
@@ -244,12 +246,12 @@ class Ranks:
                 rank.usage = rank.usage.next(now, usage, rank.state.progress.tokens)
 
     def _keep_standby(self) -> None:
-        """Start a standby process once a rank is ready: its program is the likely next one, and the machine is less
-        busy."""
+        """Start a standby process once a rank has been ready for a while: its program is the likely next one, and the
+        first answers of a group do not compete with its imports."""
         ready = (
             r.id
             for r in self._ranks.values()
-            if r.spare and r.watched and r.state.progress.phase == Phase.READY
+            if r.spare and r.watched and r.state.progress.phase == Phase.READY and r.vitals.was_ready
         )
         id = next(ready, None)
         if id is not None:

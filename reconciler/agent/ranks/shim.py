@@ -16,11 +16,10 @@ import signal
 import socket
 import time
 from pathlib import Path
-from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, List, NamedTuple, Optional, Set
 
 from reconciler.agent.system import machine
 from reconciler.agent.system.connection import Peer
-from reconciler.agent.system.files import prune
 from reconciler.agent.system.process import birth, signal_group, signal_process
 from reconciler.wire.codec import WireError, from_wire
 from reconciler.wire.file_identity import FileIdentity, wait_until_removed
@@ -31,8 +30,6 @@ from . import child
 from .directory import RankDirectory
 from .log import RankLog, last_line
 
-TEMPORARY_BYTES_MAX = 256 * 1024 * 1024
-"""Limit for files in the node's own ``TMPDIR``: MLX's compiled kernels, some kilobytes each."""
 PUSH_SECONDS = 0.2
 """Shortest time between reports of steps and demand; phases and the end are reported at once."""
 LINE_BYTES_MAX = 64 * 1024
@@ -71,12 +68,18 @@ class Shim:
     """One rank, from its start to its end."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, directory: RankDirectory, standby: Optional[Standby] = None
+        self,
+        loop: asyncio.AbstractEventLoop,
+        directory: RankDirectory,
+        standby: Optional[Standby] = None,
+        held: Optional[RankDirectory] = None,
     ) -> None:
+        """``held`` is the same directory as this process holds it: its path never leads to another in its place."""
         self._loop = loop
         self._standby = standby
         self._directory = directory
-        self._rank_log = RankLog(directory.path)
+        self._held = held or directory
+        self._rank_log = RankLog(self._held.path)
         self._lossy = False
         self._lines = Lines()
         self._peers: Set[Peer] = set()
@@ -96,7 +99,7 @@ class Shim:
         server = await self._loop.create_unix_server(self._accept, sock=listener)
         self._loop.add_signal_handler(signal.SIGTERM, self._terminate, OWN_GRACE_SECONDS)
         self._loop.add_signal_handler(signal.SIGCHLD, self._reap)
-        self._directory.write_state(self._state)
+        self._held.write_state(self._state)
         self._start()
         standing = self._loop.create_task(self._watch_directory())
         await self._ended.wait()
@@ -133,7 +136,7 @@ class Shim:
         if self._standby is None:
             return None
         waiting = self._standby.child
-        if self._standby.program != read_program(self._directory) or not waiting.progress_closed():
+        if self._standby.program != read_program(self._directory) or not waiting.waits():
             waiting.end_unused()
             return None
         self._at_gate(waiting.pid)
@@ -142,7 +145,7 @@ class Shim:
 
     def _at_gate(self, pid: int) -> None:
         born = birth(pid, machine.boot_id())
-        self._directory.write_process(pid, born or "")
+        self._held.write_process(pid, born or "")
 
     def _output(self) -> bool:
         assert self._child is not None
@@ -186,7 +189,8 @@ class Shim:
             self._push = self._loop.call_later(PUSH_SECONDS, self._push_state)
 
     def _reap(self) -> None:
-        if self._child is None or self._state.exit is not None:
+        assert self._child is not None
+        if self._state.exit is not None:
             return
         pid, status = os.waitpid(self._child.pid, os.WNOHANG)
         if pid == 0:
@@ -218,7 +222,7 @@ class Shim:
 
     def _last_line(self) -> str:
         try:
-            return last_line(self._directory.path)
+            return last_line(self._held.path)
         except OSError:
             return ""
 
@@ -264,7 +268,7 @@ class Shim:
         """Record a change that must not be lost: on disk first, then to the agents."""
         self._state = state
         try:
-            self._directory.write_state(state)
+            self._held.write_state(state)
         except OSError as error:
             _log.warning("state.json cannot be written: %s", error)
         self._push_state()
@@ -305,28 +309,17 @@ def _read(descriptor: int) -> Optional[bytes]:
         return None
 
 
-Program = Tuple[Sequence[str], Mapping[str, str]]
-
-
 class Standby(NamedTuple):
     """A process that waits to become a rank, and what it was started with."""
 
-    program: Program
+    program: child.Program
     child: child.Child
 
 
-def read_program(directory: RankDirectory) -> Program:
+def read_program(directory: RankDirectory) -> child.Program:
     """Return the program of a rank, and its environment. Raises ``OSError``, ``ValueError`` or ``WireError``."""
     spec = directory.spec()
-    return complete(spec.argv, spec.env, directory.path.parents[1])
-
-
-def complete(argv: Sequence[str], env: Mapping[str, str], node: Path) -> Program:
-    """Return a program of the node whose state is in ``node``, with all its variables. Raises ``OSError``."""
-    temporary = node / "tmp"
-    temporary.mkdir(mode=0o700, exist_ok=True)
-    prune(temporary, TEMPORARY_BYTES_MAX)
-    return tuple(argv), child.environment(os.environ, env, temporary)
+    return child.complete(spec.argv, spec.env, directory.path.parents[1])
 
 
 def run(rank_directory: Path, listener: socket.socket, standby: Optional[Standby] = None) -> None:
@@ -335,10 +328,12 @@ def run(rank_directory: Path, listener: socket.socket, standby: Optional[Standby
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     path = Path(listener.getsockname())
     own = FileIdentity.at(str(path))
+    os.chdir(rank_directory)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        loop.run_until_complete(Shim(loop, RankDirectory(rank_directory), standby).run(listener))
+        shim = Shim(loop, RankDirectory(rank_directory), standby, held=RankDirectory(Path()))
+        loop.run_until_complete(shim.run(listener))
     finally:
         loop.close()
         if not own.replaced:

@@ -8,29 +8,25 @@ imports. It ends with the agent that it belongs to, whose end of the socket betw
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
-import select
-import signal
 import socket
 import subprocess
 import time
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, BinaryIO, Callable, List, Mapping, NamedTuple, Optional, Sequence
 
-from reconciler.agent.system.files import read_json, write_json
+from reconciler.agent.system.files import write_json
 from reconciler.wire.launch import EXAMINE
 
-from . import child, shim
+from .spare import ANSWER_BYTES_MAX
 
 EXAMINATION_SECONDS = 120.0
 """Imports and a large model's headers, from a cold disk; who takes longer is not waited for, its ranks will tell."""
 PAUSE_SECONDS = 60.0
 """Time between two starts of a standby process if no rank used the first."""
-_MESSAGE_BYTES_MAX = 16 * 1024
-_ANSWER_BYTES_MAX = 64 * 1024
-_PROGRAM_BYTES_MAX = 64 * 1024
 _log = logging.getLogger("agent")
 
 OnAnswer = Callable[[Mapping[str, Any]], None]
@@ -159,15 +155,18 @@ class _Waiting:
         kept = directory / "spare.json"
         write_json(kept, {"argv": list(program.argv), "env": dict(program.env)})
         self._control, theirs = socket.socketpair()
-        with theirs, (directory / "spare.log").open("wb") as errors:
-            self.process = subprocess.Popen(
-                [*command, "--control", str(theirs.fileno()), "--program", str(kept)],
-                stdin=subprocess.DEVNULL,
-                stdout=errors,
-                stderr=errors,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
+        with contextlib.ExitStack() as failing:
+            failing.callback(self._control.close)
+            with theirs, (directory / "spare.log").open("wb") as errors:
+                self.process = subprocess.Popen(
+                    [*command, "--control", str(theirs.fileno()), "--program", str(kept)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=errors,
+                    stderr=errors,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+            failing.pop_all()
 
     @property
     def examines(self) -> bool:
@@ -189,11 +188,11 @@ class _Waiting:
 
     def _read(self, end: Callable[[], None]) -> None:
         try:
-            chunk = self._control.recv(_ANSWER_BYTES_MAX)
+            chunk = self._control.recv(ANSWER_BYTES_MAX)
         except OSError:
             chunk = b""
         self._answer += chunk
-        if not chunk or len(self._answer) >= _ANSWER_BYTES_MAX:
+        if not chunk or len(self._answer) >= ANSWER_BYTES_MAX:
             end()
         elif self._answer.endswith(b"\n"):
             self._conclude(self._answer)
@@ -226,45 +225,3 @@ def _parsed(text: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return answer if isinstance(answer, dict) else {}
-
-
-def run(control: int, program: Path) -> int:
-    """Run as a standby process until there is a rank for it, then as its shim. Return the exit status.
-
-    ``program``: the file with what it starts, in the node's directory.
-    """
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    kept = read_json(program, _PROGRAM_BYTES_MAX)
-    started = shim.complete(kept["argv"], kept["env"], program.parent)
-    waiting = child.start_standby(*started)
-    with socket.socket(fileno=control) as agent:
-        agent.set_inheritable(False)
-        rank, descriptors = _wait_for_rank(agent, waiting)
-    if not rank:
-        waiting.end_unused()
-        return 0
-    listener, errors = descriptors
-    for target in (1, 2):
-        os.dup2(errors, target)
-    os.close(errors)
-    os.set_inheritable(listener, False)
-    shim.run(Path(os.fsdecode(rank)), socket.socket(fileno=listener), shim.Standby(started, waiting))
-    return 0
-
-
-def _wait_for_rank(agent: socket.socket, waiting: child.Child) -> Tuple[bytes, List[int]]:
-    """Return the directory of the rank with the descriptors for it; an empty one when it is needed no more. Until then
-    pass on what the agent asks and the process answers."""
-    while True:
-        ready, _, _ = select.select([agent.fileno(), waiting.progress], [], [])
-        if waiting.progress in ready:
-            answer = os.read(waiting.progress, _ANSWER_BYTES_MAX)
-            if not answer:
-                return b"", []
-            agent.sendall(answer)
-        else:
-            message, descriptors, _, _ = socket.recv_fds(agent, _MESSAGE_BYTES_MAX, 2)
-            if descriptors or not message:
-                return message, descriptors
-            waiting.tell(message)

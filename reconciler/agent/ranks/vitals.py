@@ -37,6 +37,11 @@ class Vitals:
         self._owed = False
         self._mark: Tuple[Any, ...] = ()
 
+    @property
+    def was_ready(self) -> bool:
+        """Return whether the rank was ready at the last tick."""
+        return self._mark[:1] == (Phase.READY,)
+
     def tick(self, state: ShimState, seconds: float, stopped: Tuple[bool, bool]) -> bool:
         """Count ``seconds`` more; ``stopped`` is about the rank and its shim. Return whether to report to controllers."""
         before = (self.stopped, self.shim_stopped, self.silent_seconds >= SILENCE_REPORTED_SECONDS)

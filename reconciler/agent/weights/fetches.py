@@ -227,8 +227,11 @@ class Fetches:
         if not is_hub_path(path) or ".." in path.split("/") or not folder.is_dir():
             raise ValueError("there are no weights at {!r}".format(path))
         running = self._givers.get(path)
-        if running is not None and running.poll() is None:
-            return
+        if running is not None:
+            if running.poll() is None:
+                return
+            assert running.stdin is not None
+            running.stdin.close()
         command = (place.python, "-m", "reconciler.fetcher.giving", str(folder))
         listen = giving_socket(str(place.run_directory), place.node, path)
         self._givers[path] = subprocess.Popen(

@@ -182,10 +182,11 @@ class Admin:
         clock = asyncio.get_running_loop().time
         deadline = clock() + min(seconds, WAIT_SECONDS_MAX)
         while (left := deadline - clock()) > 0:
+            news = self.parts.publisher.news  # what comes while the reader looks is new too
             yield False
             try:
-                async with asyncio.timeout(left), self.parts.publisher.news:
-                    await self.parts.publisher.news.wait()
+                async with asyncio.timeout(left):
+                    await news.wait()
             except TimeoutError:
                 break
         yield True

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 
-from reconciler.errors import Refused, Unreachable
+from reconciler.errors import Refused, Silent, Unreachable
 from reconciler.execution.tools import Tools
 from reconciler.state import ForgetAgent, NodeName, StartAgent, StopAgent
 from reconciler.wire import node
 
 from .requests import ask, deposed
+
+log = logging.getLogger(__name__)
 
 
 async def start(step: StartAgent, tools: Tools) -> None:
@@ -45,5 +48,10 @@ async def forget(step: ForgetAgent, tools: Tools) -> None:
 async def _end(tools: Tools, name: NodeName) -> None:
     """End an agent, and see that it is gone."""
     link, _ = tools.links.link(name)
-    await ask(tools, link, node.Shutdown(tools.token))
+    try:
+        await ask(tools, link, node.Shutdown(tools.token))
+    except Silent:
+        raise
+    except Unreachable:
+        log.info("%s: the agent closed the connection before it answered: checking that it is gone", name)
     await tools.links.lose(name)

@@ -55,10 +55,12 @@ class Parsed:
     """A request, and what writes the answer to it."""
 
     model: str
-    """As the client named it."""
+    """As the client named it, or the only one there is."""
     choices: Sequence[Generate]
     """One for each answer. Without their ids, which belong to attempts."""
     answer: Stream | Reply
+    session: str = ""
+    """The client's name for requests that begin alike."""
 
 
 class Catalog(Protocol):
@@ -77,7 +79,7 @@ class Generation:
 
     method: str
     path: str
-    parse: Callable[[bytes, Sources], Parsed]
+    parse: Callable[[bytes, Sources, Catalog], Parsed]
     """From a request's body. Raises ``ApiError``."""
 
 

@@ -16,6 +16,9 @@ from .answer import abandon_when_gone, send_error, send_json, send_reply, send_s
 from .reading import told_of_reading
 from .request_body import read_body
 
+SESSION_HEADER = "x-session-affinity"
+"""Clients that send it want all requests with the same value to go to the same group."""
+
 
 class GenerationEndpoint:
     """A path that has a model generate something."""
@@ -29,11 +32,14 @@ class GenerationEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         timing = self._pool.timing
         try:
-            parsed = self._path.parse(await read_body(scope, receive, timing), self._sources)
+            parsed = self._path.parse(await read_body(scope, receive, timing), self._sources, self._pool)
             name = "run-" + self._sources.new_id()
             request = scope.get("request_id", name)
+            session = parsed.session or Headers(scope=scope).get(SESSION_HEADER, "")
             with (
-                Runs(self._pool, parsed.model, parsed.choices, name, client_of(scope), request) as runs,
+                Runs(
+                    self._pool, parsed.model, parsed.choices, name, client_of(scope), request, session
+                ) as runs,
                 told_of_reading(scope, runs.read),
             ):
                 async with abandon_when_gone(receive, runs):

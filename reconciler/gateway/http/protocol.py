@@ -161,7 +161,6 @@ class Protocol(HttpToolsProtocol):
             self.end()
             return
         self._leaving = True
-        self._unset_keepalive_if_required()
         self.transport.write(_http(DEFAULT.render_error(error)))
         if answering:
             self.transport.close()  # the request that is being answered has no client from now on
@@ -170,12 +169,11 @@ class Protocol(HttpToolsProtocol):
 
     def _close_when_read(self) -> None:
         """Close once the client has read the answer: while it still sends, a reset would take it away from it."""
+        self._admission.move(self, Stage.LEAVING, self.loop.time())
         try:
             self.transport.write_eof()
         except OSError:
-            self.end()
-        else:
-            self._admission.move(self, Stage.LEAVING, self.loop.time())
+            self.end()  # the client has gone already
 
 
 def _http(error: RenderedError) -> bytes:

@@ -11,7 +11,15 @@ from reconciler.gateway.events import Event
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
 from reconciler.wire.frames import Decoder, encode
-from reconciler.wire.generation import GATEWAY_RECEIVES, Backend, Cancel, Generate, Machine
+from reconciler.wire.generation import (
+    GATEWAY_RECEIVES,
+    Backend,
+    Cancel,
+    Finished,
+    Generate,
+    KeptPrefixes,
+    Machine,
+)
 
 from .timeouts import Timing
 
@@ -57,6 +65,8 @@ class RankConnection:
         """The backend is no longer in the routes file."""
         self.last_event_at = 0.0
         """When the last event of any of its requests came: a backend that works on others is not silent."""
+        self.kept: KeptPrefixes | None = None
+        """What the group last said of its prefix cache."""
         self._timing = timing
         self._reach = reach
         self._notify = notify
@@ -155,6 +165,8 @@ class RankConnection:
 
     def _on_event(self, event: Event) -> None:
         self.last_event_at = asyncio.get_running_loop().time()
+        if isinstance(event, Finished):
+            self.kept = event.prefix_cache or self.kept
         listener = self._listeners.get(event.request)
         if listener is not None:
             listener.on_event(event)

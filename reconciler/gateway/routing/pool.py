@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import hashlib
 import logging
 import math
+import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Protocol
 
 from reconciler.gateway.metrics import Metrics
-from reconciler.wire.generation import Route
+from reconciler.wire.generation import KeptPrefixes, Route
 from reconciler.wire.prompts import QuarantinedPrompt
 
+from .affinity import Affinity, Beginnings
 from .connection import Key, RankConnection, Reach, key_of
 from .fairness import Turns
 from .routes import RoutesFile
@@ -50,12 +54,14 @@ class Pool:
         self._reach = reach
         self.metrics = Metrics(self._replicas)
         self.turns = Turns(timing.held_max)
+        self.affinity: Affinity[Key] = Affinity()
         self.closing = False
         """Set by ``close``: every run ends with an error."""
         self.replaced: Callable[[], None] = lambda: None
         """Called after each change of the routes."""
         self.quarantined: Callable[[], None] = lambda: None
         """Called after each change of the quarantined prompts."""
+        self._secret = os.urandom(16)
         self._suspects: dict[str, Suspects] = {}
         for prompt in quarantined:
             self._suspects.setdefault(prompt.model, Suspects(prompt.model)).quarantine(prompt)
@@ -65,6 +71,10 @@ class Pool:
         """Those that wait, in the order in which they came: whoever has waited for longest looks first."""
         self._look = asyncio.Event()
         self._follow()
+
+    def pseudonym(self, client: str) -> str:
+        """Return a name by which groups can tell clients apart, and which says nothing else."""
+        return hashlib.blake2b(client.encode(), key=self._secret, digest_size=8).hexdigest()
 
     @property
     def hold_seconds(self) -> float:
@@ -86,18 +96,21 @@ class Pool:
     def connected(self) -> dict[str, int]:
         """Return how many groups of each model can take requests now."""
         counts = dict.fromkeys(self.file.models(), 0)
-        for model, _, _, ready in self._replicas():
+        for model, _, _, ready, _ in self._replicas():
             counts[model] += ready
         return counts
 
-    def _replicas(self) -> Iterator[tuple[str, int, int, bool]]:
+    def _replicas(self) -> Iterator[tuple[str, int, int, bool, KeptPrefixes | None]]:
         for model, route in self.file.models().items():
             for backend in route.backends:
                 connection = self._connections[key_of(backend)]
-                yield model, backend.replica, backend.epoch, connection.ready
+                yield model, backend.replica, backend.epoch, connection.ready, connection.kept
 
-    def choose(self, route: Route, avoid: Container[RankConnection]) -> RankConnection | None:
-        """Return the connected backend with the fewest requests; start to connect to those that are not.
+    def choose(
+        self, route: Route, avoid: Container[RankConnection], begins: Beginnings = ()
+    ) -> RankConnection | None:
+        """Return the connected backend that has read the most of a request, else the one with the fewest requests; start
+        to connect to those that are not.
 
         One that stands still is chosen only where there is no other: its group is about to be replaced.
         """
@@ -110,11 +123,11 @@ class Pool:
                 connection.open(now)
             elif connection not in avoid:
                 found.append(connection)
-        return min(
-            found,
-            key=lambda connection: (connection.silent(now, allowed), connection.in_flight),
-            default=None,
-        )
+        moving = [connection for connection in found if not connection.silent(now, allowed)]
+        able = {key_of(connection.backend): connection for connection in moving or found}
+        loads = {key: connection.in_flight for key, connection in able.items()}
+        near = self.affinity.choose(begins, loads, route.batch)
+        return able[near or min(loads, key=loads.__getitem__)] if able else None
 
     def may_choose(self, route: Route, avoid: Container[RankConnection]) -> bool:
         """Return whether ``choose`` finds a backend now, or will once a connection that is being opened is there."""
@@ -174,11 +187,9 @@ class Pool:
                 await asyncio.sleep(self.timing.routes_held)
                 continue
             self._look.clear()
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(self.timing.routes_idle):
                     await self._look.wait()
-            except TimeoutError:
-                continue
 
     def close(self) -> None:
         """End every run with an error, and close every connection that no run uses."""

@@ -19,7 +19,9 @@ from reconciler.wire.codec import WireError
 from reconciler.wire.frames import FRAME_BYTES_MAX
 from reconciler.wire.generation import Accepted, Failed, Finished, Generate, Route
 
-from .connection import RankConnection
+from .affinity import Beginnings, beginnings
+from .connection import RankConnection, key_of
+from .defaults import settled, with_defaults
 from .fairness import Turn
 from .pool import Pool
 from .progress import (
@@ -61,14 +63,19 @@ class Run:
         wake: Callable[[], None],
         client: str = "",
         request: str = "",
+        session: str = "",
     ) -> None:
-        """``name`` is unique; ``request`` is the id that the client knows."""
+        """``name`` is unique; ``request`` is the id that the client knows; ``session`` its name for what belongs
+        together."""
         self._pool = pool
         self._model = model
-        self._generate = generate
+        self._generate = dataclasses.replace(generate, client=pool.pseudonym(client))
         self._name = name
         self._wake = wake
         self._client = client
+        self._session = session
+        self._begins: Beginnings = ()
+        """Empty while there is one group at most."""
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._progress: Progress[RankConnection] = Progress(self._began + pool.hold_seconds)
@@ -131,6 +138,8 @@ class Run:
     def on_event(self, event: Event) -> None:
         """Keep an event of the attempt until ``answers`` is called."""
         self._inbox.append(event)
+        if isinstance(event, Accepted):
+            self._generate = settled(self._generate, event)
         self.suspicion.on_event(event)
         if self._turn is not None:
             self._note(event, self._turn)
@@ -207,7 +216,9 @@ class Run:
         route = self._route()
         if self._timeline is None:
             self._timeline = self._pool.metrics.begin(route.model, self._began)
-        connection = self._pool.choose(route, self._progress.avoided(now))
+        if len(route.backends) > 1 and not self._begins:
+            self._begins = beginnings(route.model, self._generate, self._session)
+        connection = self._pool.choose(route, self._progress.avoided(now), self._begins)
         turn = self.suspicion.wait(route.model, connection is not None, now)
         if turn is not None:
             if self._turn is not None:
@@ -225,6 +236,7 @@ class Run:
                 self._hold()
                 return until
             case Send(chosen):
+                self._generate = with_defaults(self._generate, route)
                 return self._watch(self._send(chosen, now), now)
 
     def _hold(self) -> None:
@@ -238,7 +250,7 @@ class Run:
         if route is None:
             raise model_not_found(self._model)
         tokens = len(self._generate.prompt_tokens or ())
-        if tokens >= route.context:
+        if tokens >= route.context > 0:
             raise prompt_too_long(tokens, route.context)
         return route
 
@@ -252,6 +264,7 @@ class Run:
         except WireError:
             raise too_large(FRAME_BYTES_MAX) from None
         self._pool.release(self)
+        self._pool.affinity.note(self._begins, key_of(connection.backend))
         self._progress, self._attempt = progress, attempt
         self.suspicion.sent(attempt.request, now)
         return attempt

@@ -25,15 +25,17 @@ class Runs:
         name: str,
         client: str = "",
         request: str = "",
+        session: str = "",
     ) -> None:
-        """``name`` is unique; ``request`` is the id that the client knows."""
+        """``name`` is unique; ``request`` is the id that the client knows; ``session`` its name for what belongs
+        together."""
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
         self._woken = False
         self._abandoned = False
         self._runs = [
-            Run(pool, model, choice, f"{name}.{index}", self._wake, client, request)
+            Run(pool, model, choice, f"{name}.{index}", self._wake, client, request, session)
             for index, choice in enumerate(choices)
         ]
         self._leaving = contextlib.ExitStack()

@@ -19,6 +19,9 @@ RENDEZVOUS_SECONDS = 120.0
 """The same, because ranks wait for the imports of the slowest. A rank enforces this itself."""
 RENDEZVOUS_MARGIN_SECONDS = 30.0
 """How much longer a rank has to report that it ran out of time. One that has not ended by then cannot."""
+MEETING_SECONDS = 20.0
+"""Ranks that have all finished their imports find each other within a second. Behind a firewall, where they never do, they
+are given up after this time."""
 VERBS_SECONDS = 60.0
 """Setting up a queue pair takes milliseconds, and fails by itself well within this time where the other end does not
 answer. A rank enforces this itself, where the driver lets it."""

@@ -9,19 +9,26 @@ from typing import Any
 from reconciler.resources import Model, ModelDeployment
 
 
-def compute(deployment: ModelDeployment, model: Model) -> str:
-    """Hash the spec of a deployment with its Model.
+def compute(deployment: ModelDeployment, model: Model, context: int | None = None) -> str:
+    """Hash the spec of a deployment with its Model; with another context where one is given.
 
     Replicas, aliases, labels and the number of nodes within bounds are not part of it: changing them needs no
     restart.
     """
     spec = deployment.spec
+    wanted = context or spec.serving.context
     hashed: dict[str, Any] = {
         "model": _weights(model),
         "strategy": spec.parallelism.strategy,
-        "context": spec.serving.context,
+        "context": wanted,
         "maxBatch": spec.serving.max_batch,
     }
+    if spec.serving.prefix_cache is not None:
+        hashed["prefixCache"] = spec.serving.prefix_cache
+    if spec.serving.kv_cache is not None:
+        hashed["kvCache"] = spec.serving.kv_cache
+    if spec.serving.rope_scaling is not None:
+        hashed["ropeScaling"] = spec.serving.rope_scaling.model_dump()
     if spec.fast_synch:
         hashed["fastSynch"] = True
     if spec.restarted_at is not None:  # only then, so that groups formed before the field existed stay

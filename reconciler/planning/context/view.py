@@ -12,6 +12,7 @@ from typing import Self
 
 from reconciler.resources import Health, Model, ModelDeployment
 from reconciler.state import (
+    Desired,
     GroupRecord,
     NodeName,
     ObservedRank,
@@ -93,7 +94,12 @@ class Wanted(View):
     @cached_property
     def workload(self) -> Workload | None:
         """Return what it serves; None where no manifest has the Model."""
-        return Workload(self.replica, self.deployment, self.model) if self.model else None
+        if self.model is None:
+            return None
+        as_wanted = self.world.desired.once(_workload, self.replica)
+        if as_wanted is not None and as_wanted.model is self.model:
+            return as_wanted
+        return Workload(self.replica, self.deployment, self.model)
 
     @property
     def health(self) -> Health:
@@ -131,6 +137,13 @@ class Wanted(View):
         return replace(self, world=self.world.decided(verbs=verbs)) if wasted else self
 
 
+def _workload(desired: Desired, replica: ReplicaId) -> Workload | None:
+    """Return what a replica serves by its manifests, which keeps the hash of its spec from pass to pass."""
+    deployment = desired.replicas().get(replica)
+    model = desired.models.get(deployment.spec.model) if deployment else None
+    return Workload(replica, deployment, model) if deployment and model else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Unformed(Wanted):
     """A wanted replica without a group."""
@@ -147,7 +160,8 @@ class Formed(Wanted):
     @property
     def up_to_date(self) -> bool:
         """Return whether its group serves what the manifests ask for now."""
-        return self.workload is not None and self.record.fingerprint == self.workload.spec_hash
+        record, workload = self.record, self.workload
+        return workload is not None and workload.is_served_by(record.fingerprint, record.context)
 
 
 def look(

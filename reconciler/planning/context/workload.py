@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from reconciler.resources import Model, ModelDeployment
-from reconciler.state import Refusal, RefusedBecause, ReplicaId
+from reconciler.state import Refusal, RefusedBecause, ReplicaId, earlier_context
 
 from . import spec_hash
 
@@ -23,6 +23,16 @@ class Workload:
     def spec_hash(self) -> str:
         """Hash the spec; a group with the same hash serves this workload without a restart."""
         return spec_hash.compute(self.deployment, self.model)
+
+    def is_served_by(self, fingerprint: str, context: int) -> bool:
+        """Return whether a group with this hash and context serves the workload without a restart. A group from before
+        contexts were kept (0) may have the usual one where ``auto`` is wanted: the next group decides."""
+        return fingerprint == self.spec_hash or (not context and fingerprint == self._earlier_hash)
+
+    @cached_property
+    def _earlier_hash(self) -> str:
+        context = earlier_context(self.deployment.spec.serving.context)
+        return spec_hash.compute(self.deployment, self.model, context)
 
     @property
     def path(self) -> str:

@@ -17,6 +17,7 @@ from reconciler.state import (
     ObservedRank,
     ReplicaId,
 )
+from reconciler.wire.node import NodeReport
 
 CLOCK_JUMP_SECONDS = 120.0
 """Nothing within one controller's life waits longer: a later time was set before the clock went back."""
@@ -71,13 +72,15 @@ class World:
 
     def access(self, name: NodeName) -> Access:
         """Return how a node is reached: as its manifest says, else as its agent was reached when it was started."""
-        wanted = self.desired.nodes.get(name)
-        return wanted.spec.access if wanted else self.memory.agents.get(name, LOCAL)
+        return self.desired.accesses.get(name) or self.memory.agents.get(name, LOCAL)
 
     def reached(self, name: NodeName) -> bool:
         """Return whether the node's agent answers now."""
+        return self._current_report(name) is not None
+
+    def _current_report(self, name: NodeName) -> NodeReport | None:
         node = self.node(name)
-        return node.contact is Contact.REACHED and node.report is not None
+        return node.report if node.contact is Contact.REACHED else None
 
     def boot(self, name: NodeName) -> str:
         """Return the boot id that the machine was last seen with; empty where it was not."""
@@ -92,13 +95,13 @@ class World:
         and the next has a higher number. An agent that was looked at with a token refuses every request with an older
         one.
         """
-        node = self.node(name)
-        if node.report is None or not self.reached(name):
+        report = self._current_report(name)
+        if report is None:
             return False
-        if node.report.asked_with is not None and node.report.asked_with < self.memory.token:
+        if report.asked_with is not None and report.asked_with < self.memory.token:
             return False
         write = self.memory.writes.get(name)
-        return write is None or (node.link, node.report.sequence) >= (write.link, write.sequence)
+        return write is None or (self.node(name).link, report.sequence) >= (write.link, write.sequence)
 
     def ended_by_requests(self, replica: ReplicaId) -> frozenset[int]:
         """Return the epochs of a replica's groups that ended by requests, as far as their prompts are quarantined."""

@@ -7,13 +7,12 @@ used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from reconciler.engine import MLX
 from reconciler.state import Cause, Contact, MachineFacts, NodeName, NodeObservation, PortFacts
 from reconciler.wire.launch import ExitCode
 
-from .evidence import IDLE_DECAY_SECONDS, Evidence, opposite, towards
+from .evidence import IDLE_DECAY_SECONDS, Detection, Evidence, opposite, towards
 
 MACOS_MIN = (26, 2)
 """The first macOS with RDMA over Thunderbolt."""
@@ -24,19 +23,6 @@ WIRED_EXCESS_BYTES = 4 * 2**30
 PANICS_MAX = 2
 """Within an hour, on one spec: then it is no accident."""
 SIGABRT = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Detection:
-    """A detected fault, and the names that the steps for a person mention."""
-
-    text: str
-    nodes: tuple[NodeName, ...] = ()
-    """The machines to blame, where these are known."""
-    port: str = ""
-    """``node/receptacle`` or an interface."""
-    peer: str = ""
-    """What is at the other end."""
 
 
 Detector = Callable[[Evidence], Detection | None]
@@ -55,8 +41,13 @@ def unreachable(evidence: Evidence) -> Detection | None:
 
 def unkillable(evidence: Evidence) -> Detection | None:
     """Detect a rank that SIGKILL does not end (C18): whatever it was to end for, its machine is at fault now."""
-    held = evidence.symptom is not None and evidence.symptom.cause is Cause.RANK_UNKILLABLE
-    return Detection(evidence.symptom.text, evidence.unkillable) if held and evidence.symptom else None
+    seen = ended_late(evidence) if evidence.unkillable else None
+    return Detection(seen.text, evidence.unkillable) if seen else None
+
+
+def ended_late(evidence: Evidence) -> Detection | None:
+    """Detect that such a rank has ended after all (C18), and with it what was wrong with its machine."""
+    return _symptom(evidence) if evidence.cause is Cause.RANK_UNKILLABLE else None
 
 
 def old_system(evidence: Evidence) -> Detection | None:
@@ -191,6 +182,8 @@ def firewalled(evidence: Evidence) -> Detection | None:
 
 def rendezvous(evidence: Evidence) -> Detection | None:
     """Detect ranks that did not find each other (C5)."""
+    if evidence.cause is Cause.RANKS_APART:
+        return _symptom(evidence)
     return _ended(evidence, ExitCode.RENDEZVOUS, ExitCode.PORT_IN_USE)
 
 
@@ -230,8 +223,7 @@ def _held(evidence: Evidence) -> list[tuple[NodeName, int]]:
 def crash(evidence: Evidence) -> Detection | None:
     """Detect a crash that no later class explains better (C8)."""
     explained = (
-        evidence.symptom is None
-        or evidence.symptom.cause not in (Cause.RANK_EXITED, Cause.RANK_MISSING)
+        evidence.cause not in (Cause.RANK_EXITED, Cause.RANK_MISSING)
         or any(
             detect(evidence)
             for detect in (refused, out_of_memory, gpu_fault, rebooted, wedged, no_route, idle_decay)
@@ -254,7 +246,7 @@ def refused(evidence: Evidence) -> Detection | None:
 
 def hang(evidence: Evidence) -> Detection | None:
     """Detect a group that hangs while all processes live (C9)."""
-    hung = evidence.symptom is not None and evidence.symptom.cause in (Cause.STALLED, Cause.OVERDUE)
+    hung = evidence.cause in (Cause.STALLED, Cause.OVERDUE)
     return _symptom(evidence) if hung and not wedged(evidence) and not idle_decay(evidence) else None
 
 
@@ -321,7 +313,7 @@ def no_route(evidence: Evidence) -> Detection | None:
 def no_route_from_here(evidence: Evidence) -> Detection | None:
     """Detect such ranks on the controller's own machine (C14), where macOS asks about the program that started it."""
     found = no_route(evidence)
-    return found if found and found.nodes and evidence.local.issuperset(found.nodes) else None
+    return found if found and evidence.local.issuperset(found.nodes) else None
 
 
 def no_route_elsewhere(evidence: Evidence) -> Detection | None:
@@ -349,8 +341,7 @@ def wrong_group(evidence: Evidence) -> Detection | None:
 
 def no_completion(evidence: Evidence) -> Detection | None:
     """Detect a group that is ready and completes nothing (C17)."""
-    wedged_above = evidence.symptom is not None and evidence.symptom.cause is Cause.PROOF_FAILED
-    return _symptom(evidence) if wedged_above else None
+    return _symptom(evidence) if evidence.cause is Cause.PROOF_FAILED else None
 
 
 # --- what detectors are made of -----------------------------------------------------------------------

@@ -1,11 +1,11 @@
-"""The typed observations that a group, or a single machine, is judged by."""
+"""The typed observations that a group, or a single machine, is judged by, and what is detected in them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from reconciler.state import MachineFacts, NodeName, NodeObservation, ObservedRank, PortFacts, Symptom
+from reconciler.state import Cause, MachineFacts, NodeName, NodeObservation, ObservedRank, PortFacts, Symptom
 
 IDLE_DECAY_SECONDS = 1200.0
 """RDMA connections were seen to fail at the next use after some 23 minutes without traffic."""
@@ -61,6 +61,11 @@ class Evidence:
                 yield node, other
 
     @property
+    def cause(self) -> Cause | None:
+        """Return the cause that the symptom shows; None without a symptom."""
+        return self.symptom.cause if self.symptom else None
+
+    @property
     def code(self) -> int | None:
         """Return the exit status that tells most; None where no rank ended, or by a signal."""
         ended = self.first.report.exit if self.first else None
@@ -70,6 +75,19 @@ class Evidence:
     def rebooted(self) -> tuple[NodeName, ...]:
         """List the nodes that have booted since the group was formed."""
         return tuple(node.name for node in self.nodes if restarted(node, self.boots))
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """A detected fault, and the names that the steps for a person mention."""
+
+    text: str
+    nodes: tuple[NodeName, ...] = ()
+    """The machines to blame, where these are known."""
+    port: str = ""
+    """``node/receptacle`` or an interface."""
+    peer: str = ""
+    """What is at the other end."""
 
 
 def restarted(node: NodeObservation, boots: Mapping[NodeName, str]) -> bool:

@@ -17,8 +17,8 @@ from enum import Enum
 from reconciler.state import FaultClass
 
 from . import detectors
-from .detectors import Detection, Detector
-from .evidence import Evidence
+from .detectors import Detector
+from .evidence import Detection, Evidence
 
 TRANSPORT_FORMS_MAX = 4
 """A transport on which a group was formed so often in a row because something was wrong is left, whatever the
@@ -119,9 +119,11 @@ class Row:
 
     def steps(self, detection: Detection, deployment: str) -> str:
         """Return what a person must do, with the names in place."""
-        node = ", ".join(detection.nodes) or "each node"
         return self.person.format(
-            node=node, port=detection.port, peer=detection.peer, deployment=deployment or "NAME"
+            node=", ".join(detection.nodes),
+            port=detection.port,
+            peer=detection.peer,
+            deployment=deployment or "NAME",
         )
 
 
@@ -183,6 +185,7 @@ TABLE: tuple[Row, ...] = (
         FaultClass.UNKILLABLE_RANK, detectors.unkillable, Remedy.FORM_WITHOUT, _REBOOT_IDLE,
         person=RESTART_HELD,
     ),
+    Row(FaultClass.UNKILLABLE_RANK, detectors.ended_late, Remedy.FORM),
     Row(
         FaultClass.UNSUPPORTED_PLATFORM, detectors.old_system, Remedy.NEXT_TRANSPORT,
         person="bring every node to the same macOS, 26.2 or newer: on {node}: System Settings, General, Software Update",

@@ -12,7 +12,7 @@ from dataclasses import replace
 from reconciler.planning.context import reboot_requests
 from reconciler.planning.context.lost_nodes import cut_off, is_lost
 from reconciler.planning.context.world import World
-from reconciler.planning.diagnosis.detectors import Detection
+from reconciler.planning.diagnosis.evidence import Detection
 from reconciler.planning.diagnosis.rules import TABLE
 from reconciler.state import (
     Contact,

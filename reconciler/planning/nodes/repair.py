@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from reconciler.planning.context import reboot_requests
 from reconciler.planning.context.decision import NOTHING, Decision
 from reconciler.planning.context.world import World
-from reconciler.planning.diagnosis.detectors import Detection
+from reconciler.planning.diagnosis.evidence import Detection
 from reconciler.planning.diagnosis.rules import Remedy, Row
 from reconciler.state import (
     ConfirmRepair,
@@ -52,11 +52,8 @@ def decide(world: World, name: NodeName) -> Decision:
     refused = _refusals(world, name)
     decision = Decision(refused=tuple(refused)) if refused else NOTHING
     if not due:
-        return (
-            decision
-            + _held(world, name)
-            + (_wait(name, _settling(world, name)) if _settling(world, name) else NOTHING)
-        )
+        settling = _settling(world, name)
+        return decision + _held(world, name) + (_wait(name, settling) if settling else NOTHING)
     hindered = _hindered(world, name)
     if hindered:
         return decision + _wait(name, hindered)
@@ -162,7 +159,7 @@ def _first_of_hosts(world: World, kind: Kind) -> dict[str, NodeName]:
 def _due(world: World, name: NodeName, ending: str = "") -> list[Need]:
     """List what is changed next, all of one kind, so that a kind that is not allowed cannot undo another."""
     found = settings.needs(world, name)
-    for kind in Kind:
+    for kind in Kind if found else ():
         ready = [
             need
             for need in found
@@ -196,7 +193,7 @@ def _refusals(world: World, name: NodeName) -> list[Refusal]:
     """Yield what is allowed and wanted, and cannot be done from here."""
     found = settings.needs(world, name)
     texts = []
-    for kind in Kind:
+    for kind in Kind if found else ():
         mine = [need for need in found if need.kind is kind]
         if mine and allowed(world, name, kind):
             person = _person(world, name, [need for need in mine if not need.user])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from reconciler.errors import few_names
 from reconciler.planning.context.gpu_memory import bounded_by_gpu
 from reconciler.planning.context.memory_ledger import Ledger, Placed
-from reconciler.planning.context.memory_needs import ModelNeeds, gib, needs
+from reconciler.planning.context.memory_needs import gib
 from reconciler.planning.context.sharding import Split, Unsplit, splits
 from reconciler.planning.context.workload import Workload
 from reconciler.planning.context.world import World
@@ -27,6 +27,7 @@ from reconciler.wire.node import ModelReport
 
 from . import compatibility
 from .choose import choose
+from .contexts import Charges, explained
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Places:
 
     replica: int
     text: str
-    """Why its group has as many nodes as it has; empty where it has none."""
+    """Why its group has as many nodes, and such a context, as it has; empty where it has none."""
     nodes: tuple[Seat, ...]
 
 
@@ -61,7 +62,7 @@ def explain(world: World, name: DeploymentName) -> Iterator[Places]:
             world, ledger, Workload(replica, deployment, model), world.memory.groups.get(replica)
         )
         seats = tuple(_seat(subject, node) for node in subject.names)
-        yield Places(replica.index, _size(subject, subject.record) if subject.record else "", seats)
+        yield Places(replica.index, _why(subject, subject.record) if subject.record else "", seats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,13 @@ class _Subject:
     def names(self) -> list[NodeName]:
         """List the nodes that are wanted or used, in the order of names."""
         return sorted(self.world.desired.nodes.keys() | set(self.members))
+
+
+def _why(subject: _Subject, record: GroupRecord) -> str:
+    """Say why its group has this size and this context."""
+    weights = subject.world.node(record.members[0]).model(subject.workload.path)
+    context = explained(subject.workload.deployment, weights, record.context)
+    return "; ".join(filter(None, (_size(subject, record), context)))
 
 
 def _size(subject: _Subject, record: GroupRecord) -> str:
@@ -162,7 +170,7 @@ def _room(subject: _Subject, name: NodeName, weights: ModelReport) -> str:
     bounds = workload.deployment.spec.parallelism.nodes
     sizes = [len(subject.members)] if subject.record else range(bounds.min, bounds.max + 1)
     parts = [
-        min(needs(ModelNeeds.of_deployment(workload.deployment), weights, split.strategy, size))
+        min(Charges.of(workload.deployment, weights, split.strategy, size).least())
         for size in sizes
         for split in _splits(workload, weights, size)
     ]

@@ -13,7 +13,7 @@ from itertools import groupby
 from reconciler.errors import few_names
 from reconciler.planning.context.gpu_memory import bounded_by_gpu
 from reconciler.planning.context.memory_ledger import Ledger, Placed
-from reconciler.planning.context.memory_needs import ModelNeeds, Needs, needs
+from reconciler.planning.context.memory_needs import Needs
 from reconciler.planning.context.sharding import Split, Unsplit, alternatives, splits
 from reconciler.planning.context.workload import Workload
 from reconciler.planning.context.world import World
@@ -26,6 +26,7 @@ from reconciler.state import NodeName, Refusal, RefusedBecause, Waiting, Waiting
 from reconciler.wire.node import ModelReport
 
 from . import compatibility, suggestions
+from .contexts import Charges, too_long, unscalable
 from .search import FreeMemory, rings
 
 RING_MIN = 4
@@ -39,6 +40,8 @@ class Placement:
     members: Placed
     needs: Needs
     split: Split
+    context: int
+    """Most tokens of one request."""
 
 
 FOR_WANT_OF_NODES = (RefusedBecause.NO_NODES, RefusedBecause.NO_MEMORY)
@@ -139,6 +142,8 @@ class _Search:
     load: Mapping[NodeName, int]
     """Ranks of other replicas on each node."""
     join: Join
+    context_before: int
+    """The context of the replica's group, where it was formed for the same spec; else 0."""
 
     @classmethod
     def start(cls, world: World, ledger: Ledger, workload: Workload, usable: Placed, join: Join) -> _Search:
@@ -156,11 +161,16 @@ class _Search:
         wired = {} if cables.keys().isdisjoint(usable) else cables
         rooms = FreeMemory(nodes, ledger.hosts, free, wired, partial(bounded_by_gpu, world))
         weights = world.once(_weights, usable, workload.path)
-        return cls(workload, rooms, weights, before, load, join)
+        same = record is not None and record.fingerprint == workload.spec_hash
+        context = record.context if record is not None and same else 0
+        return cls(workload, rooms, weights, before, load, join, context)
 
     def largest(self) -> Joined | Refusal:
         """Take as many nodes as there are within the bounds, and fewer where the model, the memory or the transport
         requires it."""
+        refused = unscalable(self.workload, self.weights) or too_long(self.workload, self.weights)
+        if refused is not None:
+            return refused
         bounds = self.workload.deployment.spec.parallelism.nodes
         # Only one refusal is written, at the end: writing it costs more than finding a place.
         unsplit: list[tuple[int, Unsplit]] = []
@@ -188,15 +198,36 @@ class _Search:
         """Place a group of ``size`` nodes; a refusal where no nodes can be joined, None where none have room."""
         unjoined: Refusal | None = None
         for split in possible:
-            each = needs(
-                ModelNeeds.of_deployment(self.workload.deployment), self.weights, split.strategy, size
-            )
-            found = self._best(each)
+            found = self._place_split(size, split)
             if isinstance(found, tuple):
-                members, transport = found
-                return Placement(members, each, split), transport
+                return found
             unjoined = unjoined or found
         return unjoined
+
+    def _place_split(self, size: int, split: Split) -> Joined | Refusal | None:
+        """Place a group of ``size`` nodes that is split this way. Nodes that allow half of the longest context are as
+        good as those that allow all of it; on the chosen ones it is as long as they allow."""
+        deployment, weights = self.workload.deployment, self.weights
+        charges = Charges.of(deployment, weights, split.strategy, size, self.context_before)
+        contexts = charges.contexts
+        roomiest = self.rooms.roomiest(size) if contexts.most > contexts.least else self.rooms
+        longest = contexts.largest(
+            lambda context: charges.allows(context) and roomiest.fit(charges.room_for(context))
+        )
+        unjoined: Refusal | None = None
+        for enough in charges.enough(longest):
+            found = self._best(charges.room_for(enough))
+            if isinstance(found, tuple):
+                return self._placed(found, split, charges)
+            unjoined = unjoined or found
+        return unjoined
+
+    def _placed(self, found: tuple[Placed, Transport], split: Split, charges: Charges) -> Joined:
+        members, transport = found
+        longest = charges.contexts.largest(
+            lambda context: charges.allows(context) and self.rooms.fits(members, charges.room_for(context))
+        )
+        return Placement(members, charges.at(longest), split, longest), transport
 
     def _best(self, each: Needs) -> tuple[Placed, Transport] | Refusal | None:
         """Prefer the nodes it has already, then the least loaded ones, and of those the ones that are joined best. A

@@ -13,6 +13,7 @@ from reconciler.resources.deployment import RANKS_MAX
 from reconciler.state import NodeName, Refusal, RefusedBecause
 from reconciler.wire.node import ModelReport
 
+from .contexts import Contexts
 from .search import FreeMemory
 
 CONTEXT_STEP = 1024
@@ -26,7 +27,7 @@ SCALE_BITS = 0.5
 
 def no_room(workload: Workload, rooms: FreeMemory, weights: ModelReport, size: int, split: Split) -> Refusal:
     """Refuse a group of ``size`` nodes that could be split this way, and say what would fit."""
-    model_needs = ModelNeeds.of_deployment(workload.deployment)
+    model_needs = _needed_at_least(workload, weights)
     each = sorted(needs(model_needs, weights, split.strategy, size), reverse=True)
     shares = _shares(rooms, size)
     short = next((at for at, need in enumerate(each) if need > shares[at][0]), size - 1)
@@ -43,6 +44,11 @@ def no_room(workload: Workload, rooms: FreeMemory, weights: ModelReport, size: i
     return workload.refuse(RefusedBecause.NO_MEMORY, f"{text}; {change}")
 
 
+def _needed_at_least(workload: Workload, weights: ModelReport) -> ModelNeeds:
+    least = Contexts.of(workload.deployment, weights).least
+    return ModelNeeds.of_deployment(workload.deployment, least)
+
+
 def _shares(rooms: FreeMemory, size: int) -> list[tuple[int, NodeName]]:
     """Return the roomiest ``size`` nodes, and how much a rank could have on each, beside those on the same host."""
     shares: list[tuple[int, NodeName]] = []
@@ -57,7 +63,7 @@ def _shares(rooms: FreeMemory, size: int) -> list[tuple[int, NodeName]]:
 def _fitting(workload: Workload, rooms: FreeMemory, weights: ModelReport, size: int) -> Iterator[str]:
     """Yield what could be smaller, each by itself, so that it fits."""
     model_needs, bounds = (
-        ModelNeeds.of_deployment(workload.deployment),
+        _needed_at_least(workload, weights),
         workload.deployment.spec.parallelism.nodes,
     )
     sizes = {size, bounds.min}
@@ -76,6 +82,8 @@ def _fitting(workload: Workload, rooms: FreeMemory, weights: ModelReport, size: 
     batch = _largest_fitting(model_needs.batch, lambda batch: fit(replace(model_needs, batch=batch)))
     if batch:
         yield f"maxBatch: {batch}"
+    if model_needs.prefix_cache != 0 and fit(replace(model_needs, prefix_cache=0)):
+        yield "prefixCache: 0B"
     most = min(RANKS_MAX, len(rooms.nodes))
     others = [more for more in range(1, most + 1) if not bounds.min <= more <= bounds.max]
     nodes = next(

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from reconciler.planning.context.view import Formed, View
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis import detectors
-from reconciler.planning.diagnosis.detectors import Detection
-from reconciler.planning.diagnosis.evidence import Evidence, opposite
+from reconciler.planning.diagnosis.evidence import Detection, Evidence, opposite
 from reconciler.planning.diagnosis.rules import TABLE, Row
 from reconciler.planning.transport.fallback import CABLES, RINGS, VERBS, used
 from reconciler.state import FaultClass, NodeName, ObjectKey, PortFacts, Trouble
@@ -35,7 +34,7 @@ def troubles(world: World, cabling: Cabling) -> tuple[Trouble, ...]:
     """
     declared = _declared(world, cabling)
     covered = {(pair, fault) for pair, fault, _, _ in declared}
-    others = (each for each in _rule_matches(world) if each[:2] not in covered)
+    others = (each for each in world.once_as_decided(_rule_matches) if each[:2] not in covered)
     found: dict[tuple[str, FaultClass], Trouble] = {}
     named: set[str] = set()
     for pair, fault, text, person in (*declared, *others):
@@ -64,7 +63,11 @@ def person_tasks(world: World, cabling: Cabling) -> set[tuple[FaultClass, str]]:
     """Collect what people are asked to do about cables, or will be once the machines have been up for a while: also
     in the words that are used for cables without a Fabric."""
     covered = {(pair, fault) for pair, fault, _, _ in _declared(world, cabling)}
-    matches = (*_rule_matches(world), *(_as_link_faults(each) for each in _missed(world))) if covered else ()
+    matches = (
+        (*world.once_as_decided(_rule_matches), *(_as_link_faults(each) for each in _missed(world)))
+        if covered
+        else ()
+    )
     otherwise = {(fault, person) for pair, fault, _, person in matches if (pair, fault) in covered}
     return otherwise | {(trouble.fault, trouble.person) for trouble in troubles(world, cabling)}
 
@@ -81,12 +84,12 @@ def _declared(world: World, cabling: Cabling) -> list[LinkFault]:
     return found
 
 
-def _rule_matches(world: World) -> Iterator[LinkFault]:
-    """Yield what rows of the table detect of cables, declared or not. A machine that a Fabric names is to have its
+def _rule_matches(world: World) -> tuple[LinkFault, ...]:
+    """List what rows of the table detect of cables, declared or not. A machine that a Fabric names is to have its
     cables, and not those that once were there."""
     named = {end.node for each in world.desired.fabrics.values() for link in each.spec.cables for end in link}
     missed = (each for each in _missed(world) if named.isdisjoint(each[0]))
-    return (_as_link_faults(each) for each in (*_observed_ends(world), *missed))
+    return tuple(_as_link_faults(each) for each in (*_observed_ends(world), *missed))
 
 
 def _as_link_faults(found: tuple[Pair, Seen]) -> LinkFault:

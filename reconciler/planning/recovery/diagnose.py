@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from reconciler.planning.context import attempt_facts
+from reconciler.planning.context.deadlines import MEETING_SECONDS
 from reconciler.planning.context.view import Formed, View, Wanted
 from reconciler.planning.diagnosis import rules
-from reconciler.planning.diagnosis.detectors import Detection
-from reconciler.planning.diagnosis.evidence import Evidence, restarted
+from reconciler.planning.diagnosis.evidence import Detection, Evidence, restarted
 from reconciler.planning.diagnosis.rules import History, Remedy, Row, explain
 from reconciler.planning.nodes import quarantine, repair
 from reconciler.planning.transport import fallback
@@ -105,9 +105,9 @@ def _suspicion(view: Formed, fault: FaultClass, first: ObservedRank | None) -> S
     if fault not in _REQUESTS_MAY:
         return Suspicion.NONE
     stopped = any(rank.report.stopped for rank in view.current.values())
-    hung = first is None and all(rank.alive for rank in view.current.values())
     by_itself = first is not None and first.failed_by_itself
-    return Suspicion.STRONG if not stopped and (hung or by_itself) else Suspicion.FAINT
+    strong = by_itself or fault is FaultClass.SILENT_HANG
+    return Suspicion.STRONG if strong and not stopped else Suspicion.FAINT
 
 
 def _port_taken(first: ObservedRank | None) -> bool:
@@ -237,6 +237,8 @@ def symptom(view: Formed) -> Symptom | None:
         return Symptom(Cause.RANK_MISSING, text, now)
     if why := _unjoinable(view):
         return Symptom(Cause.OVERDUE, f"epoch {record.epoch} cannot come up: {why}", now)
+    if why := _apart(view):
+        return Symptom(Cause.RANKS_APART, why, now)
     stall = stalls.of_group(view, tuple(view.current.values()))
     if stall is not None:
         return Symptom(stall.cause, stall.text, now - stall.seconds)
@@ -301,6 +303,20 @@ def _unjoinable(view: Formed) -> str:
     if record.proven_at is not None or not phases & {Phase.RENDEZVOUS, Phase.VERBS} or not _unwired(view):
         return ""
     return fallback.obstacle(view.world, view.replica, fallback.used(record), record.members)
+
+
+def _apart(view: Formed) -> str:
+    """Say that ranks will not find each other because of a firewall: all are there, and have looked for longer than they
+    need. Empty where they may, because without a firewall the others may be cut off for a while."""
+    record, reports = view.record, [rank.report for rank in view.current.values()]
+    walled = any(view.world.node(name).facts.firewall for name in record.members)
+    if not walled or record.proven_at is not None or len(reports) < len(record.members):
+        return ""
+    if any(each.phase != Phase.RENDEZVOUS or each.silent_seconds < MEETING_SECONDS for each in reports):
+        return ""
+    return (
+        f"the ranks of epoch {record.epoch} have looked for each other for more than {MEETING_SECONDS:.0f} s"
+    )
 
 
 def _lived(rank: ObservedRank) -> float:

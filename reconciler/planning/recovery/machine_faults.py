@@ -8,11 +8,11 @@ from dataclasses import replace
 from reconciler.planning.context.decision import NOTHING, Decision
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis import detectors
-from reconciler.planning.diagnosis.evidence import Evidence
-from reconciler.planning.diagnosis.rules import TABLE, Remedy, every
+from reconciler.planning.diagnosis.evidence import Detection, Evidence
+from reconciler.planning.diagnosis.rules import TABLE, Remedy, Row, every
 from reconciler.planning.nodes import repair
 from reconciler.planning.transport.fallback import VERBS
-from reconciler.state import FaultClass, NodeName, ObjectKey, RebootNode, Trouble
+from reconciler.state import Desired, FaultClass, NodeName, NodeObservation, ObjectKey, RebootNode, Trouble
 
 from . import reboot
 
@@ -38,8 +38,7 @@ def troubles(world: World, name: NodeName) -> tuple[Trouble, ...]:
     """List the faults of a declared node. RDMA matters only where a deployment would use it there."""
     if name not in world.desired.nodes:
         return ()
-    local = frozenset((name,) if world.access(name).ssh is None else ())
-    evidence = Evidence((world.node(name),), verbs=uses(world, VERBS, name), local=local)
+    node, local = world.node(name), world.access(name).ssh is None
     key = ObjectKey("Node", name)
     return tuple(
         Trouble(
@@ -50,8 +49,12 @@ def troubles(world: World, name: NodeName) -> tuple[Trouble, ...]:
             repair.doing(world, row, seen),
             repair.steps(world, row, seen),
         )
-        for row, seen in every(evidence, _ROWS)
+        for row, seen in node.once(_detected, uses(world, VERBS, name), local)
     )
+
+
+def _detected(node: NodeObservation, verbs: bool, local: bool) -> list[tuple[Row, Detection]]:
+    return every(Evidence((node,), verbs=verbs, local=frozenset((node.name,) if local else ())), _ROWS)
 
 
 def restart(world: World, troubles: tuple[Trouble, ...]) -> Decision:
@@ -83,8 +86,12 @@ def _restarts(world: World, trouble: Trouble) -> bool:
 
 def uses(world: World, transports: Collection[str], *names: NodeName) -> bool:
     """Return whether a deployment would have a group over one of these transports on all of these nodes."""
-    labels = [world.desired.nodes[name].metadata.labels.items() for name in names]
+    return world.desired.once(_uses, tuple(transports), names)
+
+
+def _uses(desired: Desired, transports: tuple[str, ...], names: tuple[NodeName, ...]) -> bool:
+    labels = [desired.nodes[name].metadata.labels.items() for name in names]
     return any(
         not set(transports).isdisjoint(listed) and all(selected <= of_node for of_node in labels)
-        for selected, listed in world.desired.spreads
+        for selected, listed in desired.spreads
     )

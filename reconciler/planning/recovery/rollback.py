@@ -85,7 +85,7 @@ def lived_long(view: Wanted, fault: Diagnosis | None) -> bool:
     record, served = view.record, served_seconds(view, fault)
     if record is None or record.proven_at is None or served is None:
         return False
-    load = min(max(0.0, record.proven_at - record.created_at), view.health.progress_deadline)
+    load = min(record.proven_at - record.created_at, view.health.progress_deadline)
     return served >= max(LONG_SECONDS, 2 * load)
 
 

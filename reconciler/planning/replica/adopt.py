@@ -45,7 +45,7 @@ def adopted(view: Wanted) -> GroupRecord | str:
     if flaw:
         return flaw
     first = alive[0].report
-    same = view.workload is not None and view.workload.spec_hash == first.group
+    same = view.workload is not None and view.workload.is_served_by(first.group, first.context)
     members = tuple(rank.node for rank in alive)
     needs = tuple(rank.report.memory_bytes for rank in alive)
     (transport, *others) = sorted({rank.report.transport for rank in alive})
@@ -63,6 +63,7 @@ def adopted(view: Wanted) -> GroupRecord | str:
         model=view.workload.model.metadata.name if view.workload and same else "",
         boots=tuple(view.world.boot(name) for name in members),
         facts=attempt_facts.encode(view.current_facts(members)),
+        context=first.context,
     )
 
 

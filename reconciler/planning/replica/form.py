@@ -119,6 +119,7 @@ def _record(view: Wanted, workload: Workload, found: Joined, ended: Diagnosis | 
         weights=named(workload.model.spec.source.huggingface),
         weights_before=_served(view, ended),
         facts=attempt_facts.encode(view.current_facts(placed.members)),
+        context=placed.context,
     )
 
 

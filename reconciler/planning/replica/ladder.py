@@ -77,13 +77,11 @@ def decide(view: View) -> Decision:
     """Return what the first rule decides that concerns this replica, with what earlier rules add to it."""
     before = after = NOTHING
     for rule in LADDER:
-        match rule.answer(view):
-            case Decision() as decision:
-                return before + decision + after
-            case Beside() as beside:
-                before, after = before + beside.before, beside.after + after
-            case None:
-                pass
+        answer = rule.answer(view)
+        if isinstance(answer, Decision):
+            return before + answer + after
+        if answer is not None:
+            before, after = before + answer.before, answer.after + after
     return before + after
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from reconciler.engine import MLX
 from reconciler.planning.context.deadlines import KEEP_ALIVE_SECONDS, RENDEZVOUS_SECONDS, VERBS_SECONDS
+from reconciler.planning.context.memory_needs import ModelNeeds, kv_cache_bytes, prefix_cache_bytes
 from reconciler.planning.context.workload import Workload
 from reconciler.planning.transport.fallback import Wiring
-from reconciler.state import GroupRecord
+from reconciler.resources import RopeScaling as WantedScaling
+from reconciler.state import GroupRecord, earlier_context
 from reconciler.wire import paths
-from reconciler.wire.launch import LaunchSpec, RankConfig
+from reconciler.wire.launch import LaunchSpec, RankConfig, RopeScaling
 from reconciler.wire.node import ModelReport, NodeReport
 
 from .membership import certificate
@@ -25,6 +27,8 @@ def launch(
     """Return how one rank of a group is started on its node, which ``node`` and ``weights`` describe."""
     serving, rank_id = workload.deployment.spec.serving, record.rank_id(rank)
     size = len(record.members)
+    context = record.context or earlier_context(serving.context)
+    needs = ModelNeeds.of_deployment(workload.deployment, context)
     addresses = tuple(f"{host}:{record.port + i}" for i, host in enumerate(wiring.hosts))
     controls = [
         f"{host}:{record.port + size}" for host in wiring.controls or wiring.hosts[:1] * max(1, size - 1)
@@ -40,7 +44,7 @@ def launch(
         control=controls[max(0, rank - 1)],
         secret=certificate(record.secret),
         socket=paths.rank_socket(node.run_directory, rank_id),
-        context=serving.context,
+        context=context,
         batch_max=serving.max_batch,
         rendezvous_seconds=RENDEZVOUS_SECONDS,
         trust_remote_code=workload.model.spec.trust_remote_code,
@@ -50,6 +54,9 @@ def launch(
         verbs_seconds=VERBS_SECONDS,
         keep_alive_seconds=KEEP_ALIVE_SECONDS if wiring.devices else 0.0,
         fast_synch=workload.deployment.spec.fast_synch,
+        prefix_cache_bytes=prefix_cache_bytes(needs, weights, record.strategy, size),
+        kv_cache_bytes=kv_cache_bytes(needs, weights, record.strategy, size),
+        rope_scaling=_rope_scaling(serving.rope_scaling),
     )
     return LaunchSpec(
         id=rank_id,
@@ -61,3 +68,7 @@ def launch(
         spare=True,
         transport=record.transport,
     )
+
+
+def _rope_scaling(wanted: WantedScaling | None) -> RopeScaling | None:
+    return RopeScaling(wanted.type, wanted.factor, wanted.original_context) if wanted else None

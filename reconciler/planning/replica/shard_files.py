@@ -43,7 +43,7 @@ def reads(weights: ModelReport, split: Split, ranks: int, rank: int) -> Files:
     """Return the files that a rank reads and its node lacks."""
     lacking = frozenset(weights.lacking)
     shares = weights.shares.get(f"{split.strategy}/{ranks}", ())
-    if split.strategy != "pipeline" or len(shares) not in (1, ranks):
+    if len(shares) not in (1, ranks):
         return lacking
     files = shares[rank if len(shares) == ranks else 0].files
     return lacking & frozenset(files) if files else lacking

@@ -22,6 +22,8 @@ from . import link_addresses
 def compare(world: World) -> Cabling:
     """Return the state of every Fabric. An undeclared cable is reported by the first Fabric that names one of its
     machines."""
+    if not world.desired.fabrics:
+        return {}
     seen = _ObservedCables(world)
     declared = {link for fabric in world.desired.fabrics.values() for link in fabric.spec.cables}
     judged = _LinkCheck(seen, declared).judge()

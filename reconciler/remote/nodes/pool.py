@@ -142,7 +142,6 @@ class MachinePool:
     async def close(self) -> None:
         """Let go of all."""
         await asyncio.gather(*self._leaving, *(machine.close() for machine in self._machines.values()))
-        self._machines.clear()
 
     def _machine(self, name: NodeName) -> Machine:
         """Return the machine of a node. Raises ``Unreachable`` if its access settings do not work."""

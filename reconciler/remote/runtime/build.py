@@ -151,7 +151,7 @@ class Build:
         """Send the rest of a part. Return how much of all parts has been sent."""
         sent, to_send = progress
         part = str(self._root / "packs" / f"{pack.digest}.part")
-        if not 0 < offset <= pack.size:
+        if offset > pack.size:
             offset = 0
         with pack.path.open("rb") as file:
             file.seek(offset)

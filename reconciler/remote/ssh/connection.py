@@ -334,7 +334,7 @@ async def keys_tried(host: str, options: dict[str, Any]) -> list[str]:
                     asyncssh.SSHAgentClient(settled.agent_path) as agent,
                 ):
                     found += [f"{each} of the SSH agent" for each in _named(await agent.get_keys())]
-        return [*found, *_named(settled.client_keys or ())]
+        return [*found, *_named(settled.client_keys)]
     return []
 
 

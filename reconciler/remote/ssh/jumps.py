@@ -69,7 +69,7 @@ async def connect(host: str, options: Mapping[str, Any], nested: int = 0) -> Jum
     """
     settled = await asyncssh.SSHClientConnectionOptions.construct(host=host, config=(), **options)
     named = settled.tunnel
-    if not isinstance(named, str) or named.lower() == "none" or nested == NESTED_MAX:
+    if not isinstance(named, str) or nested == NESTED_MAX:
         return JumpChain()
     chain = JumpChain(host=str(settled.host), port=int(settled.port))
     try:

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Mapping
-from typing import Any
+import hashlib
+from collections.abc import Sequence
 
-from reconciler.runner.model.adapter import FOREIGN_ERRORS, Tokenizer, stop_scanner
-from reconciler.wire.generation import Delta, Finished, Generate, ToolCall
+from reconciler.runner.markup.parts import (
+    Arguments,
+    CallBegun,
+    CallEnded,
+    CallWithdrawn,
+    Content,
+    Part,
+    Reasoning,
+)
+from reconciler.runner.model.adapter import Tokenizer
+from reconciler.runner.model.agreed_batch import Logprobs
+from reconciler.runner.model.generator import ends_of
+from reconciler.runner.model.stop_strings import stop_scanner
+from reconciler.wire.generation import CallPart, Delta, Finished, Generate, Likely, TokenLogprobs
 
-Event = Delta | ToolCall | Finished
+Event = Delta | Finished
+LOGPROB_MIN = -9999.0
+"""What OpenAI and vLLM say of a token that cannot come; JSON has no infinity."""
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class _Pending:
     """The content of the next events."""
 
     tokens: list[int] = dataclasses.field(default_factory=list)
     text: str = ""
     reasoning: str = ""
-    calls: list[ToolCall] = dataclasses.field(default_factory=list)
+    calls: list[CallPart] = dataclasses.field(default_factory=list)
+    logprobs: list[TokenLogprobs] = dataclasses.field(default_factory=list)
 
 
 class Answer:
@@ -36,50 +50,52 @@ class Answer:
         self.request = generate.request
         self._generate = generate
         self._tokenizer = tokenizer
+        self._ends = ends_of(generate.ending, tokenizer.end_ids)
         self._prompt_tokens = len(prompt)
         self._tokens = 0
-        self._calls = 0
+        self._calls = _Calls(generate, prompt)
         self._detokenizer = tokenizer.detokenizer()
         self._stop = stop_scanner(generate.stop)
         literal = generate.prompt is not None or generate.prompt_tokens is not None
-        self._markup = stop_scanner(()) if literal else tokenizer.markup(prompt)
-        self._tool: str | None = None
-        self._reasoning = False
+        self._parser = None if literal else tokenizer.parser(prompt, generate.tools)
         self._end_token: tuple[int, ...] = ()
         self._pending = _Pending()
         for token in generate.resume:
             if not self.stopped:
                 self.take(token)
-        # Text was sent with its tokens; a tool call may have been lost in transit, and has an index of its own.
-        self._pending = _Pending(calls=self._pending.calls)
+        self._pending = _Pending()
         self._text_sent = bool(generate.resume)
 
-    def take(self, token: int) -> None:
-        """Take the next token of the answer."""
+    def take(self, token: int, logprobs: Logprobs | None = None) -> None:
+        """Take the next token of the answer, with its log-probabilities where they are reported."""
         self._text_sent = False
-        if token in self._tokenizer.end_ids:
+        if token in self._ends:
             self.stopped = True
             self._end_token = (token,)
             return
         self._tokens += 1
         self._pending.tokens.append(token)
-        self._read(self._detokenizer.text(token))
+        if logprobs is not None:
+            self._pending.logprobs.append(self._described(token, logprobs))
+        text = self._detokenizer.text(token)
+        if text:
+            self._read(text)
 
     def events(self) -> list[Event]:
         """Return the new events since the last call."""
-        pending, self._pending = self._pending, _Pending()
-        events: list[Event] = [*pending.calls]
-        if pending.tokens or pending.text or pending.reasoning:
-            events.append(
-                Delta(self._generate.request, tuple(pending.tokens), pending.text, pending.reasoning)
-            )
-        return events
+        pending = self._pending
+        if not (pending.tokens or pending.text or pending.reasoning or pending.calls):
+            return []
+        self._pending = _Pending()
+        tokens, calls = tuple(pending.tokens), tuple(pending.calls)
+        logprobs = tuple(pending.logprobs)
+        return [Delta(self._generate.request, tokens, pending.text, pending.reasoning, calls, logprobs)]
 
     def finish(self, reason: str) -> list[Event]:
         """Return the last events. ``reason`` is ``stop``, ``length`` or ``cancelled``."""
         if reason != "cancelled":
             self._flush_held()
-        if reason == "stop" and self._calls:
+        if reason == "stop" and self._calls.complete:
             reason = "tool_calls"
         last = Finished(self._generate.request, reason, self._prompt_tokens, self._tokens)
         return [*self.events(), last]
@@ -93,64 +109,90 @@ class Answer:
             self._read(self._detokenizer.rest())
         if not self._stop.over:
             self._split(self._stop.rest())
-        self._place(self._markup.rest())
-        self._close_tool("")
-        if self._pending.text or self._pending.reasoning:
+        if self._parser is not None:
+            self._place(self._parser.end())
+        if self._pending.text or self._pending.reasoning or self._pending.calls:
             self._pending.tokens.extend(self._end_token)
         if self._text_sent:
-            self._pending = _Pending(calls=self._pending.calls)
+            self._pending = _Pending()
+
+    def _described(self, token: int, logprobs: Logprobs) -> TokenLogprobs:
+        likeliest = tuple(self._likely(other, logprob) for other, logprob in logprobs.likeliest)
+        return TokenLogprobs(self._likely(token, logprobs.chosen), likeliest)
+
+    def _likely(self, token: int, logprob: float) -> Likely:
+        text, content = self._tokenizer.texts.of(token)
+        # A model that computes no numbers has no likely tokens either.
+        finite = max(logprob, LOGPROB_MIN) if logprob == logprob else LOGPROB_MIN
+        return Likely(token, text, finite, content)
 
     def _read(self, text: str) -> None:
+        if not self._generate.stop or self._tokens <= self._generate.ending.tokens_min:
+            self._split(text)
+            return
         self._split("".join(part for _, part in self._stop.segments(text)))
         self.stopped = self.stopped or self._stop.over
 
     def _split(self, text: str) -> None:
-        for state, part in self._markup.segments(text):
-            if state == "tool" and self._tool is None:
-                self._tool = ""
-            elif state != "tool" and self._tool is not None:
-                self._close_tool(self._tokenizer.tool_end)
-            self._place(part, reasoning=state == "reasoning")
-        self._reasoning = state == "reasoning"
-
-    def _place(self, text: str, reasoning: bool | None = None) -> None:
-        if self._tool is not None:
-            self._tool += text
-        elif self._reasoning if reasoning is None else reasoning:
-            self._pending.reasoning += text
-        else:
+        if self._parser is None:
             self._pending.text += text
+        else:
+            self._place(self._parser.feed(text))
 
-    def _close_tool(self, end: str) -> None:
-        """Turn collected markup into tool calls, or back into text when it is none or none was asked for."""
-        markup, self._tool = self._tool, None
-        if markup is None:
-            return
-        calls = self._parsed(markup) if self._generate.tools else []
-        if not calls:
-            self._pending.text += self._tokenizer.tool_start + markup + end
-        for name, arguments in calls[: self._calls_left()]:
-            self._pending.calls.append(ToolCall(self._generate.request, self._calls, name, arguments))
-            self._calls += 1
-        if self._calls and self._calls_left() == 0:
-            self.stopped = True
-
-    def _calls_left(self) -> int | None:
-        most = self._generate.tool_calls_max
-        return None if most is None else max(0, most - self._calls)
-
-    def _parsed(self, markup: str) -> list[tuple[str, str]]:
-        try:
-            return [_call(call) for call in self._tokenizer.parse_tool_calls(markup, self._generate.tools)]
-        except (*FOREIGN_ERRORS, MemoryError):  # the latter is how Python's parser refuses deep nesting
-            return []  # the model wrote something else than a call: it is text then
+    def _place(self, parts: Sequence[Part]) -> None:
+        for part in parts:
+            match part:
+                case Content():
+                    self._pending.text += part.text
+                case Reasoning():
+                    self._pending.reasoning += part.text
+                case CallBegun():
+                    self._pending.calls.append(self._calls.begin(part))
+                case Arguments():
+                    self._calls.add(self._pending.calls, part.text)
+                case CallWithdrawn():
+                    self._pending.calls.append(self._calls.withdraw())
+                case CallEnded():
+                    self._calls.complete += 1
+                    if self._calls.enough:
+                        self.stopped = True
+                        return
 
 
-def _call(call: Mapping[str, Any]) -> tuple[str, str]:
-    """Return name and arguments as JSON text. Raises ``ValueError`` or ``LookupError`` for an invalid call."""
-    name, arguments = call["name"], call.get("arguments", {})
-    if not isinstance(name, str) or not name:
-        raise ValueError("a tool call needs a name")
-    if isinstance(arguments, str):
-        arguments = json.loads(arguments)
-    return name, json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+class _Calls:
+    """The calls of one answer."""
+
+    def __init__(self, generate: Generate, prompt: Sequence[int]) -> None:
+        self.complete = 0
+        self._generate = generate
+        self._prompt = prompt
+        self._ids: set[str] = set()
+        self._begun = 0
+
+    @property
+    def enough(self) -> bool:
+        """Return whether the answer has as many calls as the request allows."""
+        return self._generate.tool_calls_max == self.complete
+
+    def begin(self, call: CallBegun) -> CallPart:
+        self._begun += 1
+        return CallPart(self._begun - 1, call.name, self._id(call.id))
+
+    def add(self, parts: list[CallPart], arguments: str) -> None:
+        """Add a fragment to the last of ``parts`` if that is of the same call, else as a part of its own."""
+        index = self._begun - 1
+        if parts and parts[-1].index == index:
+            parts[-1] = dataclasses.replace(parts[-1], arguments=parts[-1].arguments + arguments)
+        else:
+            parts.append(CallPart(index, arguments=arguments))
+
+    def withdraw(self) -> CallPart:
+        return CallPart(self._begun - 1, withdrawn=True)
+
+    def _id(self, id: str) -> str:
+        """Return the id of the model, or else one that the same call of a continued answer has as well."""
+        if not id or id in self._ids:
+            made = repr((list(self._prompt), self._generate.sampling.seed, self._begun))
+            id = "call_" + hashlib.sha256(made.encode()).hexdigest()[:24]
+        self._ids.add(id)
+        return id

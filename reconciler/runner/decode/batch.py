@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence, Set
 
-from reconciler.runner.model.adapter import PREFILL_TOKENS, Generator, Read, Token, ending_of
+from reconciler.runner.model.adapter import ending_of
+from reconciler.runner.model.agreed_batch import Choice
+from reconciler.runner.model.caches import Cache, first_part
+from reconciler.runner.model.generator import Generator, Read, Token
 from reconciler.runner.process.ending import RankEnd
 from reconciler.runner.process.progress import ProgressPipe
-from reconciler.wire.group import Step
+from reconciler.wire.group import Insertion, Prefix, Reading, Step
 from reconciler.wire.launch import ExitCode
 
+from .adjustment import adjustment
 from .measure import Gauge, Paces
 from .sampling import sampler
 
@@ -30,11 +34,25 @@ class Batch:
         self._unread: dict[int, int] = {}
         """Tokens of each prompt that no step has read yet."""
         self._reading = 0
+        self._held: dict[int, int] = {}
+        """Tokens in the cache of each sequence that is live or has ended in the last step."""
+        self._entries: dict[Prefix, Cache] = {}
+        """The prefix cache: only rank 0 knows of which tokens."""
 
     @property
     def live(self) -> int:
         """Return the number of sequences that were inserted and neither ended nor removed."""
         return len(self._live)
+
+    @property
+    def prefix_bytes(self) -> int:
+        """Return the memory of the prefix cache on this rank."""
+        return sum(part.nbytes for cache in self._entries.values() for part in cache)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Return the memory of the sequences in the batch on this rank."""
+        return self._generator.cache_bytes
 
     @property
     def next_step(self) -> int:
@@ -46,11 +64,15 @@ class Batch:
         """Return the uid of the next insertion."""
         return self._inserted
 
-    def run(self, step: Step) -> tuple[list[Read], list[Token]]:
-        """Do a step. Raises ``RankEnd``: ``DIVERGED``, ``PEER_LOST`` or ``MEMORY``."""
+    def run(self, step: Step, likeliest: Mapping[int, int] | None = None) -> tuple[list[Read], list[Token]]:
+        """Do a step. Raises ``RankEnd``: ``DIVERGED``, ``PEER_LOST`` or ``MEMORY``.
+
+        ``likeliest`` has, by sequence, how many of the likeliest tokens to report with each token, for those of the
+        inserted ones that report log-probabilities at all. Nothing else depends on it: only rank 0 gives it.
+        """
         self._check(step)
         with known_endings():
-            read, tokens = self._do(step)
+            read, tokens = self._do(step, likeliest or {})
         self._steps += 1
         self._live.difference_update(token.uid for token in tokens if token.ended)
         self._progress.step(len(tokens))
@@ -62,6 +84,26 @@ class Batch:
             self._generator.settle()
 
     def _check(self, step: Step) -> None:
+        entries = self._entries.keys() - set(step.forget) | set(step.keep)
+        if not (
+            self._entries.keys() >= set(step.forget)
+            and all(1 <= name.length <= self._held.get(name.uid, 0) for name in step.keep)
+            and all(_is_covered(insertion, entries) for insertion in step.insert)
+        ):
+            raise RankEnd(
+                ExitCode.DIVERGED,
+                f"this rank has {len(self._entries)} prefixes and sequences of {self._held} tokens, rank 0 asked to "
+                f"forget {list(step.forget)}, keep {list(step.keep)} and reuse "
+                f"{[insertion.reuse for insertion in step.insert if insertion.reuse]}",
+            )
+        unread = dict(self._unread)
+        for number, insertion in enumerate(step.insert, self._inserted):
+            unread[number] = len(insertion.prompt)
+        if not all(_can_be_read(reading, unread) for reading in step.read):
+            raise RankEnd(
+                ExitCode.DIVERGED,
+                f"this rank has prompts with {unread} tokens left, rank 0 asked to read {list(step.read)}",
+            )
         if step.number != self._steps or not self._live.issuperset(step.remove):
             raise RankEnd(
                 ExitCode.DIVERGED,
@@ -69,29 +111,66 @@ class Batch:
                 f"step {step.number} without sequences {list(step.remove)}",
             )
 
-    def _do(self, step: Step) -> tuple[list[Read], list[Token]]:
+    def _do(self, step: Step, likeliest: Mapping[int, int]) -> tuple[list[Read], list[Token]]:
         if step.gauging is not None and self._gauge is not None:
             self._generator.settle()  # collectives of both must not mix
             self.paces = self._gauge.measure(step.gauging, self._progress.step)
+        self._keep(step)
         if step.remove:
             self._generator.remove(step.remove)
             self._live.difference_update(step.remove)
+        self._held = {uid: held for uid, held in self._held.items() if uid in self._live}
         for insertion in step.insert:
-            choice = sampler(insertion.sampling, insertion.position)
-            uid = self._generator.insert(insertion.prompt, insertion.tokens_max, choice)
-            self._live.add(uid)
-            self._unread[uid] = len(insertion.prompt)
-            self._inserted = uid + 1
-        self._report_prefill()
-        read, tokens = self._generator.step()
-        self._unread.update((part.uid, part.total - part.done) for part in read)
+            self._insert(insertion, likeliest)
+        self._report_reading(step.read)
+        read, tokens = self._generator.step(step.read)
+        for part in read:
+            self._held[part.uid] += part.done - part.before
+            self._unread[part.uid] = part.total - part.done
+        for token in tokens:
+            self._held[token.uid] += 1
         self._unread = {uid: left for uid, left in self._unread.items() if left > 0 and uid in self._live}
         return read, tokens
 
-    def _report_prefill(self) -> None:
+    def _keep(self, step: Step) -> None:
+        for name in step.forget:
+            del self._entries[name]
+        for name in step.keep:
+            self._entries[name] = self._generator.kept(name.uid, self._held[name.uid] - name.length)
+
+    def _insert(self, insertion: Insertion, likeliest: Mapping[int, int]) -> None:
+        choice = Choice(
+            sampler(insertion.sampling, insertion.position),
+            adjustment(insertion, self._generator.end_ids),
+            likeliest.get(self._inserted),
+        )
+        read = None
+        if insertion.reuse:
+            read = first_part(self._entries[insertion.reuse], insertion.reuse.length - insertion.reused)
+        uid = self._generator.insert(insertion.prompt, insertion.tokens_max, choice, read, insertion.ending)
+        self._live.add(uid)
+        self._held[uid] = insertion.reused
+        self._unread[uid] = len(insertion.prompt)
+        self._inserted = uid + 1
+
+    def _report_reading(self, readings: Sequence[Reading]) -> None:
         """Report the tokens that this step reads, and those that the last step may not have finished."""
-        before, self._reading = self._reading, min(PREFILL_TOKENS, sum(self._unread.values()))
+        before = self._reading
+        self._reading = sum(one.tokens or sum(self._unread[uid] for uid in one.uids) for one in readings)
         self._progress.reading(before + self._reading)
+
+
+def _can_be_read(reading: Reading, unread: Mapping[int, int]) -> bool:
+    left = [unread.get(uid, 0) for uid in reading.uids]
+    if reading.tokens:
+        return len(left) == 1 and 1 <= reading.tokens < left[0]
+    return bool(left) and min(left) > 0 and reading.lane >= 0
+
+
+def _is_covered(insertion: Insertion, entries: Set[Prefix]) -> bool:
+    if insertion.reuse is None:
+        return not insertion.reused
+    return insertion.reuse in entries and 1 <= insertion.reused <= insertion.reuse.length
 
 
 @contextlib.contextmanager

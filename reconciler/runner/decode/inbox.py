@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from reconciler.runner.process.progress import ProgressPipe
-from reconciler.wire.generation import Measure, Sampling
+from reconciler.wire.generation import MAX_STALL_SECONDS, Measure
+from reconciler.wire.group import Seen
+from reconciler.wire.launch import Phase
+from reconciler.wire.sampling import BY_MODEL, Ending, Sampling
 
 from .answer import Answer
 
@@ -31,6 +34,53 @@ class Ticket:
     """Its sequence in the batch, once it has one."""
     measure: Measure | None = None
     """Set where no answer is wanted, but how fast the ranks are."""
+    packed: bytes = b""
+    """The prompt as ``prefixes.packed`` writes it, once somebody asked."""
+    read: int = 0
+    """Tokens of the prompt that are in the cache."""
+    reused: int = 0
+    """How many of them were there when it got its uid."""
+    said: list[int] = dataclasses.field(default_factory=list)
+    """Tokens that came after the prompt."""
+    cached: int = 0
+    """Tokens of the prompt that were in the prefix cache when it first had a uid."""
+    began: bool = False
+    """Whether it ever had a uid."""
+    behind: int | None = None
+    """A sequence that is being read and begins like this one."""
+    ending: Ending = BY_MODEL
+    logprobs: int | None = None
+    """How many of the likeliest tokens to report with each; None: no log-probabilities."""
+    client: str = ""
+    max_stall_seconds: float = MAX_STALL_SECONDS
+    number: int = 0
+    """Grows with each request."""
+    passed_over: int = 0
+    """Steps in a row that read others' prompts and nothing of this."""
+
+    @property
+    def unread(self) -> int:
+        """Return the number of tokens of the prompt that are not in the cache."""
+        return len(self.prompt) - self.read
+
+    def begin_again(self) -> None:
+        """Lose the sequence, and go on with what has been said as a part of the prompt."""
+        self.prompt += tuple(self.said)
+        self.position += len(self.said)
+        self.tokens_max -= len(self.said)
+        self.said = []
+        self.packed = b""
+        self.uid = self.behind = None
+        self.read = self.reused = 0
+
+    @property
+    def seen(self) -> Seen | None:
+        """Return the tokens that its penalties count."""
+        if not self.sampling.penalizes:
+            return None
+        asked = len(self.prompt) - self.position
+        distinct = set(self.prompt[:asked]) if self.sampling.repetition_penalty != 1.0 else set()
+        return Seen(tuple(sorted(distinct)), self.prompt[asked:])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,8 +153,12 @@ class Inbox:
             self._condition.notify()
 
     def drain(self) -> None:
-        """Open nothing new; the loop ends once all that is open has ended."""
+        """Open nothing new; the loop ends once all that is open has ended.
+
+        It is told meanwhile that the rank drains: what the loop has to tell when it ends comes after that.
+        """
         with self._condition:
+            self._progress.enter(Phase.DRAINING)
             self._draining = True
             self._condition.notify()
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import logging
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from reconciler.runner.model.adapter import Read, Token
-from reconciler.runner.process.config import CONTEXT_MAX
-from reconciler.wire.generation import Failed, Finished, Measured, Prefill, Sampling
-from reconciler.wire.group import Gauging, Insertion, KeepAlive, Step
+from reconciler.runner.model.generator import Read, Token
+from reconciler.wire.generation import Failed, Finished, Measured, Prefill
+from reconciler.wire.group import Gauging, Insertion, KeepAlive, Reading, Step
+from reconciler.wire.launch import CONTEXT_MAX
+from reconciler.wire.sampling import Sampling
 
 from .answer import Answer
 from .batch import Batch
 from .inbox import Inbox, Ticket
 from .keep_alive import Pulse
+from .lanes import Lanes
+from .order import Order, together
+from .pacing import TOKENS_MIN, Pacing
+from .reuse import Reuse
 
 PROMPT_TOKENS_PER_STEP = CONTEXT_MAX
 """All insertions of one step together, so that its frame stays well below the wire's bound."""
@@ -33,31 +40,47 @@ log = logging.getLogger("reconciler.runner")
 class Leader:
     """Decides what each step is. Runs on the main thread; sleeps in the inbox while nothing is open."""
 
-    def __init__(self, batch: Batch, batch_max: int, inbox: Inbox, say: Say) -> None:
+    def __init__(
+        self, batch: Batch, batch_max: int, inbox: Inbox, say: Say, reuse: Reuse, lanes: Lanes
+    ) -> None:
+        self._reuse = reuse
+        self._lanes = lanes
+        self._order = Order()
+        self._pacing = Pacing()
+        self._numbers = itertools.count()
         self._batch = batch
         self._batch_max = batch_max
         self._inbox = inbox
         self._say = say
-        self._waiting: deque[Ticket] = deque()
+        self._waiting: list[Ticket] = []
         self._running: dict[int, Ticket] = {}
+        """Those in the batch, by uid."""
         self._remove: list[int] = []
+        self._untold: list[tuple[Ticket, Token]] = []
+        """What the last step said: its text is read while the others begin the next one."""
+        self._post: Post = _drop_events
         self._events: dict[Any, list[object]] = {}
         self._ended = 0
 
     def warm(self, prompt: Sequence[int], tokens_max: int) -> None:
         """Decode one short completion on the same path as every later one, and discard it."""
-        insert: tuple[Insertion, ...] = (Insertion(tuple(prompt), tokens_max, Sampling(temperature=0.0)),)
-        while insert or self._batch.live:
-            step = Step(self._batch.next_step, insert=insert)
+        insertion = Insertion(tuple(prompt), tokens_max, Sampling(temperature=0.0))
+        step = Step(self._batch.next_step, insert=(insertion,), read=(Reading((self._batch.next_uid,)),))
+        self._say(step)
+        self._batch.run(step)
+        while self._batch.live:
+            step = Step(self._batch.next_step)
             self._say(step)
             self._batch.run(step)
-            insert = ()
 
     def serve(self, post: Post, pulse: Pulse | None = None) -> None:
         """Answer requests until the inbox has drained, with the pulse of a group whose links decay. Raises
         ``RankEnd``."""
+        self._post = post
         while True:
             idle = not (self._waiting or self._running or self._remove)
+            if idle:
+                self._tell()
             orders = self._inbox.collect(sleep=idle, seconds=pulse.seconds if pulse else None)
             if orders.draining:
                 return
@@ -66,18 +89,12 @@ class Leader:
                     self._say(KeepAlive(self._batch.next_step))
                     pulse.beat()
                 continue
-            self._waiting.extend(ticket for ticket in orders.tickets if ticket.measure is None)
+            self._wait([ticket for ticket in orders.tickets if ticket.measure is None])
             self._measure([ticket for ticket in orders.tickets if ticket.measure is not None])
             for ticket in orders.cancelled:
                 self._cancel(ticket)
             if self._waiting or self._running or self._remove:
                 self._step()
-            if self._events:
-                post(self._events)
-                self._events = {}
-            if self._ended:
-                self._inbox.close(self._ended)
-                self._ended = 0
 
     def _measure(self, tickets: Sequence[Ticket]) -> None:
         """Let all ranks measure their speed, one request after the other, in a step that does nothing else."""
@@ -89,46 +106,135 @@ class Leader:
                 self._send(ticket, [Failed(request, "busy", BUSY)])
             else:
                 gauging = Gauging(measure.rounds, measure.small_bytes, measure.large_bytes)
-                step = Step(self._batch.next_step, gauging=gauging)
-                self._say(step)
-                self._carry_out(step)
+                self._step(gauging=gauging)
                 paces = self._batch.paces
                 self._send(ticket, [paces.as_measured(request, gauging) if paces else _unmeasured(request)])
             self._ended += 1
 
-    def _step(self) -> None:
-        step = Step(self._batch.next_step, tuple(self._remove), tuple(self._admissions()))
+    def _wait(self, tickets: Iterable[Ticket]) -> None:
+        for ticket in tickets:
+            ticket.number = next(self._numbers)
+            self._waiting.append(ticket)
+
+    def _step(self, gauging: Gauging | None = None) -> None:
+        for uid in self._lanes.step():
+            self._give_way(uid)
+        forget, keep = self._reuse.change()  # first, so that what is kept is found by those that are admitted
+        insert, readings = ([], []) if gauging else self._readings()
+        step = Step(
+            self._batch.next_step,
+            tuple(self._remove),
+            tuple(insert),
+            gauging,
+            forget,
+            keep,
+            tuple(readings),
+        )
         self._remove.clear()
         self._say(step)
-        self._carry_out(step)
-
-    def _carry_out(self, step: Step) -> None:
-        read, tokens = self._batch.run(step)
-        for progress in read:
-            self._report_prefill(progress)
+        self._tell()
+        began = time.monotonic()
+        read, tokens = self._batch.run(step, self._likeliest() if insert else None)
+        if gauging is None and (read or tokens):
+            amount = sum(part.done - part.before for part in read)
+            self._pacing.measured(time.monotonic() - began, amount, bool(tokens))
+        for part in read:
+            self._on_read(part)
         for token in tokens:
             self._on_token(token)
 
-    def _admissions(self) -> list[Insertion]:
-        insertions: list[Insertion] = []
-        length = 0
-        while self._waiting and len(self._running) < self._batch_max:
-            if length + len(self._waiting[0].prompt) > PROMPT_TOKENS_PER_STEP:
-                break
-            ticket = self._waiting.popleft()
-            ticket.uid = self._batch.next_uid + len(insertions)
-            self._running[ticket.uid] = ticket
-            insertions.append(Insertion(ticket.prompt, ticket.tokens_max, ticket.sampling, ticket.position))
-            length += len(ticket.prompt)
-        return insertions
+    def _tell(self) -> None:
+        """Read the text of what the last step said, and send what is new."""
+        untold, self._untold = self._untold, []
+        for ticket, token in untold:
+            self._read_token(ticket, token)
+        if self._events:
+            self._post(self._events)
+            self._events = {}
+        if self._ended:
+            self._inbox.close(self._ended)
+            self._ended = 0
 
-    def _report_prefill(self, read: Read) -> None:
-        ticket = self._running.get(read.uid)
-        if ticket is not None:
-            self._send(ticket, [Prefill(ticket.answer.request, read.done, read.total)])
+    def _give_way(self, uid: int) -> None:
+        """Take a sequence out of the batch, for which memory has become too small. It goes on when there is room."""
+        ticket = self._running.pop(uid)
+        self._remove.append(uid)
+        self._reuse.end(ticket)
+        ticket.begin_again()
+        self._waiting.append(ticket)
+
+    def _likeliest(self) -> dict[int, int]:
+        """Return which sequences report log-probabilities, and how many of the likeliest tokens with each."""
+        return {uid: ticket.logprobs for uid, ticket in self._running.items() if ticket.logprobs is not None}
+
+    def _readings(self) -> tuple[list[Insertion], list[Reading]]:
+        """Return what the next step reads, and the sequences that begin with it."""
+        running = [ticket for ticket in self._running.values() if ticket.unread]
+        if not (running or self._waiting):
+            return [], []
+        admission = _Admission(self._batch_max - len(self._running))
+        left = self._pacing.tokens(self._patience())
+        chosen: list[tuple[Ticket, int]] = []
+        for ticket in self._order.of([*running, *self._waiting]):
+            ticket.passed_over += 1
+            if left >= TOKENS_MIN and (ticket.uid is not None or self._admit(ticket, admission)):
+                chosen.append((ticket, min(ticket.unread, left)))
+                left -= chosen[-1][1]
+        readings: list[Reading] = []
+        whole: list[Ticket] = []
+        for ticket, most in chosen:
+            assert ticket.uid is not None
+            tokens = min(most, self._reuse.up_to_cut(ticket))
+            self._order.read(ticket, tokens)
+            if tokens == ticket.unread:
+                whole.append(ticket)
+            else:
+                readings.append(Reading((ticket.uid,), tokens))
+        for group in together(whole, self._lanes.go_together):
+            uids = tuple(ticket.uid for ticket in group if ticket.uid is not None)
+            readings.append(Reading(uids, lane=self._lanes.start(uids)))
+        return admission.insertions, readings
+
+    def _patience(self) -> float | None:
+        """Return how long the answers that are being decoded can wait; None if there are none."""
+        answers = [ticket.max_stall_seconds for ticket in self._running.values() if not ticket.unread]
+        return min(answers, default=None)
+
+    def _admit(self, ticket: Ticket, admission: _Admission) -> bool:
+        """Let a request begin, if there is room; others after it wait for it where there is too little memory."""
+        if admission.closed or admission.places <= 0 or self._reuse.is_worth_waiting(ticket):
+            return False
+        if admission.length and admission.length + len(ticket.prompt) > PROMPT_TOKENS_PER_STEP:
+            return False
+        if not self._lanes.have_room(len(ticket.prompt)):
+            admission.closed = True
+            return False
+        self._waiting.remove(ticket)
+        ticket.uid = self._batch.next_uid + len(admission.insertions)
+        self._running[ticket.uid] = ticket
+        self._lanes.enter(ticket.uid, len(ticket.prompt))
+        admission.add(self._reuse.begin(ticket))
+        return True
+
+    def _on_read(self, part: Read) -> None:
+        ticket = self._running[part.uid]
+        self._reuse.read(ticket, part.done + ticket.reused)
+        self._send(ticket, [Prefill(ticket.answer.request, ticket.read, len(ticket.prompt))])
 
     def _on_token(self, token: Token) -> None:
-        ticket = self._running[token.uid]
+        ticket = self._running.get(token.uid)
+        if ticket is None:  # its text has ended it since this step was said
+            if token.ended:
+                self._remove.remove(token.uid)
+            return
+        ticket.said.append(token.id)
+        if token.ended:
+            self._end(ticket)
+        self._untold.append((ticket, token))
+
+    def _read_token(self, ticket: Ticket, token: Token) -> None:
+        if not (token.ended or self._is_open(ticket)):
+            return  # it was cancelled
         try:
             events, over = _events_of(ticket.answer, token)
         except Exception:
@@ -136,34 +242,73 @@ class Leader:
             log.exception("request %s: cannot decode its answer", ticket.answer.request)
             events, over = [_unreadable(ticket.answer.request)], True
         if over and not token.ended:
-            self._remove.append(token.uid)  # only this rank reads text
-        if over:
-            self._end(ticket)
+            self._drop(ticket)  # only this rank reads text
         self._send(ticket, events)
 
+    def _is_open(self, ticket: Ticket) -> bool:
+        return self._is_running(ticket) or ticket in self._waiting
+
+    def _is_running(self, ticket: Ticket) -> bool:
+        return ticket.uid is not None and self._running.get(ticket.uid) is ticket
+
     def _cancel(self, ticket: Ticket) -> None:
-        if ticket.uid is not None and self._running.get(ticket.uid) is ticket:
+        if self._is_open(ticket):
+            self._drop(ticket)
+            self._send(ticket, ticket.answer.finish("cancelled"))
+
+    def _drop(self, ticket: Ticket) -> None:
+        """End a request that the batch has not ended."""
+        if self._is_running(ticket):
+            assert ticket.uid is not None
             self._remove.append(ticket.uid)
-        elif ticket in self._waiting:
-            self._waiting.remove(ticket)
         else:
-            return
+            self._waiting.remove(ticket)
         self._end(ticket)
-        self._send(ticket, ticket.answer.finish("cancelled"))
 
     def _end(self, ticket: Ticket) -> None:
         if ticket.uid is not None:
             del self._running[ticket.uid]
+            self._lanes.leave(ticket.uid)
+            self._reuse.end(ticket)
         self._ended += 1
 
     def _send(self, ticket: Ticket, events: Sequence[object]) -> None:
         if events:
+            events = [self._told_of_cache(event, ticket) for event in events]
             self._events.setdefault(ticket.connection, []).extend(events)
+
+    def _told_of_cache(self, event: object, ticket: Ticket) -> object:
+        if not isinstance(event, Finished):
+            return event
+        cached = min(ticket.cached, event.prompt_tokens)
+        return dataclasses.replace(event, cached_tokens=cached, prefix_cache=self._reuse.kept)
+
+
+@dataclasses.dataclass
+class _Admission:
+    """What of new sequences there is still room for in one step."""
+
+    places: int
+    length: int = 0
+    """Tokens that the step says of them so far."""
+    closed: bool = False
+    """Whether one waits for memory."""
+    insertions: list[Insertion] = dataclasses.field(default_factory=list)
+
+    def add(self, insertion: Insertion) -> None:
+        self.insertions.append(insertion)
+        self.places -= 1
+        self.length += _length(insertion)
+
+
+def _length(insertion: Insertion) -> int:
+    seen = insertion.seen
+    return len(insertion.prompt) + (len(seen.prompt) + len(seen.answer) if seen else 0)
 
 
 def _events_of(answer: Answer, token: Token) -> tuple[Sequence[object], bool]:
     """Return the events of one more token, and whether the answer is over."""
-    answer.take(token.id)
+    answer.take(token.id, token.logprobs)
     if answer.stopped or token.ended:
         return answer.finish("stop" if answer.stopped else "length"), True
     return answer.events(), False
@@ -176,6 +321,10 @@ def _unreadable(request: str) -> Failed:
 
 def _unmeasured(request: str) -> Failed:
     return Failed(request, "invalid_request", "this rank cannot measure")
+
+
+def _drop_events(events: Mapping[Any, Sequence[object]]) -> None:
+    """Nobody has asked for them yet."""
 
 
 def is_last(event: object) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
 
-from reconciler.runner.model.adapter import Sampler
-from reconciler.wire.generation import Bias, Sampling
+from reconciler.runner.model.agreed_batch import Sampler
+from reconciler.wire.sampling import Sampling
 
 GREEDY_BELOW = 1e-5
 """A temperature or ``top_p`` below this leaves nothing but the likeliest token, and floats no room."""
@@ -77,24 +76,11 @@ def sampler(sampling: Sampling, position: int) -> Sampler:
     Greedy sequences share one sampler, which then decides a batch at once.
     """
     greedy = min(sampling.temperature, sampling.top_p) < GREEDY_BELOW
-    chosen: Sampler = _greedy if greedy else _Drawn(sampling, position)
-    return _Biased(sampling.biases, chosen) if sampling.biases else chosen
+    return _greedy if greedy else _Drawn(sampling, position)
 
 
 def _greedy(logprobs: Any) -> Any:
     return mx.argmax(logprobs, axis=-1)
-
-
-class _Biased:
-    """Chooses after something was added to some tokens' log-probabilities."""
-
-    def __init__(self, biases: Sequence[Bias], chosen: Sampler) -> None:
-        self._tokens = mx.array([bias.token for bias in biases])
-        self._by = mx.array([bias.by for bias in biases], dtype=mx.float32)
-        self._chosen = chosen
-
-    def __call__(self, logprobs: Any) -> Any:
-        return self._chosen(logprobs.astype(mx.float32).at[..., self._tokens].add(self._by))
 
 
 class _Drawn:

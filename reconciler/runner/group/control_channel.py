@@ -106,7 +106,9 @@ def follow(config: RankConfig, mine: Join) -> Peers:
 
 def broadcast(connections: Mapping[int, Sealed], message: object) -> None:
     """Send one message to every other rank, encoded once. Raises ``RankEnd(PEER_LOST)``."""
-    frame = encode(to_wire(message))
+    if not connections:
+        return
+    frame = encode(to_wire(message, brief=True))
     for rank, connection in connections.items():
         try:
             connection.send(frame)

@@ -27,6 +27,7 @@ from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.launch import ExitCode, RankConfig
 
 from .init import call_the_roll, checked, interrupted, timed_out
+from .sums import exchange_once
 
 WAIT_MICROSECONDS = 1000
 """How long a socket of the group waits in the kernel before MLX's thread checks again."""
@@ -65,6 +66,7 @@ def init_ring(config: RankConfig, left: socket.socket, right: socket.socket, shi
         made = _sockets() - before - {connects.fileno()}
         _replace(made, connects.getsockname(), left, right)
     call_the_roll(group, config)
+    exchange_once(group)
     return group
 
 

@@ -18,45 +18,55 @@ from mlx_lm.utils import load, load_model, sharded_load
 
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import WireError, from_wire
-from reconciler.wire.launch import ExitCode
+from reconciler.wire.launch import ExitCode, RopeScaling
 from reconciler.wire.weights import RECORD_NAME, Record
 
-from .adapter import FOREIGN_ERRORS, Loaded, Tokenizer, ending_of
+from .adapter import FOREIGN_ERRORS, Loaded, Tokenizer, compile_nothing_on_a_cpu, ending_of
 from .files import ModelFiles, inspect, invalid_weights
+from .generation_config import read_sampling
+from .positions import scaled
 
 READ_TEXT = "Unable to read from file"
 INDEX = "model.safetensors.index.json"
 
 
-def load_shard(files: ModelFiles, group: Any, strategy: str, trust_remote_code: bool) -> Loaded:
+def load_shard(
+    files: ModelFiles,
+    group: Any,
+    strategy: str,
+    trust_remote_code: bool,
+    rope_scaling: RopeScaling | None = None,
+) -> Loaded:
     """Load the complete model (``group`` None) or this rank's share. Raises ``RankEnd(WEIGHTS)``.
 
     With a group this is a collective: it returns when every rank has loaded.
     """
+    compile_nothing_on_a_cpu()
     tokenizer_config = {"trust_remote_code": trust_remote_code}
     path = str(files.directory)
     try:
         _check_tensors(files.directory, group if strategy == "pipeline" else None, trust_remote_code)
-        if group is None:
-            model, tokenizer, config = load(
-                path,
-                tokenizer_config=tokenizer_config,
-                return_config=True,
-                trust_remote_code=trust_remote_code,
-            )
-        else:
-            _check_shard(files, strategy, trust_remote_code)
-            model, tokenizer, config = sharded_load(
-                path,
-                **{f"{strategy}_group": group},
-                return_config=True,
-                tokenizer_config=tokenizer_config,
-                trust_remote_code=trust_remote_code,
-            )
+        with _positions_scaled(files, rope_scaling):
+            if group is None:
+                model, tokenizer, config = load(
+                    path,
+                    tokenizer_config=tokenizer_config,
+                    return_config=True,
+                    trust_remote_code=trust_remote_code,
+                )
+            else:
+                _check_shard(files, strategy, trust_remote_code)
+                model, tokenizer, config = sharded_load(
+                    path,
+                    **{f"{strategy}_group": group},
+                    return_config=True,
+                    tokenizer_config=tokenizer_config,
+                    trust_remote_code=trust_remote_code,
+                )
         check_batching(model, files.config.get("model_type"))
         nested = config.get("text_config") or {}
         vocabulary = int(config.get("vocab_size") or nested.get("vocab_size") or len(tokenizer))
-        return Loaded(model, Tokenizer(tokenizer), vocabulary)
+        return Loaded(model, Tokenizer(tokenizer), vocabulary, read_sampling(files.directory))
     except FOREIGN_ERRORS as error:
         known = ending_of(error) or _unread(files, str(error)) if isinstance(error, RuntimeError) else None
         raise known or invalid_weights(f"cannot load {path}: {first_line(error)}") from error
@@ -133,6 +143,21 @@ def stage(directory: Path, group: Any, trust_remote_code: bool = False) -> tuple
 
 
 @contextmanager
+def _positions_scaled(files: ModelFiles, scaling: RopeScaling | None) -> Iterator[None]:
+    """Have mlx-lm load models with other positions for a while; ``sharded_load`` itself takes no ``model_config``."""
+    if scaling is None:
+        yield
+        return
+    change = scaled(files.config, scaling)
+
+    def load_scaled(*args: Any, **kwargs: Any) -> Any:
+        return load_model(*args, **{**kwargs, "model_config": change})
+
+    with _instead(load_model=load_scaled):
+        yield
+
+
+@contextmanager
 def _instead(**functions: Any) -> Iterator[None]:
     """Replace functions in mlx-lm's own module for a while."""
     before = {name: getattr(utils, name) for name in functions}
@@ -182,5 +207,7 @@ def unsplittable(model: Any, config: Mapping[str, Any], directory: Path) -> dict
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of a foreign error, shortened."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(" :")[:400]
+    """Return the first line of a foreign error, shortened; with the second one that it announces."""
+    lines = (str(error).strip() or type(error).__name__).splitlines()
+    announced = lines[1].strip() if lines[0].endswith(":") and len(lines) > 1 else ""
+    return f"{lines[0]} {announced}".rstrip(" :")[:400]

@@ -6,12 +6,9 @@ import json
 from pathlib import Path
 
 from reconciler.wire.codec import WireError, from_wire
-from reconciler.wire.launch import CONFIG_VARIABLE, ExitCode, RankConfig
+from reconciler.wire.launch import CONFIG_VARIABLE, CONTEXT_MAX, ExitCode, RankConfig, RopeKind, RopeScaling
 
 from .ending import RankEnd
-
-CONTEXT_MAX = 1 << 20
-"""The ids of so many tokens take half of the longest frame: steps and answers of longer ones would not fit."""
 
 
 def read_config(path: str) -> RankConfig:
@@ -52,9 +49,18 @@ def _checks(config: RankConfig) -> list[tuple[bool, str]]:
         (config.batch_max >= 1, f"batch_max is {config.batch_max}, but must be at least 1"),
         (config.rendezvous_seconds > 0, "rendezvous_seconds is not above 0"),
         (config.verbs_seconds > 0, "verbs_seconds is not above 0"),
+        (
+            config.rope_scaling is None or _is_scaling(config.rope_scaling),
+            f"rope_scaling is {config.rope_scaling}, expected a factor above 1 of {', '.join(RopeKind.ALL)}",
+        ),
+        (config.prefix_cache_bytes >= 0, "prefix_cache_bytes is below 0"),
         (config.keep_alive_seconds >= 0, "keep_alive_seconds is below 0"),
         (config.id.rank != 0 or bool(config.socket), "socket is empty"),
     ]
+
+
+def _is_scaling(scaling: RopeScaling) -> bool:
+    return scaling.kind in RopeKind.ALL and scaling.factor > 1 and scaling.original > 0
 
 
 def _is_matrix(config: RankConfig) -> bool:

@@ -8,8 +8,8 @@ import logging
 import os
 import threading
 import time
+from typing import Any
 
-from reconciler.wire.codec import to_wire
 from reconciler.wire.launch import Phase, Progress
 
 log = logging.getLogger("reconciler.runner")
@@ -28,7 +28,8 @@ class ProgressPipe:
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
         self._lock = threading.Lock()
-        self._now = Progress(phase=Phase.STARTING)
+        self._now: dict[str, Any] = dataclasses.asdict(Progress(phase=Phase.STARTING))
+        """By the names of ``Progress``: the fields change several times a step, and are told a few times a second."""
         self._unsent = b""
         self._changed = threading.Event()
         if descriptor is not None:
@@ -38,16 +39,16 @@ class ProgressPipe:
 
     @property
     def phase(self) -> str:
-        return self._now.phase
+        return str(self._now["phase"])
 
     @property
     def step_tokens(self) -> int:
-        return self._now.step_tokens
+        return int(self._now["step_tokens"])
 
     def enter(self, phase: str, detail: str = "") -> None:
         """Report a new phase now, in the rank's log as well: that is what people follow."""
         log.info("%s%s", phase, f": {detail}" if detail else "")
-        verbs = self._now.verbs or phase == Phase.VERBS
+        verbs = self._now["verbs"] or phase == Phase.VERBS
         self._set(phase=phase, detail=detail[:DETAIL_CHARACTERS_MAX], verbs=verbs)
         self._write()
 
@@ -59,9 +60,9 @@ class ProgressPipe:
     def step(self, tokens: int = 0) -> None:
         """Count a decode step or prefill chunk, and the tokens that it generated."""
         with self._lock:
-            now = self._now
-            self._now = dataclasses.replace(now, steps=now.steps + 1, tokens=now.tokens + tokens)
-        self._changed.set()
+            self._now["steps"] += 1
+            self._now["tokens"] += tokens
+        self._tell()
 
     def reading(self, tokens: int) -> None:
         """Report how many tokens of prompts are being read."""
@@ -77,11 +78,14 @@ class ProgressPipe:
 
     def _set(self, **changes: object) -> None:
         with self._lock:
-            now = dataclasses.replace(self._now, **changes)  # type: ignore[arg-type]
-            if now == self._now:
+            if all(self._now[name] == value for name, value in changes.items()):
                 return
-            self._now = now
-        self._changed.set()
+            self._now.update(changes)
+        self._tell()
+
+    def _tell(self) -> None:
+        if not self._changed.is_set():
+            self._changed.set()
 
     def _write_changes(self) -> None:
         while self._changed.wait():
@@ -94,7 +98,7 @@ class ProgressPipe:
         with self._lock:
             self._changed.clear()
             begun = bool(self._unsent)
-            line = self._unsent or (json.dumps(to_wire(self._now), separators=(",", ":")) + "\n").encode()
+            line = self._unsent or (json.dumps(self._now, separators=(",", ":")) + "\n").encode()
             try:
                 written = os.write(self._descriptor, line)
             except BlockingIOError:

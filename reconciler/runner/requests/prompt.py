@@ -11,16 +11,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from reconciler.runner.decode.answer import Answer, Event
-from reconciler.runner.model.adapter import FOREIGN_ERRORS, NoTemplate, Tokenizer
-from reconciler.wire.generation import Generate, Sampling
+from reconciler.runner.model.adapter import FOREIGN_ERRORS, TEMPLATE_RESERVED, NoTemplate, Tokenizer
+from reconciler.wire.generation import Generate
+from reconciler.wire.sampling import Ending, Sampling
 
-from .conversation import render
+from .conversation import manners_of, render
 from .unanswerable import Unanswerable, invalid
 
 STOP_STRINGS_MAX = 64
 STOP_CHARACTERS_MAX = 4096
 USUAL_TOKEN_CHARACTERS = 8
 """Text has fewer characters for each token; of a longer text, a part is checked before all of it."""
+LIKELIEST_MAX = 20
+"""OpenAI's bound of ``top_logprobs``, and the default of vLLM's ``max_logprobs``."""
 SEAM_TOKENS = 64
 """Most tokens that a cut may add to a text."""
 
@@ -72,6 +75,8 @@ def read_prompt(generate: Generate, tokenizer: Tokenizer, vocabulary: int, conte
     _check_sampling(generate.sampling)
     _check_stop(generate.stop)
     _check_biases(generate.sampling, vocabulary)
+    _check_ending(generate.ending, vocabulary)
+    _check_logprobs(generate.logprobs)
     what = _prompt_parameter(generate)
     tokens = _tokens(generate, tokenizer, context)
     if not tokens:
@@ -104,13 +109,38 @@ def _tokens(generate: Generate, tokenizer: Tokenizer, context: int) -> list[int]
     if generate.prompt is not None:
         return _encoded(tokenizer.plain, generate.prompt, context, "prompt")
     what = "tools" if generate.tools else "messages"
+    _check_template(generate.template)
     try:
-        text = render(generate.messages, generate.tools, tokenizer)
+        text = render(generate.messages, generate.tools, tokenizer, generate.template)
     except NoTemplate as error:
         raise invalid(str(error), what) from None
     except FOREIGN_ERRORS as error:
         raise invalid(f"the model's chat template rejects these {what}: {error!s:.400}", what) from None
+    if generate.tools:
+        _check_tools(tokenizer)
     return _encoded(tokenizer.rendered, text, context, what)
+
+
+def _check_template(variables: Mapping[str, Any]) -> None:
+    for name in variables:
+        if name in TEMPLATE_RESERVED:
+            raise invalid(f"{name} is no variable of a chat template", "chat_template_kwargs")
+
+
+def _check_tools(tokenizer: Tokenizer) -> None:
+    """Refuse tools that the model would not see, or whose calls could not be told from text."""
+    why = tools_problem(tokenizer)
+    if why:
+        raise invalid(f"{why}: send no tools, or use another model", "tools")
+
+
+def tools_problem(tokenizer: Tokenizer) -> str:
+    """Return why this model cannot be given tools; empty if it can."""
+    if not manners_of(tokenizer).tools:
+        return "this model's chat template does not show tools to the model"
+    if tokenizer.known.family.format is None:
+        return "this model writes tool calls in a form that is not known here, so they cannot be read"
+    return ""
 
 
 def _encoded(encode: Callable[[str], list[int]], text: str, context: int, what: str) -> list[int]:
@@ -137,6 +167,9 @@ def _check_sampling(sampling: Sampling) -> None:
         ("temperature", sampling.temperature, 0.0, 100.0),
         ("top_p", sampling.top_p, 0.0, 1.0),
         ("min_p", sampling.min_p, 0.0, 1.0),
+        ("repetition_penalty", sampling.repetition_penalty, 0.01, 100.0),
+        ("frequency_penalty", sampling.frequency_penalty, -2.0, 2.0),
+        ("presence_penalty", sampling.presence_penalty, -2.0, 2.0),
     ):
         if not (math.isfinite(value) and low <= value <= high):
             raise invalid(f"{name} is {value}, expected {low:g} to {high:g}", name)
@@ -150,6 +183,17 @@ def _check_biases(sampling: Sampling, vocabulary: int) -> None:
             raise invalid(f"there is no token {bias.token}: ids must be below {vocabulary}", "logit_bias")
         if not math.isfinite(bias.by):
             raise invalid(f"the bias of token {bias.token} is {bias.by}", "logit_bias")
+
+
+def _check_ending(ending: Ending, vocabulary: int) -> None:
+    for token in ending.stop_tokens:
+        if not 0 <= token < vocabulary:
+            raise invalid(f"there is no token {token}: ids must be below {vocabulary}", "stop_token_ids")
+
+
+def _check_logprobs(likeliest: int | None) -> None:
+    if likeliest is not None and not 0 <= likeliest <= LIKELIEST_MAX:
+        raise invalid(f"logprobs is {likeliest}, expected 0 to {LIKELIEST_MAX}", "logprobs")
 
 
 def _check_stop(stop: tuple[str, ...]) -> None:

@@ -20,12 +20,15 @@ from reconciler.runner.decode.leader import is_last
 from reconciler.runner.model.adapter import Loaded
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire import SPOKEN
-from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
+from reconciler.wire.codec import Hello, WireError, agree, decode
 from reconciler.wire.file_identity import FileIdentity
-from reconciler.wire.frames import encode, read
-from reconciler.wire.generation import RANK_RECEIVES, Accepted, Cancel, Failed, Generate, Measure, Sampling
+from reconciler.wire.frames import read
+from reconciler.wire.generation import RANK_RECEIVES, Accepted, Cancel, Failed, Generate, Measure
 from reconciler.wire.launch import ExitCode
+from reconciler.wire.sampling import Sampling, known_of
 
+from .event_frames import event_frame
+from .outgoing import Outgoing
 from .prompt import Prompt, check_length, read_prompt
 from .unanswerable import Unanswerable
 
@@ -57,7 +60,7 @@ class Server:
         # One at a time: tokenizers are not safe to share, and a long prompt must not hold up the socket.
         self._tokenizing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenize")
         self._unread = 0
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Task[asyncio.Server]
         self._own: FileIdentity | None = None
         self._thread: threading.Thread
 
@@ -65,12 +68,14 @@ class Server:
         """Listen, with mode 0600. Raises ``RankEnd(CONFIG)`` when the path cannot be used."""
         listener = _listen(self._path)
         self._own = FileIdentity.at(self._path)
-        self._thread = threading.Thread(target=self._run, args=(listener,), name="socket", daemon=True)
+        self._server = self._loop.create_task(asyncio.start_unix_server(self._serve, sock=listener))
+        self._thread = threading.Thread(target=self._run, name="socket", daemon=True)
         self._thread.start()
 
     def post(self, events: Mapping[Any, Sequence[object]]) -> None:
-        """Send the events of one step, from the loop's thread; never waits."""
-        self._loop.call_soon_threadsafe(self._deliver, events)
+        """Send the events of one step, from the leader's thread; never waits."""
+        for connection, answers in events.items():
+            connection.send(answers)
 
     def stop(self) -> None:
         """Send what is left, close every connection and remove the socket."""
@@ -78,15 +83,13 @@ class Server:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(FLUSH_SECONDS)
 
-    def _run(self, listener: socket.socket) -> None:
+    def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._server = self._loop.run_until_complete(asyncio.start_unix_server(self._serve, sock=listener))
         self._loop.run_forever()
         self._loop.close()
 
     async def _close(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        (await self._server).close()
         with contextlib.suppress(OSError):
             if self._own is not None and not self._own.replaced:
                 os.unlink(self._path)  # noqa: PTH108 - the path is a socket's, not a document's
@@ -94,15 +97,12 @@ class Server:
         await asyncio.gather(*flushing)
         self._tokenizing.shutdown(wait=False, cancel_futures=True)
 
-    def _deliver(self, events: Mapping[Any, Sequence[object]]) -> None:
-        for connection, answers in events.items():
-            connection.send(answers)
-
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._connections) >= CONNECTIONS_MAX:
             writer.close()
             return
-        connection = _Connection(writer)
+        out = Outgoing(self._loop, writer.get_extra_info("socket").fileno(), BACKLOG_BYTES_MAX)
+        connection = _Connection(self._loop, writer, out)
         self._connections.add(connection)
         try:
             connection.send([Hello("rank", SPOKEN)])
@@ -118,6 +118,7 @@ class Server:
             self._connections.discard(connection)
             for ticket in connection.forget():
                 self._inbox.cancel(ticket)
+            out.close()
             writer.close()
 
     def _on_frame(self, connection: _Connection, frame: dict[str, Any]) -> None:
@@ -151,7 +152,9 @@ class Server:
         connection.requests[measure.request] = ticket
         self._inbox.submit(ticket)
 
-    def _open(self, connection: _Connection, generate: Generate) -> None:
+    def _open(self, connection: _Connection, asked: Generate) -> None:
+        own = known_of(self._loaded.sampling, asked.unset)
+        generate = dataclasses.replace(asked, sampling=dataclasses.replace(asked.sampling, **own))
         try:
             length = check_length(generate, self._loaded.tokenizer, self._context)
         except Unanswerable as error:
@@ -203,7 +206,8 @@ def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future
         connection.send([failed])
         return None
     prompt = reading.result()
-    connection.send([Accepted(generate.request, prompt.tokens, prompt.text), *prompt.last])
+    sampling = generate.sampling if generate.unset else None
+    connection.send([Accepted(generate.request, prompt.tokens, prompt.text, sampling), *prompt.last])
     if prompt.last:
         return None
     ticket = Ticket(
@@ -213,6 +217,10 @@ def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future
         position=len(generate.resume),
         sampling=generate.sampling,
         answer=prompt.answer,
+        ending=generate.ending,
+        logprobs=generate.logprobs,
+        client=generate.client,
+        max_stall_seconds=generate.max_stall_seconds,
     )
     connection.requests[generate.request] = ticket
     return ticket
@@ -230,19 +238,18 @@ def _unreadable(generate: Generate, error: BaseException) -> Failed:
 class _Connection:
     """One client. ``requests`` are open; what will be read of them while they are being tokenized."""
 
+    loop: asyncio.AbstractEventLoop
     writer: asyncio.StreamWriter
+    out: Outgoing
     requests: dict[str, Ticket | asyncio.Future[Prompt]] = dataclasses.field(default_factory=dict)
 
     def send(self, events: Sequence[object]) -> None:
-        """Write some events in one go, or drop the connection when its reader is too far behind."""
+        """Write some events in one go, from any thread, or drop the connection when its reader is too far behind."""
         for event in events:
             if is_last(event):
                 self.requests.pop(getattr(event, "request", ""), None)
-        if self.writer.is_closing():
-            return
-        self.writer.write(b"".join(encode(to_wire(event)) for event in events))
-        if self.writer.transport.get_write_buffer_size() > BACKLOG_BYTES_MAX:
-            self.writer.transport.abort()
+        if not self.out.write(b"".join(map(event_frame, events))):
+            self.loop.call_soon_threadsafe(self.writer.transport.abort)
 
     def check_new(self, request: str) -> None:
         """Raise ``WireError`` if the id belongs to an open request."""
@@ -269,6 +276,8 @@ class _Connection:
         """Give the reader a moment for what is left, then close."""
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(FLUSH_SECONDS):
+                await self.out.drained()
+                self.out.close()
                 self.writer.close()
                 await self.writer.wait_closed()
 

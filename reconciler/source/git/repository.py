@@ -88,6 +88,8 @@ class ClusterRepo:
                 raise Invalid(f"{path} exists but is not a git repository: move it away")
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
             run_git(("init", "--quiet", "--bare", "--template=", f"--initial-branch={BRANCH}", str(path)))
+            with (path / "config").open("a") as config:  # by git it is a process for each
+                config.write("".join(map(_setting, _SETTINGS.items())))
         present = dict(
             entry.partition("\n")[::2] for entry in repo._git("config", "--local", "--list", "-z").split("\0")
         )
@@ -295,6 +297,12 @@ def author_of(folder: Path) -> Author:
         return Author(match[1], match[2])
     user = getpass.getuser()
     return Author(user, f"{user}@{socket.gethostname()}")
+
+
+def _setting(entry: tuple[str, str]) -> str:
+    """Return a setting as git's configuration files have it."""
+    section, name = entry[0].split(".")
+    return f"[{section}]\n\t{name} = {entry[1]}\n"
 
 
 def hook_words(stderr: str) -> str:

@@ -38,10 +38,7 @@ def _problem(file: str, root: Node, kind: type[BaseModel], detail: Mapping[str, 
             return Problem(file, line, column, _dotted((*path, name)), "required field is missing")
         case "extra_forbidden":
             line, column = node.key or (node.line, node.column)
-            fields = field_names(kind, path[:-1])
-            return Problem(
-                file, line, column, _dotted(path), "unknown field" + _nearest(str(path[-1]), fields)
-            )
+            return Problem(file, line, column, _dotted(path), "unknown field" + _instead(kind, path))
         case _:
             pass
     if name == "[key]":
@@ -85,11 +82,15 @@ def _dotted(path: Iterable[int | str]) -> str:
 
 def field_names(kind: type[BaseModel], path: Iterable[int | str]) -> list[str]:
     """Return the YAML names of the fields of the mapping at ``path`` within ``kind``; empty for a free mapping."""
+    return [f.alias or name for m in _models_at(kind, path) for name, f in m.model_fields.items()]
+
+
+def _models_at(kind: type[BaseModel], path: Iterable[int | str]) -> list[type[BaseModel]]:
     models = [kind]
     for step in path:
         found = [f.annotation for m in models for f in m.model_fields.values() if f.alias == step]
         models = [m for annotation in found for m in _models_in(annotation)] if found else models
-    return [f.alias or name for m in models for name, f in m.model_fields.items()]
+    return models
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
@@ -107,6 +108,16 @@ def suggest(word: str, known: Iterable[str]) -> str | None:
 
 def _plain(word: str) -> str:
     return word.lower().replace("_", "").replace("-", "")
+
+
+def _instead(kind: type[BaseModel], path: tuple[int | str, ...]) -> str:
+    """Return what to say of an unknown field: what there is for what other tools call so, else the nearest name."""
+    word = str(path[-1])
+    for model in _models_at(kind, path[:-1]):
+        known = {_plain(name): text for name, text in getattr(model, "elsewhere", {}).items()}
+        if text := known.get(_plain(word)):
+            return f": {text}"
+    return _nearest(word, field_names(kind, path[:-1]))
 
 
 def _nearest(word: str, fields: list[str]) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import yaml
+if TYPE_CHECKING:
+    import yaml
 
 CLIP_CHARACTERS = 40
 """Most characters of a value in a message, because a manifest may contain a secret in the wrong place."""

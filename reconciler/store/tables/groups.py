@@ -20,14 +20,15 @@ class Groups:
         self._db.execute(
             "INSERT OR REPLACE INTO groups (deployment, replica, epoch, members, port, secret,"
             " fingerprint, created_at, rank_bytes, proven_at, model, strategy,"
-            " strategy_why, transport, transport_why, boots, facts, needs, weights, weights_before)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " strategy_why, transport, transport_why, boots, facts, needs, weights, weights_before,"
+            " context)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 replica.deployment, replica.index, group.epoch, json.dumps(group.members), group.port,
                 group.secret, group.fingerprint, group.created_at, group.rank_bytes, group.proven_at,
                 group.model, group.strategy, group.strategy_why, group.transport, group.transport_why,
                 json.dumps(group.boots), group.facts, json.dumps(group.needs), group.weights,
-                group.weights_before,
+                group.weights_before, group.context,
             ),
         )  # fmt: skip
 
@@ -36,7 +37,7 @@ class Groups:
         rows = self._db.execute(
             "SELECT deployment, replica, epoch, members, port, secret, fingerprint, created_at,"
             " rank_bytes, proven_at, model, strategy, strategy_why, transport, transport_why,"
-            " boots, facts, needs, weights, weights_before FROM groups"
+            " boots, facts, needs, weights, weights_before, context FROM groups"
         )
         records = [
             GroupRecord(
@@ -59,6 +60,7 @@ class Groups:
                 needs=tuple(json.loads(row[17])),
                 weights=row[18],
                 weights_before=row[19],
+                context=row[20],
             )
             for row in rows
         ]

@@ -234,6 +234,19 @@ def test_a_machine_that_was_asleep_makes_no_rank_silent() -> None:
     assert silence(vitals, state(steps=5, demand=1), 1, seconds=3600.0) == TICK_SECONDS_MAX
 
 
+def test_a_rank_was_ready_once_a_tick_has_seen_it() -> None:
+    vitals = Vitals()
+    assert not vitals.was_ready
+    for phase, seen in (
+        (Phase.WARM, False),
+        (Phase.READY, True),
+        (Phase.DRAINING, True),
+        (Phase.WARM, False),
+    ):
+        silence(vitals, state(phase), 1)
+        assert vitals.was_ready is seen, phase
+
+
 def test_only_what_is_new_or_getting_worse_is_reported() -> None:
     vitals = Vitals()
     idle, busy = state(steps=5), state(steps=5, demand=1)

@@ -6,10 +6,14 @@ import dataclasses
 import os
 import signal
 import socket
+from pathlib import Path
+
+import pytest
 
 from reconciler.agent.ranks import leftovers
 from reconciler.wire.node import Gone, StartRank, StopRank
 from tests.agent.bench import RANK, Bench, ask, ended, in_phase, program, pushed, rank
+from tests.agent.macs import mac
 from tests.ports import free_port
 
 CHILD = """
@@ -30,6 +34,17 @@ def at_port(bench: Bench, body: str, port: int) -> StartRank:
     spec = bench.spec(program(body))
     config = dataclasses.replace(spec.config, control=f"127.0.0.1:{port}")
     return StartRank(1, dataclasses.replace(spec, config=config))
+
+
+NETSTAT = (
+    "Active Internet connections (including servers)\n"
+    "Proto Recv-Q Send-Q  Local Address          Foreign Address        (state)\n"
+    "tcp4       0      0  127.0.0.1.21000        *.*                    LISTEN\n"
+    "tcp46      0      0  *.8400                 *.*                    LISTEN\n"
+    "tcp6       0      0  ::1.21002              ::1.50112              ESTABLISHED\n"
+    "tcp4       0      0  127.0.0.1.21003        127.0.0.1.50113        TIME_WAIT\n"
+)
+"""``netstat -an -p tcp`` of a Mac."""
 
 
 async def test_a_rank_that_ends_leaves_nothing(bench: Bench) -> None:
@@ -96,15 +111,7 @@ def test_listeners_are_read_from_the_tables_of_both_systems() -> None:
         "   1: 0100007F:5209 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 2 1 0 20 4\n"
     )
     assert leftovers.listeners_in_proc(linux) == {21000}
-    macos = (
-        "Active Internet connections (including servers)\n"
-        "Proto Recv-Q Send-Q  Local Address          Foreign Address        (state)\n"
-        "tcp4       0      0  127.0.0.1.21000        *.*                    LISTEN\n"
-        "tcp46      0      0  *.8400                 *.*                    LISTEN\n"
-        "tcp6       0      0  ::1.21002              ::1.50112              ESTABLISHED\n"
-        "tcp4       0      0  127.0.0.1.21003        127.0.0.1.50113        TIME_WAIT\n"
-    )
-    assert leftovers.listeners(macos) == {21000, 8400}
+    assert leftovers.listeners(NETSTAT) == {21000, 8400}
 
 
 def test_members_of_a_group_are_those_that_live() -> None:
@@ -116,3 +123,37 @@ def test_a_number_that_somebody_else_has_by_now_leaves_nobody() -> None:
     ended = leftovers.Ended(os.getsid(0), True, "/nowhere/config.json", ())
     assert leftovers.find(ended) == (Gone.YES, "")
     assert leftovers.find(ended._replace(reused=False))[0] == Gone.NO
+
+
+@pytest.mark.parametrize(
+    ("ended", "found"),
+    [
+        (leftovers.Ended(500, False, "", (21000, 21002)), (Gone.NO, "process 501, process 507, port 21000")),
+        (leftovers.Ended(500, True, "", (21000,)), (Gone.NO, "port 21000")),
+        (leftovers.Ended(500, True, "", (21003,)), (Gone.YES, "")),
+        (
+            leftovers.Ended(499, False, "", ()),
+            (Gone.NO, "process 1, process 2, process 3, process 4, 2 more"),
+        ),
+        (leftovers.Ended(42, False, "", (8401,)), (Gone.YES, "")),
+        (leftovers.Ended(None, False, "", (8400,)), (Gone.YES, "")),
+    ],
+    ids=["all", "its pid is another's", "nothing", "many", "no group", "never started"],
+)
+def test_on_a_mac_its_process_group_and_the_listeners_on_its_ports_are_what_a_rank_left(
+    tmp_path: Path, ended: leftovers.Ended, found: tuple[str, str]
+) -> None:
+    crowd = "".join(f"{pid} 499 S\n" for pid in (6, 2, 3, 5, 4, 1))
+    tools = {
+        "ps -axo pid=,pgid=,stat=": f"507 500 S+\n501 500 U\n502 500 Z\n{crowd}",
+        "netstat -an -p tcp": NETSTAT,
+    }
+    with mac(tmp_path, tools):
+        assert leftovers.find(ended) == found
+
+
+def test_where_a_macs_tools_fail_nothing_is_known_to_be_gone(tmp_path: Path) -> None:
+    with mac(tmp_path, {"ps other": "", "netstat -an -p tcp": NETSTAT}):
+        gone, words = leftovers.find(leftovers.Ended(500, False, "", (21000,)))
+    assert gone == Gone.UNKNOWN
+    assert words.startswith("it cannot be determined: ")

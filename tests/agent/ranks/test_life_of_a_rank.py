@@ -7,12 +7,14 @@ import json
 import os
 import signal
 import stat
+from pathlib import Path
 
 import pytest
 
 from reconciler.errors import Refused
 from reconciler.wire.launch import ExitCode, Phase, RankId, exit_reason
 from reconciler.wire.node import ForgetRank, Gone, Log, ReadLog, StartRank, StopRank
+from reconciler.wire.paths import shim_socket
 from tests.agent.bench import RANK, Bench, alive, ask, ended, gone, in_phase, observe, program, pushed, rank
 
 
@@ -278,6 +280,18 @@ async def test_a_forgotten_rank_leaves_nothing_behind(bench: Bench) -> None:
     assert (await observe(link)).ranks == ()
     assert list((bench.directory / "ranks").iterdir()) == []
     assert [path for path in bench.run_directory.iterdir() if not path.name.startswith("a-")] == []
+
+
+async def test_a_shim_that_has_ended_leaves_no_socket(bench: Bench) -> None:
+    link = await bench.quick_agent()
+    await bench.start(link, "say('ready'); sleep()")
+    socket = Path(shim_socket(str(bench.run_directory), RANK))
+    ready = await in_phase(link, Phase.READY)
+    assert socket.exists()
+    os.kill(ready.pid or 0, signal.SIGKILL)
+    await ended(link)
+    await gone(ready.shim_pid)
+    assert not socket.exists()
 
 
 async def test_nobody_else_can_read_what_is_kept_or_open_a_socket(bench: Bench) -> None:

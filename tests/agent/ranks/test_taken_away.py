@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.agent.ranks.directory import RankDirectory
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import RankReport
 from tests.agent.bench import Bench, alive, gone, in_phase, observe, rank
@@ -53,7 +54,7 @@ async def test_the_end_of_the_old_takes_nothing_from_the_new_in_the_same_place(b
     with standing_still(agent, before.shim_pid):
         shutil.rmtree(bench.directory)
         shutil.rmtree(bench.run_directory)
-        bench.links.clear()
+        old_links, bench.links = bench.links, []
         link = await bench.agent()
         await bench.start(link, "say('ready'); sleep()")
         after = await in_phase(link, Phase.READY)
@@ -61,6 +62,10 @@ async def test_the_end_of_the_old_takes_nothing_from_the_new_in_the_same_place(b
         assert after.pid != before.pid
     for pid in (agent, before.shim_pid, before.pid):
         await gone(pid)
+    kept = RankDirectory(bench.rank_directory()).state()
+    assert kept is not None
+    assert (kept.pid, kept.exit) == (after.pid, None), "the old shim has written over it"
+    bench.links += old_links
     assert (await rank(await bench.controller())).pid == after.pid
     await bench.kill_agent()
     assert (await rank(await bench.agent())).phase == Phase.READY, "the socket of its shim is gone"

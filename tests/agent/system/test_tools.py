@@ -82,6 +82,13 @@ def test_a_tool_that_does_not_stop_talking_is_killed(bin_: Bin) -> None:
     assert bin_.run("talk").ending == Ending.ENDLESS
 
 
+@pytest.mark.parametrize(("more", "ending"), [(0, Ending.ENDED), (1, Ending.ENDLESS)])
+def test_a_tool_may_say_a_mebibyte_and_no_byte_more(bin_: Bin, more: int, ending: str) -> None:
+    bin_.script("talk", f"/usr/bin/head -c {2**20 + more} /dev/zero")
+    said = bin_.run("talk")
+    assert (said.ending, len(said.stdout)) == (ending, 0 if more else 2**20)
+
+
 def test_what_a_tool_leaves_behind_does_not_keep_its_answer(bin_: Bin) -> None:
     bin_.script("fork", f"/bin/sleep 600 & echo $! > {bin_.folder}/child; echo said")
     try:

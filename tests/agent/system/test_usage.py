@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 from reconciler.agent.system.usage import RankUsage, Usage, from_vm_stat, measure, seconds_of
+from tests.agent.macs import mac
 
 VM_STAT = """Mach Virtual Memory Statistics: (page size of 16384 bytes)
 Pages free:                                    17490.
@@ -27,6 +29,35 @@ def test_this_machine_is_measured() -> None:
     assert 2**20 < mine.resident_bytes < 2**40
     assert measured.load.memory_free_bytes is not None
     assert 2**20 < measured.load.memory_free_bytes < 2**50
+
+
+PS = """  501  20480   0:01.50
+  502   1024  12:34.50
+    -      -        -
+"""
+
+
+@pytest.mark.parametrize(
+    ("level", "pressure"), [("1\n", "normal"), ("2\n", "warn"), ("4\n", "critical"), ("3\n", ""), ("", "")]
+)
+def test_a_mac_is_measured_by_its_tools(tmp_path: Path, level: str, pressure: str) -> None:
+    tools = {
+        "ps -o pid=,rss=,time= -p 501,502,503": PS,
+        "vm_stat": VM_STAT,
+        "sysctl -n kern.memorystatus_vm_pressure_level": level,
+    }
+    with mac(tmp_path, tools):
+        measured = measure([501, 502, 503])
+        assert measure([]).processes == {}
+    assert measured.processes == {501: Usage(1.5, 20480 * 1024), 502: Usage(754.5, 1024 * 1024)}
+    assert measured.load.memory_free_bytes == from_vm_stat(VM_STAT)
+    assert measured.load.pressure == pressure
+
+
+def test_a_mac_whose_tools_fail_is_measured_as_far_as_it_can_be(tmp_path: Path) -> None:
+    with mac(tmp_path, dict.fromkeys(("ps nothing", "vm_stat nothing", "sysctl nothing"), "")):
+        measured = measure([501])
+    assert (measured.processes, measured.load.memory_free_bytes, measured.load.pressure) == ({}, None, "")
 
 
 def test_free_pages_of_a_mac_are_counted_in_its_own_page_size() -> None:

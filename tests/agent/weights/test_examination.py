@@ -10,6 +10,7 @@ import pytest
 
 from reconciler.agent.weights.examination import Examiner
 from reconciler.wire.node import ModelReport, RankShare
+from reconciler.wire.weights import PromptReuse
 
 
 class Runtime:
@@ -70,9 +71,19 @@ def test_a_state_of_a_folder_is_asked_about_once(desk: Desk) -> None:
     assert (desk.runtime.count, desk.news) == (1, 1)
 
 
+def test_how_prompts_can_be_reused_is_reported_as_the_runtime_says_it(desk: Desk) -> None:
+    found = desk.answer(reuse=PromptReuse.NONE, reread="they are kept nowhere")
+    assert (found.reuse, found.reread) == ("none", "they are kept nowhere")
+
+
+def test_the_kinds_by_which_positions_can_be_scaled_are_reported(desk: Desk) -> None:
+    assert desk.answer(rope=["yarn", "linear"]).rope == ("yarn", "linear")
+
+
 def test_an_examination_that_failed_is_not_repeated_and_says_nothing_against_the_weights(desk: Desk) -> None:
     found = desk.answer()
     assert (found.examining, found.problem, found.code, found.ranks_tried) == (False, "", "", 0)
+    assert (found.reuse, found.reread, found.rope) == ("", "", ())
     desk.look()
     assert desk.runtime.count == 1
 
@@ -120,3 +131,13 @@ def test_what_ranks_hold_is_reported_as_the_runtime_says_it_and_nothing_of_what_
     desk: Desk, shares: Any, known: dict[str, tuple[RankShare, ...]]
 ) -> None:
     assert desk.answer(shares=shares).shares == known
+
+
+def test_a_folder_that_is_gone_since_it_was_found_is_a_problem(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    (desk.folder / "model.safetensors").unlink()
+    desk.folder.rmdir()
+    report = desk.look()
+    assert report.path == "model"
+    assert "No such file or directory" in report.problem
+    assert (desk.runtime.count, report.examining) == (0, False)

@@ -13,6 +13,7 @@ import pytest
 from reconciler.agent.system import process
 from reconciler.agent.weights.runtime import Question
 from tests.agent.bench import until
+from tests.processes import gone
 from tests.tracing import held
 
 SECONDS = 20.0
@@ -24,6 +25,18 @@ with open(sys.argv[1] + ".part", "w") as file:
 os.rename(sys.argv[1] + ".part", sys.argv[1])
 time.sleep(600)
 """
+
+
+async def test_a_question_that_is_withdrawn_ends_its_program_and_is_not_answered(tmp_path: Path) -> None:
+    answers: list[Mapping[str, Any]] = []
+    note = tmp_path / "pid"
+    question = Question((sys.executable, "-I", "-S", "-c", PROGRAM, str(note)), answers.append)
+    question.start()
+    await until(note.exists)
+    question.withdraw()
+    await until(lambda: gone(int(note.read_text())))
+    question.withdraw()  # of one that has ended changes nothing
+    assert answers == []
 
 
 async def test_a_program_that_nothing_ends_does_not_keep_anybody_waiting(

@@ -13,8 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.agent.weights import files
 from reconciler.agent.weights.files import Weights
+from reconciler.wire.codec import to_wire
+from reconciler.wire.weights import RECORD_NAME, Record, WantedFile, hub_path
 from tests.agent.bench import Bench, observe
+
+PATH = hub_path("org/tiny", "a" * 40)
 
 
 def _safetensors(path: Path, tensor_bytes: int = 8) -> int:
@@ -165,6 +170,85 @@ def test_a_pipe_among_the_files_is_not_waited_for(model: Path) -> None:
     os.mkfifo(model / "config.json")
 
     assert Weights(model.parent).report("tiny").problem == "config.json is not a file"
+
+
+@pytest.fixture
+def fetched(tmp_path: Path) -> Path:
+    """The verified weights of a commit: one file whole, and the outline of another."""
+    folder = tmp_path / PATH
+    folder.mkdir(parents=True)
+    names = ["config.json", "model-1.safetensors", "model-2.safetensors"]
+    (folder / names[0]).write_text("{}")
+    for name in names[1:]:
+        _safetensors(folder / name)
+    status = {name: (folder / name).stat() for name in names}
+    record = Record(
+        "org/tiny",
+        "a" * 40,
+        tuple(WantedFile(name, status[name].st_size, "sha256:0") for name in names),
+        verified={name: status[name].st_mtime_ns for name in names[:2]},
+        outlines={names[2]: status[names[2]].st_mtime_ns},
+    )
+    (folder / RECORD_NAME).write_text(json.dumps(to_wire(record)))
+    return folder
+
+
+def test_fetched_weights_are_verified_and_their_outlines_named(fetched: Path, tmp_path: Path) -> None:
+    report = Weights(tmp_path).report(PATH)
+    assert (report.verified, report.lacking, report.problem) == (True, ("model-2.safetensors",), "")
+    plain = Weights(fetched.parent).report(fetched.name)
+    assert (plain.verified, plain.lacking, plain.problem) == (False, (), "")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model-1.safetensors", "model-2.safetensors"])
+def test_fetched_weights_that_have_changed_since_are_verified_no_more(
+    fetched: Path, tmp_path: Path, name: str
+) -> None:
+    os.utime(fetched / name, ns=(1, 1))
+    report = Weights(tmp_path).report(PATH)
+    assert (report.verified, report.problem) == (False, f"{name} has changed since it was verified")
+    (fetched / name).unlink()
+    assert Weights(tmp_path).report(PATH).problem == f"{name} is missing"
+    (fetched / RECORD_NAME).write_text("{}")
+    assert Weights(tmp_path).report(PATH).problem.startswith(".reconciler.json: ")
+
+
+def test_what_was_parsed_is_kept_until_its_file_changes_and_only_so_much_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_CACHED_MAX", 4)
+    weights = Weights(tmp_path)
+    for number in range(20):
+        folder = tmp_path / f"m{number}"
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps({"number": number}))
+        _safetensors(folder / "model.safetensors")
+        assert weights.report(folder.name).config == {"number": number}
+        assert len(weights._cache) <= 4
+    path = tmp_path / "m19" / "config.json"
+    status = path.stat()
+    path.write_text('{"number": 77}')
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert weights.report("m19").config == {"number": 19}, "size and time of change are those that were"
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    assert weights.report("m19").config == {"number": 77}
+
+
+def test_the_mark_of_a_model_changes_with_every_file_that_a_runtime_may_read(model: Path) -> None:
+    _safetensors(model / "model.safetensors")
+    marks = [files.mark(model)]
+    for name in ("tokenizer.json", "chat_template.jinja", "modeling.py", "vocab.txt"):
+        (model / name).write_text("x")
+        marks.append(files.mark(model))
+        (model / name).write_text("xx")
+        marks.append(files.mark(model))
+    assert len(set(marks)) == len(marks)
+    for name in (".cache.json", "training.log", "README.md"):
+        (model / name).write_text("x")
+    (model / "gone.json").symlink_to("nothing")
+    assert files.mark(model) == marks[-1]
+    with pytest.raises(OSError, match="No such file"):
+        files.mark(model / "absent")
 
 
 def test_a_folder_that_may_not_be_read_is_a_problem(tmp_path: Path) -> None:

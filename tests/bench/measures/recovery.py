@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from tests.bench.figures import Figure, paired
-from tests.bench.sides import WEIGHTS, Ours, ours
-from tests.bench.streams import COUNT, stream
+from tests.bench.sides import Ours, ours
+from tests.bench.streams import COUNT, WEIGHTS, stream
 from tests.processes import cpu_seconds
 from tests.runner.ranks import connected, running
 

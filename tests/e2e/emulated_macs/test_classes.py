@@ -114,6 +114,10 @@ class Macs:
         cable = next(f"{n}/{r}" for n, r in ends[tuple(sorted((first, second)))] if n == second)
         return {"FIRST": first, "SECOND": second, "SPARE": spare, "CABLE": cable}
 
+    def waits(self, pattern: str) -> bool:
+        """Whether the plan waits with it."""
+        return any(re.search(pattern, waiting["text"]) for waiting in self.made.plan()["waiting"])
+
     def send_request(self) -> None:
         """Have somebody ask for an answer, whatever becomes of it."""
 
@@ -239,11 +243,14 @@ def test_a_class_is_brought_about_named_answered_and_taken_back(bench: Bench, na
     with bench.lay_out(CASES[name].get("fresh", False)) as macs:
         case, fault = filled(CASES[name], macs.begin()), class_of(name)
         since, began = datetime.now(UTC), time.monotonic()
+        wait = macs.made.wait
         macs.sandbox(case["commands"])
+        if "waiting" in case:
+            wait("the plan to wait", lambda: macs.waits(case["waiting"]), NAMED_SECONDS)
+            macs.sandbox(case["next"])
         if "asked" in case:
             time.sleep(case["asked"])
             macs.send_request()
-        wait = macs.made.wait
         wait(
             f"the doctor to name {name}",
             lambda: is_named(fault, case, macs, since),

@@ -119,8 +119,10 @@ def check_incident(cluster: Cluster, victim: int, epoch: int) -> None:
 
 
 def turning_points(cluster: Cluster, after: int) -> list[str]:
-    """The turning points since an event, each in the order in which it was told first."""
-    reasons = [event["reason"] for event in cluster.events() if event["id"] > after]
+    """The turning points of the group since an event, each in the order in which it was told first. The gateway, which
+    looks for itself, may have seen that it had no group for a moment."""
+    told = [event for event in cluster.events() if event["id"] > after]
+    reasons = [event["reason"] for event in told if not event["object"].startswith("gateway/")]
     points = ("RankExited", "EpochAllocated", "RankStarted", "GroupProven", "Ready")
     first_exit = reasons.index("RankExited")
     rest = [reason for reason in reasons[first_exit + 1 :] if reason in points and reason != "RankExited"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 import re
 import socket
 from collections.abc import AsyncIterator
@@ -172,6 +173,21 @@ async def test_where_all_connections_have_requests_a_further_one_is_503_until_on
         assert await one.ask() == 200
     asking[1].cancel()
     await asyncio.wait(asking)
+
+
+async def test_who_is_refused_and_has_gone_already_makes_no_room_and_is_no_error(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = await start(silent, limits=dataclasses.replace(LIMITS, in_all=1, of_one=1))
+    asking = asyncio.create_task(cluster.post({"model": "llama", "messages": HELLO}))
+    await cluster.ranks[0].until(lambda rank: len(rank.asked) == 1)
+    host, _, port = cluster.listen.rpartition(":")
+    socket.create_connection((host, int(port))).close()
+    async with client(cluster) as after_it:
+        assert (await after_it.refusal())[0] == 503
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+    asking.cancel()
+    await asyncio.wait([asking])
 
 
 async def test_connections_are_counted_by_what_they_do(start: Start) -> None:

@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from reconciler.gateway.routing.timeouts import Timing
+from reconciler.runner.decode.pacing import TOKENS_MAX
 from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.groups import Serving
 from tests.gateway.rank_double import eventually
@@ -20,12 +21,11 @@ from tests.runner.ranks import running
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 CONTEXT = 16384
 BATCH_MAX = 2
-PREFILL_TOKENS = 512
 LONG: dict[str, Any] = {"prompt": [5] * 16_000, "max_tokens": 5}
 """Nobody waits until it is read."""
 READ: dict[str, Any] = {"prompt": [5] * 4_000, "max_tokens": 5}
-ENDLESS: dict[str, Any] = {"prompt": "a", "max_tokens": CONTEXT, "logit_bias": {"0": -100}}
-"""The end token is ruled out."""
+UNENDING: dict[str, Any] = {"max_tokens": CONTEXT, "ignore_eos": True}
+ENDLESS: dict[str, Any] = {"prompt": "a", **UNENDING}
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +79,8 @@ class Asking:
 async def test_while_it_is_answered(
     cluster: Cluster, group: Serving, path: str, seed: int | None, stream: bool
 ) -> None:
-    question: Any = {"messages": HELLO} if path == CHAT else {}
-    asking = await Asking.begin(cluster, path, **{**ENDLESS, **question}, seed=seed, stream=stream)
+    question: Any = {"messages": HELLO} if path == CHAT else {"prompt": "a"}
+    asking = await Asking.begin(cluster, path, **UNENDING, **question, seed=seed, stream=stream)
     begun = group.steps()[0]
     await eventually(lambda: group.demands() == [1, 1] and group.steps()[0] > begun + 5)
     if stream:
@@ -108,7 +108,7 @@ async def test_while_its_prompt_is_read(cluster: Cluster, group: Serving, stream
     await eventually(lambda: group.steps()[0] > begun[0] + 1)
     await asking.leave()
     await eventually(lambda: group.demands() == [0, 0])
-    whole = len(LONG["prompt"]) // PREFILL_TOKENS
+    whole = len(LONG["prompt"]) // TOKENS_MAX
     assert all(now - was < whole for now, was in zip(group.steps(), begun, strict=True))
 
 

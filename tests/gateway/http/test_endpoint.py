@@ -38,7 +38,7 @@ class Lines:
         return b"oops\n"
 
 
-def parse(body: bytes, sources: Sources) -> Parsed:
+def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
     if not body:
         raise invalid("empty", None)
     return Parsed(body.decode(), [Generate("", (), prompt="once upon a time")], Lines())

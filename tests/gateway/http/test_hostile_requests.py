@@ -75,6 +75,9 @@ REFUSED_COMPLETIONS: list[tuple[dict[str, Any], str | None, str | None]] = [
     ({"prompt": "a", "logit_bias": {"99999999": 5}}, "logit_bias", None),
     ({"prompt": "a", "logit_bias": {str(VOCABULARY): 5}}, "logit_bias", None),
     ({"prompt": "a", "logit_bias": {"5": 1e400}}, None, None),
+    ({"prompt": "a", "stop_token_ids": [5, VOCABULARY]}, "stop_token_ids", None),
+    ({"prompt": "a", "stop_token_ids": [2**31 - 1]}, "stop_token_ids", None),
+    ({"prompt": "a", "repetition_penalty": 1e-300}, "repetition_penalty", None),
     ({"prompt": "a", "temperature": 10**400}, None, None),
     ({"prompt": "a", "max_tokens": 0}, "max_tokens", None),
     ({"prompt": "a", "max_tokens": 10**30}, "max_tokens", None),
@@ -121,6 +124,11 @@ ODD: list[tuple[str, dict[str, Any]]] = [
     (TEXT, {"prompt": "a", "temperature": 1, "top_k": 2**63 - 1, "top_p": 1e-300, "min_p": 1}),
     (TEXT, {"prompt": "a", "temperature": 1e-300}),
     (TEXT, {"prompt": "a", "temperature": 2, "logit_bias": {str(VOCABULARY - 1): 100, "0": -100}}),
+    (TEXT, {"prompt": "a", "temperature": 2, "repetition_penalty": 100, "frequency_penalty": -2, "top_p": 0.01}),
+    (TEXT, {"prompt": "a", "repetition_penalty": 0.01, "presence_penalty": 2, "logit_bias": {"5": 100}}),
+    (TEXT, {"prompt": "a", "min_tokens": 3, "max_tokens": 3, "stop_token_ids": list(range(VOCABULARY))}),
+    (TEXT, {"prompt": "a", "ignore_eos": True, "logprobs": 20, "n": 2}),
+    (CHAT, {"messages": HELLO, "logprobs": True, "top_logprobs": 20, "stop_token_ids": [VOCABULARY - 1]}),
     (TEXT, {"prompt": "a\u0000b\u2028\ufeff"}),
     (TEXT, {"prompt": "<|im_end|>" * 9}),
     (TEXT, {"prompt": "a", "stop": ["\u0000"]}),
@@ -218,6 +226,48 @@ async def test_a_bias_decides_the_answer(cluster: Cluster) -> None:
         (_, repeated) = await ask(cluster, TEXT, prompt=[40] * 4, echo=True, max_tokens=1)
         assert repeated["choices"][0]["text"].startswith(body["choices"][0]["text"])
     assert plain["choices"][0]["text"] != body["choices"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"ignore_eos": True}, {"min_tokens": 60}], ids=lambda fields: next(iter(fields))
+)
+async def test_an_answer_goes_on_where_the_model_would_end_it(
+    cluster: Cluster, fields: dict[str, Any]
+) -> None:
+    _, plain = await ask(cluster, CHAT, messages=HELLO, max_tokens=60)
+    assert plain["choices"][0]["finish_reason"] == "stop"
+    _, longer = await ask(cluster, CHAT, messages=HELLO, max_tokens=60, **fields)
+    assert longer["choices"][0]["finish_reason"] == "length"
+    assert longer["usage"]["completion_tokens"] == 60
+
+
+@pytest.mark.parametrize("penalty", ["repetition_penalty", "frequency_penalty", "presence_penalty"])
+async def test_a_penalty_decides_the_answer(cluster: Cluster, penalty: str) -> None:
+    asked = {"messages": HELLO, "max_tokens": 60, "ignore_eos": True}
+    _, plain = await ask(cluster, CHAT, **asked)
+    _, changed = await ask(cluster, CHAT, **asked, **{penalty: 2})
+    assert changed["choices"][0]["message"] != plain["choices"][0]["message"]
+
+
+async def test_a_stop_token_ends_the_answer(cluster: Cluster) -> None:
+    _, plain = await ask(cluster, CHAT, messages=HELLO, return_token_ids=True)
+    third = plain["choices"][0]["token_ids"][2]
+    _, stopped = await ask(cluster, CHAT, messages=HELLO, stop_token_ids=[third])
+    assert stopped["choices"][0]["finish_reason"] == "stop"
+    assert stopped["usage"]["completion_tokens"] == plain["choices"][0]["token_ids"].index(third)
+
+
+async def test_logprobs_of_a_chat_are_those_of_its_tokens(cluster: Cluster) -> None:
+    _, body = await ask(cluster, CHAT, messages=HELLO, logprobs=True, top_logprobs=4, max_tokens=20)
+    (choice,) = body["choices"]
+    content = choice["logprobs"]["content"]
+    assert len(content) == body["usage"]["completion_tokens"]
+    assert b"".join(bytes(one["bytes"] or ()) for one in content).decode() == choice["message"]["content"]
+    for one in content:
+        likeliest = [likely["logprob"] for likely in one["top_logprobs"]]
+        assert len(likeliest) == 4
+        assert likeliest == sorted(likeliest, reverse=True)
+        assert likeliest[0] == one["logprob"] <= 0, "greedy"
 
 
 async def test_no_token_given_is_out_of_context_and_the_default_is_the_rest_of_it(cluster: Cluster) -> None:

@@ -17,8 +17,9 @@ from openai.types.chat import ChatCompletionChunk
 from reconciler.gateway.routing.prompts import digest
 from reconciler.gateway.routing.timeouts import Timing
 from reconciler.wire.codec import from_wire
-from reconciler.wire.generation import Formed, Generate
+from reconciler.wire.generation import Accepted, Formed, Generate
 from reconciler.wire.prompts import EndedGroup, QuarantinedPrompt, QuarantinedPrompts
+from reconciler.wire.sampling import Sampling
 from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.rank_double import RankDouble, Script, Turn, silent, story, told
 
@@ -49,6 +50,26 @@ async def test_an_answer_cut_in_the_middle_is_continued_on_another_group(start: 
     assert resumed.resume == tuple(range(7))
     assert first.sampling == second.sampling
     assert first.messages == second.messages
+
+
+async def test_an_answer_goes_on_with_the_sampling_that_its_first_group_took_from_the_model(
+    start: Start,
+) -> None:
+    own = Sampling(temperature=0.6, top_k=20, seed=3)
+
+    async def choose(turn: Turn) -> None:
+        generate = turn.generate
+        turn.send(Accepted(generate.request, (1, 2), sampling=own if generate.unset else None))
+        turn.say("w0 ", 0)
+        if not generate.resume:
+            turn.die()
+        turn.finish()
+
+    cluster = await start(choose)
+    await text_of(cluster, stream=True)
+    first, second = cluster.ranks[0].asked
+    assert "temperature" in first.unset
+    assert (second.sampling, second.unset, second.resume) == (own, (), (0,))
 
 
 def _dies_for_good(rank: RankDouble, dying: Script) -> Script:
@@ -203,11 +224,52 @@ async def test_a_full_rank_sends_the_request_to_another(start: Start) -> None:
         assert (await cluster.post(ASK))[0] == 200
 
 
+@pytest.mark.parametrize(
+    ("fields", "headers"),
+    [
+        ({}, {}),
+        ({"prompt_cache_key": "mine"}, {}),
+        ({}, {"x-session-affinity": "mine"}),
+    ],
+    ids=["conversation", "prompt_cache_key", "x-session-affinity"],
+)
+async def test_a_conversation_goes_to_the_backend_that_has_read_it(
+    start: Start, fields: dict[str, Any], headers: dict[str, str]
+) -> None:
+    """By its messages, or by what its client calls it; although another, which was busy at first, has as few requests."""
+
+    async def unless_busy(turn: Turn) -> None:
+        await (silent if _is_about(turn.generate, "busy") else story(2))(turn)
+
+    cluster = await start(unless_busy, unless_busy)
+    busy = asyncio.create_task(cluster.post(_body(["busy"])))
+    await cluster.until(lambda: any(rank.asked for rank in cluster.ranks))
+    (idle,) = [rank for rank in cluster.ranks if not rank.asked]
+    for turn in range(4):
+        said = [f"hello {turn}"] if fields or headers else ["hello", *["more"] * 2 * turn]
+        status, _, _ = await cluster.post({**_body(said), **fields}, **headers)
+        assert status == 200
+        if not busy.done():
+            busy.cancel()
+            await asyncio.wait([busy])
+    assert [_is_about(generate, "hello") for generate in idle.asked] == [True] * 4
+
+
+def _body(said: list[str]) -> dict[str, Any]:
+    roles = ("user", "assistant")
+    messages = [{"role": roles[at % 2], "content": text} for at, text in enumerate(said)]
+    return {"model": "llama", "messages": messages}
+
+
+def _is_about(generate: Generate, text: str) -> bool:
+    return str(generate.messages[0]["content"]).startswith(text)
+
+
 async def test_requests_go_to_the_backend_with_the_fewest(start: Start) -> None:
     cluster = await start(silent, silent)
-    asking: list[asyncio.Task[str]] = []
+    asking: list[asyncio.Task[Any]] = []
     for count in range(1, 7):
-        asking.append(asyncio.create_task(text_of(cluster, stream=False)))
+        asking.append(asyncio.create_task(cluster.post(_body([f"hello {count}"]))))
         await cluster.until(lambda count=count: sum(len(rank.asked) for rank in cluster.ranks) == count)  # type: ignore[misc]
     assert sorted(len(rank.asked) for rank in cluster.ranks)[0] >= 2
     assert all(rank.connections == 1 for rank in cluster.ranks)

@@ -119,6 +119,35 @@ def test_short_requests_take_a_quarter_of_the_places_and_no_more() -> None:
     assert not Asked(turns, "a").goes(batch=8)
 
 
+@pytest.mark.parametrize("batch", [1, 2, 4, 7])
+def test_of_few_places_short_requests_take_one(batch: int) -> None:
+    turns = Turns(9)
+    going(turns, *["a"] * batch, batch=batch)
+    first, second = Asked(turns, "a", 4), Asked(turns, "a", 4)
+    assert first.goes(batch)
+    assert not second.goes(batch)
+    turns.leave(first.turn)
+    assert second.goes(batch)
+
+
+@pytest.mark.parametrize(("tokens_max", "short"), [(64, True), (65, False), (None, False)])
+def test_a_request_for_at_most_64_tokens_is_short(tokens_max: int | None, short: bool) -> None:
+    assert Asked(Turns(9), "a", tokens_max).turn.short is short
+
+
+@pytest.mark.parametrize(
+    ("got", "again", "gives_way"), [(15, 0, False), (16, 0, True), (16, 4096, True), (16, 4097, False)]
+)
+def test_a_long_answer_gives_way_after_16_tokens_if_at_most_4096_are_read_again(
+    got: int, again: int, gives_way: bool
+) -> None:
+    turns = Turns(9)
+    (long,) = going(turns, "a", batch=1, tokens=got)
+    long.turn.prompt = max(0, again - got)
+    assert Asked(turns, "b", SHORT_TOKENS).goes(batch=1) is gives_way
+    assert long.gave_way == gives_way
+
+
 def test_a_client_takes_the_place_of_one_that_has_two_more() -> None:
     turns = Turns(9)
     many = going(turns, "a", "a", "a", batch=3)
@@ -137,6 +166,7 @@ def test_who_has_just_begun_does_not_give_way_yet_and_the_first_that_waits_looks
     short, later = Asked(turns, "a", 4), Asked(turns, "a")
     assert turns.take(short.turn, GROUP, 1) == FIRST_LOOKS_SECONDS
     assert turns.take(later.turn, GROUP, 1) == LOOKS_SECONDS
+    assert 0 < 10 * FIRST_LOOKS_SECONDS <= LOOKS_SECONDS, "a thousand may wait behind it"
     long.tokens += 1
     assert short.goes(batch=1)
     assert long.gave_way == 1
@@ -166,6 +196,47 @@ def test_whose_client_does_not_read_gives_way_to_anybody_until_it_reads() -> Non
     assert waits.woken == 1
     assert waits.goes()
     assert [reads.gave_way, unread.gave_way] == [0, 1]
+
+
+def test_what_nobody_reads_keeps_its_place_until_somebody_asks_for_it() -> None:
+    turns = Turns(9)
+    (unread,) = going(turns, "a", batch=1, tokens=1)
+    unread.turn.prompt = 100_000
+    turns.read(unread.turn, unread=True)
+    assert unread.gave_way == 0
+    assert Asked(turns, "a").goes(batch=1)
+    assert unread.gave_way == 1
+
+
+def test_what_nobody_reads_gives_way_only_so_often_too() -> None:
+    turns = Turns(9)
+    unread, _ = going(turns, "a", "b", tokens=1)
+    unread.turn.gave_way = GIVES_WAY_MAX
+    turns.read(unread.turn, unread=True)
+    assert unread.gave_way == 0
+    assert not Asked(turns, "c").goes()
+
+
+def test_whoever_goes_wakes_the_next_as_there_may_be_another_place() -> None:
+    turns = Turns(9)
+    busy = going(turns, "a", "a", tokens=0)
+    first, second = Asked(turns, "b"), Asked(turns, "b")
+    assert not first.goes()
+    assert not second.goes()
+    for each in busy:
+        turns.leave(each.turn)
+    assert second.woken == 0
+    assert first.goes()
+    assert second.woken == 1
+    assert second.goes()
+
+
+def test_nothing_is_kept_of_requests_that_have_ended() -> None:
+    turns = Turns(9)
+    for each in going(turns, "a", "b"):
+        turns.leave(each.turn)
+    assert not turns._places
+    assert not turns._in_flight
 
 
 def test_a_group_leaves_what_nobody_reads_as_soon_as_it_has_anything_else() -> None:
@@ -211,11 +282,15 @@ def test_an_answer_that_has_begun_may_always_wait() -> None:
 
 def test_models_do_not_wait_for_each_other() -> None:
     turns = Turns(9)
-    going(turns, "a", "a")
+    going(turns, "a", "a", tokens=0)
     assert not Asked(turns, "a").goes()
     other = Asked(turns, "a")
     other.turn.model = "qwen"
     assert turns.take(other.turn, OTHER, 1) is None
+    early, late = Asked(turns, "z"), Asked(turns, "z")
+    assert not early.goes()
+    late.turn.model = "qwen"
+    assert turns.take(late.turn, "a third group", 1) is None
 
 
 def test_after_a_change_of_groups_the_first_of_each_model_looks() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,14 +16,17 @@ from reconciler.gateway.routing.connection import RankConnection, key_of
 from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.routes import RoutesFile
 from reconciler.gateway.routing.run import Run
+from reconciler.gateway.routing.suspects import STRONG, Prompt
 from reconciler.gateway.routing.suspicion import Suspicion
 from reconciler.gateway.routing.timeouts import Timing
 from reconciler.wire import SPOKEN
-from reconciler.wire.generation import Backend, Delta, Failed, Generate, Route, Routes
+from reconciler.wire.generation import Backend, Delta, Failed, Formed, Generate, Route, Routes
+from reconciler.wire.prompts import EndedGroup, QuarantinedPrompt
 from tests.gateway.conftest import write_routes
 from tests.gateway.rank_double import RankDouble, Turn, eventually, silent, story
 
 TIMING = Timing(held_max=1, reconnect_first=0.01)
+WALL = 1_700_000_000.0
 
 
 def route(*backends: Backend, model: str = "llama", aliases: tuple[str, ...] = ()) -> Route:
@@ -53,7 +57,7 @@ class Home:
 
     def pool(self) -> Pool:
         self.file.refresh()
-        return Pool(self.file, TIMING, reach, lambda: 1_700_000_000.0)
+        return Pool(self.file, TIMING, reach, lambda: WALL)
 
 
 @asynccontextmanager
@@ -166,6 +170,202 @@ async def test_whoever_has_waited_for_longest_is_woken_first() -> None:
             pool.hold(waiter, started=True)
         pool.wake_held()
         assert woken == list(range(50))
+        pool.close()
+
+
+async def test_the_prompts_that_are_refused_are_those_of_all_models() -> None:
+    async with home() as made:
+        made.write(route())
+        made.file.refresh()
+        ended = (EndedGroup(0, 1),)
+        prompts = tuple(
+            QuarantinedPrompt(model, digest, "req", "1 message", ended, WALL, WALL + left)
+            for model, digest, left in (("llama", "a", 60.0), ("qwen", "b", 60.0), ("qwen", "c", 0.0))
+        )
+        pool = Pool(made.file, TIMING, reach, lambda: WALL, prompts)
+        assert pool.quarantined_prompts() == prompts[:2], "the time of the last is over"
+        pool.close()
+
+
+async def test_a_group_is_crowded_by_others_that_have_no_token_yet() -> None:
+    async with home() as made:
+        made.write(route())
+        pool = made.pool()
+        first, second = Waiter(pool), Waiter(pool)
+        pool.join(first)
+        pool.join(second)
+        first.suspicion.wait("llama", True, 0.0)
+        first.suspicion.sent("chat.0", 0.0)
+        assert pool.crowded("llama", second.suspicion)
+        assert not pool.crowded("llama", first.suspicion), "nobody crowds itself"
+        assert not pool.crowded("qwen", second.suspicion)
+        first.suspicion.on_event(Delta("chat.0", (1,), "a"))
+        assert not pool.crowded("llama", second.suspicion)
+        pool.close()
+
+
+Points = tuple[tuple[Formed, ...], int, int | None]
+ENDS: dict[str, Points] = {
+    "nobody has said yet what it was": ((), 9, None),
+    "its replica is not wanted any more": ((), 1, 0),
+    "the next group was formed for a reason that no request is": ((Formed(1, 6, 0),), 9, 0),
+    "it may have been a request": ((Formed(1, 6, 1),), 9, 1),
+    "of several groups after it the first counts": ((Formed(1, 7, 2), Formed(1, 6, 1)), 9, 1),
+    "an earlier group and one of another replica count for nothing": (
+        (Formed(1, 5, 2), Formed(1, 4, 2), Formed(0, 6, 2)),
+        9,
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("why", ENDS)
+async def test_how_much_the_end_of_a_group_points_to_a_request_is_what_the_routes_say(why: str) -> None:
+    formed, replicas, points = ENDS[why]
+    async with home() as made:
+        made.write(route())
+        pool = made.pool()
+        assert pool._suspicion(replace(route(), formed=formed, replicas=replicas), (1, 5)) == points
+        assert pool._suspicion(None, (1, 5)) == 0, "nobody wants the model any more"
+        pool.close()
+
+
+async def test_an_end_of_which_nothing_is_said_once_a_later_group_is_there_may_have_been_a_request() -> None:
+    async with home() as made:
+        made.write(route(await made.rank(epoch=6)))
+        pool = made.pool()
+        (of_model,) = pool.file.models().values()
+        assert pool._suspicion(of_model, (0, 5)) == STRONG
+        assert pool._suspicion(of_model, (0, 7)) is None
+        assert pool._suspicion(of_model, (1, 5)) is None
+        assert pool._suspicion(of_model, (0, 6)) is None, "it is not connected again yet"
+        await eventually(lambda: pool.connected() == {"llama": 1})
+        assert pool._suspicion(of_model, (0, 6)) == 0, "only the connection was lost"
+        pool.close()
+
+
+async def test_a_prompt_is_refused_as_soon_as_new_routes_blame_it_for_two_ends() -> None:
+    async with home() as made:
+        made.write(route())
+        pool = made.pool()
+        told: list[int] = []
+        pool.quarantined = lambda: told.append(len(pool.quarantined_prompts()))
+        for epoch in (1, 2):
+            suspects = pool.suspects("llama")
+            suspects.died((0, epoch), "chat", Prompt("bad", "req", "1 message"), False, 0.0)
+        assert not pool.refresh()
+        assert told == []
+        made.write(replace(route(), formed=(Formed(0, 2, 2), Formed(0, 3, 2))))
+        assert pool.refresh()
+        assert told == [1]
+        made.write(route())
+        assert pool.refresh()
+        assert told == [1], "nothing has changed for them"
+        pool.close()
+
+
+async def test_the_group_with_the_fewest_requests_is_chosen_and_one_that_stands_still_last() -> None:
+    async with home() as made:
+        backends = [await made.rank(), await made.rank()]
+        of_model = replace(route(*backends), stall_seconds=10.0)
+        made.write(of_model)
+        pool = made.pool()
+        await eventually(lambda: pool.connected() == {"llama": 2})
+        first, second = (pool._connections[key_of(backend)] for backend in backends)
+        assert pool.choose(of_model, ()) is first
+        assert pool.choose(of_model, {first}) is second
+        assert pool.choose(of_model, {first, second}) is None
+        first.submit(Generate("a.0", ()), run(pool))
+        assert pool.choose(of_model, ()) is second
+        for name in ("b.0", "c.0"):
+            second.submit(Generate(name, ()), run(pool))
+        assert pool.choose(of_model, ()) is first
+        first.last_event_at -= 11.0
+        assert pool.choose(of_model, ()) is second
+        assert pool.choose(replace(of_model, stall_seconds=0.0), ()) is first, "nobody says what is too long"
+        assert pool.choose(of_model, {second}) is first
+        pool.close()
+
+
+async def test_another_group_may_be_chosen_where_one_is_there_or_is_being_connected() -> None:
+    async with home() as made:
+        of_model = route(await made.rank())
+        made.write(of_model)
+        pool = made.pool()
+        (connection,) = pool._connections.values()
+        assert connection.opening
+        assert pool.may_choose(of_model, ())
+        assert not pool.may_choose(of_model, {connection})
+        await eventually(lambda: pool.connected() == {"llama": 1})
+        assert pool.may_choose(of_model, ())
+        assert not pool.may_choose(of_model, {connection})
+        assert not pool.may_choose(route(), ())
+        pool.close()
+
+
+async def test_when_the_next_attempt_is_made_matters_only_where_there_is_no_group() -> None:
+    async with home() as made:
+        made.write(route())
+        pool = made.pool()
+        backend = Backend(0, 1, "/run/0.sock", "node-a", None)
+        assert pool.attempt_in(route()) is None
+        assert pool.attempt_in(replace(route(), attempt_at=WALL + 5)) == 5.0
+        assert pool.attempt_in(replace(route(), attempt_at=WALL - 5)) == 0.0
+        assert pool.attempt_in(replace(route(backend), attempt_at=WALL + 5)) is None
+        pool.close()
+
+
+async def test_only_so_many_requests_that_have_no_answer_yet_are_held() -> None:
+    async with home() as made:
+        made.write(route(), hold_seconds=7.0)
+        pool = made.pool()
+        assert pool.hold_seconds == 7.0
+        first, second = Waiter(pool), Waiter(pool)
+        assert pool.hold(first, started=False)
+        assert pool.hold(first, started=False), "it is held already"
+        assert not pool.hold(second, started=False)
+        assert pool.hold(second, started=True)
+        pool.release(first)
+        pool.wake_held()
+        assert (first.woken, second.woken) == (0, 1)
+        pool.leave(second)
+        assert pool.hold(first, started=False)
+        pool.close()
+
+
+async def test_a_name_that_is_not_known_is_looked_for_in_the_file_once_more() -> None:
+    async with home() as made:
+        made.write(route())
+        pool = made.pool()
+        changes: list[str] = []
+        pool.replaced = lambda: changes.append("routes")
+        held = Waiter(pool)
+        pool.hold(held, started=False)
+        assert pool.find("qwen") is None
+        made.write(route(model="qwen", aliases=("gpt-4o",)))
+        found = pool.find("gpt-4o")
+        assert found is not None
+        assert found.model == "qwen"
+        assert list(pool.names()) == ["qwen", "gpt-4o"]
+        assert (changes, held.woken) == (["routes"], 1)
+        pool.close()
+
+
+async def test_a_backend_that_is_routed_to_no_more_is_left_and_one_that_stays_keeps_its_connection() -> None:
+    async with home() as made:
+        stays, goes = await made.rank(), await made.rank()
+        made.write(route(stays, goes))
+        pool = made.pool()
+        await eventually(lambda: pool.connected() == {"llama": 2})
+        kept, left = (pool._connections[key_of(backend)] for backend in (stays, goes))
+        kept.draining = True
+        made.write(route(stays))
+        assert pool.refresh()
+        assert list(pool._connections.values()) == [kept]
+        assert kept.ready, "new routes name it again"
+        assert left.withdrawn
+        await eventually(lambda: made.ranks[1].left)
+        assert made.ranks[0].connections == 1
         pool.close()
 
 

@@ -205,11 +205,41 @@ def test_a_prompt_that_two_unexplained_deaths_point_to_waits_for_the_explanation
     assert turn(suspects, "a")
 
 
-def test_a_suspicion_is_dropped_after_a_while() -> None:
+def test_a_prompt_waits_for_the_explanation_that_would_make_it_guilty() -> None:
     suspects = Suspects("llama")
-    die(suspects, FIRST, STRONG, a=False, b=False)
-    assert not turn(suspects, "b", crowded=True, now=SUSPECTED_SECONDS - 1)
-    assert turn(suspects, "b", crowded=True, now=SUSPECTED_SECONDS)
+    die(suspects, FIRST, STRONG, a=False)
+    suspects.died(SECOND, "a", prompt("a"), False, 0.0)
+    assert not turn(suspects, "a"), "it was there at one that is explained by nothing else, and at this one"
+    suspects.judge(lambda _: 0, 1.0, WALL)
+    assert turn(suspects, "a")
+
+
+@pytest.mark.parametrize("order", [(True, False), (False, True)])
+def test_of_two_requests_with_one_prompt_the_one_without_a_token_counts(order: tuple[bool, bool]) -> None:
+    suspects = Suspects("llama")
+    for group in (FIRST, SECOND):
+        for run, progressing in zip(("one", "two"), order, strict=True):
+            suspects.died(group, run, prompt("bad"), progressing, 0.0)
+        suspects.died(group, "other", prompt("good"), True, 0.0)
+        suspects.judge(lambda _: STRONG, 0.0, WALL)
+    assert refused(suspects) == {"bad"}
+    assert not suspects.suspected("good")
+
+
+def test_a_suspicion_is_dropped_after_a_while() -> None:
+    suspects, died_at = Suspects("llama"), 5000.0
+    die(suspects, FIRST, STRONG, now=died_at, a=False, b=False)
+    assert not turn(suspects, "b", crowded=True, now=died_at + SUSPECTED_SECONDS - 1)
+    assert turn(suspects, "b", crowded=True, now=died_at + SUSPECTED_SECONDS)
+    assert suspects.idle
+
+
+def test_a_death_that_is_never_explained_is_forgotten_after_a_while() -> None:
+    suspects, died_at = Suspects("llama"), 5000.0
+    suspects.died(FIRST, "a", prompt("a"), False, died_at)
+    assert not suspects.idle
+    assert not turn(suspects, "a", crowded=True, now=died_at + SUSPECTED_SECONDS - 1)
+    assert turn(suspects, "a", crowded=True, now=died_at + SUSPECTED_SECONDS)
     assert suspects.idle
 
 
@@ -218,7 +248,7 @@ def test_what_is_remembered_has_a_bound() -> None:
     for number in range(QUARANTINED_MAX + 10):
         for epoch in (2 * number, 2 * number + 1):
             die(suspects, (0, epoch), STRONG, **{f"p{number}": False})
-    assert len(suspects.quarantined(WALL)) == QUARANTINED_MAX
+    assert len(suspects.quarantined(WALL)) == QUARANTINED_MAX == 256
     assert suspects.refused("p0", WALL) is None
     for number in range(3000):
         die(suspects, (1, number), STRONG, **{f"q{number}": False, f"r{number}": False})

@@ -352,7 +352,7 @@ PLANNED = (
     Mutant(
         "a-failed-step-is-repeated-at-once",
         _held_back,
-        always(),
+        always(If, 1, 2),
         "a step that fails is tried in a tight loop, over SSH",
         PLANNING,
     ),
@@ -513,7 +513,7 @@ PLANNED = (
     Mutant(
         "a-new-alias-restarts-a-group",
         spec_hash.compute,
-        put(Dict, "{{**{it}, 'aliases': {it.values[2].value}.aliases}}"),
+        put(Dict, "{{**{it}, 'aliases': {it.values[3].value}.aliases}}"),
         "a change of a name drains a group and loads its weights again",
         PLANNING,
     ),
@@ -607,7 +607,7 @@ HEALED = (
     Mutant(
         "a-long-load-passes-for-health",
         rollback.lived_long,
-        keep(Call, "args[0]", 3, 4),
+        keep(Call, "args[0]", 2, 3),
         "weights that load for half an hour and crash after ten minutes are taken for good",
         BACK_OFF,
     ),
@@ -812,7 +812,7 @@ EXECUTED = (
     Mutant(
         "an-agent-is-dropped-before-it-ends",
         handlers.agents._end,
-        drop(Expr, 2, 3),
+        drop(Expr, 3, 4),
         "an agent that was told to end and goes on is nobody's any more",
         EXECUTION,
     ),
@@ -899,7 +899,7 @@ STORED = (
     Mutant(
         "any-epoch-is-proven",
         sqlite.Store.prove,
-        drop(Compare, 1, 2),
+        respell("AND epoch = ?", "AND ? > 0"),
         "the answer of an old group makes the new one, which is still loading, pass for proven",
         STORE,
     ),
@@ -1184,7 +1184,7 @@ CONTROLLED = (
     Mutant(
         "what-left-is-no-longer-watched",
         reconcile._watch,
-        put(BinOp, "{place.body[1].value.elts[0].func}({place.body[5].value.func.value}).nodes.keys()"),
+        put(BinOp, "desired.nodes.keys()"),
         "ranks and the agent of a node that was removed are never ended",
         CONTROLLER,
     ),

@@ -435,7 +435,7 @@ WEIGHTS = (
     Mutant(
         "a-rank-trusts-any-code",
         "reconciler.runner.model.loading:load_shard",
-        follow(Expr, "{place.args.args[3].arg} = True", 0, 4),
+        follow(Expr, "{place.args.args[3].arg} = True", 0, 5),
         "a rank runs code that nobody has agreed to",
         RANK_WEIGHTS,
     ),
@@ -619,7 +619,7 @@ MACHINES = (
     Mutant(
         "what-is-refused-is-no-condition",
         conditions._status,
-        put(Call, "None", 4, 15),
+        put(Call, "None", 4, 13),
         "an object that cannot be served says for ever that it is on its way",
         ("tests/status",),
     ),

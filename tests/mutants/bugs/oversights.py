@@ -384,15 +384,15 @@ OF_RANKS = (
     ),
     Mutant(
         "a-batch-has-one-too-many",
-        "reconciler.runner.decode.leader:Leader._admissions",
-        become(Lt, LtE),
+        "reconciler.runner.decode.leader:Leader._admit",
+        become(LtE, Lt),
         "memory is planned for so many sequences, and one more is computed",
         STEPS,
     ),
     Mutant(
         "what-has-ended-ends-again",
-        "reconciler.runner.decode.leader:Leader.serve",
-        drop(Assign, 3, 4),
+        "reconciler.runner.decode.leader:Leader._tell",
+        drop(Assign, 2, 3),
         "the count of open requests falls below zero, and the bound on them is gone",
         STEPS,
     ),
@@ -402,7 +402,7 @@ OF_THE_GATEWAY = (
     Mutant(
         "the-busiest-group-is-asked",
         pool.Pool.choose,
-        put(Call, "max({it.args[0]}, key={it.keywords[0].value}, default=None)", 5, 7),
+        put(Call, "max({it.args[0]}, key={it.keywords[0].value})", 9, 10),
         "one group has all requests while its replica has none",
         GATEWAY,
     ),

@@ -6,7 +6,7 @@ from ast import AugAssign, BoolOp, Call, Constant, If, Name, Tuple
 
 from reconciler.planning.context import memory_ledger, memory_needs, sharding
 from reconciler.planning.nodes import eligible
-from reconciler.planning.placement import explain, search
+from reconciler.planning.placement import contexts, explain, search
 from reconciler.resources import scheduling
 from reconciler.state import memory
 from reconciler.store.tables import groups
@@ -18,6 +18,7 @@ TAINTS = ("tests/planning/nodes/test_eligible.py",)
 SHARES = ("tests/runner/model/test_shares.py",)
 BRUTE = (*NEEDS, "tests/properties/test_placement.py")
 EXPLAIN = ("tests/planning/placement/test_explain.py",)
+CONTEXTS = ("tests/planning/placement/test_contexts.py",)
 
 PLACED = (
     Mutant(
@@ -57,8 +58,8 @@ PLACED = (
     ),
     Mutant(
         "windows-are-endless",
-        memory_needs._of_share,
-        keep(Call, "args[0]", 2, 4),
+        memory_needs._sequence,
+        keep(Call, "args[0]", 2, 3),
         "models with sliding windows are refused although they have room",
         NEEDS,
     ),
@@ -131,6 +132,27 @@ PLACED = (
         drop(AugAssign),
         "an examination reads all of a model that is larger than the machine",
         SHARES,
+    ),
+    Mutant(
+        "a-context-leaves-no-room",
+        contexts.Charges.room_for,
+        always(),
+        "the first group takes all memory of a machine, and the next deployment has no place",
+        CONTEXTS,
+    ),
+    Mutant(
+        "a-context-is-not-kept",
+        contexts.Charges.room_for,
+        keep(Call, "args[0]", 1, 5),
+        "a group that is formed again is too short for the answers that go on with it",
+        CONTEXTS,
+    ),
+    Mutant(
+        "any-context-is-taken",
+        contexts.too_long,
+        always(If, 0, 2),
+        "a model reads what it was not made for, and answers nonsense",
+        CONTEXTS,
     ),
     Mutant(
         "quarantine-is-not-explained",

@@ -22,6 +22,7 @@ from ast import (
     IfExp,
     Raise,
     Return,
+    Subscript,
     Tuple,
     UnaryOp,
     keyword,
@@ -29,11 +30,20 @@ from ast import (
 
 from reconciler.gateway import admission, app, errors, health
 from reconciler.gateway import server as gateway_server
-from reconciler.gateway.dialects import fields
+from reconciler.gateway.dialects import fields, known_parameters, parameter
 from reconciler.gateway.dialects.openai import completions_reply, messages, parameters, request, shape
 from reconciler.gateway.http import answer as http_answer
 from reconciler.gateway.http import middleware, protocol, reading, request_body
-from reconciler.gateway.routing import fairness, pool, progress, quarantine_file, run, runs, suspects
+from reconciler.gateway.routing import (
+    defaults,
+    fairness,
+    pool,
+    progress,
+    quarantine_file,
+    run,
+    runs,
+    suspects,
+)
 from tests.mutants.mutant import Mutant
 from tests.mutants.operators import always, catch_nothing, drop, keep, never, put, respell
 
@@ -58,8 +68,13 @@ CONVERSATIONS = ("tests/runner/requests/test_conversations.py",)
 SAMPLING = ("tests/runner/decode/test_sampling.py",)
 STEPS = ("tests/runner/decode/test_steps.py",)
 ANSWER = ("tests/runner/decode/test_answer.py",)
+DEFAULTS = ("tests/gateway/routing/test_defaults.py",)
 RANK_SERVER = ("tests/runner/requests/test_server.py",)
 TEMPLATES = ("tests/runner/requests/test_templates.py",)
+
+TABLE = ("tests/gateway/dialects/test_parameter_table.py",)
+ADJUSTMENT = ("tests/runner/decode/test_adjustment.py",)
+PARAMETERS = ("tests/runner/decode/test_parameters.py",)
 
 DIALECTS = "reconciler.gateway.dialects.table:DIALECTS"
 
@@ -183,10 +198,10 @@ NULLS = (
     ),
     Mutant(
         "a-null-choice-is-refused",
-        request._refuse_unsupported,
-        put(Compare, "{it.left.args[0]} in {it.left.func.value}.names()", 4, 5),
+        parameter.Row.accepts,
+        put(Compare, "False"),
         "clients that send null for what they leave out get 400",
-        CHAT_REQUEST,
+        (*CHAT_REQUEST, *TABLE),
     ),
     Mutant(
         "a-null-content-is-refused",
@@ -214,10 +229,52 @@ MEANINGS = (
     ),
     Mutant(
         "what-is-not-done-yet-is-ignored",
-        request._refuse_unsupported,
-        never(If, 3, 7),
+        parameters.check_response_format,
+        never(If, 1, 2),
         "who asks for JSON gets prose",
         CHAT_REQUEST,
+    ),
+    Mutant(
+        "what-others-know-is-ignored",
+        known_parameters.refuse_unsupported,
+        never(),
+        "who asks for a grammar, or for beam search, gets what a sampler makes of it",
+        TABLE,
+    ),
+    Mutant(
+        "strict-tools-are-not",
+        known_parameters.refuse_unsupported_inside,
+        never(),
+        "arguments are not held to the schema that was to be kept to",
+        TABLE,
+    ),
+    Mutant(
+        "a-hit-has-no-prompt-to-penalize",
+        "reconciler.runner.decode.inbox:Ticket.seen",
+        put(IfExp, "set()"),
+        "a repetition penalty does not count the prompt",
+        PARAMETERS,
+    ),
+    Mutant(
+        "a-continued-answer-starts-to-count",
+        "reconciler.runner.decode.inbox:Ticket.seen",
+        put(Subscript, "()", 1, 2),
+        "after a failure an answer repeats what the penalties kept it from",
+        PARAMETERS,
+    ),
+    Mutant(
+        "what-is-said-is-not-counted",
+        "reconciler.runner.decode.adjustment:_Changes._count",
+        drop(Assign, 6, 7),
+        "penalties count what was there when the answer began, and nothing after it",
+        (*ADJUSTMENT, *PARAMETERS),
+    ),
+    Mutant(
+        "logprobs-are-of-what-is-left",
+        "reconciler.runner.model.agreed_batch:AgreedBatch._reports",
+        put(Call, "{it} * 2", 5, 19),
+        "log-probabilities are not those of the model",
+        PARAMETERS,
     ),
     Mutant(
         "developers-are-no-system",
@@ -363,9 +420,23 @@ LETHAL = (
         PROMPT,
     ),
     Mutant(
+        "sampling-changes-in-the-middle",
+        defaults.settled,
+        always(),
+        "an answer that goes on elsewhere goes on with other sampling",
+        (*DEFAULTS, *FAILOVER),
+    ),
+    Mutant(
+        "a-wish-to-reason-is-overruled",
+        defaults._template,
+        keep(BoolOp, "values[0]"),
+        "a client that asks for reasoning gets none, because its deployment says so for others",
+        DEFAULTS,
+    ),
+    Mutant(
         "one-prompt-is-all",
         completions_reply.parse_completion,
-        put(Call, "{it}[:1]", 9, 15),
+        put(Call, "{it}[:1]", 14, 21),
         "of a list of prompts all but the first are not answered",
         COMPLETIONS,
     ),
@@ -456,7 +527,7 @@ LETHAL = (
     Mutant(
         "what-cannot-be-read-cuts-others",
         "reconciler.runner.requests.server:_accept",
-        keep(IfExp, "body"),
+        keep(IfExp, "body", 0, 2),
         "a request that no rank can read drops a connection with all that is on it",
         RANK_SERVER,
     ),
@@ -469,14 +540,14 @@ LETHAL = (
     ),
     Mutant(
         "an-unreadable-answer-ends-all",
-        "reconciler.runner.decode.leader:Leader._on_token",
+        "reconciler.runner.decode.leader:Leader._read_token",
         catch_nothing(),
         "what a tokenizer raises about one answer ends the group",
         STEPS,
     ),
     Mutant(
         "markup-that-is-no-call-ends-all",
-        "reconciler.runner.decode.answer:Answer._parsed",
+        "reconciler.runner.markup.answer:read_calls",
         catch_nothing(),
         "a model that writes a broken tool call gets no answer out",
         ANSWER,
@@ -484,8 +555,8 @@ LETHAL = (
     Mutant(
         "a-slow-reader-fills-memory",
         "reconciler.runner.requests.server:_Connection.send",
-        never(If, 2, 3),
-        "a gateway that hangs fills the memory of rank 0",
+        never(If, 1, 2),
+        "a gateway that hangs keeps rank 0 at work for nobody",
         CONVERSATIONS,
     ),
     Mutant(
@@ -587,15 +658,15 @@ GONE = (
     ),
     Mutant(
         "a-queued-request-stays",
-        "reconciler.runner.decode.leader:Leader._cancel",
-        never(If, 1, 2),
+        "reconciler.runner.decode.leader:Leader._drop",
+        drop(Expr, 2, 4),
         "what was cancelled while it was queued is answered to its end",
         CONVERSATIONS,
     ),
     Mutant(
         "a-running-request-stays",
-        "reconciler.runner.decode.leader:Leader._cancel",
-        drop(Expr, 0, 4),
+        "reconciler.runner.decode.leader:Leader._drop",
+        drop(Expr, 1, 4),
         "rows that nobody reads stay in the batch until their last token",
         (*CONVERSATIONS, *DISCONNECTS),
     ),

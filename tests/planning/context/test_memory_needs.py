@@ -7,8 +7,18 @@ from typing import Any
 
 import pytest
 
-from reconciler.planning.context.memory_needs import RANK_OVERHEAD_BYTES, ModelNeeds, bits, needs
-from reconciler.state import MachineFacts, NodeName, Plan, PortFacts, RefusedBecause
+from reconciler.planning.context.memory_needs import (
+    RANK_OVERHEAD_BYTES,
+    USUAL_CONTEXT,
+    ModelNeeds,
+    bits,
+    kv_bytes_per_token,
+    kv_cache_bytes,
+    needs,
+    prefix_cache_bytes,
+)
+from reconciler.state import MachineFacts, NodeName, Plan, PortFacts, RefusedBecause, StartRank
+from reconciler.wire.launch import CACHE_STEP
 from reconciler.wire.node import ModelReport, RankShare
 from tests.worlds import TINY, World, deployment, model, node, two_nodes
 
@@ -33,16 +43,70 @@ def world(*nodes: Any, **spec: Any) -> World:
 
 
 def test_a_rank_is_charged_what_the_runtime_says_that_it_holds() -> None:
-    model = ModelNeeds(context=2048, batch=4)
-    assert needs(model, told(), "tensor", 2) == (11 * GIB + 2048 * 4 * 1000 + RANK_OVERHEAD_BYTES,) * 2
-    stages = (14 * GIB + 2048 * 4 * 600, 8 * GIB + 2048 * 4 * 400)
+    model, tokens = ModelNeeds(context=2048, batch=4), (2048 + CACHE_STEP) * 4
+    assert needs(model, told(), "tensor", 2) == (11 * GIB + tokens * 1000 + RANK_OVERHEAD_BYTES,) * 2
+    stages = (14 * GIB + tokens * 600, 8 * GIB + tokens * 400)
     assert needs(model, told(), "pipeline", 2) == tuple(size + RANK_OVERHEAD_BYTES for size in stages)
+
+
+def test_beside_one_of_a_full_context_there_is_room_for_usual_requests() -> None:
+    model = ModelNeeds(context=131_072, batch=16)
+    tokens = 131_072 + CACHE_STEP + 15 * (USUAL_CONTEXT + CACHE_STEP)
+    assert kv_cache_bytes(model, told(), "pipeline", 2) == (tokens * 600, tokens * 400)
+    assert needs(model, told(), "tensor", 2) == (11 * GIB + tokens * 1000 + RANK_OVERHEAD_BYTES,) * 2
+
+
+def test_a_deployment_says_how_much_there_is_for_requests_but_no_less_than_for_one() -> None:
+    full = 2048 + CACHE_STEP
+    for wished, each in ((GIB, (GIB, GIB)), (0, (full * 600, full * 400))):
+        model = ModelNeeds(context=2048, batch=4, kv_cache=wished)
+        assert kv_cache_bytes(model, told(), "pipeline", 2) == each
+        without = needs(ModelNeeds(context=0, batch=4, kv_cache=CACHE_STEP * 600), told(), "pipeline", 2)
+        charged = needs(model, told(), "pipeline", 2)
+        differences = [more - less for more, less in zip(charged, without, strict=True)]
+        assert differences == [size - CACHE_STEP * 600 for size in each]
+
+
+@pytest.mark.parametrize(
+    ("wished", "context"), [(None, 8192), ("7MiB", 7083), ("4GiB", 8192)], ids=["unset", "little", "much"]
+)
+def test_a_context_that_is_chosen_takes_no_more_than_the_deployment_has_for_requests(
+    wished: str | None, context: int
+) -> None:
+    serving = {"context": "auto", "maxBatch": 2, **({"kvCache": wished} if wished else {})}
+    found = World([node("node-a"), model(), deployment(nodes=1, serving=serving)])
+    found.weights["tiny"] = (20 * GIB, {**TINY, "max_position_embeddings": 8192})
+    found.says["tiny"] = {"shares": LATENT, "ranks_tried": 8}
+    found.settle()
+    (launched,) = [step for step in found.history if isinstance(step, StartRank)]
+    chosen = launched.spec.config.context
+    assert context - 1024 < chosen <= context
+    assert launched.spec.config.kv_cache_bytes[0] >= (chosen + CACHE_STEP) * 1000
+
+
+def test_what_is_kept_of_earlier_requests_is_charged_on_every_rank_alike() -> None:
+    model = ModelNeeds(context=2048, batch=4, prefix_cache=None)
+    assert prefix_cache_bytes(model, told(), "pipeline", 2) == 2048 * 600, (
+        "one context, where it takes the most"
+    )
+    assert prefix_cache_bytes(model, told({}), "tensor", 2) == 4096 * 2048 // 2
+    for wished, kept in ((None, 2048 * 600), (GIB, GIB), (0, 0)):
+        without = needs(replace(model, prefix_cache=0), told(), "pipeline", 2)
+        found = needs(replace(model, prefix_cache=wished), told(), "pipeline", 2)
+        assert found == tuple(need + kept for need in without)
+
+
+def test_a_rank_may_keep_what_it_is_charged_for() -> None:
+    world = World([node("node-a"), model(), deployment(nodes=1, serving={"prefixCache": "64MiB"})])
+    world.settle()
+    (launched,) = [step for step in world.history if isinstance(step, StartRank)]
+    assert launched.spec.config.prefix_cache_bytes == 64 << 20
 
 
 def test_a_window_bounds_what_a_sequence_takes() -> None:
     report = told({"tensor/1": (RankShare(GIB, ((0, 100), (1, 5000), (128, 200))),)})
     (need,) = needs(ModelNeeds(context=2048, batch=2), report, "tensor", 1)
-    assert need == GIB + 2 * (2048 * 100 + 5000 + 128 * 200) + RANK_OVERHEAD_BYTES
+    assert need == GIB + 2 * ((2048 + CACHE_STEP) * 100 + 5000 + 128 * 200) + RANK_OVERHEAD_BYTES
 
 
 @pytest.mark.parametrize("shares", [{}, {"tensor/2": (RankShare(5 * GIB),) * 3}], ids=["none", "no answer"])
@@ -56,6 +120,36 @@ def test_a_cache_that_the_runtime_cannot_tell_is_told_by_the_model_s_shape() -> 
     report = told({"tensor/2": (RankShare(5 * GIB),)})
     expected = 5 * GIB + 4096 * 2048 // 2 * 4 + RANK_OVERHEAD_BYTES
     assert needs(ModelNeeds(2048, 4), report, "tensor", 2) == (expected, expected)
+
+
+SHAPE = {
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "hidden_size": 512,
+    "num_hidden_layers": 3,
+}
+FEW_HEADS = 2 * 3 * 2 * 32
+"""Values of the cache of one token: keys and values, three layers, two heads of 32."""
+
+
+@pytest.mark.parametrize(
+    ("config", "size"),
+    [
+        ({**SHAPE, "torch_dtype": "float32"}, FEW_HEADS * 4),
+        ({**SHAPE, "dtype": "float32"}, FEW_HEADS * 4),
+        ({**SHAPE, "torch_dtype": "bfloat16"}, FEW_HEADS * 2),
+        (SHAPE, FEW_HEADS * 2),
+        ({"text_config": SHAPE}, FEW_HEADS * 2),
+        ({key: value for key, value in SHAPE.items() if key != "num_key_value_heads"}, 4 * FEW_HEADS * 2),
+        ({key: value for key, value in SHAPE.items() if key != "head_dim"}, 2 * FEW_HEADS * 2),
+        ({"hidden_size": 512, "num_hidden_layers": 3}, 2 * 3 * 512 * 2),
+        ({}, 0),
+    ],
+    ids=["float32", "its newer name", "bfloat16", "not said", "with images", "a head each", "no size of a head", "one head", "nothing"],
+)  # fmt: skip
+def test_the_cache_of_a_token_follows_from_the_model_s_shape(config: dict[str, Any], size: int) -> None:
+    assert kv_bytes_per_token(config) == size
 
 
 def test_the_larger_stage_goes_to_the_node_with_more_room_and_each_is_charged_its_own() -> None:
@@ -125,9 +219,13 @@ def test_fewer_nodes_are_offered_where_one_has_room_for_all_of_it() -> None:
 
 @pytest.mark.parametrize("field", ["context", "maxBatch", "nodes"])
 def test_what_is_said_to_fit_with_unequal_ranks_does(field: str) -> None:
-    serving = {"context": 1_000_000, "maxBatch": 40}
+    serving = {"context": 200_000, "maxBatch": 150, "prefixCache": "0B"}
     found = world(*(node(f"node-{letter}") for letter in "abc"), strategy="auto", serving=serving)
-    shares = {**LATENT, "pipeline/3": (RankShare(6 * GIB, ((0, 330),)),)}
+    shares = {
+        "tensor/1": (RankShare(20 * GIB, ((0, 30_000),)),),
+        "pipeline/2": (RankShare(14 * GIB, ((0, 18_000),)), RankShare(8 * GIB, ((0, 12_000),))),
+        "pipeline/3": (RankShare(6 * GIB, ((0, 9_900),)),),
+    }
     found.says["tiny"] = {"shares": shares, "ranks_tried": 8, "unsplittable": {"tensor": "no"}}
     found.memory_of = dict(zip(("node-a", "node-b", "node-c"), (23 * GIB, 21 * GIB, 24 * GIB), strict=True))
     (refused,) = found.settle().refused
@@ -142,6 +240,7 @@ def test_what_is_said_to_fit_with_unequal_ranks_does(field: str) -> None:
 
 def test_weights_tell_their_bits() -> None:
     assert bits({"torch_dtype": "float32"}) == 32
+    assert bits({"torch_dtype": "float16"}) == 16
     assert bits({"dtype": "bfloat16"}) == 16
     assert bits({"text_config": {"torch_dtype": "bfloat16"}}) == 16
     assert bits({"torch_dtype": "bfloat16", "quantization": {"group_size": 64, "bits": 4}}) == 4

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reconciler.planning.context import tcp_ports
 from reconciler.planning.context.memory_ledger import Ledger
 from reconciler.planning.context.reservations import Reservations, first_ports
 from reconciler.planning.context.view import Wanted
@@ -64,6 +66,20 @@ def test_a_kept_decision_takes_ports_cables_and_memory_at_once() -> None:
         assert taken.ledger.free(member, other) - kept.ledger.free(member, other) == need
         assert kept.ledger.ranks(member, other) == 1
     assert taken.ledger == Ledger.of(taken.world)
+
+
+@pytest.mark.parametrize("spare", [0, -1])
+def test_a_group_has_a_port_for_each_rank_and_one_to_control_it(
+    spare: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = snapshots(cluster())
+    monkeypatch.setattr(tcp_ports, "PORT_LAST", tcp_ports.PORT_FIRST + 2 + spare)
+    name = sorted(world.desired.replicas())[0]
+    if spare < 0:
+        with pytest.raises(AssertionError):
+            first_ports(world, name, 1, 2)
+    else:
+        assert first_ports(world, name, 1, 2) == tcp_ports.PORT_FIRST
 
 
 def test_a_decision_without_a_group_takes_nothing() -> None:

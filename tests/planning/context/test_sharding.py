@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.planning.context.sharding import Split, Unsplit, alternatives, split
+from reconciler.planning.context.sharding import Split, Unsplit, alternatives, split, splits
 from reconciler.state import Plan, RefusedBecause
 from reconciler.wire.node import ModelReport
 from tests.worlds import TINY, World, deployment, model, node
@@ -38,6 +38,31 @@ def test_auto_takes_tensor_where_it_works_and_a_pipeline_where_not_and_says_why(
 def test_one_rank_needs_no_strategy() -> None:
     report = weights({"tensor": "no", "pipeline": "no"})
     assert isinstance(split("pipeline", report, 1), Split)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ranks", "unsplittable", "strategies"),
+    [
+        ("auto", 2, {}, ["tensor", "pipeline"]),
+        ("auto", 1, {}, ["tensor"]),
+        ("auto", 2, NO_PIPELINE, ["tensor"]),
+        ("auto", 3, {}, ["pipeline"]),
+        ("tensor", 2, {}, ["tensor"]),
+        ("pipeline", 2, {}, ["pipeline"]),
+    ],
+)
+def test_auto_has_a_second_choice_where_both_work(
+    wanted: str, ranks: int, unsplittable: dict[str, str], strategies: list[str]
+) -> None:
+    possible = splits(wanted, weights(unsplittable), ranks)
+    assert isinstance(possible, tuple)
+    assert [each.strategy for each in possible] == strategies
+
+
+def test_what_cannot_be_split_at_all_has_no_choice() -> None:
+    answer = splits("auto", weights({"tensor": "no", "pipeline": "never"}), 2)
+    assert answer == Unsplit("no; never", lasting=True)
+    assert splits("tensor", weights(), 3) == Unsplit("its 8 heads do not divide by 3", lasting=False)
 
 
 @pytest.mark.parametrize(

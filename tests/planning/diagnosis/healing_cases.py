@@ -74,6 +74,11 @@ def _hangs(world: World) -> None:
         world.report(rank, demand=1, silent_seconds=90.0, steps=40 + rank.rank)
 
 
+def _look_for_each_other(world: World) -> None:
+    for rank in _group(world):
+        world.report(rank, phase=Phase.RENDEZVOUS, silent_seconds=25.0)
+
+
 def _mute(world: World) -> None:
     record = world.groups[world.replica()]
     world.groups[world.replica()] = replace(record, proven_at=None)
@@ -128,6 +133,9 @@ HAPPENINGS: dict[str, Happen] = {
     "C5 no rendezvous": _while_forming(_ends(ExitCode.RENDEZVOUS)),
     "C5 ranks behind a firewall": _both(
         lambda w: learn(w, B, firewall=True), _while_forming(_ends(ExitCode.RENDEZVOUS))
+    ),
+    "C5 ranks that look for each other behind a firewall": _both(
+        lambda w: learn(w, B, firewall=True), _while_forming(_look_for_each_other)
     ),
     "C6 no queue pair": _while_forming(_ends(ExitCode.VERBS)),
     "C6 no protection domain, at a port of which not all is known": _both(

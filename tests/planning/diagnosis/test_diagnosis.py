@@ -12,7 +12,8 @@ from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.memory_ledger import Ledger
 from reconciler.planning.context.view import Wanted, look
 from reconciler.planning.context.world import World as Snapshots
-from reconciler.planning.diagnosis.evidence import Evidence
+from reconciler.planning.diagnosis import detectors
+from reconciler.planning.diagnosis.evidence import IDLE_DECAY_SECONDS, Evidence
 from reconciler.planning.diagnosis.rules import (
     TABLE,
     TRANSPORT_FORMS_MAX,
@@ -21,6 +22,7 @@ from reconciler.planning.diagnosis.rules import (
     Row,
     diagnose,
     every,
+    explain,
 )
 from reconciler.planning.recovery.diagnose import attempts
 from reconciler.state import (
@@ -78,6 +80,29 @@ def test_facts_that_no_probe_has_told_explain_nothing() -> None:
     hung = Symptom(Cause.STALLED, "rank 0 makes no progress", 1000.0)
     assert found(evidence(MachineFacts(), symptom=hung)).fault is FaultClass.SILENT_HANG
     assert found(evidence(MachineFacts(verbs_answer=False), symptom=hung)).fault is FaultClass.VERBS_WEDGED
+
+
+def test_a_group_with_which_nothing_is_wrong_is_not_explained() -> None:
+    well = evidence(symptom=None)
+    assert diagnose(well) is None
+    assert explain(well, lambda row, detection: History()) is None
+
+
+@pytest.mark.parametrize(
+    ("gibibytes", "text"), [(4, ""), (90, "90 GiB of wired memory on node-a belong to no process")]
+)
+def test_wired_memory_of_no_process_is_told_from_some_gibibytes_on(gibibytes: int, text: str) -> None:
+    found = detectors.wired_memory(evidence(MachineFacts(wired_excess_bytes=gibibytes * 2**30), symptom=None))
+    assert (found.text if found else "") == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "fault"),
+    [(IDLE_DECAY_SECONDS - 1, FaultClass.RANK_CRASH), (IDLE_DECAY_SECONDS, FaultClass.IDLE_DECAY)],
+)
+def test_connections_decay_when_nobody_has_asked_for_so_long(seconds: float, fault: FaultClass) -> None:
+    lost = ended(code=ExitCode.PEER_LOST)
+    assert found(evidence(first=lost, proven=True, idle_seconds=seconds)).fault is fault
 
 
 def test_what_is_wrong_with_a_machine_explains_what_its_ranks_say() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from reconciler.resources import LOCAL
 from reconciler.state import NodeName, StartAgent, StopAgent, Write
 from reconciler.wire.node import HeldBy
@@ -46,6 +48,30 @@ def test_an_agent_of_a_node_that_is_not_wanted_is_ended_and_not_replaced() -> No
     found.settle()
     assert not any(isinstance(step, StartAgent) and step.replaces for step in found.history)
     assert {step.node for step in found.history if isinstance(step, StopAgent)} == {NODE_A, NODE_B}
+
+
+@pytest.mark.parametrize(("known", "tied"), [(None, True), (1, False), (2, False)])
+def test_the_agent_of_a_node_that_leaves_stays_only_for_epochs_that_the_store_does_not_know(
+    known: int | None, tied: bool
+) -> None:
+    found = world()
+    for rank in found.alive():
+        found.end_rank(rank, signal=9)
+    found.groups.clear()
+    found.last_epochs = {} if known is None else {found.replica(): known}
+    found.manifests.pop(1)
+    ends = [step.node for step in found.plan().steps if isinstance(step, StopAgent)]
+    assert ends == ([] if tied else [NODE_B])
+
+
+def test_the_agent_of_a_node_that_leaves_stays_until_its_ranks_have_ended() -> None:
+    found = world()
+    (of_b,) = (rank for rank in found.alive() if found.ranks[rank][0] == NODE_B)
+    found.groups.clear()
+    found.manifests.pop(1)
+    assert NODE_B not in {step.node for step in found.plan().steps if isinstance(step, StopAgent)}
+    found.end_rank(of_b, code=0)
+    assert [step.node for step in found.plan().steps if isinstance(step, StopAgent)] == [NODE_B]
 
 
 def test_where_any_agent_will_do_none_is_replaced() -> None:

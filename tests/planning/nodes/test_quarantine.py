@@ -78,6 +78,26 @@ def test_a_node_that_gives_no_answer_is_unrouted_at_once_and_nothing_is_done_to_
     assert (backends(world), world.history) == ([1], [])
 
 
+def test_a_node_that_says_itself_what_it_needs_of_a_person_is_quoted() -> None:
+    world = three_nodes()
+    world.lose(B)
+    world.lost[B] = replace(world.lost[B], remedy="unlock the disk of node-b")
+    world.now += 30
+    plan = world.settle()
+    assert [kept.person for kept in plan.quarantined] == ["unlock the disk of node-b"]
+    (trouble,) = [trouble for trouble in plan.troubles if trouble.subject == "node/node-b"]
+    assert trouble.person == "unlock the disk of node-b"
+
+
+def test_a_group_waits_until_the_last_of_its_silent_nodes_is_lost() -> None:
+    world = three_nodes()
+    world.lose(A)
+    world.now += 10
+    world.lose(B)
+    untils = [waiting.until for waiting in world.settle().waiting if waiting.replica == world.replica()]
+    assert untils[0] == world.now + 30
+
+
 def test_an_agent_that_is_merely_down_does_not_unroute_its_ranks() -> None:
     world = three_nodes()
     world.down.add(B)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reconciler import status
 from reconciler.planning.context.world import World as PlanningWorld
-from reconciler.planning.nodes import settings
+from reconciler.planning.nodes import repair, settings
 from reconciler.planning.nodes.repair import ATTEMPTS_MAX, BROKEN_OFF_MAX, GID_SECONDS
 from reconciler.planning.nodes.root_commands import RootCommand, needed
 from reconciler.planning.transport.link_addresses import all_addresses
@@ -85,6 +85,12 @@ def rights(world: World, name: NodeName) -> tuple[RootCommand, ...]:
     return needed(
         PlanningWorld(world.desired(), world.observed(), world.memory(), world.now, ""), name
     ).commands
+
+
+def pending(world: World, name: NodeName) -> str:
+    """What is about to be changed on a machine."""
+    seen = PlanningWorld(world.desired(), world.observed(), world.memory(), world.now, "")
+    return repair.pending_change(seen, name)
 
 
 def typed(step: RepairNode) -> list[str]:
@@ -212,6 +218,9 @@ def test_a_network_that_something_else_has_is_not_given(routes: Any, words: str)
     assert repairs(plan) == []
     assert words in refused(plan)[0]
     assert words in condition(world, A, "Stalled")[2]
+    (trouble,) = [t for t in plan.troubles if t.fault is FaultClass.PORT_CONFIGURATION and t.object.name == A]
+    assert words in trouble.person
+    assert "set spec.repair.network" not in trouble.person, "it is set"
 
 
 def test_its_own_route_is_in_nobody_s_way() -> None:
@@ -344,7 +353,7 @@ def test_what_does_not_help_is_tried_a_few_times_in_a_boot_and_then_left_to_a_pe
         )
     plan = world.plan()
     assert repairs(plan) == []
-    assert f"it was tried {ATTEMPTS_MAX} times since node-a booted" in refused(plan)[0]
+    assert f": it was tried {ATTEMPTS_MAX} times since node-a booted" in refused(plan)[0]
     assert "on node-a: sudo ifconfig bridge0 deletem en3" in condition(world, A, "Stalled")[2]
     world.settle()
     assert world.groups[world.replica()].transport == "ring-lan"
@@ -377,6 +386,24 @@ def test_where_sudo_does_not_allow_it_a_person_is_told_what_does() -> None:
     assert repairs(plan) == []
     assert "reconciler node bootstrap node-a" in refused(plan)[0]
     assert "sudo ifconfig bridge0 deletem en3" in refused(plan)[0]
+
+
+def test_what_was_tried_in_vain_is_asked_for_beside_what_stands_in_the_way_of_another_port() -> None:
+    world = cabled(network=True)
+    world.manifests[-1] = fabric("studios", ("node-a/3", "node-b/4"), ("node-a/4", "node-b/3"), pool=POOL)
+    reboot(world, A)
+    in_vain, ours = (replace(world.facts[A].ports[0], address=address(world, A)), "192.168.7.1")
+    learn(world, A, ports=(in_vain, replace(port(4, (B, 3), ours), bridged=True)))
+    (step,) = repairs(world.plan())
+    assert typed(step) == ["ifconfig bridge0 deletem en3"]
+    world.stubborn.add(A)
+    world.obey(step)
+    undone = replace(world.repairs[A], state=RepairState.UNDONE, tried=(step.id,) * ATTEMPTS_MAX)
+    world.repairs[A] = undone
+    (text,) = refused(world.plan())
+    assert f"en4 of node-a has the address {ours} from somebody else" in text
+    assert "on node-a: sudo ifconfig bridge0 deletem en3; again after each restart" in text
+    assert "deletem en4" not in text
 
 
 # --- confirming ------------------------------------------------------------------------------------
@@ -415,6 +442,8 @@ def test_it_is_confirmed_only_by_what_was_seen_over_a_new_connection() -> None:
         assert confirms(world) == []
     del world.stale[A]
     assert len(confirms(world)) == 1
+    world.boots[A] = "another boot"
+    assert confirms(world) == [], "that boot has undone it"
 
 
 def test_what_is_not_allowed_any_more_is_not_confirmed() -> None:
@@ -422,6 +451,24 @@ def test_what_is_not_allowed_any_more_is_not_confirmed() -> None:
     allow(world, A)
     assert confirms(world) == []
     assert repairs(world.plan()) == []
+
+
+def test_a_group_waits_while_a_change_is_being_asked_for() -> None:
+    world = cabled(network=True)
+    assert pending(world, A) == ""
+    world.in_flight.add("repair/node-a")
+    assert pending(world, A) == "the settings of node-a are being changed"
+    assert pending(world, B) == ""
+
+
+def test_nothing_is_about_to_be_changed_while_everything_is_stopped_or_the_machine_is_not_there() -> None:
+    world = cabled(network=True)
+    world.in_flight.add("repair/node-a")
+    world.stopping = True
+    assert pending(world, A) == ""
+    world.stopping = False
+    world.lose(A)
+    assert pending(world, A) == ""
 
 
 def test_nothing_else_is_repaired_while_one_is_not_confirmed() -> None:
@@ -492,6 +539,25 @@ def test_the_wired_limit_is_what_the_manifest_leaves_to_models(
     assert [step.changes[0].undo for step in found] == [("sysctl", "iogpu.wired_limit_mb=0")] * len(expected)
     world.settle()
     assert not expected or world.facts[A].wired_limit_bytes
+
+
+def test_a_limit_stays_as_it_is_where_the_manifest_leaves_nothing_to_models() -> None:
+    """A limit of 0 would leave it to macOS."""
+    world = idle_mac({"reserve": "64GiB"}, wiredLimit=True)
+    learn(world, A, wired_limit_bytes=32 * 2**30)
+    assert repairs(world.plan()) == []
+
+
+def test_the_wired_limit_is_not_changed_under_ranks_that_live() -> None:
+    world = two_macs()
+    world.manifests[0] = node("node-a", repair={"wiredLimit": True}, memory={"reserve": "24GiB"})
+    plan = world.plan()
+    assert repairs(plan) == []
+    assert "changed when tiny/0 does not use it" in waits(plan, WaitingFor.QUIET)[0]
+    for rank in world.alive():
+        world.end_rank(rank, signal=9)
+    (step,) = repairs(world.plan())
+    assert typed(step) == ["sysctl iogpu.wired_limit_mb=40960"]
 
 
 def test_a_machine_that_falls_asleep_is_kept_awake_and_what_was_before_is_known() -> None:

@@ -72,6 +72,20 @@ def test_memory_sleep_and_restarts_have_their_exact_values_and_those_that_undo_t
     ]
 
 
+@pytest.mark.parametrize(
+    ("memory", "limits"), [({}, []), ({"reserve": "24GiB"}, [40960, 0]), ({"limit": "30GiB"}, [30720, 0])]
+)
+def test_what_the_gpu_may_wire_is_set_only_where_the_manifest_says_what_models_may_have(
+    memory: dict[str, str], limits: list[int]
+) -> None:
+    world = cabled()
+    world.manifests = [
+        node(A, repair={"wiredLimit": True}, memory=memory) if each.metadata.name == A else each
+        for each in world.manifests
+    ]
+    assert typed(world)[1:] == [f"sysctl iogpu.wired_limit_mb={limit}" for limit in limits]
+
+
 def test_on_other_machines_than_macs_there_is_at_most_the_restart() -> None:
     world = cabled(network=True)
     world.system = "Linux"

@@ -58,9 +58,9 @@ def start_agents(world: World) -> None:
 def conditions_of(world: World, decided: Plan) -> dict[str, list[object]]:
     """Of node-a."""
     desired, observed = world.desired(), world.observed()
-    likeness = NodeComparison.of(desired, observed)
-    planned = ByObject.of(desired, decided)
-    return {kind: rest for kind, *rest in conditions.conditions(A, desired, observed, planned, likeness)}
+    planned, parity = ByObject.of(desired, decided), NodeComparison.of(desired, observed).condition(A)
+    found = conditions.conditions(A, desired, observed.nodes.get(A), planned, parity)
+    return {kind: rest for kind, *rest in found}
 
 
 def test_a_node_gets_its_runtime_before_its_agent_is_replaced_and_its_ranks_start() -> None:
@@ -85,6 +85,24 @@ def test_a_machine_of_a_kind_that_no_runtime_is_made_for_has_what_it_has() -> No
     world.reports = {"node-a": {"machine": "riscv64"}}
     assert world.settle() == Plan()
     assert not taken(world, BuildRuntime)
+
+
+def test_no_runtime_is_built_in_place_of_an_old_one_where_none_is_made_any_more() -> None:
+    world = cluster(far("node-a"))
+    world.settle()
+    world.history.clear()
+    world.runtimes = replace(world.runtimes, wanted={"Darwin/arm64": KEY})
+    assert world.settle() == Plan()
+    assert not taken(world, BuildRuntime)
+
+
+def test_a_build_that_failed_is_nothing_to_a_machine_of_a_kind_that_no_runtime_is_made_for() -> None:
+    """One was tried while the kind was not known, as its agent did not start."""
+    world = cluster(far("node-a"))
+    world.reports = {"node-a": {"machine": "riscv64"}}
+    world.failures[BuildRuntime(A).key] = StepFailure(1, 0.0, "there is none for riscv64")
+    assert world.settle() == Plan()
+    assert members(world) == ("node-a",)
 
 
 def test_so_many_are_built_at_a_time_and_no_more() -> None:
@@ -187,6 +205,15 @@ def test_old_runtimes_are_removed_once_and_again_where_one_was_in_use() -> None:
     assert not world.plan().steps
     world.now += 51
     assert world.plan().steps == (PruneRuntimes(A, KEY),)
+
+
+def test_of_a_machine_that_does_not_answer_nothing_is_removed() -> None:
+    world = cluster(far("node-a"))
+    world.settle()
+    world.runtimes = replace(world.runtimes, tidied={})
+    assert PruneRuntimes(A, KEY) in world.plan().steps
+    world.lose(A)
+    assert not [step for step in world.plan().steps if isinstance(step, PruneRuntimes)]
 
 
 def test_a_controller_that_has_just_started_builds_nothing_where_the_runtime_is_used() -> None:

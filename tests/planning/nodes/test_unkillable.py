@@ -10,6 +10,7 @@ from reconciler import status
 from reconciler.planning.context.memory_ledger import Ledger
 from reconciler.planning.context.reboot_requests import AWAY_SECONDS
 from reconciler.planning.context.world import World as Snapshots
+from reconciler.planning.diagnosis.rules import Remedy
 from reconciler.state import (
     AllocateEpoch,
     Cause,
@@ -119,6 +120,20 @@ def test_one_that_ends_after_all_gives_its_node_back() -> None:
     world.end_rank(SECOND, signal=9)
     world.settle()
     assert (world.plan().quarantined, troubles(world)) == ((), [])
+
+
+def test_once_it_has_ended_after_all_nobody_is_asked_to_restart_anything() -> None:
+    """The other ranks of its group were asked to end because of it, and the group has not been formed since."""
+    world = killed_on_macs(two_macs(transport=["jaccl"]))
+    for step in world.plan().steps:
+        world.obey(step)
+    world.end_rank(SECOND, signal=9)
+    plan = world.plan()
+    assert [(t.subject, t.fault, t.doing, t.person) for t in plan.troubles] == [
+        ("replica/tiny/0", FaultClass.UNKILLABLE_RANK, Remedy.FORM.value, "")
+    ]
+    assert world.settle() == Plan()
+    assert (members(world), serves(world)) == ((A, B), True)
 
 
 def test_a_group_that_has_no_other_place_says_why_and_serves_again_after_the_restart() -> None:

@@ -37,7 +37,9 @@ def test_every_node_says_what_its_rank_is_charged_or_why_it_has_none() -> None:
     world.lose("node-h")
     world.now += 60
     (places,) = told(world)
-    assert places.text == "2 nodes, as its manifest wants"
+    assert places.text == (
+        "2 nodes, as its manifest wants; a context of 4096, because the model's config.json does not say what it was made for"
+    )
     assert [(seat.node, seat.rank) for seat in places.nodes if seat.rank is not None] == [
         ("node-a", 0),
         ("node-b", 1),
@@ -62,6 +64,14 @@ def test_weights_that_are_missing_are_told_of_the_node() -> None:
     world.says["tiny"] = {"problem": "model.safetensors is cut short: 5 of 9 bytes"}
     (places,) = told(world)
     assert texts(places)["node-b"].startswith("model tiny on node-b: model.safetensors is cut short")
+
+
+def test_a_node_that_is_about_to_report_is_not_said_to_be_free() -> None:
+    world = World([node("node-a"), model(), deployment(nodes=1)])
+    world.settle()
+    world.manifests.append(node("node-b"))
+    (places,) = told(world)
+    assert texts(places)["node-b"] == "it has not reported yet what it can do"
 
 
 def test_a_smaller_group_says_why_it_is_not_larger() -> None:

@@ -19,6 +19,9 @@ from reconciler.state import (
     StepFailure,
     WaitingFor,
 )
+from reconciler.wire.launch import ExitCode
+from reconciler.wire.node import ModelReport, RankShare
+from tests.planning.macs import B, learn, three_macs, two_macs
 from tests.worlds import TINY, World, deployment, model, node, two_nodes
 
 GIB = 2**30
@@ -111,6 +114,18 @@ def test_a_node_whose_probes_were_not_asked_since_the_controller_started_is_not_
     assert any("the probes of node-b are running" in waiting.text for waiting in decided.waiting)
 
 
+def test_a_node_that_has_just_fallen_silent_is_waited_for_until_it_is_lost() -> None:
+    world = two_nodes(nodes={"min": 1, "max": 2})
+    world.agents = {NodeName("node-a"), NodeName("node-b")}
+    world.lose("node-b")
+    decided = world.plan()
+    assert not any(isinstance(step, AllocateEpoch) for step in decided.steps)
+    assert any("no answer yet from node-b" in waiting.text for waiting in decided.waiting)
+    world.now += 30
+    world.settle()
+    assert members(world) == ("node-a",)
+
+
 def test_a_node_whose_agent_cannot_be_started_is_not_waited_for() -> None:
     world = two_nodes(nodes={"min": 1, "max": 2})
     for step in world.plan().steps:
@@ -182,16 +197,17 @@ def test_replicas_spread_over_the_least_occupied_nodes_and_stay_there() -> None:
 
 
 def test_too_little_memory_names_the_largest_context_and_batch_and_the_nodes_that_would_do() -> None:
-    """4 layers x 2 x 4 KV heads x 32 x 4 bytes: 4 KiB a token, 16 GiB for 16 requests of 256 Ki tokens."""
+    """4 layers x 2 x 4 KV heads x 32 x 4 bytes: 4 KiB a token, 16 GiB for 16 requests of 256 Ki tokens, and as much as
+    one of them for earlier ones."""
     nodes = [node(f"node-{letter}") for letter in "ab"]
     world = World([*nodes, model(), deployment(nodes=1, serving={"context": 262_144})])
     world.memory_bytes = 8 * GIB + GIB // 2
     world.weights["tiny"] = (GIB, TINY)
     assert refusal(world) == (
         RefusedBecause.NO_MEMORY,
-        "needs 17.5 GiB on a node, node-a has the most free: 8.5 GiB; fits: context: 114688 or maxBatch: 7",
+        "needs 18.5 GiB on a node, node-a has the most free: 8.5 GiB; fits: context: 107520 or maxBatch: 6",
     )
-    world.memory_bytes = 9 * GIB
+    world.memory_bytes = 9 * GIB + GIB // 2
     assert refusal(world)[1].endswith("fits: context: 122880 or maxBatch: 7 or nodes: 2")
 
 
@@ -284,6 +300,49 @@ def test_a_runtime_without_mlx_lm_is_told() -> None:
     reason, text = refusal(world)
     assert reason is RefusedBecause.NO_RUNTIME
     assert text == "node-a has no mlx-lm in its Python /usr/bin/python3; install reconciler[runtime] there"
+
+
+def test_a_group_is_formed_without_the_machine_to_blame_where_the_others_suffice() -> None:
+    world = three_macs()
+    assert members(world) == ("node-a", "node-b")
+    learn(world, B, firewall=True)
+    for rank in world.alive():
+        world.end_rank(rank, code=ExitCode.RENDEZVOUS)
+    world.settle()
+    assert members(world) == ("node-a", "node-c")
+
+
+def test_where_the_others_do_not_suffice_the_machine_to_blame_is_used_again() -> None:
+    world = two_macs(transport=["ring-lan"])
+    learn(world, B, firewall=True)
+    for rank in world.alive():
+        world.end_rank(rank, code=ExitCode.RENDEZVOUS)
+    world.settle()
+    assert members(world) == ("node-a", "node-b")
+    assert world.groups[world.replica()].epoch == 2
+
+
+def test_what_a_rank_holds_is_taken_from_the_node_that_can_tell() -> None:
+    world = two_nodes()
+    world.weights["tiny"] = (20 * GIB, TINY)
+    world.says["tiny"] = {"shares": {"tensor/2": (RankShare(18 * GIB, ((0, 1000),)),)}, "ranks_tried": 2}
+    world.reports["node-a"] = {"models": (ModelReport("tiny", "/models/tiny", True, 20 * GIB, TINY),)}
+    assert world.settle() == Plan()
+    assert members(world) == ("node-a", "node-b")
+    assert world.groups[world.replica()].charges[0] > 18 * GIB
+
+
+def test_of_several_sets_of_like_nodes_without_room_the_first_is_told() -> None:
+    names = [f"node-{letter}" for letter in "abcd"]
+    world = World([*map(node, names), model(), deployment()])
+    world.weights["tiny"] = (400 * GIB, TINY)
+    newer = {"runtime": {**world.runtime, "mlx": "0.33"}}
+    world.reports = dict.fromkeys(("node-c", "node-d"), newer)
+    world.memory_of = {"node-a": 80 * GIB, "node-b": 70 * GIB, "node-c": 40 * GIB, "node-d": 30 * GIB}
+    reason, text = refusal(world)
+    assert reason is RefusedBecause.NO_MEMORY
+    assert "80.0 GiB free" in text
+    assert "not used: node-c" in text
 
 
 def test_what_a_machine_keeps_for_itself_is_not_given_to_ranks() -> None:

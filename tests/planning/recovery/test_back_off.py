@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reconciler.planning.recovery import back_off
 from reconciler.planning.recovery.back_off import (
     BACK_OFF_SECONDS_MAX,
     PORTS_TAKEN_FREE,
     SERVED_SECONDS,
     SHORT_LIVES_FREE,
 )
+from reconciler.planning.recovery.stalls import CONTINUATIONS_MAX
 from reconciler.resources import Manifest
 from reconciler.state import (
     AllocateEpoch,
@@ -292,6 +294,62 @@ def test_the_end_of_a_group_says_how_much_it_points_to_a_request(
     world.settle()
     crash(world, lived=60, **how)
     assert formed(world).suspicion is expected
+
+
+def hang(world: World) -> None:
+    for rank in world.alive():
+        world.report(rank, demand=1, silent_seconds=90.0)
+
+
+def test_a_group_that_hangs_points_to_what_it_was_asked() -> None:
+    world = two_nodes()
+    world.settle()
+    hang(world)
+    assert formed(world).suspicion is Suspicion.STRONG
+
+
+def test_it_does_so_too_when_its_ranks_have_been_ended_by_the_time_that_it_is_formed_again() -> None:
+    world = two_nodes()
+    world.settle()
+    for _ in range(FREE + 1):
+        hang(world)
+        plan = world.settle()
+    assert world.alive() == []
+    (waiting,) = plan.waiting
+    assert waiting.until is not None
+    world.now = waiting.until
+    assert formed(world).suspicion is Suspicion.STRONG
+
+
+def test_a_rank_that_is_gone_without_a_trace_hardly_points_to_a_request() -> None:
+    world = two_nodes()
+    world.settle()
+    del world.ranks[world.alive()[1]]
+    assert formed(world).suspicion is Suspicion.FAINT
+
+
+@pytest.mark.parametrize(
+    ("stopped", "expected"), [(False, Suspicion.STRONG), (True, Suspicion.FAINT)], ids=["no", "yes"]
+)
+def test_where_somebody_has_stopped_a_rank_a_request_is_hardly_to_blame(
+    stopped: bool, expected: Suspicion
+) -> None:
+    world = two_nodes()
+    world.settle()
+    first, second = world.alive()
+    world.report(first, stopped=stopped)
+    world.continued[first] = (world.now,) * CONTINUATIONS_MAX  # it is not merely stopped
+    world.end_rank(second, code=1)
+    (step,) = [step for step in world.plan().steps if isinstance(step, AllocateEpoch)]
+    assert step.suspicion is expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(119, "119 s"), (120, "2 minutes"), (7199, "120 minutes"), (7200, "2 hours")],
+)
+def test_how_long_it_has_gone_on_is_told_in_the_unit_that_fits(seconds: float, text: str) -> None:
+    assert back_off._duration_text(seconds) == text
 
 
 def test_a_port_in_use_is_chance_and_charged_to_nobody_until_it_goes_on() -> None:

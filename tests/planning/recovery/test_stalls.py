@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from reconciler.state import (
     Cause,
     ContinueRank,
     FaultClass,
+    MachineFacts,
+    NodeName,
     Plan,
     RequestedStop,
     StartRank,
@@ -288,6 +291,44 @@ def test_a_group_that_serves_has_no_deadline() -> None:
     for rank in (FIRST, SECOND):
         world.report(rank, age_seconds=1e6)
     assert world.plan() == Plan()
+
+
+# --- a firewall ------------------------------------------------------------------------------------
+
+
+def looking(first: float, second: float, **of_second: Any) -> World:
+    """A group that has never served, whose ranks have looked for each other for so long; a firewall is on."""
+    world = settled()
+    world.groups[world.replica()] = replace(world.groups[world.replica()], proven_at=None)
+    world.facts[NodeName("node-b")] = MachineFacts(firewall=True)
+    world.report(FIRST, phase=Phase.RENDEZVOUS, silent_seconds=first)
+    world.report(SECOND, **{"phase": Phase.RENDEZVOUS, "silent_seconds": second, **of_second})
+    return world
+
+
+def test_ranks_behind_a_firewall_look_for_each_other_no_longer_than_they_need() -> None:
+    world = looking(first=60.0, second=deadlines.MEETING_SECONDS)
+    step = world.plan().steps[0]
+    assert isinstance(step, AllocateEpoch)
+    assert (step.cause, step.fault) == (Cause.RANKS_APART, FaultClass.RENDEZVOUS)
+
+
+def test_ranks_that_may_meet_yet_are_waited_for() -> None:
+    waited_for = [
+        looking(first=60.0, second=deadlines.MEETING_SECONDS - 1),
+        looking(first=60.0, second=60.0, phase=Phase.STARTING),
+        looking(first=60.0, second=60.0, phase=Phase.LOADING),
+    ]
+    cut_off = looking(first=60.0, second=60.0)
+    cut_off.facts[NodeName("node-b")] = MachineFacts(firewall=False)
+    for world in (*waited_for, cut_off):
+        assert world.plan().steps == ()
+
+
+def test_behind_a_firewall_a_rank_that_is_not_started_yet_is_waited_for() -> None:
+    world = looking(first=60.0, second=60.0)
+    del world.ranks[SECOND]
+    assert {type(step) for step in world.plan().steps} == {StartRank}
 
 
 # --- the spec --------------------------------------------------------------------------------------

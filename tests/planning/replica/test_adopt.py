@@ -128,6 +128,17 @@ def test_why_a_group_is_not_adopted_is_told() -> None:
     assert cause(world) == (Cause.STORE_LOST, "1 of 2 ranks of epoch 2 are left")
 
 
+def test_why_a_rank_of_a_forgotten_group_ended_is_told() -> None:
+    world = served()
+    world.end_rank(RankId("tiny", 0, 2, 1), signal=9)
+    world.lose_store()
+    world.settle()
+    found, detail = cause(world)
+    assert found is Cause.STORE_LOST
+    assert detail.startswith("rank 1 on node-b (epoch 2, ")
+    assert detail.endswith(" was killed by signal 9")
+
+
 def test_epochs_grow_also_when_nothing_of_the_last_one_is_alive() -> None:
     world = served()
     for rank in world.alive():

@@ -173,7 +173,7 @@ def test_nothing_starts_while_a_rank_of_an_old_epoch_is_alive() -> None:
     world.stops[stop.id] = RequestedStop(world.now + 5, world.now + 15)  # asked, and not gone yet
     waiting = world.plan()
     assert waiting.steps == ()
-    assert [w.reason for w in waiting.waiting] == [WaitingFor.STOPPING]
+    assert [(w.reason, w.until) for w in waiting.waiting] == [(WaitingFor.STOPPING, world.now + 15)]
     world.now += 16  # the request seems to have been lost: it is made again
     assert world.plan().steps == (stop,)
 

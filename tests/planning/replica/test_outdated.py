@@ -10,7 +10,9 @@ import pytest
 
 from reconciler import status
 from reconciler.planning import plan
+from reconciler.planning.context import spec_hash
 from reconciler.state import (
+    USUAL_CONTEXT,
     AllocateEpoch,
     FrontDoor,
     GatewayObservation,
@@ -161,3 +163,37 @@ def test_a_gateway_that_cannot_listen_where_it_should_says_so() -> None:
         found = {c.type: (c.status, c.reason) for c in status.statuses(snapshots, {})[key].conditions}
         assert found["Stalled"] == (True, "CannotListen")
         assert found["Ready"] == (ready, "Listening" if ready else "CannotListen")
+
+
+# --- groups of earlier versions --------------------------------------------------------------------
+
+
+def of_an_earlier_version(**serving: Any) -> World:
+    """A group whose deployment named no context when every group had the usual one."""
+    world = two_nodes()
+    world.settle()
+    record = world.groups[world.replica()]
+    usual = spec_hash.compute(deployment(), model(), USUAL_CONTEXT)
+    world.groups[world.replica()] = replace(record, fingerprint=usual, context=0)
+    world.manifests[-1] = deployment(serving=serving)
+    return world
+
+
+def test_a_group_of_an_earlier_version_stays_where_the_context_is_left_to_the_next_one() -> None:
+    world = of_an_earlier_version()
+    assert world.plan() == Plan()
+    routes = status.routes(world.desired(), world.observed(), world.memory(), world.plan())
+    assert [route.context for route in routes] == [USUAL_CONTEXT]
+
+
+def test_it_stays_where_just_that_context_is_wanted_and_no_other() -> None:
+    assert of_an_earlier_version(context=USUAL_CONTEXT).plan() == Plan()
+    (step, *_) = of_an_earlier_version(context=2048).plan().steps
+    assert isinstance(step, AllocateEpoch)
+
+
+def test_a_group_that_has_decided_its_context_is_of_no_earlier_version() -> None:
+    world = of_an_earlier_version()
+    world.groups[world.replica()] = replace(world.groups[world.replica()], context=USUAL_CONTEXT)
+    (step, *_) = world.plan().steps
+    assert isinstance(step, AllocateEpoch)

@@ -10,6 +10,7 @@ import pytest
 from reconciler import status
 from reconciler.planning import plan
 from reconciler.planning.context.deadlines import KEEP_ALIVE_SECONDS
+from reconciler.planning.diagnosis.rules import TRANSPORT_FORMS_MAX
 from reconciler.planning.replica.improve import PER_HOUR_MAX
 from reconciler.planning.transport import fallback
 from reconciler.planning.transport.fallback import VERBS_ATTEMPTS_MAX
@@ -109,6 +110,7 @@ def test_macs_with_a_good_cable_use_rdma_and_each_rank_is_told_its_devices() -> 
         pytest.param(
             {"gid_index": None, "mapped_gid": None}, ("", "rdma_en3"), id="one that is not known, too"
         ),
+        pytest.param({"bridged": True}, ("", "rdma_en3"), id="and one whose port is in a bridge"),
     ],
 )
 def test_every_cable_between_two_macs_carries_rdma(second: dict[str, Any], row: tuple[str, str]) -> None:
@@ -175,6 +177,17 @@ def test_what_is_not_known_is_not_fine_and_is_no_trouble(unknown: str) -> None:
     assert world.plan().troubles == ()
 
 
+@pytest.mark.parametrize("unknown", [{"device": ""}, {"verbs_up": None}, {"gbps": None}], ids=str)
+def test_a_port_that_is_not_known_to_have_a_device_that_works_carries_no_rdma(
+    unknown: dict[str, Any],
+) -> None:
+    world = two_macs()
+    learn_of_port(world, A, **unknown)
+    why = "no working RDMA device is known at node-a/3"
+    assert fallback.obstacle(snapshots(world), world.replica(), "jaccl", (A, B)) == why
+    assert fallback.obstacle(snapshots(world), world.replica(), "ring", (A, B)) == ""
+
+
 def test_a_ladder_without_a_rung_that_works_is_refused_with_every_reason() -> None:
     world = two_nodes(transport=["jaccl", "ring"])
     (refusal,) = world.settle().refused
@@ -205,6 +218,7 @@ def test_rdma_is_set_up_in_vain_only_so_often_between_two_boots_of_a_machine() -
 
 def test_only_ranks_that_began_to_set_rdma_up_and_never_served_have_done_so_in_vain() -> None:
     world = two_macs()
+    world.report(world.groups[world.replica()].rank_ids[0], verbs=True)
     kill(world)
     world.settle()
     assert world.verbs == {}, "a group that served gives back what it took"
@@ -426,6 +440,24 @@ def test_a_transport_that_failed_again_and_again_is_left_alone_until_a_fact_has_
     world.boots[B] = "another"
     assert world.settle() == Plan()
     assert transport(world) == "jaccl"
+
+
+def hang(world: World) -> None:
+    for rank in world.alive():
+        world.report(rank, demand=1, silent_seconds=90.0)
+
+
+def test_a_transport_on_which_one_thing_after_the_other_goes_wrong_is_left_too() -> None:
+    world = two_macs()
+    for wrong in (kill, hang) * (TRANSPORT_FORMS_MAX // 2):
+        wrong(world)
+        world.settle()
+        world.pass_time(world.now + 340)
+        world.settle()
+        assert transport(world) == "jaccl"
+    kill(world)
+    world.settle()
+    assert transport(world) == "jaccl-ring"
 
 
 def test_a_transport_that_failed_again_and_again_is_not_left_where_a_fact_has_changed_meanwhile() -> None:

@@ -250,6 +250,14 @@ def test_a_cable_that_a_group_had_is_no_trouble_where_a_fabric_has_others() -> N
     assert world.plan().troubles == ()
 
 
+def test_a_cable_to_a_machine_that_leaves_is_no_trouble_although_a_group_has_it() -> None:
+    world = two_macs(transport=["jaccl", "ring-lan"])
+    for name in (A, B):
+        learn_of_port(world, name, connected=False, active=False, verbs_up=False, peer=None)
+    world.remove(next(each for each in world.manifests if each.metadata.name == B))
+    assert [trouble for trouble in world.plan().troubles if trouble.subject.startswith("link/")] == []
+
+
 def test_a_declared_cable_that_is_pulled_under_a_group_is_asked_for_once_by_its_place() -> None:
     world = three_macs()
     pulled = [(A, 3), (B, 4)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,6 +67,14 @@ def test_one_machine_fetches_and_the_others_copy_from_it() -> None:
     plan = world.plan()
     assert origins(plan) == {"node-1": "node-0", "node-2": "node-0"}
     assert "copy org/tiny at aaaaaaaaaa from node-0 to node-1" in [str(step) for step in plan.steps]
+
+
+def test_a_node_that_was_not_seen_since_it_was_changed_gives_no_copies() -> None:
+    world = agents(machines(count=2))
+    world.fetched[PATH] = {NodeName("node-0"): None}
+    assert origins(world.plan()) == {"node-1": "node-0"}
+    world.writes = {NodeName("node-0"): Write(world.link, 1000)}
+    assert origins(world.plan()) == {"node-1": None}
 
 
 def test_where_copies_fail_the_hub_is_asked() -> None:
@@ -244,6 +253,29 @@ def test_new_weights_that_crash_twice_soon_after_their_first_answer_give_way() -
     assert held(world) == {"a"}
 
 
+@pytest.mark.parametrize(
+    ("loaded", "served", "given_up"), [(30.0, 590.0, True), (30.0, 610.0, False), (400.0, 790.0, True), (400.0, 810.0, False)]
+)  # fmt: skip
+def test_weights_are_trusted_after_ten_minutes_or_twice_the_time_that_they_took_to_come_up(
+    loaded: float, served: float, given_up: bool
+) -> None:
+    world = moved(machines(count=2))
+    world.settle()
+    for _ in range(2):
+        record = world.groups[world.replica()]
+        assert record.proven_at is not None
+        world.groups[record.replica] = replace(record, created_at=record.proven_at - loaded)
+        world.now = record.proven_at + served
+        died = world.alive()[0]
+        world.ranks[died] = (
+            world.ranks[died][0],
+            replace(world.ranks[died][1], started_at=record.proven_at - loaded),
+        )
+        world.end_rank(died, signal=11)
+        world.settle()
+    assert held(world) == ({"a"} if given_up else {"b"})
+
+
 def test_weights_that_have_served_for_long_are_not_given_up() -> None:
     world = moved(machines(count=2))
     world.settle()
@@ -252,6 +284,31 @@ def test_weights_that_have_served_for_long_are_not_given_up() -> None:
         crash(world)
         world.settle()
         assert held(world) == {"b"}
+
+
+def test_where_no_others_have_served_there_are_none_to_go_back_to() -> None:
+    world = machines(count=2)
+    world.settle()
+    world.now += 700.0
+    for _ in range(4):
+        crash(world)
+        world.pass_time(world.now + 340)
+        world.settle()
+    (group,) = world.groups.values()
+    assert group.weights == group.weights_before
+    assert world.rollbacks == {}
+
+
+def test_weights_that_were_replaced_while_they_served_are_those_to_go_back_to() -> None:
+    world = moved(machines(count=2))
+    world.settle()
+    third = "c" * 40
+    world.manifests[-2] = hub_model(revision=third)
+    world.generations[ObjectKey("Model", "tiny")] = 3
+    world.fetched[hub_path("org/tiny", third)] = dict.fromkeys(world.desired().nodes)
+    world.settle()
+    (group,) = world.groups.values()
+    assert (group.weights[-1], group.weights_before[-1]) == ("c", "b")
 
 
 def test_a_machine_that_is_lost_is_not_blamed_on_the_weights() -> None:

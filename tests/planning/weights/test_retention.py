@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from reconciler.resources import Model
 from reconciler.state import NodeName, ObjectKey
 from reconciler.state.machine.weights import RemoveWeights, named
 from reconciler.state.rollback import Rollback
-from reconciler.wire.weights import KeptWeights, hub_path
+from reconciler.wire.weights import FetchPhase, FetchReport, KeptWeights, Progress, hub_path
 from tests.worlds import World, deployment, hub_model, model, node
 
 REPO = "org/tiny"
@@ -74,6 +76,15 @@ def test_nothing_goes_that_a_setback_names() -> None:
     a = named(hub_model().spec.source.huggingface)
     made.rollbacks[made.replica().deployment] = Rollback("tiny", f"{REPO}@{'b' * 40}", a, "", 0.0, "")
     assert removed(made) == []
+
+
+@pytest.mark.parametrize("phase", [FetchPhase.FETCHING, FetchPhase.VERIFYING, *FetchPhase.ENDED])
+def test_nothing_goes_that_is_being_fetched_or_verified_until_that_has_ended(phase: str) -> None:
+    made = world(kept("a"), kept("b"))
+    path = kept("b").path
+    made.weights[path] = (10**9, {})
+    made.says[path] = {"fetch": FetchReport(Progress(phase), "1/1")}
+    assert removed(made) == ([("node-a", "b")] if phase in FetchPhase.ENDED else [])
 
 
 def test_nothing_goes_of_a_model_that_is_just_leaving() -> None:

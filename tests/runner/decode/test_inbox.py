@@ -8,8 +8,8 @@ from typing import Any
 
 from reconciler.runner.decode.inbox import Inbox, Ticket
 from reconciler.runner.process.progress import DETAIL_CHARACTERS_MAX, ProgressPipe
-from reconciler.wire.generation import Sampling
 from reconciler.wire.launch import Phase
+from reconciler.wire.sampling import Sampling
 
 NOBODY: Any = None
 
@@ -46,10 +46,12 @@ def test_nothing_is_owed_once_everything_is_answered() -> None:
 
 
 def test_a_drain_is_over_when_all_that_is_open_has_ended() -> None:
-    inbox = Inbox(2, ProgressPipe(None))
+    progress = ProgressPipe(None)
+    inbox = Inbox(2, progress)
     inbox.open()
     inbox.submit(ticket())
     inbox.drain()
+    assert progress.phase == Phase.DRAINING
     assert inbox.open() == "draining"
     assert not inbox.collect(sleep=False).draining
     inbox.close(1)

@@ -12,12 +12,12 @@ import pytest
 from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 
 from reconciler.runner.decode.sampling import keep_likely, known_ids, sampler
-from reconciler.wire.generation import Bias, Sampling
+from reconciler.wire.sampling import Sampling
 
 MANY_REQUESTS = """
 import mlx.core as mx
 from reconciler.runner.decode.sampling import sampler
-from reconciler.wire.generation import Bias, Sampling
+from reconciler.wire.sampling import Sampling
 logprobs = mx.log(mx.softmax(mx.arange(50.0)))[None]
 for n in range(1, 20):
     wish = Sampling(temperature=1 + n / 7, top_p=1 - n / 50, top_k=n, min_p=n / 1000, seed=n)
@@ -63,15 +63,6 @@ def test_the_tokens_left_are_those_that_mlx_lm_leaves(top_p: float, top_k: int, 
 def test_at_the_edge_of_what_may_be_asked_for_the_likeliest_token_is_left(sampling: Sampling) -> None:
     logprobs = mx.array([[-9.5, -0.001, -11.0, -7.0]], dtype=mx.float16)
     assert [sampler(sampling, n)(logprobs).item() for n in range(20)] == [1] * 20
-
-
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_bias_makes_a_token_certain_or_rules_it_out(temperature: float) -> None:
-    logprobs = mx.log(mx.softmax(mx.arange(50.0)))[None].astype(mx.float16)
-    certain = Sampling(temperature, biases=(Bias(3, 100.0),))
-    assert sampler(certain, 0)(logprobs).tolist() == [3]
-    without = Sampling(temperature, top_k=2, biases=(Bias(49, -100.0), Bias(48, -100.0)))
-    assert all(sampler(without, place)(logprobs).item() in (46, 47) for place in range(20))
 
 
 def test_what_a_lost_peer_left_in_memory_is_never_looked_up_outside_the_vocabulary() -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -19,40 +17,32 @@ from reconciler.runner.decode.batch import Batch
 from reconciler.runner.decode.follower import follow_steps
 from reconciler.runner.decode.inbox import Inbox, Ticket
 from reconciler.runner.decode.keep_alive import Pulse
+from reconciler.runner.decode.lanes import Lanes
 from reconciler.runner.decode.leader import Leader
-from reconciler.runner.decode.sampling import Agreement, sampler
-from reconciler.runner.model.adapter import PREFILL_TOKENS, Generator, Loaded, Tokenizer
+from reconciler.runner.decode.prefixes import Prefixes
+from reconciler.runner.decode.reuse import Reuse
+from reconciler.runner.decode.sampling import sampler
+from reconciler.runner.model.adapter import Loaded, Tokenizer
+from reconciler.runner.model.agreed_batch import Choice, Logprobs
+from reconciler.runner.model.caches import footprint
 from reconciler.runner.model.files import inspect
+from reconciler.runner.model.generator import Generator
 from reconciler.runner.model.loading import load_shard
 from reconciler.runner.process.ending import RankEnd
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.wire.codec import to_wire
-from reconciler.wire.generation import Failed, Finished, Sampling
-from reconciler.wire.group import Insertion, KeepAlive, Leave, Step
-from reconciler.wire.launch import ExitCode
+from reconciler.wire.generation import Failed, Finished
+from reconciler.wire.group import Insertion, KeepAlive, Leave, Reading, Step
+from reconciler.wire.launch import ExitCode, Phase
+from reconciler.wire.sampling import Sampling
 from tests.runner.ranks import GREEDY, question
 
-ALONE = Agreement(None, 1).on
+from .loop import ALONE, Loop
 
 
 @pytest.fixture(scope="module")
 def loaded(endless: Path) -> Loaded:
     return load_shard(inspect(str(endless)), None, "tensor", trust_remote_code=False)
-
-
-def test_new_prompts_together_are_read_in_steps_no_longer_than_one_alone(loaded: Loaded) -> None:
-    generator = Generator(loaded, 16, ALONE)
-    for _ in range(10):
-        generator.insert([5] * 200, 2, sampler(GREEDY, 0))
-    done: dict[int, int] = {}
-    ended = 0
-    while ended < 10:
-        before = sum(done.values())
-        read, tokens = generator.step()
-        done.update((part.uid, part.done) for part in read)
-        assert sum(done.values()) - before <= PREFILL_TOKENS
-        ended += sum(bool(token.ended) for token in tokens)
-    assert done == dict.fromkeys(range(10), 200)
 
 
 def test_ranks_agree_once_on_all_rows_of_a_step(loaded: Loaded) -> None:
@@ -62,72 +52,14 @@ def test_ranks_agree_once_on_all_rows_of_a_step(loaded: Loaded) -> None:
         rows.append(tokens.shape[0])
         return tokens
 
-    generator = Generator(loaded, 8, agree)
+    generator = Generator(loaded, agree)
     for seed in range(4):
-        generator.insert([5, 6, 7], 50, sampler(Sampling(seed=seed), 0))
-    for _ in range(3):
-        generator.step()
+        generator.insert([5, 6, 7], 50, Choice(sampler(Sampling(seed=seed), 0)))
+    generator.step([Reading((0, 1, 2, 3))])
     rows.clear()
     _, tokens = generator.step()
     assert len(tokens) == 4
     assert rows == [4]
-
-
-class Loop:
-    """Rank 0's loop without a socket: tickets in, events out."""
-
-    def __init__(self, loaded: Loaded, batch_max: int = 4) -> None:
-        self.steps: list[Step] = []
-        self.beats = 0
-        self.events: dict[str, list[Any]] = {}
-        self.tickets: list[Ticket] = []
-        self.cancelled_at = 0
-        """The step after which all requests are cancelled; 0 for none."""
-        self._tokenizer = loaded.tokenizer
-        progress = ProgressPipe(None)
-        self.inbox = Inbox(100, progress)
-        batch = Batch(Generator(loaded, batch_max, ALONE), progress)
-        self._leader = Leader(batch, batch_max, self.inbox, self._share)
-
-    def _share(self, order: Step | KeepAlive) -> None:
-        if isinstance(order, Step):
-            self.steps.append(order)
-            for ticket in self.tickets if len(self.steps) == self.cancelled_at else ():
-                self.inbox.cancel(ticket)
-        else:
-            self.beats += 1
-            assert order.number == len(self.steps)
-
-    def rest(self, beats: int) -> None:
-        """Be idle until there were so many signs of life."""
-        pulse = Pulse(None, 0.02)
-        thread = threading.Thread(target=self._leader.serve, args=(self._post, pulse))
-        thread.start()
-        deadline = time.monotonic() + 30
-        while self.beats < beats and time.monotonic() < deadline:
-            time.sleep(0.01)
-        self.inbox.drain()
-        thread.join(60)
-        assert not thread.is_alive()
-
-    def put(self, name: str, kind: type[Answer] = Answer, prompt: int = 10, tokens_max: int = 20) -> None:
-        assert self.inbox.open() == ""
-        tokens = [5] * prompt
-        answer = kind(question(name, ""), tokens, self._tokenizer)
-        self.tickets.append(Ticket(name, tuple(tokens), tokens_max, 0, GREEDY, answer))
-        self.inbox.submit(self.tickets[-1])
-
-    def run(self) -> None:
-        """Until all is answered."""
-        self.inbox.drain()
-        thread = threading.Thread(target=self._leader.serve, args=(self._post,))
-        thread.start()
-        thread.join(60)
-        assert not thread.is_alive()
-
-    def _post(self, events: Mapping[Any, Sequence[object]]) -> None:
-        for name, new in events.items():
-            self.events.setdefault(name, []).extend(new)
 
 
 def test_an_idle_group_does_a_collective_now_and_then_and_one_that_answers_does_not(loaded: Loaded) -> None:
@@ -143,7 +75,7 @@ def test_an_idle_group_does_a_collective_now_and_then_and_one_that_answers_does_
 def test_a_rank_that_is_at_another_step_than_rank_0_does_no_collective(loaded: Loaded) -> None:
     orders: SimpleQueue[dict[str, Any]] = SimpleQueue()
     progress = ProgressPipe(None)
-    batch = Batch(Generator(loaded, 4, ALONE), progress)
+    batch = Batch(Generator(loaded, ALONE), progress)
     for order in (KeepAlive(0), Leave("over")):
         orders.put(to_wire(order))
     assert follow_steps(orders, batch, progress, lambda: None, Pulse(None, 60.0)) == "over"
@@ -153,10 +85,37 @@ def test_a_rank_that_is_at_another_step_than_rank_0_does_no_collective(loaded: L
     assert end.value.code == ExitCode.DIVERGED
 
 
+def test_a_rank_is_ready_once_when_the_first_completion_of_its_group_is_over(loaded: Loaded) -> None:
+    orders: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    rank_0 = ProgressPipe(None)
+    leader = Leader(
+        Batch(Generator(loaded, ALONE), rank_0),
+        4,
+        Inbox(1, rank_0),
+        lambda step: orders.put(to_wire(step)),
+        Reuse(Prefixes(footprint(loaded.model, None), 0), loaded.tokenizer.end_ids),
+        Lanes(footprint(loaded.model, None), ()),
+    )
+    for _ in range(2):
+        leader.warm([5], 2)
+    orders.put(to_wire(Leave("over")))
+    progress = ProgressPipe(None)
+    batch = Batch(Generator(loaded, ALONE), progress)
+    progress.enter(Phase.WARM)
+    ready_at: list[int] = []
+
+    def ready() -> None:
+        ready_at.append(batch.next_step)
+        progress.enter(Phase.READY)
+
+    assert follow_steps(orders, batch, progress, ready) == "over"
+    assert ready_at == [batch.next_step // 2]
+
+
 class Unreadable(Answer):
     """An answer whose third token the model's own code cannot take."""
 
-    def take(self, token: int) -> None:
+    def take(self, token: int, logprobs: Logprobs | None = None) -> None:
         if self._tokens == 2:
             raise MemoryError("too complex")
         super().take(token)
@@ -182,7 +141,7 @@ def test_an_answer_that_cannot_be_read_fails_alone_and_is_not_tried_elsewhere(
 class Stopping(Answer):
     """An answer whose third token completes a stop string."""
 
-    def take(self, token: int) -> None:
+    def take(self, token: int, logprobs: Logprobs | None = None) -> None:
         super().take(token)
         self.stopped = self._tokens == 3
 
@@ -200,6 +159,31 @@ def test_of_answers_that_stop_in_one_step_every_rank_is_told(loaded: Loaded) -> 
         ("b", "stop", 3),
         ("goes-on", "length", 20),
     ]
+
+
+def test_an_answer_that_stops_just_before_its_end_is_removed_by_nobody(loaded: Loaded) -> None:
+    """The batch ends it while its text is read."""
+    loop = Loop(loaded)
+    loop.put("a", Stopping, tokens_max=4)
+    loop.put("goes-on")
+    loop.run()
+    assert not [step.remove for step in loop.steps if step.remove]
+    assert [loop.events[name][-1].completion_tokens for name in ("a", "goes-on")] == [3, 20]
+
+
+def test_the_next_step_is_said_before_the_text_of_the_last_is_read(loaded: Loaded) -> None:
+    said: list[int] = []
+
+    class Watching(Answer):
+        def take(self, token: int, logprobs: Logprobs | None = None) -> None:
+            said.append(len(loop.steps))
+            super().take(token)
+
+    loop = Loop(loaded)
+    loop.put("a", Watching, tokens_max=6)
+    loop.run()
+    assert said == [3, 4, 5, 6, 7, 7]
+    assert loop.events["a"][-1].completion_tokens == 6
 
 
 def test_requests_that_are_cancelled_at_once_all_end_at_once(loaded: Loaded) -> None:
@@ -222,6 +206,18 @@ def test_prompts_that_would_make_a_step_too_long_to_say_wait_for_the_next(
     loop.run()
     assert [len(step.insert) for step in loop.steps[:3]] == [1, 1, 1]
     assert all(isinstance(events[-1], Finished) for events in loop.events.values())
+
+
+def test_what_penalties_count_has_to_be_said_too(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_module, "PROMPT_TOKENS_PER_STEP", 30)
+    inserted = []
+    for penalty in (1.0, 1.1):
+        loop = Loop(loaded)
+        for name in "ab":
+            loop.put(name, prompt=range(2, 14), sampling=Sampling(repetition_penalty=penalty))
+        loop.run()
+        inserted.append([len(step.insert) for step in loop.steps[:2]])
+    assert inserted == [[2, 0], [1, 1]]
 
 
 def test_a_request_that_is_being_read_is_open_but_no_step_is_owed_to_it(loaded: Loaded) -> None:
@@ -261,13 +257,13 @@ def test_prompts_are_rendered_as_the_models_own_template_renders_them(
 def test_a_rank_says_how_many_tokens_of_prompts_its_steps_read(loaded: Loaded) -> None:
     """A step that reads may take longer than one that decodes: by so much."""
     progress = ProgressPipe(None)
-    batch = Batch(Generator(loaded, 4, ALONE), progress)
+    batch = Batch(Generator(loaded, ALONE), progress)
     step_tokens = []
-    insert: tuple[Insertion, ...] = (Insertion((5,) * (PREFILL_TOKENS + 100), 4, GREEDY),)
-    while insert or batch.live:
-        batch.run(Step(batch.next_step, insert=insert))
+    insert = (Insertion((5,) * 612, 4, GREEDY),)
+    for step in (Step(0, insert=insert, read=(Reading((0,), 512),)), Step(1, read=(Reading((0,)),))):
+        batch.run(step)
         step_tokens.append(progress.step_tokens)
-        insert = ()
-    assert step_tokens[:2] == [PREFILL_TOKENS, PREFILL_TOKENS + 100]
-    assert sorted(step_tokens[2:], reverse=True) == step_tokens[2:], "what has been read is read once"
-    assert step_tokens[-1] == 0
+    while batch.live:
+        batch.run(Step(batch.next_step))
+        step_tokens.append(progress.step_tokens)
+    assert step_tokens == [512, 612, 100, 0, 0, 0], "what may not be finished counts for one step more"

@@ -9,11 +9,14 @@ import shutil
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from reconciler.wire.generation import Finished, Sampling
-from tests.runner.conftest import greedy_tokens
+from reconciler.wire.generation import Delta, Finished
+from reconciler.wire.sampling import Ending, Sampling
+from tests.runner.conftest import adjusted_tokens, end_ids, greedy_tokens
+from tests.runner.decode.test_adjustment import plain
 from tests.runner.ranks import Group, Rank, configs, connected, running, short_directory
 
 QUESTIONS = (
@@ -24,6 +27,10 @@ QUESTIONS = (
     "Tell me more.",
 )
 DRAWN = Sampling(temperature=1.5, top_p=0.95, top_k=200, min_p=0.001, seed=11)
+
+
+PENALIZED = Sampling(temperature=0.0, repetition_penalty=1.3, frequency_penalty=0.4, presence_penalty=0.6)
+ENDING = Ending(tokens_min=9, stop_tokens=(17,))
 
 
 @pytest.fixture(scope="module", params=[1, 2, 4])
@@ -40,7 +47,29 @@ async def test_greedy_answers_are_those_of_mlx_lm_in_one_process(group: Group, t
         assert reply.last.completion_tokens == len(reply.tokens)
 
 
-@pytest.mark.parametrize("sampling", [Sampling(temperature=0.0), DRAWN], ids=["greedy", "drawn"])
+async def test_penalties_and_ends_are_those_of_one_process(group: Group, tiny: Path) -> None:
+    async with connected(group.socket) as client:
+        replies = await asyncio.gather(
+            *(
+                client.ask(q, q, tokens_max=20, sampling=PENALIZED, ending=ENDING, logprobs=3)
+                for q in QUESTIONS
+            )
+        )
+    for reply in replies:
+
+        def adjust(logits: Any, said: list[int], prompt: tuple[int, ...] = reply.prompt) -> list[float]:
+            return plain(logits, PENALIZED, ENDING, prompt, said, end_ids(tiny))
+
+        expected = adjusted_tokens(tiny, list(reply.prompt), 20, adjust, ENDING.stop_tokens)
+        assert reply.tokens[: reply.last.completion_tokens] == expected
+        assert len(expected) >= 9
+        reported = [one.chosen.token for e in reply.events if isinstance(e, Delta) for one in e.logprobs]
+        assert reported == expected
+
+
+@pytest.mark.parametrize(
+    "sampling", [Sampling(temperature=0.0), DRAWN, PENALIZED], ids=["greedy", "drawn", "penalized"]
+)
 async def test_a_resumed_answer_continues_as_if_never_cut(group: Group, sampling: Sampling) -> None:
     async with connected(group.socket) as client:
         complete = await client.ask("whole", QUESTIONS[1], tokens_max=16, sampling=sampling)

@@ -61,6 +61,18 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 """What each has beside ``write_config``'s fields."""
+HYBRIDS: dict[str, dict[str, Any]] = {
+    "qwen3_next": {
+        **EXPERTS, "num_experts": 4, "decoder_sparse_step": 1, "mlp_only_layers": [],
+        "shared_expert_intermediate_size": 32, "partial_rotary_factor": 0.5, "full_attention_interval": 2,
+        "linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 32,
+        "linear_value_head_dim": 32, "linear_conv_kernel_dim": 4,
+    },
+    "falcon_h1": {
+        "mamba_d_ssm": 64, "mamba_d_head": 16, "mamba_n_heads": 4, "mamba_d_state": 16, "mamba_chunk_size": 16,
+    },
+}  # fmt: skip
+"""Those whose layers keep, instead of every token or beside it, one state of all that was read."""
 LEFT_OUT = {
     "kimi_k25": "vision_tower.patch_embed.proj.weight",
     "glm4_moe": f"model.layers.{LAYERS}.eh_proj.weight",
@@ -83,7 +95,7 @@ def write_architecture(folder: Path, kind: str, **fields: Any) -> Path:
         "num_hidden_layers": LAYERS,
         "tie_word_embeddings": False,
         "max_position_embeddings": 64,
-        **ARCHITECTURES[kind],
+        **{**ARCHITECTURES, **HYBRIDS}[kind],
         **fields,
     }
     if kind in NESTED:
@@ -95,7 +107,7 @@ def write_architecture(folder: Path, kind: str, **fields: Any) -> Path:
     (folder / "config.json").write_text(json.dumps(config))
     module = import_module(f"mlx_lm.models.{kind}")
     model = module.Model(module.ModelArgs.from_dict(config))
-    mx.random.seed(SEEDS[kind])
+    mx.random.seed(SEEDS.get(kind, 0))
     weights = {name: _drawn(name, blank.shape) for name, blank in sorted(tree_flatten(model.parameters()))}
     if kind in LEFT_OUT:
         weights[LEFT_OUT[kind]] = mx.zeros((8, 8))

@@ -18,13 +18,13 @@ from reconciler.runner.decode.batch import Batch
 from reconciler.runner.decode.sampling import Agreement
 from reconciler.runner.group import control_channel, neighbours
 from reconciler.runner.group.ring import init_ring
-from reconciler.runner.model.adapter import Generator
 from reconciler.runner.model.files import check_division, inspect
+from reconciler.runner.model.generator import Generator
 from reconciler.runner.model.loading import load_shard
 from reconciler.runner.process.config import read_config
 from reconciler.runner.process.progress import ProgressPipe
-from reconciler.wire.generation import Sampling
-from reconciler.wire.group import Insertion, Join, Step
+from reconciler.wire.group import Insertion, Join, Reading, Step
+from reconciler.wire.sampling import Sampling
 
 TOKENS = 12
 GREEDY = Sampling(temperature=0.0)
@@ -41,10 +41,12 @@ def answers(folder: Path, group: Any, strategy: str) -> dict[str, Any]:
     if group is not None and strategy == "tensor":
         check_division(files, group.size())
     loaded = load_shard(files, group, strategy, False)
-    batch = Batch(Generator(loaded, len(PROMPTS), Agreement(group, loaded.vocabulary).on), ProgressPipe(None))
+    batch = Batch(Generator(loaded, Agreement(group, loaded.vocabulary).on), ProgressPipe(None))
     tokens: list[list[int]] = [[] for _ in PROMPTS]
     for inserted in _insertions():
-        for token in batch.run(Step(batch.next_step, insert=inserted))[1]:
+        uids = range(batch.next_uid, batch.next_uid + len(inserted))
+        read = (Reading(tuple(uids)),) if inserted else ()
+        for token in batch.run(Step(batch.next_step, insert=inserted, read=read))[1]:
             tokens[token.uid].append(token.id)
         if batch.next_step > LATER_STEP and not batch.live:
             break
@@ -66,16 +68,21 @@ def _logits(model: Any, prompt: list[int], tokens: list[int]) -> list[list[float
     return found
 
 
-def main() -> None:
-    config_path, jobs, answers_path = sys.argv[1:]
+def ring_of(config_path: str) -> tuple[Any, int]:
+    """Form the group, which every rank does; return it with this rank's number."""
     config = read_config(config_path)
     with neighbours.listening(config) as listener:
         mine = Join(config.id.rank, config.id.epoch, "", "", "", listener.getsockname()[1])
         peers = control_channel.lead(config, mine) if mine.rank == 0 else control_channel.follow(config, mine)
         left, right = neighbours.meet(config, listener, peers.ring)
-    group = init_ring(config, left, right, sys.stdin.fileno())
+    return init_ring(config, left, right, sys.stdin.fileno()), config.id.rank
+
+
+def main() -> None:
+    config_path, jobs, answers_path = sys.argv[1:]
+    group, rank = ring_of(config_path)
     found = {
-        key: answers(Path(folder.replace(OWN, str(config.id.rank))), group, strategy)
+        key: answers(Path(folder.replace(OWN, str(rank))), group, strategy)
         for key, folder, strategy in json.loads(jobs)
     }
     Path(answers_path).write_text(json.dumps(found))

@@ -10,7 +10,6 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +24,11 @@ from reconciler.runner.model.files import check_division, inspect
 from reconciler.runner.model.loading import load_shard
 from reconciler.runner.model.memory import Size
 from reconciler.runner.process.ending import RankEnd
-from reconciler.wire.codec import to_wire
 from reconciler.wire.node import ModelReport
 from reconciler.wire.weights import FetchJob, FetchSource
-from tests import fork_server
 from tests.fetcher.hub import COMMIT, REPO, folder, serving
 from tests.runner.conftest import greedy_tokens
-from tests.runner.ranks import configs, connected, running, short_directory
+from tests.runner.ranks import connected, each_rank, running
 
 from .architectures import ARCHITECTURES, write_architecture
 from .one_of_many import OWN, PROMPTS, TOKENS, answers
@@ -123,25 +120,7 @@ def sharded(
 
 def in_a_ring(size: int, jobs: Sequence[tuple[str, str, str]]) -> list[dict[str, Answers]]:
     """The answers of each rank of one ring, which takes one job after the other."""
-    with short_directory() as directory, ExitStack() as started:
-        answer_paths = [directory / f"{number}.answers" for number in range(size)]
-        ranks = []
-        for config, answered in zip(configs(directory, directory, size), answer_paths, strict=True):
-            path = answered.with_suffix(".json")
-            path.write_text(json.dumps(to_wire(config)))
-            arguments = [str(path), json.dumps(jobs), str(answered)]
-            with answered.with_suffix(".log").open("wb") as log:
-                rank = fork_server.start(
-                    fork_server.RANKS, "tests.runner.model.one_of_many", log, arguments=arguments, stdin=True
-                )
-            ranks.append(rank)
-            assert rank.stdin is not None
-            started.enter_context(rank.stdin)
-            started.callback(rank.wait)
-            started.callback(rank.kill)
-        for rank, answered in zip(ranks, answer_paths, strict=True):
-            assert rank.wait(RING_SECONDS) == 0, answered.with_suffix(".log").read_text()[-3000:]
-        return [json.loads(answered.read_text()) for answered in answer_paths]
+    return each_rank(size, "tests.runner.model.one_of_many", json.dumps(jobs), seconds=RING_SECONDS)
 
 
 def of(kind: str, sharded: dict[str, list[Answers]]) -> dict[str, list[Answers]]:

@@ -18,6 +18,7 @@ from reconciler.runner.model.files import check_division, inspect
 from reconciler.runner.model.loading import load_shard
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.launch import ExitCode
+from reconciler.wire.sampling import SamplingDefaults
 from tests.runner.ranks import running
 
 CHUNKED: dict[str, Any] = {
@@ -114,10 +115,12 @@ def test_damaged_files_are_found_before_loading(
     assert end.value.code == ExitCode.WEIGHTS
 
 
-def test_an_unknown_architecture_is_named(copy: Path) -> None:
+@pytest.mark.parametrize("kind", ["perceptron", "out of memory"])
+def test_an_unknown_architecture_is_named_whatever_it_says(copy: Path, kind: str) -> None:
+    """The second one's name is what MLX says where a node has too little memory."""
     config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps({**config, "model_type": "perceptron"}))
-    with pytest.raises(RankEnd, match="perceptron") as end:
+    (copy / "config.json").write_text(json.dumps({**config, "model_type": kind}))
+    with pytest.raises(RankEnd, match=kind) as end:
         load_shard(inspect(str(copy)), None, "tensor", trust_remote_code=False)
     assert end.value.code == ExitCode.WEIGHTS
 
@@ -133,6 +136,12 @@ def test_code_that_comes_with_weights_is_run_only_where_it_is_trusted(copy: Path
     assert (end.value.code, ran.exists()) == (ExitCode.WEIGHTS, False)
     load_shard(inspect(str(copy)), None, "tensor", trust_remote_code=True)
     assert ran.exists()
+
+
+def test_a_model_is_loaded_with_its_own_way_to_choose_tokens(copy: Path) -> None:
+    (copy / "generation_config.json").write_text(json.dumps({"temperature": 0.6, "top_k": 20}))
+    loaded = load_shard(inspect(str(copy)), None, "tensor", trust_remote_code=False)
+    assert loaded.sampling == SamplingDefaults(temperature=0.6, top_k=20)
 
 
 def test_a_model_whose_requests_cannot_be_batched_is_refused(copy: Path) -> None:

@@ -55,6 +55,44 @@ code = rank.live("", None)
 print(*said, sep="; ")
 sys.exit(code)
 """
+TOLD_FIRST = """
+import os, sys, time
+from reconciler.runner.process.ending import RankEnd
+from reconciler.runner.process.progress import ProgressPipe
+from reconciler.runner.process.watch import Watch
+said = []
+def say(self, text):
+    time.sleep(0.1)
+    said.append(text)
+ProgressPipe.report_detail = say
+guard = Watch(ProgressPipe(None))
+try:
+    guard.start()
+    guard.shim(0)
+    time.sleep(60)
+except RankEnd as end:
+    guard.disarm()
+    print(*said)
+    sys.exit(end.code)
+"""
+SETTLES_NEVER = """
+import sys, time
+from types import SimpleNamespace
+from reconciler.runner import rank
+from reconciler.runner.process.ending import RankEnd
+from reconciler.runner.process.progress import ProgressPipe
+from reconciler.runner.process.watch import Watch
+guard = Watch(ProgressPipe(None))
+guard.start()
+def settle():
+    guard.shim(0)
+    time.sleep(10)
+try:
+    rank._settle(SimpleNamespace(settle=settle), guard)
+except RankEnd as end:
+    guard.disarm()
+    sys.exit(end.code)
+"""
 LEFT = """
 import time
 from queue import SimpleQueue
@@ -107,6 +145,18 @@ def test_an_end_that_comes_while_another_is_being_reported_is_the_one_that_count
     ended = run(TWO_ENDS)
     assert ended.returncode == ExitCode.ORPHANED, ended.stderr
     assert ended.stdout.startswith("ValueError: an error of its own; the shim is gone")
+
+
+def test_why_a_rank_ends_is_told_before_its_main_thread_is_asked_to_end() -> None:
+    ended = run(TOLD_FIRST, orphan=True)
+    assert (ended.returncode, ended.stdout) == (
+        ExitCode.ORPHANED,
+        "the shim is gone: standard input was closed\n",
+    )
+
+
+def test_a_rank_is_watched_until_it_owes_the_others_nothing() -> None:
+    assert run(SETTLES_NEVER, orphan=True).returncode == ExitCode.ORPHANED
 
 
 def test_who_has_said_that_the_group_ends_is_not_lost_when_its_connection_ends() -> None:

@@ -40,9 +40,14 @@ class Templated:
         self._template = environment.from_string(template)
         self.rendered = 0
 
-    def render(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]],
+        variables: Mapping[str, Any] | None = None,
+    ) -> str:
         self.rendered += 1
-        return self._template.render(messages=messages, tools=tools)
+        return self._template.render(messages=messages, tools=tools, **(variables or {}))
 
 
 def _raise(text: str) -> None:

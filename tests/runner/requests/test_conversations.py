@@ -12,7 +12,8 @@ import pytest
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.frames import encode
-from reconciler.wire.generation import Accepted, Bias, Delta, Failed, Finished, Prefill, Sampling
+from reconciler.wire.generation import Accepted, Delta, Failed, Finished, KeptPrefixes, Prefill
+from reconciler.wire.sampling import Bias, Sampling
 from tests.runner.ranks import Group, connected, question
 
 ENDLESS = Sampling(temperature=0.0, biases=tuple(Bias(token, -100.0) for token in range(4)))
@@ -33,7 +34,8 @@ async def test_an_answer_is_accepted_read_sent_and_finished(pair: Group) -> None
         reply = await client.ask("a", "Hello, who are you?", tokens_max=60)
     assert [type(e) for e in reply.events[:2]] == [Accepted, Prefill]
     assert any(isinstance(e, Delta) for e in reply.events)
-    assert reply.last == Finished("a", "stop", len(reply.prompt), len(reply.tokens))
+    nothing = KeptPrefixes(bytes=0, bytes_max=0, entries=0, evictions=0)
+    assert reply.last == Finished("a", "stop", len(reply.prompt), len(reply.tokens), prefix_cache=nothing)
     assert "<|" not in reply.text
 
 

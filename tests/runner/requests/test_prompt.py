@@ -9,7 +9,8 @@ import pytest
 from reconciler.runner.model.adapter import Tokenizer
 from reconciler.runner.requests.prompt import check_length, read_prompt
 from reconciler.runner.requests.unanswerable import Unanswerable
-from reconciler.wire.generation import Bias, Generate, Sampling
+from reconciler.wire.generation import Generate
+from reconciler.wire.sampling import Bias, Ending, Sampling
 from tests.runner.ranks import question
 
 CONTEXT = 64
@@ -46,7 +47,7 @@ def test_an_answer_that_is_complete_already_has_its_last_events(endless_tokenize
     assert (finished.reason, finished.completion_tokens) == ("length", 3)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(("wished", "left"), [(None, CONTEXT - 4), (1000, CONTEXT - 4), (7, 7)])
+@pytest.mark.parametrize(("wished", "left"), [(None, CONTEXT - 4), (1000, CONTEXT - 4), (7, 7), (1, 1)])
 def test_an_answer_ends_with_the_context_at_the_latest(
     endless_tokenizer: Tokenizer, wished: int | None, left: int
 ) -> None:
@@ -74,9 +75,27 @@ def test_a_prompt_of_tokens_or_text_needs_no_template(endless_tokenizer: Tokeniz
         ({"prompt_tokens": (304,)}, "invalid_request", "prompt"),
         ({"prompt_tokens": (-1,)}, "invalid_request", "prompt"),
         ({"prompt_tokens": (5,) * CONTEXT}, "context_length_exceeded", "prompt"),
+        ({"tokens_max": 0}, "invalid_request", "tokens_max"),
+        ({"stop": ("a",) * 65}, "invalid_request", "stop"),
+        ({"stop": ("a", "")}, "invalid_request", "stop"),
+        ({"stop": ("a" * 4097,)}, "invalid_request", "stop"),
+        ({"sampling": Sampling(temperature=-0.1)}, "invalid_request", "temperature"),
+        ({"sampling": Sampling(temperature=100.1)}, "invalid_request", "temperature"),
+        ({"sampling": Sampling(temperature=float("nan"))}, "invalid_request", "temperature"),
+        ({"sampling": Sampling(top_p=1.1)}, "invalid_request", "top_p"),
+        ({"sampling": Sampling(min_p=-0.1)}, "invalid_request", "min_p"),
+        ({"sampling": Sampling(top_k=-1)}, "invalid_request", "top_k"),
         ({"sampling": Sampling(biases=(Bias(304, 1.0),))}, "invalid_request", "logit_bias"),
         ({"sampling": Sampling(biases=(Bias(-1, 1.0),))}, "invalid_request", "logit_bias"),
         ({"sampling": Sampling(biases=(Bias(1, float("nan")),))}, "invalid_request", "logit_bias"),
+        ({"sampling": Sampling(repetition_penalty=0.0)}, "invalid_request", "repetition_penalty"),
+        ({"sampling": Sampling(repetition_penalty=101.0)}, "invalid_request", "repetition_penalty"),
+        ({"sampling": Sampling(frequency_penalty=2.1)}, "invalid_request", "frequency_penalty"),
+        ({"sampling": Sampling(presence_penalty=-2.1)}, "invalid_request", "presence_penalty"),
+        ({"ending": Ending(stop_tokens=(5, 304))}, "invalid_request", "stop_token_ids"),
+        ({"ending": Ending(stop_tokens=(-1,))}, "invalid_request", "stop_token_ids"),
+        ({"logprobs": 21}, "invalid_request", "logprobs"),
+        ({"logprobs": -1}, "invalid_request", "logprobs"),
     ],
 )
 def test_what_cannot_be_answered_is_refused_by_the_name_of_its_parameter(
@@ -87,3 +106,23 @@ def test_what_cannot_be_answered_is_refused_by_the_name_of_its_parameter(
         read_prompt(request, endless_tokenizer, 304, CONTEXT)
     failed = caught.value.failed("a")
     assert (failed.code, failed.parameter) == (code, parameter)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"prompt_tokens": (0,) * (CONTEXT - 1)},
+        {"prompt_tokens": (303,)},
+        {"stop": ("a" * 4096,) * 64},
+        {"sampling": Sampling(temperature=0.0, top_p=0.0, min_p=0.0, top_k=0)},
+        {"sampling": Sampling(temperature=100.0, top_p=1.0, min_p=1.0, top_k=1)},
+        {"sampling": Sampling(biases=(Bias(0, -100.0), Bias(303, 100.0)))},
+        {"sampling": Sampling(repetition_penalty=0.01, frequency_penalty=2.0, presence_penalty=-2.0)},
+        {"sampling": Sampling(repetition_penalty=100.0), "logprobs": 20},
+        {"ending": Ending(tokens_min=10**6, ignore_end=True, stop_tokens=(0, 303)), "logprobs": 0},
+    ],
+)
+def test_what_is_just_within_the_limits_is_answered(
+    endless_tokenizer: Tokenizer, fields: dict[str, Any]
+) -> None:
+    assert read_prompt(question("a", "hi", **fields), endless_tokenizer, 304, CONTEXT).tokens_max > 0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlx_lm.utils import load
@@ -14,7 +17,9 @@ from reconciler.runner.model.adapter import Loaded, Tokenizer
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.runner.requests import server as server_module
 from reconciler.runner.requests.server import Server
+from reconciler.wire.frames import encode
 from reconciler.wire.generation import Accepted, Failed, Generate
+from reconciler.wire.sampling import Sampling, SamplingDefaults
 from tests.runner.ranks import connected, question, short_directory
 
 CONTEXT = 64
@@ -35,7 +40,7 @@ class Moody(Tokenizer):
 @pytest.fixture
 def socket(endless: Path) -> Iterator[str]:
     Moody.may_go_on = threading.Event()
-    loaded = Loaded(None, Moody(load(str(endless))[1]), 304)
+    loaded = Loaded(None, Moody(load(str(endless))[1]), 304, SamplingDefaults(temperature=0.6, top_k=20))
     with short_directory() as folder:
         path = str(folder / "s")
         server = Server(path, CONTEXT, loaded, Inbox(100, ProgressPipe(None)))
@@ -63,6 +68,16 @@ async def test_a_request_that_cannot_even_be_read_fails_alone_and_is_not_tried_e
     assert "Traceback" in caplog.text
 
 
+async def test_a_request_that_is_malformed_and_has_the_name_of_an_open_one_ends_the_connection(
+    socket: str,
+) -> None:
+    """An answer to it would be taken for one to the open request."""
+    async with connected(socket) as client:
+        client.send(prompt("a", "hello"))
+        client.writer.write(encode({"type": "generate", "request": "a", "messages": 7}))
+        assert await client.next("a") is None
+
+
 async def test_texts_that_wait_to_be_tokenized_have_a_bound_together(
     socket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,3 +93,41 @@ async def test_texts_that_wait_to_be_tokenized_have_a_bound_together(
         assert isinstance(await client.next("b"), Accepted)
         client.send(prompt("d", "ten bytes!"))
         assert isinstance(await client.next("d"), Accepted)
+
+
+async def test_what_a_request_leaves_open_is_the_models_and_told(socket: str) -> None:
+    Moody.may_go_on.set()
+    asked = replace(
+        prompt("a", "hello"), sampling=Sampling(top_p=0.5, seed=7), unset=("temperature", "min_p")
+    )
+    async with connected(socket) as client:
+        client.send(asked)
+        accepted = await client.next("a")
+        client.send(prompt("b", "hello"))
+        decided = await client.next("b")
+    assert isinstance(accepted, Accepted)
+    assert accepted.sampling == Sampling(temperature=0.6, top_p=0.5, seed=7)
+    assert isinstance(decided, Accepted)
+    assert decided.sampling is None, "nothing was open"
+
+
+def test_a_server_that_is_stopped_before_it_accepts_leaves_nothing_open(
+    endless_tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = asyncio.start_unix_server
+    made: list[asyncio.Server] = []
+
+    async def later(*args: Any, **options: Any) -> asyncio.Server:
+        await asyncio.sleep(0.05)
+        made.append(await start(*args, **options))
+        return made[0]
+
+    monkeypatch.setattr(asyncio, "start_unix_server", later)
+    loaded = Loaded(None, endless_tokenizer, 304)
+    with short_directory() as folder:
+        server = Server(str(folder / "s"), CONTEXT, loaded, Inbox(100, ProgressPipe(None)))
+        server.start()
+        server.stop()
+        assert not (folder / "s").exists()
+    assert server._loop.is_closed()
+    assert [each.is_serving() for each in made] == [False]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from reconciler.execution.handlers.machines import REPAIR_SECONDS_MAX
 from reconciler.planning.context.deadlines import PROOF_SECONDS_MAX
 from reconciler.planning.recovery.back_off import BACK_OFF_SECONDS_MAX
 from reconciler.state import WaitingFor
@@ -61,7 +62,7 @@ WAITING_SECONDS: Mapping[WaitingFor, float] = {
     WaitingFor.STORE: 10.0,
     WaitingFor.STEP: PROOF_SECONDS_MAX + 60.0,
     WaitingFor.AGENT: 120.0,
-    WaitingFor.OBSERVATION: 30.0,
+    WaitingFor.OBSERVATION: REPAIR_SECONDS_MAX + 30.0,
     WaitingFor.STOPPING: 2 * KILL_SECONDS + 15.0,
     WaitingFor.RANKS: 600.0,
     WaitingFor.PROGRESS: 150.0,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,34 +15,14 @@ from reconciler.state import WaitingFor
 from tests.simulation.schedules.acts import crash, fit, stranger, unfit
 from tests.simulation.schedules.days import judge_asked
 from tests.simulation.schedules.fuzz import KINDS, apply
-from tests.simulation.schedules.points import Points
-from tests.simulation.schedules.scenarios import USUAL, Scenario, cluster, wide
+from tests.simulation.schedules.scenarios import Scenario, cluster, wide
 from tests.simulation.world.rest import rest
-from tests.simulation.world.world import World
 
 from .bounds import SERVICE_LOST_SECONDS, WAITING_SECONDS
 from .ends import missing, told
+from .up import up
 
 DAY_SECONDS = 86_400.0
-UP_SECONDS = 7.0
-_worlds: list[World] = []
-
-
-@pytest.fixture(autouse=True)
-def ends() -> Iterator[None]:
-    """Every world of a test ends with it."""
-    yield
-    while _worlds:
-        _worlds.pop().close()
-
-
-def up(scenario: Scenario | None = None) -> World:
-    """A world in which everything serves, and nothing has befallen it yet."""
-    world = (scenario or Scenario("usual", USUAL)).world(Points())
-    _worlds.append(world)
-    world.run(UP_SECONDS)
-    assert missing(world) == ""
-    return world
 
 
 def test_a_group_that_is_away_for_longer_than_its_fault_explains(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -44,29 +44,9 @@ from tests.simulation.world.net import SimLink
 from tests.simulation.world.ranks import Files, Shim
 from tests.simulation.world.world import World
 
-from .ends import missing
 from .oracles import MESSAGES_PER_SECOND_MAX
 from .pruning import REASONS_KEPT_SECONDS, replica_of
-
-UP_SECONDS = 7.0
-_worlds: list[World] = []
-
-
-@pytest.fixture(autouse=True)
-def ends() -> Iterator[None]:
-    """Every world of a test ends with it."""
-    yield
-    while _worlds:
-        _worlds.pop().close()
-
-
-def up(scenario: Scenario | None = None) -> World:
-    """A world in which everything serves."""
-    world = (scenario or Scenario("usual", USUAL)).world(Points())
-    _worlds.append(world)
-    world.run(UP_SECONDS)
-    assert missing(world) == ""
-    return world
+from .up import kept, up
 
 
 def stored(world: World) -> Store:
@@ -143,7 +123,7 @@ def _serving_as_last_seen(record: GroupRecord, observed: Observed) -> ObservedRa
 def _zombie() -> World:
     """A controller that goes on after another has taken its place."""
     world = Scenario("usual", USUAL).world(Points())
-    _worlds.append(world)
+    kept(world)
     while not any("ask for a completion" in note for note in world.notes):
         world.run(0.05)
     world.freeze_controller(3.0, replaced=True)
@@ -347,7 +327,7 @@ def test_an_epoch_that_is_given_again_where_nobody_could_know() -> None:
 def test_a_world_that_comes_to_another_end_than_without_faults() -> None:
     found = play(replace(SCENARIOS["bring-up"], acts=((8.0, commit(*cluster(big()))),)), Points())
     world = SCENARIOS["bring-up"].world(Points())
-    _worlds.append(world)
+    kept(world)
     finish(world, 0.0, wanted=found.ending)
     assert has_violation(
         world, "in the end modeldeployment/other is in force, and None where nothing goes wrong"

@@ -23,7 +23,7 @@ from reconciler.resources import Access, Manifest
 from reconciler.source.sources import Revision, Source
 from reconciler.source.yaml.documents import Document
 from reconciler.state import FrontDoor, GatewayObservation, MachineFacts, NodeName, Step
-from reconciler.store.connection import Connection
+from reconciler.store.connection import Connection, Signature
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.generation import Routes
 from reconciler.wire.node import NodeReport
@@ -77,6 +77,10 @@ class SimConnection(Connection):
         done = super().execute(sql, parameters)
         self._committed()
         return done
+
+    def _signature(self) -> Signature:
+        """The store is in memory: nobody else writes to the file that stands for it."""
+        return (None, None)
 
     def _begin(self) -> str | None:
         """A transaction that writes is about to be made."""

@@ -104,7 +104,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Handle:
-        return self.call_at(self.now + delay, callback, *args, context=context)
+        when = self.now + delay
+        handle = Handle(callback, args, context, when)
+        self._count += 1
+        heapq.heappush(self._timers, (when, self._count, handle))
+        return handle
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None

@@ -49,6 +49,9 @@ HOOK_SECONDS = 0.01
 POLL_SECONDS = 5.0
 """A commit that no hook told of is found so late."""
 NOTES_SHOWN = 4000
+PASSES_SECONDS = (0.01, 0.05, 0.2, 0.5)
+"""For so long a controller waits for what comes together, and as long a pass may take in a large cluster: what happens
+meanwhile is seen by the next one."""
 BEGINNING = 1_700_000_000.0
 """Seconds since the Unix epoch when a world begins."""
 
@@ -78,6 +81,7 @@ class World:
         self.points = points
         self.random = random.Random(seed * 7919 + 1)
         self.pace = BUSY
+        self.coalesce_seconds = self.random.choice(PASSES_SECONDS) if seed else PASSES_SECONDS[0]
         self.numbers = itertools.count(1)
         self.notes: list[str] = []
         self._hash = hashlib.blake2b(digest_size=16)
@@ -285,6 +289,7 @@ class World:
         if loop is not None and parts is not None:
             loop.resync_seconds = self.pace.resync_seconds
             loop.home_poll_seconds = self.pace.home_poll_seconds
+            loop.coalesce_seconds = self.coalesce_seconds
             parts.collector.resync_seconds = self.pace.resync_seconds
             parts.collector.probes_seconds = self.pace.probes_seconds
 

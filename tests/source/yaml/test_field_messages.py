@@ -91,7 +91,32 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     ),
     "a field of nothing known": (
         DEPLOYMENT, "maxBatch:", "temperature:",
-        "17:5: spec.serving.temperature: unknown field; the fields here are context, maxBatch, aliases",
+        "17:5: spec.serving.temperature: unknown field; the fields here are context, ropeScaling, maxBatch, kvCache, maxStall, prefixCache, sampling, thinking, aliases",
+    ),
+    "a field of mlx_lm.server that cannot be": (
+        DEPLOYMENT, "maxBatch: 16", "kv_bits: 8",
+        "17:5: spec.serving.kv_bits: unknown field: mlx-lm quantizes the cache of one request at a time, not of a batch: see docs/models.md",
+    ),
+    "a field of vLLM that cannot be": (
+        DEPLOYMENT, "maxBatch: 16", "speculativeConfig: {model: small}",
+        "17:5: spec.serving.speculativeConfig: unknown field: mlx-lm guesses ahead with a draft model for one request at a time, not for a batch: see docs/models.md",
+    ),
+    "a field of transformers that has another name": (
+        DEPLOYMENT, "maxBatch: 16", "ropeScaling: {rope_type: yarn, factor: 4, originalContext: 32768}",
+        "17:5: spec.serving.ropeScaling.type: required field is missing\n"
+        'manifests/llama.yaml:17:19: spec.serving.ropeScaling.rope_type: unknown field: use "type"',
+    ),
+    "a kind of rope scaling that a field cannot say": (
+        DEPLOYMENT, "maxBatch: 16", "ropeScaling: {type: longrope, factor: 4, originalContext: 32768}",
+        '17:25: spec.serving.ropeScaling.type: expected one of yarn, linear, llama3, got "longrope"',
+    ),
+    "a rope scaling that makes nothing longer": (
+        DEPLOYMENT, "maxBatch: 16", "ropeScaling: {type: yarn, factor: 1, originalContext: 32768}",
+        "17:39: spec.serving.ropeScaling.factor: expected more than 1.0, got 1",
+    ),
+    "a field of vLLM that has another name": (
+        DEPLOYMENT, "context: 4096", "max_model_len: 4096",
+        '16:5: spec.serving.max_model_len: unknown field: use "context"',
     ),
     "a field where there are none": (
         NODE, "local: {}", "local: {path: x}",
@@ -247,6 +272,10 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     "text that is empty": (
         DEPLOYMENT, "[gpt-4o]", '[gpt-4o, ""]',
         "18:23: spec.serving.aliases[1]: expected at least 1 character, got 0",
+    ),
+    "a context that is no number": (
+        DEPLOYMENT, "context: 4096", "context: long",
+        '16:14: spec.serving.context: expected "auto", or a whole number from 16 to 16777216, got "long" (a string)',
     ),
     "a string where a list belongs": (
         DEPLOYMENT, "[gpt-4o]", "gpt-4o",

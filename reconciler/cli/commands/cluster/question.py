@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,6 +24,8 @@ def ask_endpoint(endpoint: str, model: str, question: str) -> str:
     Connects directly, without the environment's proxies. Raises ``Invalid`` if there is no usable
     answer.
     """
+    import http.client  # takes a while, and few ask
+
     target = urlsplit(endpoint)
     connection = http.client.HTTPConnection(target.netloc, timeout=ANSWER_SECONDS_MAX)
     body = json.dumps({**request_body(model, question), "max_tokens": TOKENS_MAX})

@@ -23,7 +23,6 @@ from reconciler.errors import Conflict, Invalid
 from reconciler.wire.file_identity import FileIdentity
 
 from .question import QUESTION
-from .seed import seed_manifests, seed_models
 from .session import Session, signals
 from .supervise import Child, Supervisor
 
@@ -92,6 +91,8 @@ def _seed(settings: Settings, say: Screen, how: _How, supervisor: Supervisor) ->
     repo = prepare(settings) if how.watch is None else None
     if repo is not None and repo.head() is None:
         supervisor.start()
+    from .seed import seed_manifests, seed_models  # imports more than services wait for
+
     if how.models is not None:
         seed_models(how.models, settings.home / "models", say)
     return seed_manifests(repo, how.paths, say) if repo is not None else None

@@ -127,12 +127,13 @@ def _page(item: Item) -> str:
 
 
 def _groups(groups: list[Item]) -> str:
-    headers = ("REPLICA", "EPOCH", "PHASE", "READY", "SINCE", "NODES")
+    headers = ("REPLICA", "EPOCH", "PHASE", "READY", "SINCE", "CONTEXT", "NODES")
     rows = [
         (
             *(str(group[field]) for field in ("replica", "epoch", "phase")),
             "True" if group["ready"] else "False",
             age(group["since"]),
+            str(group.get("context", NONE)),
             ", ".join(group["nodes"]),
         )
         for group in groups

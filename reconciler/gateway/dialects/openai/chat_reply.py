@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from reconciler.gateway.events import Answer, Piece
-from reconciler.wire.generation import Accepted, Delta, Finished, ToolCall
+from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, TokenLogprobs, ToolCall
 
 from .event_stream import DONE, EventStream
+from .logprobs import chat_logprobs
 from .request import ChatRequest
 from .shape import Heading, dumps, header, usage
 
@@ -21,18 +22,17 @@ class ChatStream(EventStream):
         self._call_id = call_id
         self._head = b"data: " + dumps(header(heading, "chat.completion.chunk"))[:-1]
         self._no_usage = b',"usage":null' if request.include_usage else b""
-        self._deltas = [
-            self._head
-            + self._no_usage
-            + b',"choices":[{"index":%d,"logprobs":null,"finish_reason":null,"delta":' % index
-            for index in range(len(request.choices))
-        ]
+        self._deltas = [self._delta_head(index, b"null") for index in range(len(request.choices))]
         self._finished: list[Finished] = []
+
+    def _delta_head(self, index: int, logprobs: bytes) -> bytes:
+        choice = b',"choices":[{"index":%d,"logprobs":%b,"finish_reason":null,"delta":'
+        return self._head + self._no_usage + choice % (index, logprobs)
 
     def _encode_one(self, index: int, answer: Answer) -> bytes:
         match answer:
             case Delta():
-                return self._text(self._deltas[index], answer)
+                return self._text(index, answer)
             case Accepted():
                 role = self._deltas[index] + b'{"role":"assistant","content":""}}]'
                 if not self._request.return_token_ids:
@@ -44,17 +44,20 @@ class ChatStream(EventStream):
             case Finished():
                 return self._finish(index, answer)
 
-    def _text(self, head: bytes, delta: Delta) -> bytes:
-        ids = b',"token_ids":' + dumps(delta.tokens) if self._request.return_token_ids else b""
-        chunks = b""
-        if delta.reasoning:
-            reasoning = dumps(delta.reasoning)
-            written = b'{"reasoning_content":' + reasoning + b',"reasoning":' + reasoning + b"}"
-            chunks = head + written + ids + b"}]}\n\n"
-            ids = b',"token_ids":[]' if ids else b""
-        if delta.text or (ids and not chunks):
-            chunks += head + b'{"content":' + dumps(delta.text) + b"}" + ids + b"}]}\n\n"
-        return chunks
+    def _text(self, index: int, delta: Delta) -> bytes:
+        """Return a chunk for each kind of text. The first has the ids and log-probabilities of all tokens."""
+        parts = _deltas(delta)
+        with_ids = self._request.return_token_ids
+        if not parts and (with_ids or delta.logprobs):
+            parts = [b'{"content":""}']
+        head = self._deltas[index]
+        first = self._delta_head(index, dumps(chat_logprobs(delta.logprobs))) if delta.logprobs else head
+        ids = b',"token_ids":' + dumps(delta.tokens) if with_ids else b""
+        no_ids = b',"token_ids":[]' if with_ids else b""
+        return b"".join(
+            (head if at else first) + part + (no_ids if at else ids) + b"}]}\n\n"
+            for at, part in enumerate(parts)
+        )
 
     def _finish(self, index: int, finished: Finished) -> bytes:
         choice = {"index": index, "delta": {}, "logprobs": None, "finish_reason": finished.reason}
@@ -70,13 +73,27 @@ class ChatStream(EventStream):
         return dumps(usage(self._finished, len(self._request.choices)))
 
 
+def _deltas(delta: Delta) -> list[bytes]:
+    """Return each kind of text as the ``delta`` of a chunk."""
+    parts = []
+    if delta.reasoning:
+        reasoning = dumps(delta.reasoning)
+        parts.append(b'{"reasoning_content":' + reasoning + b',"reasoning":' + reasoning + b"}")
+    calls = [_streamed(part) for part in delta.calls if not part.withdrawn]
+    if calls:
+        parts.append(dumps({"tool_calls": calls}))
+    if delta.text:
+        parts.append(b'{"content":' + dumps(delta.text) + b"}")
+    return parts
+
+
 class ChatReply:
     """Writes the answers as one JSON object. ``call_id`` draws the id of a tool call."""
 
     def __init__(self, request: ChatRequest, heading: Heading, call_id: Callable[[], str]) -> None:
         self._request = request
         self._heading = heading
-        self._choices = [_Choice(call_id) for _ in request.choices]
+        self._choices = [_Choice(call_id, generate.logprobs is not None) for generate in request.choices]
 
     def add(self, pieces: Sequence[Piece]) -> None:
         """Keep ``pieces`` for the object."""
@@ -98,11 +115,12 @@ class ChatReply:
 class _Choice:
     """The part of one answer that has arrived."""
 
-    def __init__(self, call_id: Callable[[], str]) -> None:
+    def __init__(self, call_id: Callable[[], str], with_logprobs: bool) -> None:
         self._call_id = call_id
+        self._logprobs: list[TokenLogprobs] | None = [] if with_logprobs else None
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._calls: list[dict[str, Any]] = []
+        self._calls: dict[int, dict[str, Any]] = {}
         self._tokens: list[int] = []
         self.prompt_tokens: tuple[int, ...] = ()
         self.finished: Finished | None = None
@@ -114,12 +132,24 @@ class _Choice:
                 self._text.append(answer.text)
                 self._reasoning.append(answer.reasoning)
                 self._tokens.extend(answer.tokens)
+                if self._logprobs is not None:
+                    self._logprobs.extend(answer.logprobs)
+                for part in answer.calls:
+                    self._add(part)
             case Accepted():
                 self.prompt_tokens = answer.prompt_tokens
             case ToolCall():
-                self._calls.append(_tool_call(answer, self._call_id()))
+                self._calls[answer.index] = _tool_call(answer, self._call_id())
             case Finished():
                 self.finished = answer
+
+    def _add(self, part: CallPart) -> None:
+        if part.withdrawn:
+            self._calls.pop(part.index, None)
+        elif part.name:
+            self._calls[part.index] = _call(part.id, part.name, part.arguments)
+        else:
+            self._calls[part.index]["function"]["arguments"] += part.arguments
 
     def shaped(self, index: int, with_token_ids: bool) -> dict[str, Any]:
         """Return the choice as OpenAI writes it."""
@@ -127,7 +157,7 @@ class _Choice:
         choice = {
             "index": index,
             "message": self._message(),
-            "logprobs": None,
+            "logprobs": None if self._logprobs is None else chat_logprobs(self._logprobs),
             "finish_reason": self.finished.reason,
         }
         return {**choice, "token_ids": self._tokens} if with_token_ids else choice
@@ -140,9 +170,20 @@ class _Choice:
             message["reasoning_content"] = message["reasoning"] = reasoning
         if self._calls:
             message["content"] = text if text.strip() else None
-            message["tool_calls"] = self._calls
+            message["tool_calls"] = list(self._calls.values())
         return message
 
 
 def _tool_call(call: ToolCall, call_id: str) -> dict[str, Any]:
-    return {"id": call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+    return _call(call_id, call.name, call.arguments)
+
+
+def _call(id: str, name: str, arguments: str) -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _streamed(part: CallPart) -> dict[str, Any]:
+    """Return a part of a call as chunks have it: only the first has an id and a name."""
+    if part.name:
+        return {"index": part.index, **_call(part.id, part.name, part.arguments)}
+    return {"index": part.index, "function": {"arguments": part.arguments}}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from reconciler.gateway.dialects.dialect import Parsed, Sources
+from reconciler.gateway.dialects.dialect import Catalog, Parsed, Sources
 
 from .completions_reply import CompletionReply, CompletionStream, parse_completion
+from .model_list import only_model
 from .shape import new_heading
 
 
-def parse(body: bytes, sources: Sources) -> Parsed:
+def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
     """Parse a body, and choose what writes the answers. Raises ``ApiError`` (400)."""
     request = parse_completion(body, sources.new_seed())
-    heading = new_heading("cmpl-", request.model, sources)
+    model = request.model or only_model(catalog)
+    heading = new_heading("cmpl-", model, sources)
     shape = CompletionStream if request.stream else CompletionReply
-    return Parsed(request.model, request.choices, shape(request, heading))
+    return Parsed(model, request.choices, shape(request, heading), request.session)

@@ -7,18 +7,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from reconciler.gateway.dialects.fields import Fields
+from reconciler.gateway.dialects.known_parameters import refuse_unsupported
+from reconciler.gateway.dialects.parameter import TEXT
 from reconciler.gateway.errors import invalid, prompt_too_long, unsupported
 from reconciler.gateway.events import Answer, Piece
-from reconciler.wire.generation import Accepted, Delta, Finished, Generate
+from reconciler.wire.generation import Accepted, Delta, Finished, Generate, TokenLogprobs
 
 from .event_stream import DONE, EventStream
+from .logprobs import CompletionLogprobs
 from .parameters import (
+    LIKELIEST_MAX,
+    TOKEN_IDS,
+    check_response_format,
     parse_answers,
+    parse_ending,
     parse_include_usage,
+    parse_model,
     parse_object,
     parse_sampling,
+    parse_session,
     parse_stop,
-    refuse_penalties,
+    parse_unset,
     several,
 )
 from .shape import Heading, dumps, header, usage
@@ -28,8 +37,6 @@ TOKENS_USUAL = 16
 """OpenAI's default for ``max_tokens`` here."""
 TOKENS_MAX = 1 << 20
 """No model has a longer context; parsing more would only delay other requests."""
-_TOKEN_IDS = 2**31
-"""No vocabulary is that large. Which ids a model has, only its rank knows."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,11 +44,14 @@ class CompletionRequest:
     """A parsed request, and how to write the answers."""
 
     model: str
+    """Empty where the client names none."""
     choices: Sequence[Generate]
     """``answers`` for each prompt, prompt by prompt. Without their ids, which belong to attempts."""
     answers: int
     stream: bool
     include_usage: bool
+    session: str
+    """As for chats."""
 
 
 def parse_completion(body: bytes, drawn_seed: int) -> CompletionRequest:
@@ -51,31 +61,43 @@ def parse_completion(body: bytes, drawn_seed: int) -> CompletionRequest:
     """
     fields = parse_object(body)
     answers = parse_answers(fields)
-    _refuse_unsupported(fields, answers)
+    refuse_unsupported(fields, TEXT)
+    check_response_format(fields)
+    _check_best_of(fields, answers)
+    tokens_max = fields.integer("max_tokens", TOKENS_USUAL, low=1)
     generate = Generate(
         request="",
         messages=(),
-        tokens_max=fields.integer("max_tokens", TOKENS_USUAL, low=1),
+        tokens_max=tokens_max,
         stop=parse_stop(fields),
         sampling=parse_sampling(fields, drawn_seed),
         echo=fields.flag("echo"),
+        ending=parse_ending(fields, tokens_max),
+        logprobs=_logprobs(fields),
+        unset=parse_unset(fields),
     )
     prompts = [dataclasses.replace(generate, **prompt) for prompt in _prompts(fields)]
     return CompletionRequest(
-        model=fields.text("model"),
+        model=parse_model(fields),
         choices=[choice for prompt in prompts for choice in several(prompt, answers)],
         answers=answers,
         stream=fields.flag("stream"),
         include_usage=parse_include_usage(fields),
+        session=parse_session(fields),
     )
 
 
-def _refuse_unsupported(fields: Fields, answers: int) -> None:
-    refuse_penalties(fields)
-    if fields.optional_integer("logprobs", low=0, high=5) is not None:
-        raise unsupported("logprobs", "logprobs")
-    if fields.optional_text("suffix"):
-        raise unsupported("a suffix", "suffix")
+def _logprobs(fields: Fields) -> int | None:
+    """Return how many of the likeliest tokens to report with each token; None for no log-probabilities."""
+    if fields.value("logprobs") is False:  # as clients of mlx_lm.server write it
+        return None
+    count = fields.optional_integer("logprobs", low=0, high=LIKELIEST_MAX)
+    if count is not None and fields.flag("echo"):
+        raise unsupported("logprobs with echo", "logprobs", "there are none of a prompt's tokens")
+    return count
+
+
+def _check_best_of(fields: Fields, answers: int) -> None:
     if fields.integer("best_of", answers, low=1, high=20) != answers:
         raise unsupported("a best_of other than n", "best_of")
 
@@ -100,7 +122,7 @@ def _prompt(prompt: object, index: int, count: int) -> dict[str, Any]:
         raise prompt_too_long(len(prompt), TOKENS_MAX)
     if isinstance(prompt, list) and _are_tokens(prompt):
         for token in prompt:
-            if not 0 <= token < _TOKEN_IDS:
+            if not 0 <= token < TOKEN_IDS:
                 raise invalid(f"there is no token {token}", "prompt")
         return {"prompt_tokens": tuple(prompt)}
     where = "prompt" if count == 1 else f"prompt[{index}]"
@@ -119,15 +141,19 @@ class CompletionStream(EventStream):
         self._head = b"data: " + dumps(header(heading, "text_completion"))[:-1]
         self._no_usage = b',"usage":null' if request.include_usage else b""
         self._finished: list[Finished] = []
+        self._logprobs = [CompletionLogprobs() for _ in request.choices]
 
     def _encode_one(self, index: int, answer: Answer) -> bytes:
-        text = _text(answer)
         if isinstance(answer, Finished):
             return self._chunk(index, "", answer.reason) + self._end(answer)
-        return self._chunk(index, text, None) if text else b""
+        text, tokens = _text(answer), answer.logprobs if isinstance(answer, Delta) else ()
+        logprobs = self._logprobs[index].of(tokens) if tokens else None
+        return self._chunk(index, text, None, logprobs) if text or tokens else b""
 
-    def _chunk(self, index: int, text: str, reason: str | None) -> bytes:
-        choice = dumps([_choice(index, text, reason)])
+    def _chunk(
+        self, index: int, text: str, reason: str | None, logprobs: dict[str, Any] | None = None
+    ) -> bytes:
+        choice = dumps([_choice(index, text, reason, logprobs)])
         return self._head + self._no_usage + b',"choices":' + choice + b"}\n\n"
 
     def _end(self, finished: Finished) -> bytes:
@@ -147,29 +173,36 @@ class CompletionReply:
         self._request = request
         self._heading = heading
         self._texts: list[list[str]] = [[] for _ in request.choices]
+        self._logprobs: list[list[TokenLogprobs]] = [[] for _ in request.choices]
         self._finished: dict[int, Finished] = {}
 
     def add(self, pieces: Sequence[Piece]) -> None:
         """Keep ``pieces`` for the object."""
         for index, answer in pieces:
             self._texts[index].append(_text(answer))
+            if isinstance(answer, Delta):
+                self._logprobs[index].extend(answer.logprobs)
             if isinstance(answer, Finished):
                 self._finished[index] = answer
 
     def body(self) -> bytes:
         """Return the completion, once every choice is finished."""
         choices = [
-            _choice(index, "".join(texts), self._finished[index].reason)
+            _choice(index, "".join(texts), self._finished[index].reason, self._logprobs_of(index))
             for index, texts in enumerate(self._texts)
         ]
         reply = header(self._heading, "text_completion")
         counted = usage(list(self._finished.values()), self._request.answers)
         return dumps({**reply, "choices": choices, "usage": counted})
 
+    def _logprobs_of(self, index: int) -> dict[str, Any] | None:
+        asked = self._request.choices[index].logprobs is not None
+        return CompletionLogprobs().of(self._logprobs[index]) if asked else None
+
 
 def _text(answer: Answer) -> str:
     return answer.text if isinstance(answer, (Accepted, Delta)) else ""
 
 
-def _choice(index: int, text: str, reason: str | None) -> dict[str, Any]:
-    return {"index": index, "text": text, "logprobs": None, "finish_reason": reason}
+def _choice(index: int, text: str, reason: str | None, logprobs: dict[str, Any] | None) -> dict[str, Any]:
+    return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}

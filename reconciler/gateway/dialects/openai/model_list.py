@@ -1,4 +1,4 @@
-"""``GET /v1/models`` and ``GET /v1/models/{name}``. Pure."""
+"""``GET /v1/models`` and ``GET /v1/models/{name}``, and the model of a request that names none. Pure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import Any
 
 import orjson
 
+from reconciler.errors import few_names
 from reconciler.gateway.dialects.dialect import Catalog
-from reconciler.gateway.errors import model_not_found
+from reconciler.gateway.errors import invalid, model_not_found
 from reconciler.wire.generation import Route
+
+_NAMES_SHOWN = 20
+"""Names in the message to a client that has to choose one."""
 
 
 def all_models(catalog: Catalog, parameters: Mapping[str, str]) -> bytes:
@@ -27,5 +31,23 @@ def one_model(catalog: Catalog, parameters: Mapping[str, str]) -> bytes:
     return orjson.dumps(_model(name, route))
 
 
+def only_model(catalog: Catalog) -> str:
+    """Return the name of the only deployment. Raises ``ApiError`` (400) where there are several, or none."""
+    models = sorted({route.model for route in catalog.names().values()})
+    if len(models) != 1:
+        there = f"there are {few_names(models, _NAMES_SHOWN)}" if models else "there is none yet"
+        raise invalid(f"the request names no model: {there}", "model")
+    return models[0]
+
+
 def _model(name: str, route: Route) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": route.created, "owned_by": "reconciler"}
+    """Write a model. ``max_model_len`` is vLLM's, ``max_num_seqs`` its name of the most requests decoded together."""
+    return {
+        "id": name,
+        "object": "model",
+        "created": route.created,
+        "owned_by": "reconciler",
+        "root": route.model,
+        "max_model_len": route.context or None,
+        "max_num_seqs": route.batch or None,
+    }

@@ -7,15 +7,24 @@ from collections.abc import Sequence
 
 import orjson
 
-from reconciler.gateway.dialects.fields import Fields
+from reconciler.gateway.dialects.fields import INTEGER_MAX, Fields
+from reconciler.gateway.dialects.known_parameters import refuse_unsupported_inside
 from reconciler.gateway.errors import invalid, unsupported
-from reconciler.wire.generation import Bias, Generate, Sampling
+from reconciler.wire.generation import Generate
+from reconciler.wire.sampling import OPEN, Bias, Ending, Sampling
 
 STOPS_MAX = 4
 ANSWERS_MAX = 8
 """The most answers to one prompt."""
 BIAS_MAX = 100.0
 BIASES_MAX = 1024
+STOP_TOKENS_MAX = 1024
+PENALTY_MAX = 2.0
+REPETITION_MIN, REPETITION_MAX = 0.01, 100.0
+LIKELIEST_MAX = 20
+"""The most tokens whose log-probabilities come with each token of an answer."""
+TOKEN_IDS = 2**31
+"""No vocabulary is that large. Which ids a model has, only its rank knows."""
 _SEED_RANGE = 2**63
 
 
@@ -28,6 +37,11 @@ def parse_object(body: bytes) -> Fields:
     if not isinstance(parsed, dict):
         raise invalid("the body must be a JSON object", None)
     return Fields(parsed)
+
+
+def parse_model(fields: Fields) -> str:
+    """Return the name of the model; empty where the client names none."""
+    return fields.text("model") if fields.value("model") is not None else ""
 
 
 def parse_answers(fields: Fields) -> int:
@@ -49,14 +63,10 @@ def several(generate: Generate, count: int) -> Sequence[Generate]:
 def parse_include_usage(fields: Fields) -> bool:
     """Return whether the stream is to end with a chunk of usage."""
     options = fields.object("stream_options")
-    return options is not None and options.flag("include_usage")
-
-
-def refuse_penalties(fields: Fields) -> None:
-    """Raise ``ApiError`` (400) for a penalty other than 0."""
-    for name in ("frequency_penalty", "presence_penalty"):
-        if fields.number(name, 0.0, low=-2.0, high=2.0):
-            raise unsupported(f"a {name} other than 0", name)
+    if options is None:
+        return False
+    refuse_unsupported_inside(options, "stream_options")
+    return options.flag("include_usage")
 
 
 def parse_sampling(fields: Fields, drawn_seed: int) -> Sampling:
@@ -73,6 +83,47 @@ def parse_sampling(fields: Fields, drawn_seed: int) -> Sampling:
         min_p=fields.number("min_p", 0.0, low=0.0, high=1.0),
         seed=drawn_seed if seed is None else seed,
         biases=_biases(fields),
+        repetition_penalty=_repetition_penalty(fields),
+        frequency_penalty=fields.number("frequency_penalty", 0.0, low=-PENALTY_MAX, high=PENALTY_MAX),
+        presence_penalty=fields.number("presence_penalty", 0.0, low=-PENALTY_MAX, high=PENALTY_MAX),
+    )
+
+
+def _repetition_penalty(fields: Fields) -> float:
+    """Return the penalty; mlx_lm.server's clients write 0 for none."""
+    if fields.value("repetition_penalty") == 0:
+        return 1.0
+    return fields.number("repetition_penalty", 1.0, low=REPETITION_MIN, high=REPETITION_MAX)
+
+
+def parse_ending(fields: Fields, tokens_max: int | None) -> Ending:
+    """Return which tokens end an answer of at most ``tokens_max`` tokens."""
+    high = INTEGER_MAX if tokens_max is None else tokens_max
+    return Ending(
+        tokens_min=fields.integer("min_tokens", 0, low=0, high=high),
+        ignore_end=fields.flag("ignore_eos"),
+        stop_tokens=_token_ids(fields, "stop_token_ids"),
+    )
+
+
+def _token_ids(fields: Fields, name: str) -> tuple[int, ...]:
+    value = fields.value(name)
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(
+        type(token) is int and 0 <= token < TOKEN_IDS for token in value
+    ):
+        raise invalid(f"{name} must be a list of token ids", fields.path(name))
+    if len(value) > STOP_TOKENS_MAX:
+        raise invalid(f"{name} takes at most {STOP_TOKENS_MAX} tokens, got {len(value)}", fields.path(name))
+    return tuple(value)
+
+
+def parse_unset(fields: Fields) -> tuple[str, ...]:
+    """Return the fields of ``Sampling`` that deployment and model decide. A ``top_p`` of 0 decides the temperature."""
+    greedy = fields.value("top_p") == 0
+    return tuple(
+        name for name in OPEN if fields.value(name) is None and not (greedy and name == "temperature")
     )
 
 
@@ -100,3 +151,18 @@ def parse_stop(fields: Fields) -> tuple[str, ...]:
     if len(stops) > STOPS_MAX:
         raise invalid(f"stop takes at most {STOPS_MAX} strings, got {len(stops)}", "stop")
     return tuple(stops)
+
+
+def check_response_format(fields: Fields) -> None:
+    """Raise ``ApiError`` (400) unless an answer may have any form."""
+    response_format = fields.object("response_format")
+    if response_format is None:
+        return
+    kind = response_format.choice("type", ("text", "json_object", "json_schema", "structural_tag"))
+    if kind != "text":
+        raise unsupported(f"the response format {kind}", "response_format")
+
+
+def parse_session(fields: Fields) -> str:
+    """Return the client's name for requests that begin alike: OpenAI's, or else vLLM's."""
+    return fields.optional_text("prompt_cache_key") or fields.optional_text("session_id") or ""

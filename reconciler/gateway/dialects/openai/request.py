@@ -1,7 +1,7 @@
 """From a chat completion request as OpenAI defines it to the internal request. Pure.
 
 Clients rely on these rules: null is the same as absent, an int is a float, unknown fields are ignored, and a known
-field that is not supported is refused by name rather than ignored.
+field that is not supported is refused by name rather than ignored (``dialects/parameter_table.py``).
 """
 
 from __future__ import annotations
@@ -11,26 +11,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reconciler.gateway.dialects.fields import Fields
+from reconciler.gateway.dialects.known_parameters import refuse_unsupported, refuse_unsupported_inside
+from reconciler.gateway.dialects.parameter import CHAT
 from reconciler.gateway.errors import invalid, unsupported
-from reconciler.wire.generation import Generate
+from reconciler.wire.generation import REASONING_SWITCHES, Generate
 
 from .messages import parse_messages
 from .parameters import (
+    LIKELIEST_MAX,
+    check_response_format,
     parse_answers,
+    parse_ending,
     parse_include_usage,
+    parse_model,
     parse_object,
     parse_sampling,
+    parse_session,
     parse_stop,
-    refuse_penalties,
+    parse_unset,
     several,
 )
 
-_ENUMS = {
-    "reasoning_effort": ("none", "minimal", "low", "medium", "high", "xhigh"),
-    "service_tier": ("auto", "default", "flex", "scale", "priority"),
-    "verbosity": ("low", "medium", "high"),
-}
-"""Fields that are accepted and change nothing here."""
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,12 +40,15 @@ class ChatRequest:
     """A parsed request, and how to write the answer."""
 
     model: str
+    """Empty where the client names none."""
     choices: Sequence[Generate]
     """One for each answer. Without their ids, which belong to attempts."""
     stream: bool
     include_usage: bool
     return_token_ids: bool
     """vLLM's extension: token ids beside the text."""
+    session: str
+    """``prompt_cache_key``, or else ``session_id``."""
 
 
 def parse_chat(body: bytes, drawn_seed: int) -> ChatRequest:
@@ -52,52 +57,73 @@ def parse_chat(body: bytes, drawn_seed: int) -> ChatRequest:
     Raises ``ApiError`` (400) with the path of the field that is wrong.
     """
     fields = parse_object(body)
-    _refuse_unsupported(fields)
+    refuse_unsupported(fields, CHAT)
+    check_response_format(fields)
     tools = _tools(fields)
+    tokens_max = _tokens_max(fields)
     parallel = fields.flag("parallel_tool_calls", default=True)
     generate = Generate(
         request="",
         messages=parse_messages(fields),
         tools=tools,
-        tokens_max=_tokens_max(fields),
+        tokens_max=tokens_max,
         stop=parse_stop(fields),
         sampling=parse_sampling(fields, drawn_seed),
         tool_calls_max=1 if tools and not parallel else None,
+        template=_template(fields),
+        ending=parse_ending(fields, tokens_max),
+        logprobs=_logprobs(fields),
+        unset=parse_unset(fields),
     )
     return ChatRequest(
-        model=fields.text("model"),
+        model=parse_model(fields),
         choices=several(generate, parse_answers(fields)),
         stream=fields.flag("stream"),
         include_usage=parse_include_usage(fields),
         return_token_ids=fields.flag("return_token_ids"),
+        session=parse_session(fields),
     )
 
 
-def _refuse_unsupported(fields: Fields) -> None:
-    refuse_penalties(fields)
+def _logprobs(fields: Fields) -> int | None:
+    """Return how many of the likeliest tokens to report with each token; None without ``logprobs``."""
+    count = fields.integer("top_logprobs", 0, low=0, high=LIKELIEST_MAX)
     if fields.flag("logprobs"):
-        raise unsupported("logprobs", "logprobs")
-    if fields.integer("top_logprobs", 0, low=0, high=20):
-        raise unsupported("top_logprobs", "top_logprobs")
-    response_format = fields.object("response_format")
-    if response_format is not None:
-        kind = response_format.choice("type", ("text", "json_object", "json_schema"))
-        if kind != "text":
-            raise unsupported(f"the response format {kind}", "response_format")
-    for name in ("functions", "function_call", "audio"):
-        if fields.value(name) not in (None, [], "none", "auto"):
-            raise unsupported(name, name)
-    if fields.value("modalities") not in (None, ["text"]):
-        raise unsupported('a modality other than "text"', "modalities")
-    for name, choices in _ENUMS.items():
-        if fields.value(name) is not None:
-            fields.choice(name, choices)
+        return count
+    if count:
+        raise invalid("top_logprobs needs logprobs to be true", "top_logprobs")
+    return None
 
 
 def _tokens_max(fields: Fields) -> int | None:
     newer = fields.optional_integer("max_completion_tokens", low=1)
     older = fields.optional_integer("max_tokens", low=1)
     return older if newer is None else newer
+
+
+def _template(fields: Fields) -> Mapping[str, Any]:
+    """Return the variables of the chat template. What ``chat_template_kwargs`` names, vLLM's extension, wins."""
+    variables: dict[str, Any] = {}
+    thinks = _thinks(fields)
+    if fields.value("reasoning_effort") is not None:
+        effort = fields.choice("reasoning_effort", _EFFORTS)
+        if effort == "none":
+            thinks = False
+        else:
+            variables["reasoning_effort"] = effort
+    if thinks is not None:
+        variables |= dict.fromkeys(REASONING_SWITCHES, thinks)
+    given = fields.object("chat_template_kwargs")
+    return variables if given is None else {**variables, **given.plain()}
+
+
+def _thinks(fields: Fields) -> bool | None:
+    """Return whether the model is to reason: ``thinking`` is a boolean, or an object as Anthropic and GLM write it."""
+    if isinstance(fields.value("thinking"), dict):
+        kind = fields.object("thinking")
+        assert kind is not None
+        return kind.choice("type", ("enabled", "disabled", "adaptive", "auto")) != "disabled"
+    return fields.flag("thinking") if fields.value("thinking") is not None else None
 
 
 def _tools(fields: Fields) -> tuple[Mapping[str, Any], ...]:
@@ -113,9 +139,11 @@ def _tools(fields: Fields) -> tuple[Mapping[str, Any], ...]:
 
 def _tool(tool: Fields) -> Mapping[str, Any]:
     tool.choice("type", ("function",))
+    refuse_unsupported_inside(tool, "tools[]")
     function = tool.object("function")
     if function is None:
         raise invalid("a tool of type function needs a function", tool.path("function"))
+    refuse_unsupported_inside(function, "tools[].function")
     rendered: dict[str, Any] = {"name": function.text("name")}
     description = function.optional_text("description")
     if description is not None:

@@ -33,11 +33,18 @@ def header(heading: Heading, kind: str) -> dict[str, Any]:
     return {"id": heading.id, "object": kind, "created": heading.created, "model": heading.model}
 
 
-def usage(finished: Sequence[Finished], answers: int) -> dict[str, int]:
-    """Return the tokens of all choices, of which there are ``answers`` to each prompt; a prompt counts once."""
+def usage(finished: Sequence[Finished], answers: int) -> dict[str, Any]:
+    """Return the tokens of all choices, of which there are ``answers`` to each prompt; a prompt counts once, and so do
+    those of its tokens that did not have to be read."""
     prompt = sum(choice.prompt_tokens for choice in finished) // answers
     completion = sum(choice.completion_tokens for choice in finished)
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    cached = sum(choice.cached_tokens for choice in finished) // answers
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": cached},
+    }
 
 
 def dumps(value: Any) -> bytes:

@@ -118,7 +118,7 @@ def test_an_endpoint_on_another_port_says_why(up: Up, tmp_path: Path) -> None:
 def test_events_of_an_earlier_run_are_not_printed_again(up: Up) -> None:
     up.start("-f", GATEWAY)
     up.wait_for_output("\nendpoint: ")
-    assert "RevisionApplied" in up.output()
+    up.wait_for_output("RevisionApplied")
     assert up.send(signal.SIGINT) == 0
     up.start("-f", GATEWAY)
     up.wait_for_output("\nendpoint: ")

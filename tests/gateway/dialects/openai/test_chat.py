@@ -8,8 +8,9 @@ import openai
 import orjson
 import pytest
 
+from reconciler.wire.generation import CallPart
 from tests.gateway.conftest import HELLO, Start
-from tests.gateway.rank_double import PROMPT, Turn, story, told
+from tests.gateway.rank_double import CACHED, PROMPT, Turn, story, told
 
 
 async def test_models_are_listed_with_their_aliases(start: Start) -> None:
@@ -33,6 +34,8 @@ async def test_a_whole_answer_has_text_finish_reason_and_usage(start: Start) -> 
     assert reply.usage.prompt_tokens == len(PROMPT)
     assert reply.usage.completion_tokens == 5
     assert reply.usage.total_tokens == len(PROMPT) + 5
+    assert reply.usage.prompt_tokens_details is not None
+    assert reply.usage.prompt_tokens_details.cached_tokens == CACHED
 
 
 async def test_a_stream_begins_with_the_role_and_ends_with_reason_usage_and_done(start: Start) -> None:
@@ -48,7 +51,12 @@ async def test_a_stream_begins_with_the_role_and_ends_with_reason_usage_and_done
     ]
     assert chunks[5]["choices"][0] == {"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"}
     assert chunks[6]["choices"] == []
-    assert chunks[6]["usage"] == {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
+    assert chunks[6]["usage"] == {
+        "prompt_tokens": 3,
+        "completion_tokens": 4,
+        "total_tokens": 7,
+        "prompt_tokens_details": {"cached_tokens": CACHED},
+    }
     assert all(chunk["usage"] is None for chunk in chunks[:6])
 
 
@@ -107,6 +115,41 @@ async def test_streamed_tool_calls_are_assembled_by_the_sdk(start: Start) -> Non
     calls: Any = completion.choices[0].message.tool_calls
     assert [call.function.name for call in calls] == ["weather", "time"]
     assert completion.choices[0].finish_reason == "tool_calls"
+
+
+async def _call_in_parts(turn: Turn) -> None:
+    turn.accept()
+    turn.call_part(CallPart(0, "weather", "functions.weather:0", '{"ci'), 1)
+    turn.call_part(CallPart(0, arguments='ty": "Rome"}'), 2)
+    turn.call_part(CallPart(1, "time", "call_1", "{"), 3)
+    turn.call_part(CallPart(1, withdrawn=True), 4, text="<tool_call>broken")
+    turn.finish("tool_calls")
+
+
+async def test_a_call_in_parts_is_one_call_and_a_withdrawn_one_is_none(start: Start) -> None:
+    cluster = await start(_call_in_parts)
+    reply = await cluster.client.chat.completions.create(model="llama", messages=HELLO)
+    message = reply.choices[0].message
+    calls: Any = message.tool_calls
+    assert [(call.id, call.function.name, call.function.arguments) for call in calls] == [
+        ("functions.weather:0", "weather", '{"city": "Rome"}')
+    ]
+    assert message.content == "<tool_call>broken"
+
+
+async def test_parts_of_a_call_stream_with_its_name_and_id_in_the_first_alone(start: Start) -> None:
+    cluster = await start(_call_in_parts)
+    stream = await cluster.client.chat.completions.create(model="llama", messages=HELLO, stream=True)
+    parts = [
+        part async for chunk in stream if chunk.choices for part in chunk.choices[0].delta.tool_calls or ()
+    ]
+    assert [
+        (p.index, p.id, p.function and p.function.name, p.function and p.function.arguments) for p in parts
+    ] == [
+        (0, "functions.weather:0", "weather", '{"ci'),
+        (0, None, None, 'ty": "Rome"}'),
+        (1, "call_1", "time", "{"),
+    ]
 
 
 async def test_reasoning_is_told_under_both_of_its_names(start: Start) -> None:

@@ -12,6 +12,7 @@ from yarl import URL
 from reconciler.gateway.dialects.openai.completions_reply import CompletionRequest, parse_completion
 from reconciler.gateway.errors import ApiError
 from reconciler.wire.generation import Accepted
+from reconciler.wire.sampling import Ending
 from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.rank_double import PROMPT, Turn, story, told
 
@@ -64,16 +65,18 @@ def test_the_answer_has_sixteen_tokens_where_the_client_does_not_say() -> None:
         ("prompt", ["a", [5] * 2_000_000]),
         ("suffix", "the end"),
         ("suffix", 3),
-        ("logprobs", 0),
-        ("logprobs", 6),
+        ("logprobs", -1),
+        ("logprobs", 21),
         ("logprobs", True),
+        ("min_tokens", 17),
+        ("stop_token_ids", [None]),
         ("best_of", 2),
         ("n", 9),
         ("echo", "yes"),
         ("max_tokens", 0),
         ("max_tokens", "many"),
         ("stop", [5]),
-        ("frequency_penalty", 1),
+        ("frequency_penalty", 3),
         ("logit_bias", {"x": 1}),
     ],
 )
@@ -84,8 +87,28 @@ def test_a_wrong_value_is_refused_by_name(field: str, value: Any) -> None:
 
 
 def test_null_is_the_same_as_absent() -> None:
-    optional = "stream echo suffix logprobs best_of n max_tokens stop seed logit_bias stream_options user"
+    optional = (
+        "stream echo suffix logprobs best_of n max_tokens stop seed logit_bias stream_options user min_tokens"
+    )
     assert parsed(**dict.fromkeys(optional.split())) == parsed()
+
+
+def test_penalties_ends_logprobs_and_session_are_passed_on() -> None:
+    request = parsed(
+        repetition_penalty=2, min_tokens=16, stop_token_ids=[7], logprobs=0, prompt_cache_key="a"
+    )
+    (generate,) = request.choices
+    assert generate.sampling.repetition_penalty == 2.0
+    assert generate.ending == Ending(tokens_min=16, stop_tokens=(7,))
+    assert (generate.logprobs, request.session) == (0, "a")
+    assert parsed(logprobs=False) == parsed()
+
+
+def test_log_probabilities_are_not_given_of_an_echoed_prompt() -> None:
+    with pytest.raises(ApiError) as caught:
+        parsed(echo=True, logprobs=1)
+    assert (caught.value.param, caught.value.code) == ("logprobs", "unsupported_parameter")
+    assert parsed(echo=True).choices[0].echo
 
 
 async def test_a_completion_is_the_text_alone(start: Start) -> None:

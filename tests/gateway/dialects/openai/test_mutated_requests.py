@@ -48,14 +48,18 @@ SHARED: dict[str, Any] = {
     "stop": ["a", "zebra"],
     "n": 1,
     "logit_bias": {"5": 1, "1000": -3.5},
-    "frequency_penalty": 0,
-    "presence_penalty": 0,
+    "frequency_penalty": 0.5,
+    "presence_penalty": -1,
+    "repetition_penalty": 1.2,
+    "min_tokens": 2,
+    "ignore_eos": True,
+    "stop_token_ids": [7, 1000],
     "stream": False,
     "stream_options": {"include_usage": True},
     "user": "u",
 }
 BODIES: list[tuple[str, dict[str, Any]]] = [
-    (CHAT, {**SHARED, "messages": HELLO}),
+    (CHAT, {**SHARED, "messages": HELLO, "logprobs": True, "top_logprobs": 3}),
     (CHAT, {**SHARED, "messages": HELLO, "stream": True}),
     (
         CHAT,
@@ -81,7 +85,7 @@ BODIES: list[tuple[str, dict[str, Any]]] = [
         },
     ),
     (TEXT, {**SHARED, "prompt": "reconciler is", "echo": True}),
-    (TEXT, {**SHARED, "prompt": ["a", "b"], "stream": True, "best_of": 1, "suffix": None}),
+    (TEXT, {**SHARED, "prompt": ["a", "b"], "stream": True, "best_of": 1, "suffix": None, "logprobs": 2}),
     (TEXT, {**SHARED, "prompt": [[5, 6], [7]], "logprobs": None}),
     (TEXT, {"model": "tiny", "prompt": [5, 6, 7]}),
 ]

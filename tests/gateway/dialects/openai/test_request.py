@@ -13,7 +13,8 @@ from reconciler.gateway.dialects.openai.request import ChatRequest, parse_chat
 from reconciler.gateway.errors import ApiError
 from reconciler.wire.codec import decode, to_wire
 from reconciler.wire.frames import Decoder, encode
-from reconciler.wire.generation import RANK_RECEIVES, Bias, Generate
+from reconciler.wire.generation import RANK_RECEIVES, Generate
+from reconciler.wire.sampling import Bias, Ending
 from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.rank_double import story
 
@@ -47,7 +48,7 @@ def test_null_is_the_same_as_absent() -> None:
         "stream stream_options temperature top_p top_k min_p seed max_tokens max_completion_tokens stop n tools "
         "tool_choice response_format logprobs top_logprobs logit_bias frequency_penalty presence_penalty "
         "return_token_ids user metadata parallel_tool_calls functions function_call audio modalities "
-        "reasoning_effort service_tier verbosity store"
+        "reasoning_effort service_tier verbosity store repetition_penalty min_tokens ignore_eos stop_token_ids session_id"
     )
     assert parsed(**dict.fromkeys(optional.split())) == parsed()
     (plain,) = HELLO
@@ -93,7 +94,6 @@ def test_seeds_of_either_sign_stay_within_63_bits() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("model", None),
         ("model", ""),
         ("model", 3),
         ("messages", None),
@@ -117,6 +117,23 @@ def test_seeds_of_either_sign_stay_within_63_bits() -> None:
         ("tools", {}),
         ("tool_choice", "sometimes"),
         ("frequency_penalty", 3),
+        ("presence_penalty", -2.5),
+        ("repetition_penalty", -1),
+        ("repetition_penalty", 0.001),
+        ("repetition_penalty", 101),
+        ("min_tokens", -1),
+        ("min_tokens", 1.5),
+        ("ignore_eos", "yes"),
+        ("stop_token_ids", 5),
+        ("stop_token_ids", ["5"]),
+        ("stop_token_ids", [True]),
+        ("stop_token_ids", [-1]),
+        ("stop_token_ids", [2**31]),
+        ("stop_token_ids", [5] * 1025),
+        ("logprobs", 1),
+        ("top_logprobs", 21),
+        ("top_logprobs", -1),
+        ("top_logprobs", 3),
         ("n", 2.0),
         ("n", True),
         ("logit_bias", []),
@@ -127,7 +144,6 @@ def test_seeds_of_either_sign_stay_within_63_bits() -> None:
         ("logit_bias", {"9" * 40: 1}),
         ("logit_bias", dict.fromkeys(map(str, range(2000)), 1)),
         ("parallel_tool_calls", "no"),
-        ("service_tier", "gold"),
         ("reasoning_effort", "extreme"),
         ("verbosity", 3),
         ("stop", [5]),
@@ -141,8 +157,6 @@ def test_a_wrong_value_is_refused_by_name(field: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("logprobs", True),
-        ("top_logprobs", 3),
         ("functions", [{"name": "f"}]),
         ("function_call", {"name": "f"}),
         ("audio", {"voice": "alloy"}),
@@ -151,8 +165,8 @@ def test_a_wrong_value_is_refused_by_name(field: str, value: Any) -> None:
         ("tool_choice", {"type": "function", "function": {"name": "f"}}),
         ("response_format", {"type": "json_object"}),
         ("response_format", {"type": "json_schema", "json_schema": {"name": "a", "schema": {}}}),
-        ("frequency_penalty", 0.5),
-        ("presence_penalty", -1),
+        ("response_format", {"type": "structural_tag"}),
+        ("verbosity", "low"),
     ],
 )
 def test_what_is_not_done_yet_is_refused_rather_than_ignored(field: str, value: Any) -> None:
@@ -170,8 +184,47 @@ def test_harmless_values_of_the_same_fields_are_accepted() -> None:
         response_format={"type": "text"},
         n=1,
         presence_penalty=0,
+        min_tokens=0,
+        ignore_eos=False,
+        stop_token_ids=[],
     )
     assert harmless == parsed()
+
+
+@pytest.mark.parametrize("off", [0, 1, 1.0])
+def test_a_repetition_penalty_that_is_off_is_not_left_to_the_model(off: float) -> None:
+    (choice,) = parsed(repetition_penalty=off).choices
+    assert choice.sampling == parsed().choices[0].sampling
+    assert "repetition_penalty" not in choice.unset
+
+
+def test_penalties_ends_and_logprobs_are_passed_on() -> None:
+    request = parsed(
+        repetition_penalty=1.1,
+        frequency_penalty=-2,
+        presence_penalty=0.5,
+        min_tokens=3,
+        max_tokens=3,
+        ignore_eos=True,
+        stop_token_ids=[7, 8],
+        logprobs=True,
+        top_logprobs=20,
+    ).choices[0]
+    sampling = request.sampling
+    assert (sampling.repetition_penalty, sampling.frequency_penalty, sampling.presence_penalty) == (
+        1.1,
+        -2.0,
+        0.5,
+    )
+    assert request.ending == Ending(tokens_min=3, ignore_end=True, stop_tokens=(7, 8))
+    assert request.logprobs == 20
+    assert parsed(logprobs=True).choices[0].logprobs == 0
+    assert refused(min_tokens=4, max_tokens=3).param == "min_tokens"
+
+
+def test_a_session_has_openais_or_vllms_name() -> None:
+    assert parsed(prompt_cache_key="a", session_id="b").session == "a"
+    assert parsed(session_id="b").session == "b"
 
 
 def test_messages_take_the_shape_of_chat_templates() -> None:
@@ -208,6 +261,25 @@ def test_messages_take_the_shape_of_chat_templates() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "rendered"),
+    [
+        ('{"x": [1]}', {"x": [1]}),
+        ("", {}),
+        ("[1]", "[1]"),
+        ("3", "3"),
+        ("no JSON", "no JSON"),
+        ('{"x":' * 200 + "1" + "}" * 200, '{"x":' * 200 + "1" + "}" * 200),
+    ],
+    ids=["an object", "nothing", "a list", "a number", "no JSON", "too deep"],
+)
+def test_arguments_of_a_call_are_an_object_or_the_text_that_the_model_wrote(text: str, rendered: Any) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": text}}
+    messages = [*HELLO, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    (made,) = parsed(messages=messages).choices[0].messages[1]["tool_calls"]
+    assert made["function"]["arguments"] == rendered
+
+
+@pytest.mark.parametrize(
     ("message", "path"),
     [
         ("hello", "messages[0]"),
@@ -234,9 +306,10 @@ def test_an_image_is_refused_as_unsupported_content() -> None:
     assert (fault.param, fault.code) == ("messages[0].content[1].type", "unsupported_content")
 
 
-def test_tools_are_checked_and_rendered_unless_the_choice_is_none() -> None:
+@pytest.mark.parametrize("strict", [False, True])
+def test_tools_are_checked_and_rendered_unless_the_choice_is_none(strict: bool) -> None:
     function = {"name": "f", "description": "d", "parameters": {"type": "object"}}
-    tools = [{"type": "function", "function": {**function, "strict": True}}]
+    tools = [{"type": "function", "function": {**function, "strict": strict}}]
     assert parsed(tools=tools).choices[0].tools == ({"type": "function", "function": function},)
     assert parsed(tools=tools, tool_choice="auto").choices[0].tools != ()
     assert parsed(tools=tools, tool_choice="none").choices[0].tools == ()
@@ -293,7 +366,7 @@ messages = json_values | st.lists(
 )
 bodies = st.fixed_dictionaries(
     {"model": st.just("llama") | json_values, "messages": st.just(HELLO) | messages},
-    optional=dict.fromkeys(["temperature", "top_p", "top_k", "min_p", "seed", "max_tokens", "max_completion_tokens", "stop", "n", "tools", "tool_choice", "stream", "stream_options", "response_format", "logprobs", "top_logprobs", "logit_bias", "return_token_ids"], json_values),
+    optional=dict.fromkeys(["temperature", "top_p", "top_k", "min_p", "seed", "max_tokens", "max_completion_tokens", "stop", "n", "tools", "tool_choice", "stream", "stream_options", "response_format", "logprobs", "top_logprobs", "logit_bias", "return_token_ids", "repetition_penalty", "min_tokens", "ignore_eos", "stop_token_ids"], json_values),
 )  # fmt: skip
 
 
@@ -393,3 +466,36 @@ def test_a_value_nested_as_deep_as_json_goes_is_refused(body: bytes, depth: int)
         with pytest.raises(ApiError) as caught:
             parse_chat(body % nested, SEED)
         assert caught.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("fields", "variables"),
+    [
+        ({}, {}),
+        ({"reasoning_effort": "high"}, {"reasoning_effort": "high"}),
+        ({"reasoning_effort": "none"}, {"enable_thinking": False, "thinking": False}),
+        ({"thinking": False}, {"enable_thinking": False, "thinking": False}),
+        ({"thinking": {"type": "enabled", "budget_tokens": 99}}, {"enable_thinking": True, "thinking": True}),
+        ({"thinking": {"type": "disabled"}}, {"enable_thinking": False, "thinking": False}),
+        ({"chat_template_kwargs": {"x": [1]}}, {"x": [1]}),
+        (
+            {"thinking": True, "chat_template_kwargs": {"enable_thinking": False}},
+            {"enable_thinking": False, "thinking": True},
+        ),
+    ],
+)
+def test_what_a_template_needs_to_know_reaches_it(fields: dict[str, Any], variables: dict[str, Any]) -> None:
+    assert parsed(**fields).choices[0].template == variables
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("chat_template_kwargs", 5),
+        ("thinking", "yes"),
+        ("thinking", {"type": "much"}),
+        ("reasoning_effort", 1),
+    ],
+)
+def test_what_is_no_switch_of_reasoning_is_refused(name: str, value: Any) -> None:
+    assert str(refused(**{name: value}).param).startswith(name)

@@ -1,0 +1,63 @@
+"""Log-probabilities as OpenAI's chat completions and its legacy completions write them. Pure."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+from typing import Any
+
+from reconciler.wire.generation import Likely, TokenLogprobs
+
+
+def chat_logprobs(tokens: Sequence[TokenLogprobs]) -> dict[str, Any]:
+    """Return the ``logprobs`` of a choice."""
+    content = [
+        {**_entry(one.chosen), "top_logprobs": [_entry(likely) for likely in one.likeliest]} for one in tokens
+    ]
+    return {"content": content, "refusal": None}
+
+
+def _entry(likely: Likely) -> dict[str, Any]:
+    return {"token": _shown(likely, ""), "logprob": likely.logprob, "bytes": likely.bytes}
+
+
+class CompletionLogprobs:
+    """Writes the ``logprobs`` of one choice, part by part."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._offset = 0
+        """Characters of text before the next token."""
+
+    def of(self, tokens: Sequence[TokenLogprobs]) -> dict[str, Any]:
+        """Return those of the next tokens."""
+        return {
+            "tokens": [_shown(one.chosen, "bytes:") for one in tokens],
+            "token_logprobs": [one.chosen.logprob for one in tokens],
+            "top_logprobs": [_by_token(one) for one in tokens],
+            "text_offset": [self._next_offset(one.chosen) for one in tokens],
+        }
+
+    def _next_offset(self, chosen: Likely) -> int:
+        """Return where a token begins. One within a character begins where the character does."""
+        offset = self._offset
+        self._offset += len(self._decoder.decode(bytes(chosen.bytes or ())))
+        return offset
+
+
+def _by_token(one: TokenLogprobs) -> dict[str, float]:
+    """Return the likeliest tokens and the chosen one: one more than was asked for, where it is none of them."""
+    found: dict[str, float] = {}
+    for likely in (*one.likeliest, one.chosen):
+        found.setdefault(_shown(likely, "bytes:"), likely.logprob)
+    return found
+
+
+def _shown(likely: Likely, before: str) -> str:
+    r"""Return the text of a token; of a part of a character its bytes, such as ``\xf0\x9f``, after ``before``."""
+    if likely.bytes is None:
+        return likely.text
+    try:
+        return bytes(likely.bytes).decode()
+    except UnicodeDecodeError:
+        return before + "".join(f"\\x{byte:02x}" for byte in likely.bytes)

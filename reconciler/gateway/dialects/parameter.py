@@ -1,0 +1,45 @@
+"""What there is to say of parameters that clients may send. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+CHAT, TEXT = "chat", "completions"
+BOTH = frozenset([CHAT, TEXT])
+ONLY_CHAT, ONLY_TEXT, NEITHER = frozenset([CHAT]), frozenset([TEXT]), frozenset[str]()
+OPENAI, VLLM, LLAMA, MLX, ANTHROPIC = "OpenAI", "vLLM", "llama.cpp", "mlx_lm", "Anthropic"
+
+Idle = tuple[Any, ...]
+"""Values without effect, beside null."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """Parameters of which the same is to be said."""
+
+    names: Mapping[str, Idle]
+    """Each with the values that are accepted where it does not work."""
+    known_to: tuple[str, ...]
+    note: str
+    works: frozenset[str] = NEITHER
+    """The paths on which it is parsed."""
+    harmless: bool = False
+    """Whether no value of it changes an answer, so that all are accepted."""
+    on: frozenset[str] = BOTH
+    """The paths that this row is about."""
+
+    def accepts(self, name: str, value: Any) -> bool:
+        """Return whether a value may stand there although it is not parsed."""
+        return self.harmless or value is None or any(_same(value, idle) for idle in self.names[name])
+
+
+def each(names: str, *idle: Any) -> dict[str, Idle]:
+    """Return names, of which each has the same values without effect."""
+    return dict.fromkeys(names.split(), idle)
+
+
+def _same(value: Any, idle: Any) -> bool:
+    """Return whether two values are equal; ``true`` is not 1."""
+    return isinstance(value, bool) == isinstance(idle, bool) and bool(value == idle)

@@ -1,0 +1,41 @@
+"""What a request gets where its client does not say: first of its deployment, then of the model. Pure.
+
+What is found out once stays with the request, so that an answer goes on elsewhere as it began.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from reconciler.wire.generation import REASONING_SWITCHES, Accepted, Generate, Route
+from reconciler.wire.sampling import known_of
+
+ASKS_FOR_REASONING = ("reasoning_effort", *REASONING_SWITCHES)
+"""A request that gives its template one of these has decided whether the model reasons."""
+
+
+def with_defaults(generate: Generate, route: Route) -> Generate:
+    """Return the request with what its deployment says, where the client does not."""
+    known = known_of(route.sampling, generate.unset)
+    return dataclasses.replace(
+        generate,
+        sampling=dataclasses.replace(generate.sampling, **known),
+        unset=tuple(name for name in generate.unset if name not in known),
+        template=_template(generate.template, route.thinking),
+        max_stall_seconds=route.max_stall_seconds,
+    )
+
+
+def settled(generate: Generate, accepted: Accepted) -> Generate:
+    """Return the request with what rank 0 has taken from the model's own defaults."""
+    if accepted.sampling is None:
+        return generate
+    return dataclasses.replace(generate, sampling=accepted.sampling, unset=())
+
+
+def _template(given: Mapping[str, Any], thinks: bool | None) -> Mapping[str, Any]:
+    if thinks is None or any(name in given for name in ASKS_FOR_REASONING):
+        return given
+    return {**given, **dict.fromkeys(REASONING_SWITCHES, thinks)}

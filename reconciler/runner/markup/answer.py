@@ -1,0 +1,182 @@
+"""From the text of an answer to its parts, whatever family wrote it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .calls import Calls, Format
+from .parts import Content, Part, Reasoning
+from .reading import SPACE, Malformed, Reading, Text
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """How a family of models writes answers."""
+
+    name: str
+    format: Format | None = None
+    """How it writes tool calls; None: not at all."""
+    thinking: Sequence[tuple[str, str]] = ()
+    """What begins and ends reasoning."""
+    dropped: Sequence[str] = ()
+    """Markers around content, which are no part of it."""
+    calls_end_reasoning: bool = False
+    """Reasoning may end with the beginning of a call, without its own end."""
+
+    @property
+    def markers(self) -> Sequence[str]:
+        """Return all strings that may be tokens without which an answer cannot be read."""
+        pairs = [marker for pair in self.thinking for marker in pair]
+        return (*pairs, *self.dropped, *(self.format.markers if self.format else ()))
+
+    def read(self, reader: Reader) -> Reading[None]:
+        """Read an answer to its end."""
+        yield from _read_plain(self, reader)
+
+    def opened(self, prompt: str) -> str:
+        """Return what ends the reasoning that a prompt has begun; empty if it has begun none."""
+        tail = prompt.rstrip(SPACE)
+        return next((end for start, end in self.thinking if tail.endswith(start.rstrip(SPACE))), "")
+
+
+class Reader:
+    """What reading an answer works on."""
+
+    def __init__(self, text: Text, calls: Calls | None, out: list[Part], reasoning_ends: str) -> None:
+        self.text = text
+        self.calls = calls
+        """None where the request offers no tools: then nothing is a call."""
+        self.reasoning_ends = reasoning_ends
+        self._out = out
+        self._space = ""
+        self._visible = False
+        self._reasoned = False
+
+    def boundary(self) -> None:
+        """Begin a stretch of content. One of white space alone is dropped: templates write it between parts."""
+        self._space = ""
+        self._visible = False
+
+    def content(self, text: str) -> None:
+        if not self._visible:
+            self._space += text
+            if not self._space.strip(SPACE):
+                return
+            text, self._space, self._visible = self._space, "", True
+        self._out.append(Content(text))
+
+    def reason(self, text: str) -> None:
+        """Add to the reasoning, without white space at its beginning and its end."""
+        text = self._space + text
+        if not self._reasoned:
+            text = text.lstrip(SPACE)
+        kept = text.rstrip(SPACE)
+        self._space = text[len(kept) :]
+        if kept:
+            self._reasoned = True
+            self._out.append(Reasoning(kept))
+
+    def reasoning_over(self) -> None:
+        self._space = ""
+        self._reasoned = False
+
+    def literally(self, text: str) -> None:
+        """Add text to the content, white space as well."""
+        if text:
+            self._visible = True
+            self._out.append(Content(self._space + text))
+            self._space = ""
+
+
+class Parser:
+    """Is fed the text of one answer in pieces, cut anywhere, and gives its parts."""
+
+    def __init__(self, family: Family, tools: Sequence[Mapping[str, Any]], prompt: str) -> None:
+        """``prompt`` is the end of the prompt's text, which may have begun the reasoning."""
+        self._text = Text()
+        self._out: list[Part] = []
+        calls = Calls(self._text, tools, self._out) if tools and family.format else None
+        reader = Reader(self._text, calls, self._out, family.opened(prompt))
+        self._reading = family.read(reader)
+        self._over = False
+
+    def feed(self, text: str) -> list[Part]:
+        """Return the parts that this text makes certain."""
+        if self._text.passes(text):
+            return self._taken()
+        self._text.feed(text)
+        return self._run()
+
+    def end(self) -> list[Part]:
+        """Return what was held back, at the end of the answer."""
+        self._text.ended = True
+        return self._run()
+
+    def _run(self) -> list[Part]:
+        if not self._over:
+            try:
+                next(self._reading)
+            except StopIteration:
+                self._over = True
+        return self._taken()
+
+    def _taken(self) -> list[Part]:
+        parts, self._out[:] = list(self._out), []
+        return parts
+
+
+def _read_plain(family: Family, reader: Reader) -> Reading[None]:
+    text, calls = reader.text, reader.calls
+    ends: dict[str, str] = dict(family.thinking)
+    starts = tuple(family.format.starts) if family.format and calls else ()
+    by_calls = starts if family.calls_end_reasoning else ()
+    bare = calls is not None and family.format is not None and family.format.bare
+    if reader.reasoning_ends:
+        yield from _read_reasoning(reader, reader.reasoning_ends, by_calls)
+    while True:
+        reader.boundary()
+        if bare:
+            yield from _read_bare(family, reader)
+            bare = False
+        space = yield from text.while_in(SPACE)
+        if (yield from text.take(*ends.values())):
+            continue  # what ends reasoning that was not begun: so some families say that they skip it
+        reader.content(space)
+        found = yield from text.copy_until((*ends, *starts, *family.dropped), reader.content)
+        if not found:
+            return
+        if found in ends:
+            yield from text.expect(found)
+            yield from _read_reasoning(reader, ends[found], by_calls)
+        elif found in starts:
+            yield from read_calls(family, reader)
+        else:
+            yield from text.expect(found)
+
+
+def _read_reasoning(reader: Reader, end: str, by_calls: Sequence[str]) -> Reading[None]:
+    reader.reasoning_over()
+    yield from reader.text.copy_until((end, *by_calls), reader.reason)
+    yield from reader.text.take(end)
+    reader.reasoning_over()
+
+
+def _read_bare(family: Family, reader: Reader) -> Reading[None]:
+    """Read an answer that begins with calls that no marker announces."""
+    reader.content((yield from reader.text.while_in(SPACE)))
+    if (yield from reader.text.peek()) == "{":
+        yield from read_calls(family, reader)
+
+
+def read_calls(family: Family, reader: Reader) -> Reading[None]:
+    """Read calls, or give back as content what turns out to be none."""
+    assert family.format is not None
+    assert reader.calls is not None
+    reader.text.keep()
+    try:
+        yield from family.format.read(reader.text, reader.calls)
+    except Malformed:
+        reader.calls.withdraw()
+        reader.literally(reader.text.kept())

@@ -1,0 +1,121 @@
+"""What formats report of the calls that they read, and the values that tools declare."""
+
+from __future__ import annotations
+
+import json
+from ast import literal_eval
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from .parts import Arguments, CallBegun, CallEnded, CallWithdrawn, Part
+from .reading import Malformed, Reading, Text
+
+_TEXT_TYPES = frozenset({"string", "str", "text", "enum"})
+_WORDS = {"true": True, "false": False, "null": None, "none": None}
+
+
+class Calls:
+    """Takes calls as they are read, and makes parts of them."""
+
+    def __init__(self, text: Text, tools: Sequence[Mapping[str, Any]], out: list[Part]) -> None:
+        self._text = text
+        self._out = out
+        self._open = False
+        self._schemas = {name: schema for name, schema in map(_named, tools) if name}
+        self.count = 0
+        """Calls that are complete."""
+
+    def knows(self, name: str) -> bool:
+        """Return whether the request offers a tool of this name."""
+        return name in self._schemas
+
+    def begin(self, name: str, id: str = "") -> None:
+        """Begin a call. Raises ``Malformed`` if it has no name."""
+        if not name.strip():
+            raise Malformed("a call needs a name")
+        self._out.append(CallBegun(name.strip(), id.strip()))
+        self._open = True
+
+    def fragment(self, text: str) -> None:
+        """Add to the arguments; the last brace is added by ``end``."""
+        if text:
+            self._out.append(Arguments(text))
+
+    def end(self) -> None:
+        """Complete the call: what was read of it cannot be given back any more."""
+        self._out += (Arguments("}"), CallEnded())
+        self._open = False
+        self.count += 1
+        self._text.keep()
+
+    def withdraw(self) -> None:
+        """Take back the call that was begun and is not complete, if there is one."""
+        if self._open:
+            self._out.append(CallWithdrawn())
+        self._open = False
+
+    def schema_of(self, name: str, key: str) -> Any:
+        """Return the schema of a tool's argument; None where it is not declared."""
+        return self._schemas.get(name, {}).get(key)
+
+
+class Format(Protocol):
+    """How a family writes tool calls."""
+
+    @property
+    def starts(self) -> Sequence[str]:
+        """Return the strings that begin calls."""
+
+    @property
+    def bare(self) -> bool:
+        """Return whether an answer may also begin with a call that no such string announces."""
+
+    @property
+    def markers(self) -> Sequence[str]:
+        """Return all strings of the format that may be tokens of their own."""
+
+    def read(self, text: Text, calls: Calls) -> Reading[None]:
+        """Read calls from one of ``starts`` on. Raises ``Malformed``."""
+
+
+def _named(tool: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    function = tool.get("function")
+    if not isinstance(function, Mapping):
+        return "", {}
+    parameters = function.get("parameters")
+    properties = parameters.get("properties") if isinstance(parameters, Mapping) else None
+    return str(function.get("name", "")), properties if isinstance(properties, Mapping) else {}
+
+
+def takes_text(schema: Any) -> bool:
+    """Return whether a value is text by its schema; what declares no type is."""
+    if not isinstance(schema, Mapping):
+        return True
+    kinds = schema.get("type")
+    if isinstance(kinds, str):
+        return kinds.lower() in _TEXT_TYPES
+    if isinstance(kinds, Sequence):
+        return any(takes_text({"type": kind}) for kind in kinds)
+    choices = next((schema[key] for key in ("anyOf", "oneOf") if isinstance(schema.get(key), list)), None)
+    if choices is not None:
+        return any(isinstance(each, Mapping) and "type" in each and takes_text(each) for each in choices)
+    values = schema.get("enum")
+    if isinstance(values, list):
+        return any(isinstance(value, str) for value in values)
+    return "properties" not in schema and "items" not in schema
+
+
+def value_json(written: str) -> str:
+    """Return the JSON of a value that is not text: JSON or Python as the model wrote it, else text all the same.
+
+    vLLM does so in ``tool_parsers/qwen3coder_tool_parser.py``, and mlx-lm in ``tool_parsers/qwen3_coder.py``.
+    """
+    bare = written.strip()
+    if bare.lower() in _WORDS:
+        return json.dumps(_WORDS[bare.lower()])
+    for parse in (json.loads, literal_eval):
+        try:
+            return json.dumps(parse(bare), ensure_ascii=False, allow_nan=False)
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return json.dumps(written, ensure_ascii=False)

@@ -1,0 +1,341 @@
+"""Which family a model belongs to: by what its chat template and its vocabulary say, never by its name.
+
+The formats are those that the chat templates of llama.cpp's collection render and ask for (``models/templates``; each is
+in the table of ``docs/models.md``), checked against mlx-lm's ``tool_parsers`` and vLLM's ``vllm/tool_parsers``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from .answer import Family
+from .calls import Format
+from .channels import Channels, functionary_route, harmony_route, muse_route
+from .headed_calls import HeadedCalls
+from .json_calls import JsonCalls
+from .loose_calls import LooseCalls
+from .nested_calls import NestedCalls
+from .tagged_calls import TaggedCalls
+
+THINKING = (
+    ("<think>", "</think>"),
+    ("<seed:think>", "</seed:think>"),
+    ("<mm:think>", "</mm:think>"),
+    ("<think:opensource>", "</think:opensource>"),
+    ("<longcat_think>", "</longcat_think>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|inner_prefix|>", "<|inner_suffix|>"),
+    ("<|think:start|>", "<|think:end|>"),
+    ("<|channel>thought", "<channel|>"),
+    ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
+    ("[THINK]", "[/THINK]"),
+    ("<|think|>", "<|end|>"),
+    ("Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]"),
+)
+"""What begins and ends reasoning, in any family."""
+
+_DSML = "｜DSML｜"
+_M3 = "]<]minimax[>["
+
+
+def _tags(prefix: str, invoke: str, value: str, region: Sequence[str], ends: Sequence[str]) -> TaggedCalls:
+    """Return the format ``<invoke name="…"><value name="…">…</value></invoke>``."""
+    return TaggedCalls(
+        call=f'<{prefix}{invoke} name="',
+        head_ends=('">',),
+        value=f'<{prefix}{value} name="',
+        value_begins=">",
+        value_ends=f"</{prefix}{value}>",
+        ends=f"</{prefix}{invoke}>",
+        key=r'(?P<key>.*?)"(?:\s+string="(?P<text>\w+)")?',
+        region=region,
+        region_ends=ends,
+    )
+
+
+def _keyed(prefix: str = "", suffix: str = "", separator: Sequence[str] = ()) -> TaggedCalls:
+    """Return the format ``<tool_call>name<arg_key>…</arg_key><arg_value>…</arg_value></tool_call>``."""
+
+    def tag(name: str) -> str:
+        return f"{prefix}{name}{suffix}>"
+
+    return TaggedCalls(
+        call="<" + tag("tool_call"),
+        head_ends=(*separator, "<" + tag("arg_key"), "</" + tag("tool_call")),
+        value="<" + tag("arg_key"),
+        value_begins="<" + tag("arg_value"),
+        value_ends="</" + tag("arg_value"),
+        ends="</" + tag("tool_call"),
+        key=rf"\s*(?P<key>.*?)\s*</{tag('arg_key')}\s*",
+    )
+
+
+def _named(lines: bool, region: str) -> TaggedCalls:
+    """Return the format ``<function=…><parameter=…>…</parameter></function>``."""
+    return TaggedCalls(
+        call="<function=",
+        head_ends=(">",),
+        value="<parameter=",
+        value_begins=">",
+        value_ends="</parameter>",
+        ends="</function>",
+        region=(f"<{region}>",),
+        region_ends=(f"</{region}>",),
+        lines=lines,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """A family, and the strings of which each group has one in the chat template or the vocabulary."""
+
+    signs: Sequence[Sequence[str]]
+    family: Family
+    id_pattern: str = ""
+    """The form of call ids that the template takes in the next turn, with ``{name}`` and ``{index}``; empty: any."""
+
+
+def _known(name: str, *signs: Sequence[str] | str, format: Format, dropped: Sequence[str] = ()) -> Known:
+    groups = [(sign,) if isinstance(sign, str) else sign for sign in signs]
+    return Known(groups, Family(name, format, dropped=dropped))
+
+
+_LISTED = JsonCalls(starts=("[TOOL_CALLS]",))
+_HARMONY_ENDS = ("<|end|>", "<|call|>", "<|return|>")
+
+FAMILIES: Sequence[Known] = (
+    Known(
+        (("<|channel|>",), ("<|message|>",)),
+        Channels(
+            "harmony",
+            begins=("<|start|>assistant",),
+            message="<|message|>",
+            ends=_HARMONY_ENDS,
+            route=harmony_route,
+            format=JsonCalls(),
+        ),
+    ),
+    Known(
+        (("<atem:function_calls>",),),
+        Channels(
+            "muse",
+            begins=("<|start|>assistant",),
+            message="<|message|>",
+            ends=("<|eom|>", "<|eot|>"),
+            route=muse_route,
+            format=_tags(
+                "atem:", "invoke", "parameter", ("<atem:function_calls>",), ("</atem:function_calls>",)
+            ),
+        ),
+    ),
+    _known(
+        "kimi-k3",
+        "<|open|>",
+        "<|sep|>",
+        "<|end_of_msg|>",
+        format=TaggedCalls(
+            call='<|open|>call tool="',
+            head_ends=("<|sep|>",),
+            value='<|open|>argument key="',
+            value_begins="<|sep|>",
+            value_ends="<|close|>argument<|sep|>",
+            ends="<|close|>call<|sep|>",
+            key=r'(?P<key>.*?)"(?:\s+type="(?P<text>\w+)")?',
+            name=r'(?P<name>.*?)"(?:\s+index="\d+")?',
+            region=("<|open|>tools<|sep|>",),
+            region_ends=("<|close|>tools<|sep|>",),
+        ),
+        dropped=("<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>"),
+    ),
+    Known(
+        (("<|tool_calls_section_begin|>",),),
+        Family(
+            "kimi-k2",
+            HeadedCalls(
+                section="<|tool_calls_section_begin|>",
+                call="<|tool_call_begin|>",
+                separators=("<|tool_call_argument_begin|>",),
+                ends=("<|tool_call_end|>",),
+                section_ends=("<|tool_calls_section_end|>",),
+                head=r"(?P<id>(?:functions\.)?(?P<name>[^:\s]+)(?::\d+)?)",
+            ),
+            calls_end_reasoning=True,
+        ),
+        id_pattern="functions.{name}:{index}",
+    ),
+    _known(
+        "deepseek-v3.2",
+        _DSML,
+        format=_tags(
+            _DSML,
+            "invoke",
+            "parameter",
+            (f"<{_DSML}function_calls>", f"<{_DSML}tool_calls>"),
+            (f"</{_DSML}function_calls>", f"</{_DSML}tool_calls>"),
+        ),
+    ),
+    Known(
+        (("<｜tool▁calls▁begin｜>",),),
+        Family(
+            "deepseek-v3",
+            HeadedCalls(
+                section="<｜tool▁calls▁begin｜>",
+                call="<｜tool▁call▁begin｜>",
+                separators=("{",),
+                ends=("\n```<｜tool▁call▁end｜>", "```<｜tool▁call▁end｜>", "<｜tool▁call▁end｜>"),
+                section_ends=("<｜tool▁calls▁end｜>",),
+                head=r"(?:function<｜tool▁sep｜>)?(?P<name>[^\s<]+)(?:<｜tool▁sep｜>)?\s*(?:```(?:json)?)?",
+                inner=("<｜tool▁sep｜>",),
+            ),
+            calls_end_reasoning=True,
+        ),
+    ),
+    _known("minimax-m3", _M3, format=NestedCalls(_M3)),
+    _known(
+        "minimax-m2",
+        "<minimax:tool_call>",
+        format=_tags("", "invoke", "parameter", ("<minimax:tool_call>",), ("</minimax:tool_call>",)),
+    ),
+    _known(
+        "hunyuan-3",
+        "<arg_key:opensource>",
+        format=_keyed(suffix=":opensource", separator=("<tool_sep:opensource>",)),
+        dropped=("<tool_calls:opensource>", "</tool_calls:opensource>"),
+    ),
+    _known("longcat", "<longcat_arg_key>", format=_keyed(prefix="longcat_")),
+    _known("glm", "<arg_key>", format=_keyed()),
+    _known("seed", "<seed:tool_call>", format=_named(lines=False, region="seed:tool_call")),
+    _known(
+        "qwen3-coder",
+        "<tool_call>",
+        "<function=",
+        "<parameter=",
+        format=_named(lines=True, region="tool_call"),
+    ),
+    _known(
+        "functionary-3.1",
+        "<function=",
+        "</function>",
+        format=HeadedCalls(call="<function=", separators=(">",), ends=("</function>",)),
+    ),
+    _known("minicpm", '<function name="', '<param name="', format=_tags("", "function", "param", (), ())),
+    _known(
+        "gemma-4",
+        "<|tool_call>",
+        "<tool_call|>",
+        format=LooseCalls(
+            ("<|tool_call>",), ("<tool_call|>",), "call:", "{", "}", ":", quote='<|"|>', listed=False
+        ),
+    ),
+    _known(
+        "function-gemma",
+        "<start_function_call>",
+        format=LooseCalls(
+            ("<start_function_call>",),
+            ("<end_function_call>",),
+            "call:",
+            "{",
+            "}",
+            ":",
+            quote="<escape>",
+            listed=False,
+        ),
+    ),
+    _known(
+        "lfm2",
+        ("<|tool_call_start|>", "<|tool_list_start|>"),
+        format=LooseCalls(("<|tool_call_start|>",), ("<|tool_call_end|>",)),
+    ),
+    _known(
+        "mistral",
+        "[TOOL_CALLS]",
+        format=HeadedCalls(
+            call="[TOOL_CALLS]",
+            separators=("[ARGS]", "{"),
+            ends=(),
+            head=r"(?P<name>[^\[\s]+)(?:\[CALL_ID\](?P<id>[a-zA-Z0-9]{9}))?",
+            inner=("[CALL_ID]",),
+            listed=_LISTED,
+        ),
+    ),
+    _known(
+        "command",
+        "<|START_ACTION|>",
+        format=JsonCalls(("<|START_ACTION|>",), ("<|END_ACTION|>",)),
+        dropped=("<|START_TEXT|>", "<|END_TEXT|>", "<|START_RESPONSE|>", "<|END_RESPONSE|>"),
+    ),
+    _known(
+        "apertus",
+        "<|tools_prefix|>",
+        format=JsonCalls(("<|tools_prefix|>",), ("<|tools_suffix|>",), name_is_key=True),
+    ),
+    _known(
+        "gigachat",
+        ("<|function_call|>", "function call<|role_sep|>"),
+        format=JsonCalls(
+            ("<|function_call|>", "<|message_sep|>\n\nfunction call<|role_sep|>"),
+        ),
+        dropped=("<|message_sep|>",),
+    ),
+    Known(
+        (("<tool_calls>",),),
+        Family(
+            "tool-calls",
+            JsonCalls(("<tool_calls>",), ("</tool_calls>",)),
+            dropped=("[END FINAL RESPONSE]",),
+            calls_end_reasoning=True,
+        ),
+    ),
+    _known("nemotron-2", "<TOOLCALL>", format=JsonCalls(("<TOOLCALL>",), ("</TOOLCALL>",))),
+    _known("granite-3", "<|tool_call|>", format=JsonCalls(("<|tool_call|>",), ("<|/tool_call|>",))),
+    Known(
+        (("<|tool_call:begin|>",),),
+        Family(
+            "solar",
+            HeadedCalls(
+                call="<|tool_call:begin|>",
+                separators=("<|tool_call:args|>",),
+                ends=("<|tool_call:end|>",),
+                head=r"(?P<id>.*?)<\|tool_call:name\|>(?P<name>.+)",
+                inner=("<|tool_call:name|>",),
+            ),
+            dropped=("<|begin|>assistant", "<|content|>", "<|tool_calls|>", "<|calls|>", "<|end|>"),
+        ),
+    ),
+    _known("hermes", "<tool_call>", format=JsonCalls(("<tool_call>",), ("</tool_call>",))),
+    Known(
+        ((">>>all",),),
+        Channels(
+            "functionary-3.2",
+            begins=(">>>",),
+            message="\n",
+            ends=(),
+            route=functionary_route,
+            format=JsonCalls(),
+        ),
+    ),
+    _known(
+        "llama-3",
+        ("<|python_tag|>", '"parameters": dictionary of argument name and its value'),
+        format=JsonCalls(("<|python_tag|>",), ("<|eom_id|>",), bare=True),
+    ),
+)
+"""In the order in which they are tried: a family whose signs another one has too comes after it."""
+
+
+def family_of(evidence: str) -> Known | None:
+    """Return the family whose tool calls a template writes. ``evidence``: its source, a conversation as it renders it,
+    and the added tokens of the vocabulary."""
+    return next(
+        (known for known in FAMILIES if all(any(s in evidence for s in group) for group in known.signs)), None
+    )
+
+
+def reading_of(evidence: str) -> Known:
+    """Return how to read answers: the family, which may have no calls, with the reasoning that ``evidence`` shows."""
+    known = family_of(evidence) or Known((), Family("plain"))
+    pairs = tuple(pair for pair in THINKING if all(marker.strip() in evidence for marker in pair))
+    if isinstance(known.family, Channels):
+        return known
+    return dataclasses.replace(known, family=dataclasses.replace(known.family, thinking=pairs))

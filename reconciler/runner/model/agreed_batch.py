@@ -1,0 +1,187 @@
+"""Batches of mlx-lm whose sequences choose every token as all ranks of the group do.
+
+Beside ``generator`` the only module that uses ``mlx_lm``'s batch generation. Written against mlx-lm 0.32.2 and mlx 0.32.4.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import mlx.core as mx
+from mlx_lm.generate import GenerationBatch, PromptProcessingBatch
+
+Sampler = Callable[[Any], Any]
+"""Log-probabilities, a row per sequence, to one token per row."""
+Change = Callable[[Any, Any], Any]
+"""Logits, a row per sequence, and the tokens that they came after, to the logits to choose from."""
+Agree = Callable[[Any], Any]
+"""Tokens, one per row, as this rank chose them to tokens as all ranks take them."""
+
+
+class Adjusted(Protocol):
+    """What is changed of one sequence's logits."""
+
+    def together(self, all: Sequence[Any], /) -> Change:
+        """Return what changes the logits of several such sequences, and notes what they say, until they are others."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """How the tokens of one sequence are chosen."""
+
+    sampler: Sampler
+    adjusted: Adjusted | None = None
+    likeliest: int | None = None
+    """How many of the likeliest tokens to report with each; None: not even its own log-probability."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Logprobs:
+    """Log-probabilities of the model's own distribution: of a token, and of the likeliest ones at its place."""
+
+    chosen: float
+    likeliest: tuple[tuple[int, float], ...]
+    """Tokens with theirs, the likeliest first."""
+
+
+def normalized(logits: Any) -> Any:
+    """Return log-probabilities."""
+    return logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+
+
+class Prompts(PromptProcessingBatch):  # type: ignore[misc]
+    """Prompts whose sequences choose every token, the first as well, as ``AgreedBatch`` does."""
+
+    agree: Agree
+
+    def generate(self, tokens: list[list[int]]) -> AgreedBatch:
+        """Return the batch of these sequences, each of which has one token of its prompt left."""
+        return AgreedBatch(
+            self.agree,
+            model=self.model,
+            uids=self.uids,
+            inputs=mx.array([last for (last,) in tokens]),
+            prompt_cache=self.prompt_cache,
+            tokens=self.tokens,
+            samplers=self.samplers,
+            fallback_sampler=self.fallback_sampler,
+            logits_processors=self.logits_processors,
+            stop_sequences=self.stop_sequences,
+            max_tokens=self.max_tokens,
+        )
+
+
+class AgreedBatch(GenerationBatch):  # type: ignore[misc]
+    """Tokens as all ranks agree on them, with one collective for all rows of a step."""
+
+    model: Any
+    samplers: list[Choice]
+    tokens: list[list[int]]
+    _next_tokens: Any
+    _next_logprobs: list[_Row | None]
+
+    def __init__(self, agree: Agree, **batch: Any) -> None:
+        self._agree = agree
+        self._changed: list[Adjusted] = []
+        """The sequences that ``_change`` is about, in the order of their rows."""
+        self._change: Change
+        super().__init__(**batch)
+
+    def _step(self) -> tuple[list[int], list[_Row | None]]:
+        """Begin the next step and wait for this one's tokens, as ``GenerationBatch`` does, with two differences.
+
+        The agreement is part of the step's graph, so that the next step does not wait for this thread to ask
+        for it; and log-probabilities are reported of those sequences alone that are to.
+        """
+        tokens = self._current_tokens = self._next_tokens
+        logits = self.model(tokens[:, None], cache=self.prompt_cache)[:, -1, :]
+        self._next_tokens = self._agree(self._chosen(logits, tokens))
+        # Begun here: in a pipeline not every rank's next step needs it, and collectives have one order.
+        mx.async_eval(self._next_tokens)  # type: ignore[no-untyped-call]
+        reported, self._next_logprobs = self._next_logprobs, self._reports(logits)
+        self._current_logprobs = reported
+        mx.eval(tokens)
+        values: list[int] = tokens.tolist()
+        for sequence, token in zip(self.tokens, values, strict=True):
+            sequence.append(token)
+        return values, reported
+
+    def _chosen(self, logits: Any, tokens: Any) -> Any:
+        """Return the next token of each row. Sequences with the same sampler, such as greedy ones, are sampled
+        together."""
+        logprobs = normalized(logits)
+        if any(choice.adjusted for choice in self.samplers):
+            logprobs = self._adjust(logprobs, logits, tokens)
+        shared = self.samplers[0].sampler
+        if all(choice.sampler is shared for choice in self.samplers):
+            return shared(logprobs)
+        rows = [choice.sampler(logprobs[row : row + 1]) for row, choice in enumerate(self.samplers)]
+        return mx.concatenate(rows)
+
+    def _adjust(self, logprobs: Any, logits: Any, tokens: Any) -> Any:
+        """Return log-probabilities with those changed that are to be, in one go for all of their sequences."""
+        found = [(row, choice.adjusted) for row, choice in enumerate(self.samplers) if choice.adjusted]
+        adjusted = [one for _, one in found]
+        if adjusted != self._changed:
+            self._changed, self._change = adjusted, adjusted[0].together(adjusted)
+        if len(adjusted) == len(self.samplers):
+            return normalized(self._change(logits, tokens))
+        rows = mx.array([row for row, _ in found])
+        logprobs = logprobs.astype(mx.float32)
+        logprobs[rows] = normalized(self._change(logits[rows], tokens[rows]))
+        return logprobs
+
+    def _reports(self, logits: Any) -> list[_Row | None]:
+        """Begin to compute what is reported of the next tokens."""
+        asked = {row: c.likeliest for row, c in enumerate(self.samplers) if c.likeliest is not None}
+        if not asked:
+            return [None] * len(self.samplers)
+        rows = mx.array(list(asked))
+        logprobs = normalized(logits[rows].astype(mx.float32))
+        chosen = mx.take_along_axis(logprobs, self._next_tokens[rows][:, None], axis=-1)
+        count = min(max(asked.values()), logprobs.shape[-1])
+        ids = mx.argpartition(-logprobs, kth=count - 1, axis=-1)[:, :count] if count else None
+        likeliest = None if ids is None else mx.take_along_axis(logprobs, ids, axis=-1)
+        report = _Report(chosen, ids, likeliest)
+        mx.async_eval([report.chosen, report.ids, report.logprobs])  # type: ignore[no-untyped-call]
+        places = {row: _Row(report, place, asked[row]) for place, row in enumerate(asked)}
+        return [places.get(row) for row in range(len(self.samplers))]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Report:
+    """Arrays, a row for each sequence that reports; without ids if none wants to know of likely tokens."""
+
+    chosen: Any
+    ids: Any
+    logprobs: Any
+
+    @functools.cached_property
+    def rows(self) -> list[Logprobs]:
+        """Wait for the arrays."""
+        chosen = self.chosen[:, 0].tolist()
+        if self.ids is None:
+            return [Logprobs(own, ()) for own in chosen]
+        found = zip(chosen, self.ids.tolist(), self.logprobs.tolist(), strict=True)
+        return [Logprobs(own, _ordered(ids, logprobs)) for own, ids, logprobs in found]
+
+
+def _ordered(ids: Sequence[int], logprobs: Sequence[float]) -> tuple[tuple[int, float], ...]:
+    return tuple(sorted(zip(ids, logprobs, strict=True), key=lambda one: (-one[1], one[0])))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Row:
+    """What one sequence reports."""
+
+    report: _Report
+    place: int
+    count: int
+
+    def read(self) -> Logprobs:
+        """Wait for it."""
+        row = self.report.rows[self.place]
+        return Logprobs(row.chosen, row.likeliest[: self.count])

@@ -1,0 +1,81 @@
+"""What is sent over one connection of rank 0's socket: by any thread, which never waits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+
+
+class Outgoing:
+    """Writes at once what the socket takes; the event loop's thread writes the rest when there is room.
+
+    The loop's own thread would have to be woken for each step, and would then share the interpreter with the thread that
+    begins the next one.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int, bytes_max: int) -> None:
+        """``descriptor`` is of a socket that does not block; ``bytes_max`` bounds what its reader has not read.
+
+        Create it in the loop's thread.
+        """
+        self._loop = loop
+        self._descriptor = os.dup(descriptor)  # stays this connection's, whenever the loop closes its own
+        self._bytes_max = bytes_max
+        self._lock = threading.Lock()
+        self._left = bytearray()
+        self._closed = False
+        self._drained = asyncio.Event()
+        self._drained.set()
+
+    def write(self, data: bytes) -> bool:
+        """Send bytes after all earlier ones. Return False, once, when the reader is too far behind: nothing more is
+        sent."""
+        with self._lock:
+            if self._closed:
+                return True
+            written = 0 if self._left else self._write(data)
+            if written < len(data):
+                if not self._left:
+                    self._loop.call_soon_threadsafe(self._wait_for_room)
+                self._left += data[written:]
+            self._closed = len(self._left) > self._bytes_max
+            return not self._closed
+
+    async def drained(self) -> None:
+        """Wait until all is written, in the loop's thread."""
+        await asyncio.sleep(0)  # what a thread has left to the loop is known after this
+        await self._drained.wait()
+
+    def close(self) -> None:
+        """Send nothing more, in the loop's thread; further calls have no effect."""
+        with self._lock:
+            self._closed = True
+            if self._descriptor >= 0:
+                self._loop.remove_writer(self._descriptor)
+                os.close(self._descriptor)
+                self._descriptor = -1
+        self._drained.set()
+
+    def _write(self, data: bytes | bytearray) -> int:
+        """Return how much the socket took. Of one that is broken the reader tells."""
+        try:
+            return os.write(self._descriptor, data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return len(data)
+
+    def _wait_for_room(self) -> None:
+        with self._lock:
+            if self._descriptor >= 0:
+                self._drained.clear()
+                self._loop.add_writer(self._descriptor, self._go_on)
+
+    def _go_on(self) -> None:
+        with self._lock, contextlib.suppress(OSError):
+            del self._left[: self._write(self._left)]
+            if not self._left:
+                self._loop.remove_writer(self._descriptor)
+                self._drained.set()

@@ -1,0 +1,171 @@
+"""What the table says of each parameter is what becomes of it, and what the documentation says.
+
+``UPDATE_GOLDEN=1`` writes the table of ``docs/endpoint.md`` anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Set
+from pathlib import Path
+from typing import Any
+
+import mlx_lm.server
+import orjson
+import pytest
+from openai.types.chat import completion_create_params as chat_params
+from openai.types.completion_create_params import CompletionCreateParamsBase
+
+from reconciler.gateway.dialects.openai.completions_reply import CompletionRequest, parse_completion
+from reconciler.gateway.dialects.openai.request import ChatRequest, parse_chat
+from reconciler.gateway.dialects.parameter import CHAT, TEXT, Row
+from reconciler.gateway.dialects.parameter_table import INSIDE, ROWS
+from reconciler.gateway.errors import ApiError
+from tests.gateway.conftest import HELLO
+
+PAGE = Path(__file__).parents[3] / "docs" / "endpoint.md"
+BEGIN, END = "<!-- every parameter -->\n", "<!-- end of every parameter -->\n"
+STRANGE: Any = [{"something": "else"}]
+"""A value of no parameter's type, which hence is none of those without effect."""
+
+
+def parsed(path: str, **fields: Any) -> ChatRequest | CompletionRequest:
+    if path == CHAT:
+        return parse_chat(orjson.dumps({"model": "llama", "messages": HELLO, **fields}), 42)
+    return parse_completion(orjson.dumps({"model": "llama", "prompt": "Once", **fields}), 42)
+
+
+def refusal(path: str, **fields: Any) -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        parsed(path, **fields)
+    return caught.value
+
+
+def rows(works: bool, harmless: bool = False) -> Iterator[tuple[str, str, Row]]:
+    """Path and name of each parameter that does or does not work there."""
+    for row in ROWS:
+        for path in sorted(row.on):
+            if (path in row.works) == works and row.harmless == harmless:
+                yield from ((path, name, row) for name in row.names)
+
+
+def test_a_parameter_stands_in_one_row_of_a_path() -> None:
+    found = [(path, name) for row in ROWS for path in row.on for name in row.names]
+    assert len(found) == len(set(found))
+
+
+@pytest.mark.parametrize("path", [CHAT, TEXT])
+def test_what_does_nothing_is_refused_by_its_name_unless_its_value_asks_for_nothing(path: str) -> None:
+    plain = parsed(path)
+    refused = [(name, row) for where, name, row in rows(works=False) if where == path]
+    assert len(refused) > 80
+    for name, row in refused:
+        error = refusal(path, **{name: STRANGE})
+        assert (error.status, error.param, error.code) == (400, name, "unsupported_parameter"), name
+        assert f"{name} is not supported yet: " in error.text
+        for idle in (None, *row.names[name]):
+            assert parsed(path, **{name: idle}) == plain, name
+
+
+@pytest.mark.parametrize("path", [CHAT, TEXT])
+def test_what_works_is_looked_at(path: str) -> None:
+    for where, name, _ in rows(works=True):
+        if where == path:
+            assert str(refusal(path, **{name: STRANGE}).param).startswith(name)
+
+
+def test_what_changes_no_answer_may_have_any_value() -> None:
+    for path, name, _ in rows(works=False, harmless=True):
+        assert parsed(path, **{name: STRANGE}) == parsed(path)
+
+
+@pytest.mark.parametrize("path", [CHAT, TEXT])
+def test_only_what_nobody_knows_is_ignored(path: str) -> None:
+    assert parsed(path, whatever=STRANGE, guided=1) == parsed(path)
+
+
+def test_true_is_not_one_and_one_is_not_true() -> None:
+    assert refusal(CHAT, length_penalty=True).param == "length_penalty"
+    assert refusal(CHAT, use_beam_search=0).param == "use_beam_search"
+    assert parsed(CHAT, length_penalty=1.0) == parsed(CHAT, length_penalty=1) == parsed(CHAT)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"tools": [{"type": "function", "function": {"name": "f", "defer_loading": True}}]}, "tools[0].function.defer_loading"),
+        ({"tools": [{"type": "function", "defer_loading": True, "function": {"name": "f"}}]}, "tools[0].defer_loading"),
+        ({"stream_options": {"continuous_usage_stats": True}}, "stream_options.continuous_usage_stats"),
+    ],
+)  # fmt: skip
+def test_so_is_what_stands_within_others(fields: dict[str, Any], param: str) -> None:
+    assert refusal(CHAT, **fields).param == param
+    text = orjson.dumps(fields).replace(b"true", b"false")
+    bare = orjson.dumps(fields).replace(b"true", b"null")
+    assert parsed(CHAT, **orjson.loads(text)) == parsed(CHAT, **orjson.loads(bare))
+
+
+def names(path: str) -> Set[str]:
+    return {name for row in ROWS if path in row.on for name in row.names}
+
+
+def test_every_parameter_of_openais_sdk_is_in_it() -> None:
+    assert set(chat_params.CompletionCreateParamsBase.__annotations__) <= names(CHAT)
+    assert set(CompletionCreateParamsBase.__annotations__) <= names(TEXT)
+
+
+def test_every_parameter_of_mlx_lms_server_is_in_it() -> None:
+    source = Path(str(mlx_lm.server.__file__)).read_text()
+    found = set(re.findall(r'body(?:\.get\(|\[)\s*"(\w+)"', source))
+    assert len(found) > 25
+    assert found <= names(CHAT) & names(TEXT)
+
+
+def rendered() -> str:
+    """The table as the page has it."""
+    lines = [
+        "| parameter (values that are accepted) | known to | chat | completions | |",
+        "|---|---|---|---|---|",
+    ]
+    for row in ROWS:
+        cells = [
+            _listed(row),
+            ", ".join(row.known_to),
+            _treatment(row, CHAT),
+            _treatment(row, TEXT),
+            row.note,
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _listed(row: Row) -> str:
+    return ", ".join(
+        f"`{name}`" + (f" ({', '.join(map(json.dumps, idle))})" if idle and not row.harmless else "")
+        for name, idle in row.names.items()
+    )
+
+
+def _treatment(row: Row, path: str) -> str:
+    if path not in row.on:
+        return ""
+    return "works" if path in row.works else "accepted" if row.harmless else "400"
+
+
+def test_the_documentation_has_the_table() -> None:
+    page = PAGE.read_text()
+    before, begin, rest = page.partition(BEGIN)
+    table, end, after = rest.partition(END)
+    if os.environ.get("UPDATE_GOLDEN"):
+        PAGE.write_text(before + begin + rendered() + end + after)
+    else:
+        assert table == rendered()
+
+
+def test_what_stands_within_others_is_said_where_they_are() -> None:
+    notes = {name: row.note for row in ROWS for name in row.names}
+    for where, inside in INSIDE.items():
+        for name in (name for row in inside for name in row.names):
+            assert f"`{name}`" in notes[where.split("[")[0]]

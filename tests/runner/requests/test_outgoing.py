@@ -1,0 +1,85 @@
+"""Bytes that several threads send arrive whole and in order, whether or not the reader keeps up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from reconciler.runner.requests.outgoing import Outgoing
+
+PIECE = b"x" * 10_000
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with ours, theirs:
+        yield ours, theirs
+
+
+def numbered(count: int) -> bytes:
+    return b"".join(number.to_bytes(4) + PIECE for number in range(count))
+
+
+async def test_what_the_socket_has_no_room_for_follows_in_order(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    out = Outgoing(asyncio.get_running_loop(), pair[0].fileno(), 8 * MIB)
+
+    def send() -> None:
+        for number in range(200):
+            assert out.write(number.to_bytes(4) + PIECE)
+
+    def receive() -> bytes:
+        return b"".join(iter(lambda: pair[1].recv(1 << 16), b""))
+
+    await asyncio.to_thread(send)
+    received = asyncio.create_task(asyncio.to_thread(receive))
+    await asyncio.wait_for(out.drained(), 20)
+    out.close()
+    pair[0].close()
+    assert await asyncio.wait_for(received, 20) == numbered(200)
+
+
+async def test_a_reader_that_is_too_far_behind_is_told_once_and_sent_no_more(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    out = Outgoing(asyncio.get_running_loop(), pair[0].fileno(), MIB)
+    results = [out.write(PIECE) for _ in range(1000)]
+    assert results.count(False) == 1
+    assert len(out._left) < MIB + len(PIECE) + 1
+    out.close()
+
+
+async def test_after_its_end_nothing_is_sent_to_whom_the_number_belongs_next(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    out = Outgoing(asyncio.get_running_loop(), pair[0].fileno(), MIB)
+    number, (read, write) = out._descriptor, os.pipe()
+    out.close()
+    out.close()
+    os.dup2(write, number)
+    try:
+        assert out.write(b"for another")
+        os.set_blocking(read, False)
+        with pytest.raises(BlockingIOError):
+            os.read(read, 1)
+    finally:
+        for descriptor in (read, write, number):
+            os.close(descriptor)
+
+
+async def test_a_reader_that_is_gone_is_no_error_of_the_sender(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    out = Outgoing(asyncio.get_running_loop(), pair[0].fileno(), MIB)
+    pair[1].close()
+    assert out.write(PIECE)
+    await asyncio.wait_for(out.drained(), 20)
+    out.close()
