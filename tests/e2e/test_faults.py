@@ -154,7 +154,7 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
     "long-context": (
         {"serving": {"context": 16_777_216}},
         "ContextTooLong",
-        '"rope_scaling": {"rope_type": "yarn", "factor": 4096.0',
+        "set ropeScaling: {type: yarn, factor: 4096, originalContext: 4096}",
     ),
     "large-cache": (
         {"serving": {"prefixCache": "100TiB"}},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
+import socket
 import threading
 
 
@@ -15,13 +15,13 @@ class Outgoing:
     begins the next one.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int, bytes_max: int) -> None:
-        """``descriptor`` is of a socket that does not block; ``bytes_max`` bounds what its reader has not read.
+    def __init__(self, loop: asyncio.AbstractEventLoop, connection: socket.socket, bytes_max: int) -> None:
+        """``connection`` does not block, and stays the caller's; ``bytes_max`` bounds what its reader has not read.
 
         Create it in the loop's thread.
         """
         self._loop = loop
-        self._descriptor = os.dup(descriptor)  # stays this connection's, whenever the loop closes its own
+        self._connection = connection.dup()  # stays open, whenever the loop closes its own
         self._bytes_max = bytes_max
         self._lock = threading.Lock()
         self._left = bytearray()
@@ -52,30 +52,31 @@ class Outgoing:
         """Send nothing more, in the loop's thread; further calls have no effect."""
         with self._lock:
             self._closed = True
-            if self._descriptor >= 0:
-                self._loop.remove_writer(self._descriptor)
-                os.close(self._descriptor)
-                self._descriptor = -1
+            if self._connection.fileno() >= 0:
+                self._loop.remove_writer(self._connection)
+                self._connection.close()
         self._drained.set()
 
     def _write(self, data: bytes | bytearray) -> int:
-        """Return how much the socket took. Of one that is broken the reader tells."""
+        """Return how much the socket took. One that is broken is shut down: then its reader ends too."""
         try:
-            return os.write(self._descriptor, data)
+            return self._connection.send(data)
         except BlockingIOError:
             return 0
         except OSError:
+            with contextlib.suppress(OSError):
+                self._connection.shutdown(socket.SHUT_RDWR)
             return len(data)
 
     def _wait_for_room(self) -> None:
         with self._lock:
-            if self._descriptor >= 0:
+            if self._connection.fileno() >= 0:
                 self._drained.clear()
-                self._loop.add_writer(self._descriptor, self._go_on)
+                self._loop.add_writer(self._connection, self._go_on)
 
     def _go_on(self) -> None:
         with self._lock, contextlib.suppress(OSError):
             del self._left[: self._write(self._left)]
             if not self._left:
-                self._loop.remove_writer(self._descriptor)
+                self._loop.remove_writer(self._connection)
                 self._drained.set()

@@ -101,7 +101,7 @@ class Server:
         if len(self._connections) >= CONNECTIONS_MAX:
             writer.close()
             return
-        out = Outgoing(self._loop, writer.get_extra_info("socket").fileno(), BACKLOG_BYTES_MAX)
+        out = Outgoing(self._loop, writer.get_extra_info("socket"), BACKLOG_BYTES_MAX)
         connection = _Connection(self._loop, writer, out)
         self._connections.add(connection)
         try:

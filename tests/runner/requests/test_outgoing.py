@@ -30,7 +30,7 @@ def numbered(count: int) -> bytes:
 async def test_what_the_socket_has_no_room_for_follows_in_order(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    out = Outgoing(asyncio.get_running_loop(), pair[0].fileno(), 8 * MIB)
+    out = Outgoing(asyncio.get_running_loop(), pair[0], 8 * MIB)
 
     def send() -> None:
         for number in range(200):
@@ -50,7 +50,7 @@ async def test_what_the_socket_has_no_room_for_follows_in_order(
 async def test_a_reader_that_is_too_far_behind_is_told_once_and_sent_no_more(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    out = Outgoing(asyncio.get_running_loop(), pair[0].fileno(), MIB)
+    out = Outgoing(asyncio.get_running_loop(), pair[0], MIB)
     results = [out.write(PIECE) for _ in range(1000)]
     assert results.count(False) == 1
     assert len(out._left) < MIB + len(PIECE) + 1
@@ -60,8 +60,8 @@ async def test_a_reader_that_is_too_far_behind_is_told_once_and_sent_no_more(
 async def test_after_its_end_nothing_is_sent_to_whom_the_number_belongs_next(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    out = Outgoing(asyncio.get_running_loop(), pair[0].fileno(), MIB)
-    number, (read, write) = out._descriptor, os.pipe()
+    out = Outgoing(asyncio.get_running_loop(), pair[0], MIB)
+    number, (read, write) = out._connection.fileno(), os.pipe()
     out.close()
     out.close()
     os.dup2(write, number)
@@ -78,7 +78,7 @@ async def test_after_its_end_nothing_is_sent_to_whom_the_number_belongs_next(
 async def test_a_reader_that_is_gone_is_no_error_of_the_sender(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    out = Outgoing(asyncio.get_running_loop(), pair[0].fileno(), MIB)
+    out = Outgoing(asyncio.get_running_loop(), pair[0], MIB)
     pair[1].close()
     assert out.write(PIECE)
     await asyncio.wait_for(out.drained(), 20)
