@@ -11,6 +11,7 @@ import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, message, vocabulary
+from .form import FREE, Form
 from .sampling import BY_DEFAULT, BY_MODEL, Ending, Sampling, SamplingDefaults
 
 # --- gateway to rank 0 -----------------------------------------------------------------------------
@@ -64,6 +65,7 @@ class Generate:
     """Equal for requests of one client, and says nothing else of it: prompts of different clients are read in turns."""
     max_stall_seconds: float = MAX_STALL_SECONDS
     """The longest time between two tokens of this answer for which a step may read others' prompts."""
+    form: Form = FREE
 
 
 @message("cancel")

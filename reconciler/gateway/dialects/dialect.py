@@ -61,6 +61,8 @@ class Parsed:
     answer: Stream | Reply
     session: str = ""
     """The client's name for requests that begin alike."""
+    headers: Headers = ()
+    """Sent with the answer."""
 
 
 class Catalog(Protocol):

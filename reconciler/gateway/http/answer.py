@@ -35,21 +35,21 @@ async def _watch_client(receive: Receive, runs: Runs) -> None:
     runs.abandon()
 
 
-async def send_reply(send: Send, runs: Runs, reply: Reply, timing: Timing) -> None:
+async def send_reply(send: Send, runs: Runs, reply: Reply, timing: Timing, headers: Headers = ()) -> None:
     """Send the complete answer at its end."""
     while not runs.done:
         reply.add(await runs.next(timing.keep_alive))
-    await send_json(send, 200, reply.body())
+    await send_json(send, 200, reply.body(), headers)
 
 
-async def send_stream(send: Send, runs: Runs, stream: Stream, timing: Timing) -> None:
+async def send_stream(send: Send, runs: Runs, stream: Stream, timing: Timing, headers: Headers = ()) -> None:
     """Send an answer as it comes. An error before the first part is a status; after it, it is the last part."""
     pieces: Sequence[Piece] = await runs.next(timing.headers_after)
     await send(
         {
             "type": "http.response.start",
             "status": 200,
-            "headers": [(b"content-type", stream.content_type), *_UNBUFFERED],
+            "headers": [(b"content-type", stream.content_type), *_UNBUFFERED, *headers],
         }
     )
     await _send_part(send, stream.encode(pieces) or stream.keep_alive, more=not runs.done)

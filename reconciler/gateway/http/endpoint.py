@@ -44,9 +44,9 @@ class GenerationEndpoint:
             ):
                 async with abandon_when_gone(receive, runs):
                     if isinstance(parsed.answer, Stream):
-                        await send_stream(send, runs, parsed.answer, timing)
+                        await send_stream(send, runs, parsed.answer, timing, parsed.headers)
                     else:
-                        await send_reply(send, runs, parsed.answer, timing)
+                        await send_reply(send, runs, parsed.answer, timing, parsed.headers)
         except ApiError as error:
             await send_error(send, self._dialect.render_error(error))
         except ClientGone:
