@@ -73,7 +73,8 @@ async def test_a_response_is_complete(start: Start) -> None:
     assert (response.object, response.model, response.status) == ("response", "llama", "completed")
     assert response.output_text == told(5)
     (item,) = response.output
-    assert (item.type, item.status) == ("message", "completed")
+    assert item.type == "message"
+    assert item.status == "completed"
     assert response.usage is not None
     assert response.usage.input_tokens == len(PROMPT)
     assert response.usage.input_tokens_details.cached_tokens == CACHED

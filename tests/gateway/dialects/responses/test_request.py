@@ -39,8 +39,8 @@ def function(name: str, **more: Any) -> dict[str, Any]:
     return {"type": "function", "name": name, **more}
 
 
-def call(id: str, name: str = "f", **more: Any) -> dict[str, Any]:
-    return {"type": "function_call", "call_id": id, "name": name, "arguments": '{"a": 1}', **more}
+def call(call_id: str, name: str = "f", **more: Any) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": '{"a": 1}', **more}
 
 
 def output(id: str, text: Any = "done") -> dict[str, Any]:
