@@ -76,7 +76,7 @@ def _grown(tokens: int, share: float) -> float:
     """Return how many tokens may follow on so many, which took ``1 / share`` of their time."""
     if share <= 1:
         return tokens * share
-    return max(tokens * min(GROWTH, share ** (1 / STEEPNESS)), tokens + TOKENS_MIN)
+    return max(tokens * min(GROWTH, float(share ** (1 / STEEPNESS))), tokens + TOKENS_MIN)
 
 
 class _Line:
