@@ -26,7 +26,7 @@ from .parameter import (
     each,
 )
 
-FORM = "an answer cannot be held to a form"
+NO_GRAMMAR = "an answer can be held to a schema, a regular expression or choices, and to no other grammar"
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -143,14 +143,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         each("tools", []),
         (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC),
-        "Functions. `strict` holds calls to nothing yet; `defer_loading` is refused unless false. Responses [drop](#responses) "
-        "others.",
+        "Functions. Calls of those that are `strict` satisfy their schemas; `defer_loading` is refused unless false. Responses "
+        "[drop](#responses) others.",
         TALKS,
     ),
     Row(
         each("tool_choice", "none", "auto"),
         (OPENAI, VLLM, LLAMA, ANTHROPIC),
-        "`auto` or `none`; other values are refused.",
+        "`auto`, `none`, `required`, the name of a function, or `allowed_tools`. See below.",
         TALKS,
     ),
     Row(
@@ -172,7 +172,18 @@ ROWS: tuple[Row, ...] = (
         "Further variables of the chat template; they win over the two above.",
         TALKS,
     ),
-    Row(each("response_format"), (OPENAI, VLLM, LLAMA), "`text`; other values are refused.", BOTH),
+    Row(
+        each("response_format", {"type": "text"}),
+        (OPENAI, VLLM, LLAMA),
+        "`text`, `json_object` or `json_schema`, which the content satisfies, whether or not it is `strict`. See below.",
+        BOTH,
+    ),
+    Row(
+        each("guided_json guided_regex guided_choice structured_outputs json_schema"),
+        (VLLM, LLAMA),
+        "The same, and a regular expression or a list of texts. One form in all.",
+        BOTH,
+    ),
     Row(
         each("prompt_cache_key session_id"),
         (OPENAI, VLLM),
@@ -262,15 +273,19 @@ ROWS: tuple[Row, ...] = (
     # --- refused ---
     Row(
         {
-            **each("guided_json guided_regex guided_choice guided_grammar guided_whitespace_pattern"),
-            **each("guided_decoding_backend structured_outputs structural_tag json_schema output_format"),
+            **each("guided_grammar guided_whitespace_pattern structural_tag"),
             **each("grammar", ""),
             **each("grammar_lazy", False),
             **each("grammar_triggers", []),
-            **each("output_config", {}),
         },
-        (VLLM, LLAMA, ANTHROPIC),
-        FORM,
+        (VLLM, LLAMA),
+        NO_GRAMMAR,
+    ),
+    Row(each("guided_decoding_backend"), (VLLM,), "there is one", harmless=True),
+    Row(
+        {**each("output_format"), **each("output_config", {})},
+        (ANTHROPIC,),
+        "use `response_format`",
     ),
     Row(
         {
@@ -394,6 +409,12 @@ ROWS: tuple[Row, ...] = (
 )
 
 INSIDE: Mapping[str, tuple[Row, ...]] = {
+    "structured_outputs": (
+        Row(each("json regex choice json_object"), (VLLM,), "", BOTH),
+        Row(each("grammar structural_tag whitespace_pattern"), (VLLM,), NO_GRAMMAR),
+        Row(each("disable_additional_properties", False), (VLLM,), "write `additionalProperties`"),
+        Row(each("disable_fallback disable_any_whitespace"), (VLLM,), "", harmless=True),
+    ),
     "stream_options": (
         Row(each("include_usage"), (OPENAI, VLLM, LLAMA, MLX), "", BOTH),
         Row(each("include_obfuscation"), (OPENAI,), "", harmless=True),
@@ -411,8 +432,7 @@ INSIDE: Mapping[str, tuple[Row, ...]] = {
     ),
     "tools[]": (Row(each("defer_loading", False), (VLLM,), "the model sees all tools"),),
     "tools[].function": (
-        # Several agents' SDKs ask for it always, and use the calls whether or not they have to be valid.
-        Row(each("strict", False, True), (OPENAI,), FORM),
+        Row(each("strict", False, True), (OPENAI,), "", BOTH),
         Row(each("defer_loading", False), (VLLM,), "the model sees all tools"),
     ),
 }

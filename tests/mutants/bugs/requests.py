@@ -31,7 +31,7 @@ from ast import (
 from reconciler.gateway import admission, app, errors, health
 from reconciler.gateway import server as gateway_server
 from reconciler.gateway.dialects import fields, known_parameters, parameter
-from reconciler.gateway.dialects.openai import completions_reply, messages, parameters, request, shape
+from reconciler.gateway.dialects.openai import completions_reply, form, messages, parameters, request, shape
 from reconciler.gateway.http import answer as http_answer
 from reconciler.gateway.http import middleware, protocol, reading, request_body
 from reconciler.gateway.routing import (
@@ -229,8 +229,8 @@ MEANINGS = (
     ),
     Mutant(
         "what-is-not-done-yet-is-ignored",
-        parameters.check_response_format,
-        never(If, 1, 2),
+        form._response_format,
+        never(If, 2, 6),
         "who asks for JSON gets prose",
         CHAT_REQUEST,
     ),
@@ -355,8 +355,8 @@ MEANINGS = (
     ),
     Mutant(
         "tools-are-rendered-unasked",
-        request._tools,
-        keep(IfExp, "orelse"),
+        request.parse_chat,
+        keep(IfExp, "body", 0, 2),
         "a model calls tools although it must not",
         CHAT_REQUEST,
     ),
