@@ -58,7 +58,7 @@ class _Response:
         return self._shaped("failed", error=shown, output=self.output.items)
 
     def _shaped(self, status: str, **fields: Any) -> Mapping[str, Any]:
-        nothing = {"error": None, "incomplete_details": None, "completed_at": None, "usage": None}
+        nothing = {"error": None, "incomplete_details": None, "completed_at": None}
         return {**self._fields, "status": status, **nothing, **fields}
 
     def _usage(self, finished: Finished) -> Mapping[str, Any]:

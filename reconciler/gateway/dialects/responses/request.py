@@ -113,9 +113,7 @@ def parse_response(body: bytes, drawn_seed: int) -> ResponseRequest:
             "max_tool_calls": fields.optional_integer("max_tool_calls", low=1),
             "metadata": _metadata(fields),
             "parallel_tool_calls": parallel,
-            "prompt_cache_key": fields.optional_text("prompt_cache_key"),
             "reasoning": reasoning,
-            "safety_identifier": _repeatable(fields, "safety_identifier"),
             "temperature": fields.value("temperature"),
             "text": text,
             "tool_choice": choice.shown,
@@ -123,7 +121,7 @@ def parse_response(body: bytes, drawn_seed: int) -> ResponseRequest:
             "top_logprobs": fields.value("top_logprobs") or 0,
             "top_p": fields.value("top_p"),
             "truncation": _truncation(fields),
-            "user": _repeatable(fields, "user"),
+            **_repeated_texts(fields),
         },
     )
 
@@ -226,7 +224,7 @@ def _chosen(fields: Fields, name: str, choices: tuple[str, ...]) -> str | None:
     return None if fields.value(name) is None else fields.choice(name, choices)
 
 
-def _repeatable(fields: Fields, name: str) -> str | None:
-    """Return a field that does nothing, where it has the type that clients expect to see again."""
-    value = fields.value(name)
-    return value if isinstance(value, str) else None
+def _repeated_texts(fields: Fields) -> Mapping[str, str]:
+    """Return the fields that answers have only where the request has them, as text: others of any type do nothing."""
+    given = {name: fields.value(name) for name in ("prompt_cache_key", "safety_identifier", "user")}
+    return {name: value for name, value in given.items() if isinstance(value, str)}

@@ -91,7 +91,13 @@ def parse_tools(fields: Fields) -> Tools:
     name, count = max(Counter(tool.called for tool in known).items(), key=itemgetter(1), default=("", 0))
     if count > 1:
         raise invalid(f"{count} tools have the name {name[:60]!r}", "tools")
-    return Tools(known, tuple(dropped), tuple(_shown(known)))
+    return Tools(known, tuple(dropped), tuple(_shown(known, _descriptions(fields))))
+
+
+def _descriptions(fields: Fields) -> Mapping[str, str]:
+    """Return what is said of each namespace, which OpenAI's objects do not leave empty: else its name."""
+    spaces = [tool for tool in fields.objects("tools") if tool.value("type") == "namespace"]
+    return {tool.text("name"): tool.optional_text("description") or tool.text("name") for tool in spaces}
 
 
 def _entries(tool: Fields) -> Iterator[Tool | str]:
@@ -129,7 +135,7 @@ def _function(tool: Fields, namespace: str | None) -> Tool:
     return Tool(name, namespace, rendered, tool.flag("strict"), tool.path("parameters"))
 
 
-def _shown(known: Sequence[Tool]) -> Iterator[Mapping[str, Any]]:
+def _shown(known: Sequence[Tool], descriptions: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
     """Yield the tools as the fields of OpenAI's objects, which are all there."""
     spaces: dict[str, list[Mapping[str, Any]]] = {}
     for tool in known:
@@ -146,7 +152,7 @@ def _shown(known: Sequence[Tool]) -> Iterator[Mapping[str, Any]]:
         else:
             spaces.setdefault(tool.namespace, []).append(shown)
     for name, tools in spaces.items():
-        yield {"type": "namespace", "name": name, "description": "", "tools": tools}
+        yield {"type": "namespace", "name": name, "description": descriptions[name], "tools": tools}
 
 
 def parse_choice(fields: Fields, tools: Tools) -> Choice:
