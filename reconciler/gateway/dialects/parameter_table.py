@@ -1,8 +1,8 @@
 """Every parameter that clients of OpenAI, vLLM, llama.cpp, mlx_lm.server or Anthropic may send. ``docs/endpoint.md`` has
 the same table. Pure.
 
-The names are from the request models of openai 3.52.0 (``types/chat/completion_create_params.py``), vLLM
-(``entrypoints/openai/{chat_completion,completion}/protocol.py``, with the ``guided_*`` of before), llama.cpp
+The names are from the request models of openai 3.52.0 (``types/chat/completion_create_params.py``,
+``types/responses/response_create_params.py``), vLLM (``entrypoints/openai/{chat_completion,completion}/protocol.py``, with the ``guided_*`` of before), llama.cpp
 (``tools/server/server-task.cpp``), mlx-lm 0.32.2 (``server.py``) and Anthropic's SDK (``types/beta/message_create_params.py``).
 """
 
@@ -10,7 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .parameter import ANTHROPIC, BOTH, LLAMA, MLX, ONLY_CHAT, ONLY_TEXT, OPENAI, VLLM, Row, each
+from .parameter import (
+    ALL,
+    ANTHROPIC,
+    BOTH,
+    LLAMA,
+    MLX,
+    ONLY_CHAT,
+    ONLY_RESPONSES,
+    ONLY_TEXT,
+    OPENAI,
+    TALKS,
+    VLLM,
+    Row,
+    each,
+)
 
 NO_GRAMMAR = "an answer can be held to a schema, a regular expression or choices, and to no other grammar"
 
@@ -19,14 +33,22 @@ ROWS: tuple[Row, ...] = (
         each("model"),
         (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC),
         "A name or an alias of `/v1/models`. Default: the only deployment.",
-        BOTH,
+        ALL,
     ),
+    Row(
+        each("input"),
+        (OPENAI,),
+        "A string, or the items of the conversation.",
+        ONLY_RESPONSES,
+    ),
+    Row(each("instructions", ""), (OPENAI,), "The first system message.", ONLY_RESPONSES),
     Row(each("messages"), (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC), "The conversation.", ONLY_CHAT),
     Row(
         each("prompt"),
         (OPENAI, VLLM, LLAMA, MLX),
         "A string, token ids, or a list of up to 64 of either.",
         ONLY_TEXT,
+        on=BOTH,
     ),
     Row(
         each("max_completion_tokens"),
@@ -40,61 +62,62 @@ ROWS: tuple[Row, ...] = (
         "Default for chat: the rest of the context; for completions: 16.",
         BOTH,
     ),
+    Row(each("max_output_tokens"), (OPENAI,), "Default: the rest of the context.", ONLY_RESPONSES),
     Row(
         each("temperature top_p"),
         (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC),
         "0 to 2; 0 to 1. Defaults: see below.",
-        BOTH,
+        ALL,
     ),
-    Row(each("top_k"), (VLLM, LLAMA, MLX, ANTHROPIC), "-1 or 0 for off.", BOTH),
-    Row(each("min_p"), (VLLM, LLAMA, MLX), "0 to 1.", BOTH),
+    Row(each("top_k"), (VLLM, LLAMA, MLX, ANTHROPIC), "-1 or 0 for off.", ALL),
+    Row(each("min_p"), (VLLM, LLAMA, MLX), "0 to 1.", ALL),
     Row(
         each("seed"),
         (OPENAI, VLLM, LLAMA, MLX),
         "64 bits. The same request with it has the same answer.",
-        BOTH,
+        ALL,
     ),
-    Row(each("n"), (OPENAI, VLLM, LLAMA), "Up to 8 answers with the seeds `seed`, `seed + 1`, …", BOTH),
+    Row(each("n", 1), (OPENAI, VLLM, LLAMA), "Up to 8 answers with the seeds `seed`, `seed + 1`, …", BOTH),
     Row(
         each("stop"),
         (OPENAI, VLLM, LLAMA, MLX),
         "A string, or up to 4, each of at most 4096 characters.",
-        BOTH,
+        ALL,
     ),
     Row(
         each("logit_bias"),
         (OPENAI, VLLM, LLAMA, MLX),
         "Up to 1024 token ids of the model, each with a bias from -100 to 100.",
-        BOTH,
+        ALL,
     ),
     Row(
         each("frequency_penalty presence_penalty"),
         (OPENAI, VLLM, LLAMA, MLX),
         "-2 to 2, taken off the logits of the answer's tokens: for each time that it has them; once.",
-        BOTH,
+        ALL,
     ),
     Row(
         each("repetition_penalty"),
         (VLLM, MLX),
         "0.01 to 100, of the tokens of prompt and answer: positive logits are divided by it, others multiplied. 1 and 0 "
         "are off.",
-        BOTH,
+        ALL,
     ),
     Row(
         each("min_tokens"),
         (VLLM,),
         "No end token or stop token is chosen, and no `stop` looked for, before the answer has so many tokens.",
-        BOTH,
+        ALL,
     ),
-    Row(each("ignore_eos"), (VLLM, LLAMA), "The answer goes on after the model's end token.", BOTH),
+    Row(each("ignore_eos"), (VLLM, LLAMA), "The answer goes on after the model's end token.", ALL),
     Row(
         each("stop_token_ids"),
         (VLLM,),
         "Up to 1024 token ids of the model that end the answer too. Their text is left out.",
-        BOTH,
+        ALL,
     ),
     Row(
-        each("logprobs"),
+        each("logprobs", False),
         (OPENAI, VLLM, LLAMA, MLX),
         "For chat `true`; for completions a number from 0 to 20, not with `echo`. See below.",
         BOTH,
@@ -102,38 +125,39 @@ ROWS: tuple[Row, ...] = (
     Row(
         each("top_logprobs", 0),
         (OPENAI, VLLM, LLAMA, MLX),
-        "0 to 20; more than 0 needs `logprobs`.",
-        ONLY_CHAT,
+        "0 to 20; for chat more than 0 needs `logprobs`.",
+        TALKS,
     ),
     Row(
         each("stream"),
         (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC),
         "Server-sent events, with `: keep-alive` comments during pauses.",
-        BOTH,
+        ALL,
     ),
     Row(
         each("stream_options"),
         (OPENAI, VLLM, LLAMA, MLX),
         "`include_usage`; `include_obfuscation` has no effect; `continuous_usage_stats` is refused unless false.",
-        BOTH,
+        ALL,
     ),
     Row(
         each("tools", []),
         (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC),
-        "Functions. Calls of those that are `strict` satisfy their schemas; `defer_loading` is refused unless false.",
-        ONLY_CHAT,
+        "Functions. Calls of those that are `strict` satisfy their schemas; `defer_loading` is refused unless false. Responses "
+        "[drop](#responses) others.",
+        TALKS,
     ),
     Row(
         each("tool_choice", "none", "auto"),
         (OPENAI, VLLM, LLAMA, ANTHROPIC),
         "`auto`, `none`, `required`, the name of a function, or `allowed_tools`. See below.",
-        ONLY_CHAT,
+        TALKS,
     ),
     Row(
         each("parallel_tool_calls", True, False),
         (OPENAI, VLLM, LLAMA),
         "`false` ends an answer after its first tool call.",
-        ONLY_CHAT,
+        TALKS,
     ),
     Row(
         {**each("reasoning_effort", "none"), **each("thinking", False, {"type": "disabled"})},
@@ -146,7 +170,7 @@ ROWS: tuple[Row, ...] = (
         each("chat_template_kwargs", {}),
         (VLLM, LLAMA, MLX),
         "Further variables of the chat template; they win over the two above.",
-        ONLY_CHAT,
+        TALKS,
     ),
     Row(
         each("response_format", {"type": "text"}),
@@ -165,7 +189,38 @@ ROWS: tuple[Row, ...] = (
         (OPENAI, VLLM),
         "As the header `x-session-affinity`: requests with the same value go to the same group, if it has not much more "
         "to do than another.",
-        BOTH,
+        ALL,
+    ),
+    Row(
+        each("reasoning", {}),
+        (OPENAI,),
+        "`effort` as `reasoning_effort`; with `summary`, or `generate_summary`, reasoning is told as its own summary. `context` "
+        "and `mode` are refused unless `auto` and `standard`.",
+        ONLY_RESPONSES,
+    ),
+    Row(
+        each("text", {}, {"format": {"type": "text"}}),
+        (OPENAI,),
+        "`format`: `text`, `json_object` or `json_schema`. `verbosity` has no effect: no template takes it.",
+        ONLY_RESPONSES,
+    ),
+    Row(
+        each("include", []),
+        (OPENAI,),
+        "`message.output_text.logprobs`, `reasoning.encrypted_content`; the others are parts of tools that there are none of.",
+        ONLY_RESPONSES,
+    ),
+    Row(
+        each("max_tool_calls"),
+        (OPENAI,),
+        "Of calls that the endpoint makes itself; it makes none.",
+        ONLY_RESPONSES,
+    ),
+    Row(
+        each("truncation", "disabled", "auto"),
+        (OPENAI,),
+        "`auto` or `disabled`. A prompt that is too long is refused either way.",
+        ONLY_RESPONSES,
     ),
     Row(
         each("return_token_ids", False),
@@ -175,11 +230,19 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(each("echo", False), (OPENAI, VLLM), "The text begins with the prompt.", ONLY_TEXT),
     Row(each("best_of", 1), (OPENAI, VLLM), "Refused unless it is `n`.", ONLY_TEXT),
+    Row(
+        each("metadata"),
+        (OPENAI, ANTHROPIC),
+        "Repeated in the answer.",
+        ONLY_RESPONSES,
+        on=ONLY_RESPONSES,
+    ),
     # --- accepted, whatever the value ---
+    Row(each("metadata"), (OPENAI, ANTHROPIC), "for the statistics of a provider", harmless=True, on=BOTH),
     Row(
         each(
-            "user metadata store service_tier safety_identifier prompt_cache_retention prompt_cache_options "
-            "cache_control user_profile_id"
+            "user store service_tier safety_identifier prompt_cache_retention prompt_cache_options cache_control "
+            "user_profile_id client_metadata"
         ),
         (OPENAI, ANTHROPIC),
         "for the bills, statistics and caches of a provider",
@@ -293,7 +356,7 @@ ROWS: tuple[Row, ...] = (
         (OPENAI, VLLM, LLAMA, MLX),
         "a prompt is read as it is, or as the model's own template makes it of the messages",
     ),
-    Row(each("add_special_tokens", False), (VLLM,), "the chat template says which there are", on=ONLY_CHAT),
+    Row(each("add_special_tokens", False), (VLLM,), "the chat template says which there are", on=TALKS),
     Row(each("add_special_tokens", True), (VLLM,), "send token ids", on=ONLY_TEXT),
     Row(
         {
@@ -319,9 +382,20 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         {
+            **each("previous_response_id conversation prompt"),
+            **each("background", False),
+        },
+        (OPENAI,),
+        "nothing is stored here: send the whole conversation as `input`, and wait for the answer",
+        on=ONLY_RESPONSES,
+    ),
+    Row(
+        {
             **each("priority", 0),
             **each("cache_salt kv_transfer_params ec_transfer_params adapters container inference_geo"),
-            **each("vllm_xargs context_management", {}),
+            **each("vllm_xargs", {}),
+            **each("context_management", {}, []),
+            **each("access_programs image", {}),
             **each("lora multimodal_data image_data mcp_servers", []),
             **each("draft_model", "default_model"),
             **each("speed", "standard"),
@@ -345,6 +419,16 @@ INSIDE: Mapping[str, tuple[Row, ...]] = {
         Row(each("include_usage"), (OPENAI, VLLM, LLAMA, MLX), "", BOTH),
         Row(each("include_obfuscation"), (OPENAI,), "", harmless=True),
         Row(each("continuous_usage_stats", False), (VLLM,), "usage comes at the end"),
+    ),
+    "reasoning": (
+        Row(each("effort summary generate_summary"), (OPENAI,), "", ONLY_RESPONSES),
+        Row(each("context", "auto"), (OPENAI,), "the chat template says which reasoning it renders"),
+        Row(each("mode", "standard"), (OPENAI,), "there is no such mode"),
+    ),
+    "text": (
+        Row(each("format"), (OPENAI,), "", ONLY_RESPONSES),
+        # Codex and agents' SDKs send it by the name of the model, unasked.
+        Row(each("verbosity"), (OPENAI,), "", harmless=True),
     ),
     "tools[]": (Row(each("defer_loading", False), (VLLM,), "the model sees all tools"),),
     "tools[].function": (
