@@ -193,7 +193,7 @@ class _Gateway:
         assert self._pool.file.current is not None
         listen = self._pool.file.current.listen
         if listen != self._wanted:
-            sock = bind(listen, self._any_port)
+            sock = bind(listen, self._pool.file.ring is not None, self._any_port)
             self._wanted = listen
             old, self._listener = self._listener, _Listener(self._app, sock, self._admission)
             log.info("listening on %s", self._listener.address)

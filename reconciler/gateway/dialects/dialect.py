@@ -63,6 +63,8 @@ class Parsed:
     """The client's name for requests that begin alike."""
     headers: Headers = ()
     """Sent with the answer."""
+    answers: int = 1
+    """How many of ``choices`` answer the same prompt: its tokens count once."""
 
 
 class Catalog(Protocol):
@@ -113,3 +115,9 @@ class Dialect:
     name: str
     paths: tuple[Generation | Lookup, ...]
     render_error: Callable[[ApiError], RenderedError]
+    """Without ``ApiError.headers``."""
+
+    def rendered(self, error: ApiError) -> RenderedError:
+        """Return an error with all its headers."""
+        rendered = self.render_error(error)
+        return dataclasses.replace(rendered, headers=(*rendered.headers, *error.headers))
