@@ -112,9 +112,7 @@ class Cluster:
             attempt_at=attempt_at,
             batch=batch,
         )
-        routes = Routes(
-            1, self.sequence, self.listen, self.hold_seconds, (route, *beside), self.token, hosts
-        )
+        routes = Routes(1, self.sequence, self.listen, self.hold_seconds, (route, *beside), self.token, hosts)
         if keys is not None:
             routes = replace(routes, auth="keys", keys=keys)
         write_routes(self.home, routes)

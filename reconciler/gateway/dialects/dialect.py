@@ -8,9 +8,10 @@ from typing import Protocol, runtime_checkable
 
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.events import Piece
+from reconciler.gateway.figures import Figures
 from reconciler.wire.generation import Generate, Route
 
-Headers = Sequence[tuple[bytes, bytes]]
+from .rate_limits import Headers, openai_headers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,9 +116,12 @@ class Dialect:
     name: str
     paths: tuple[Generation | Lookup, ...]
     render_error: Callable[[ApiError], RenderedError]
-    """Without ``ApiError.headers``."""
+    """Without ``ApiError.headers`` and ``ApiError.figures``."""
+    left: Callable[[Figures], Headers] = openai_headers
+    """Writes what a key has left."""
 
     def rendered(self, error: ApiError) -> RenderedError:
         """Return an error with all its headers."""
         rendered = self.render_error(error)
-        return dataclasses.replace(rendered, headers=(*rendered.headers, *error.headers))
+        left = self.left(error.figures) if error.figures is not None else ()
+        return dataclasses.replace(rendered, headers=(*rendered.headers, *error.headers, *left))

@@ -37,17 +37,15 @@ class GenerationEndpoint:
             name = "run-" + self._sources.new_id()
             request = scope.get("request_id", name)
             session = parsed.session or Headers(scope=scope).get(SESSION_HEADER, "")
-            with (
-                Runs(
-                    self._pool, parsed.model, parsed.choices, name, caller.client, request, session
-                ) as runs,
-                told_of_reading(scope, runs.read),
-            ):
+            runs = Runs(self._pool, parsed.model, parsed.choices, name, caller.client, request, session)
+            ticket = await self._pool.desk.admit(caller, parsed.choices, parsed.answers, runs)
+            with ticket, runs, told_of_reading(scope, runs.read):
+                headers = (*parsed.headers, *self._dialect.left(ticket.figures))
                 async with abandon_when_gone(receive, runs):
                     if isinstance(parsed.answer, Stream):
-                        await send_stream(send, runs, parsed.answer, timing, parsed.headers)
+                        await send_stream(send, runs, parsed.answer, timing, headers)
                     else:
-                        await send_reply(send, runs, parsed.answer, timing, parsed.headers)
+                        await send_reply(send, runs, parsed.answer, timing, headers)
         except ApiError as error:
             await send_error(send, self._dialect.rendered(error))
         except ClientGone:
@@ -69,4 +67,3 @@ class LookupEndpoint:
             await send_error(send, self._dialect.rendered(error))
             return
         await send_json(send, 200, body)
-
