@@ -11,7 +11,8 @@ from reconciler.gateway.events import Piece
 from reconciler.gateway.figures import Figures
 from reconciler.wire.generation import Generate, Route
 
-from .rate_limits import Headers, openai_headers
+from .rate_limits import Headers as Headers
+from .rate_limits import openai_headers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

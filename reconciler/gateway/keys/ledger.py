@@ -146,7 +146,7 @@ class MemoryLedger:
 
     async def reserve(self, name: str, limits: KeyLimits, tokens: int, now: Moment) -> Grant | Refusal:
         """Count a request that begins, and the tokens that it may take; nothing where it may not begin."""
-        account = self._account(name, now)
+        account = self.account(name, now)
         refused = account.refused(limits, tokens, now)
         if refused is not None:
             return Refusal(*refused, account.figures(limits, now))
@@ -158,7 +158,7 @@ class MemoryLedger:
 
     def settle(self, name: str, grant: Grant, tokens: int, now: Moment) -> None:
         """Count the tokens of a request that has ended, instead of those that were reserved."""
-        account = self._account(name, now)
+        account = self.account(name, now)
         account.open -= 1
         account.reserved -= grant.tokens
         account.used_today += tokens
@@ -183,7 +183,8 @@ class MemoryLedger:
         account = self._accounts.setdefault(name, Account())
         account.day, account.used_today = day, tokens
 
-    def _account(self, name: str, now: Moment) -> Account:
+    def account(self, name: str, now: Moment) -> Account:
+        """Return what a key has used, as of now."""
         account = self._accounts.get(name)
         if account is None:
             account = self._accounts[name] = Account()

@@ -85,6 +85,7 @@ def _limit(name: str, text: str) -> Callable[[Any], Any]:
 @click.pass_obj
 def create(
     settings: Settings,
+    /,
     name: str,
     how: How,
     models: str,
