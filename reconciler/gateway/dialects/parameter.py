@@ -6,12 +6,16 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-CHAT, TEXT, RESPONSES = "chat", "completions", "responses"
-PATHS = (CHAT, TEXT, RESPONSES)
+CHAT, TEXT, RESPONSES, MESSAGES = "chat", "completions", "responses", "messages"
+PATHS = (CHAT, TEXT, RESPONSES, MESSAGES)
 """In the order of the table."""
 ALL, NONE = frozenset(PATHS), frozenset[str]()
-BOTH, TALKS = frozenset([CHAT, TEXT]), frozenset([CHAT, RESPONSES])
-ONLY_CHAT, ONLY_TEXT, ONLY_RESPONSES = frozenset([CHAT]), frozenset([TEXT]), frozenset([RESPONSES])
+BOTH, TALKS = frozenset([CHAT, TEXT]), frozenset([CHAT, RESPONSES, MESSAGES])
+ONLY_CHAT, ONLY_TEXT = frozenset([CHAT]), frozenset([TEXT])
+ONLY_RESPONSES, ONLY_MESSAGES = frozenset([RESPONSES]), frozenset([MESSAGES])
+OF_OPENAI = ALL - ONLY_MESSAGES
+"""The paths of OpenAI."""
+CHAT_OF_OPENAI, WITH_MESSAGES = frozenset([CHAT, RESPONSES]), frozenset([CHAT, MESSAGES])
 OPENAI, VLLM, LLAMA, MLX, ANTHROPIC = "OpenAI", "vLLM", "llama.cpp", "mlx_lm", "Anthropic"
 
 Idle = tuple[Any, ...]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .anthropic import errors as anthropic_errors
+from .anthropic import messages
 from .dialect import Dialect, Generation, Lookup
 from .openai import chat, completions, errors, model_list
 from .responses import create, stored
@@ -27,6 +29,12 @@ DIALECTS: tuple[Dialect, ...] = (
             Lookup("POST", "/v1/responses/{name}/cancel", stored.not_stored),
         ),
         responses_errors.render_error,
+    ),
+    Dialect(
+        "Anthropic",
+        (Generation("POST", "/v1/messages", messages.parse),),
+        anthropic_errors.render_error,
+        id_header="request-id",
     ),
 )
 """No path may stand in two rows."""

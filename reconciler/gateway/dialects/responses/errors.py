@@ -9,8 +9,8 @@ from reconciler.gateway.dialects.openai import errors
 from reconciler.gateway.errors import ApiError
 
 
-def render_error(error: ApiError) -> RenderedError:
+def render_error(error: ApiError, request_id: str = "") -> RenderedError:
     """Return status, body and headers. What is wrong with the conversation as a whole, others call ``messages``."""
     if error.param == "messages":
         error = dataclasses.replace(error, param="input")
-    return errors.render_error(error)
+    return errors.render_error(error, request_id)

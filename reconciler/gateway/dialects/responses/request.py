@@ -181,15 +181,10 @@ def _text(fields: Fields) -> Mapping[str, Any]:
     kind = asked.choice("type", ("text", "json_object", "json_schema"))
     if kind != "json_schema":
         return {"format": {"type": kind}}
-    return {
-        "format": {
-            "type": kind,
-            "name": asked.text("name"),
-            "description": asked.optional_text("description"),
-            "schema": asked.value("schema"),
-            "strict": asked.flag("strict"),
-        }
-    }
+    named = {"type": kind, "name": asked.text("name"), "schema": asked.value("schema")}
+    description = asked.optional_text("description")
+    described = {} if description is None else {"description": description}
+    return {"format": {**named, **described, "strict": asked.flag("strict")}}
 
 
 def _form(fields: Fields, tools: Tools, choice: Choice) -> Form:
