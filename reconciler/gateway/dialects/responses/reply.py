@@ -77,7 +77,7 @@ def _code(error: ApiError) -> str:
         return error.code
     if error.status == 429:
         return "rate_limit_exceeded"
-    return "server_error" if error.status >= 500 else "invalid_prompt"
+    return "invalid_prompt" if error.status in (400, 422) else "server_error"
 
 
 class ResponseReply:
