@@ -12,6 +12,7 @@ from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, message, vocabulary
 from .form import FREE, Form
+from .question import Question
 from .sampling import BY_DEFAULT, BY_MODEL, Ending, Sampling, SamplingDefaults
 
 # --- gateway to rank 0 -----------------------------------------------------------------------------
@@ -36,7 +37,7 @@ class Generate:
     """Messages in the form of chat templates: role, content (text), tool_calls, tool_call_id, name."""
     tools: Tuple[Mapping[str, Any], ...] = ()
     tokens_max: Optional[int] = None
-    """None: as many as the context leaves."""
+    """None: as many as the context leaves. 0 with a ``question``, and at least 1 without."""
     stop: Tuple[str, ...] = ()
     sampling: Sampling = BY_DEFAULT
     resume: Tuple[int, ...] = ()
@@ -66,6 +67,13 @@ class Generate:
     max_stall_seconds: float = MAX_STALL_SECONDS
     """The longest time between two tokens of this answer for which a step may read others' prompts."""
     form: Form = FREE
+    question: Optional[Question] = None
+    """What is asked of the prompt, where no answer to it is wanted."""
+
+    @property
+    def computes(self) -> bool:
+        """Return whether the group computes anything for it, beside that rank 0 reads its text."""
+        return self.question is None or self.question.texts is not None
 
 
 @message("cancel")
@@ -108,6 +116,8 @@ class Accepted:
     sampling: Optional[Sampling] = None
     """How tokens are chosen, where ``Generate.unset`` left some of that to the model: an answer that goes on elsewhere
     is to go on like this."""
+    token_texts: Tuple[str, ...] = ()
+    """How the tokenizer shows each token, where ``Question.token_texts`` asks for it."""
 
 
 @message("prefill")
@@ -154,6 +164,16 @@ class TokenLogprobs:
     likeliest: Tuple[Likely, ...] = ()
 
 
+@dataclasses.dataclass(frozen=True)
+class Vector:
+    """The vector of a text of ``Question.texts``. A question that is asked again may be answered with it again."""
+
+    place: int
+    """Of the text among those of the question."""
+    numbers: str
+    """In base64: 32 bits each, the lowest byte first."""
+
+
 @message("delta")
 @dataclasses.dataclass(frozen=True)
 class Delta:
@@ -171,6 +191,8 @@ class Delta:
     calls: Tuple[CallPart, ...] = ()
     logprobs: Tuple[TokenLogprobs, ...] = ()
     """Where ``Generate.logprobs`` asks for them: of each of ``tokens`` but one that ends the answer."""
+    vectors: Tuple[Vector, ...] = ()
+    """Where a question asks for them. There is nothing else then."""
 
 
 @message("tool_call")

@@ -77,7 +77,7 @@ class Catalog(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Generation:
-    """A path that has a model generate something."""
+    """A path for which rank 0 reads a prompt: to answer it, or to say something of it (``Generate.question``)."""
 
     method: str
     path: str
@@ -113,3 +113,5 @@ class Dialect:
     name: str
     paths: tuple[Generation | Lookup, ...]
     render_error: Callable[[ApiError], RenderedError]
+    base: str = ""
+    """What its clients add to the address for their base URL."""

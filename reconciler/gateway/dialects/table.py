@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .dialect import Dialect, Generation, Lookup
-from .openai import chat, completions, errors, model_list
+from .openai import chat, completions, embeddings, errors, model_list
+from .vllm import tokens, version
 
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(
@@ -13,6 +14,17 @@ DIALECTS: tuple[Dialect, ...] = (
             Lookup("GET", "/v1/models/{name:path}", model_list.one_model),
             Generation("POST", "/v1/chat/completions", chat.parse),
             Generation("POST", "/v1/completions", completions.parse),
+            Generation("POST", "/v1/embeddings", embeddings.parse),
+        ),
+        errors.render_error,
+        base="/v1",
+    ),
+    Dialect(
+        "vLLM",
+        (
+            Lookup("GET", "/version", version.version),
+            Generation("POST", "/tokenize", tokens.parse_tokenize),
+            Generation("POST", "/detokenize", tokens.parse_detokenize),
         ),
         errors.render_error,
     ),

@@ -30,7 +30,8 @@ from reconciler.wire.sampling import Sampling, known_of
 from .event_frames import event_frame
 from .outgoing import Outgoing
 from .prompt import Prompt, check_length, read_prompt
-from .unanswerable import Unanswerable
+from .texts import TextReader
+from .unanswerable import Unanswerable, invalid
 
 CONNECTIONS_MAX = 256
 HELLO_SECONDS = 10.0
@@ -50,8 +51,12 @@ log = logging.getLogger("reconciler.runner")
 class Server:
     """Turns frames into tickets for the inbox, and the loop's events into frames."""
 
-    def __init__(self, path: str, context: int, loaded: Loaded, inbox: Inbox) -> None:
+    def __init__(
+        self, path: str, context: int, loaded: Loaded, inbox: Inbox, texts: TextReader | None = None
+    ) -> None:
+        """``texts`` reads those whose vectors are wanted, where the model is for that and generates nothing."""
         self._path = path
+        self._texts = texts
         self._context = context
         self._loaded = loaded
         self._inbox = inbox
@@ -155,8 +160,14 @@ class Server:
     def _open(self, connection: _Connection, asked: Generate) -> None:
         own = known_of(self._loaded.sampling, asked.unset)
         generate = dataclasses.replace(asked, sampling=dataclasses.replace(asked.sampling, **own))
+        wants_vectors = generate.question is not None and generate.question.texts is not None
         try:
-            length = check_length(generate, self._loaded.tokenizer, self._context)
+            self._check_purpose(generate, wants_vectors)
+            length = (
+                self._texts.length(generate)
+                if wants_vectors and self._texts is not None
+                else check_length(generate, self._loaded.tokenizer, self._context)
+            )
         except Unanswerable as error:
             connection.send([error.failed(generate.request)])
             return
@@ -165,16 +176,23 @@ class Server:
             connection.send([Failed(generate.request, refusal, _REASONS[refusal])])
             return
         self._unread += length
-        reading = self._loop.run_in_executor(
-            self._tokenizing,
-            read_prompt,
-            generate,
-            self._loaded.tokenizer,
-            self._loaded.vocabulary,
-            self._context,
-        )
+        reading = self._loop.run_in_executor(self._tokenizing, self._read, generate, wants_vectors)
         connection.requests[generate.request] = reading
         reading.add_done_callback(lambda done: self._opened(connection, generate, length, done))
+
+    def _check_purpose(self, generate: Generate, wants_vectors: bool) -> None:
+        """Raise ``Unanswerable`` for what this model is not for."""
+        if wants_vectors and self._texts is None:
+            raise invalid(
+                "this model generates text and is not for embeddings: use /v1/chat/completions", "model"
+            )
+        if self._texts is not None and generate.question is None:
+            raise invalid("this model is for embeddings and generates no text: use /v1/embeddings", "model")
+
+    def _read(self, generate: Generate, wants_vectors: bool) -> Prompt:
+        if wants_vectors and self._texts is not None:
+            return self._texts.read(generate)
+        return read_prompt(generate, self._loaded.tokenizer, self._loaded.vocabulary, self._context)
 
     def _opened(
         self, connection: _Connection, generate: Generate, length: int, reading: asyncio.Future[Prompt]
@@ -207,7 +225,8 @@ def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future
         return None
     prompt = reading.result()
     sampling = generate.sampling if generate.unset else None
-    connection.send([Accepted(generate.request, prompt.tokens, prompt.text, sampling), *prompt.last])
+    accepted = Accepted(generate.request, prompt.tokens, prompt.text, sampling, prompt.token_texts)
+    connection.send([accepted, *prompt.last])
     if prompt.last:
         return None
     ticket = Ticket(
@@ -221,9 +240,16 @@ def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future
         logprobs=generate.logprobs,
         client=generate.client,
         max_stall_seconds=generate.max_stall_seconds,
+        texts=prompt.texts,
+        dimensions=_dimensions(generate),
     )
     connection.requests[generate.request] = ticket
     return ticket
+
+
+def _dimensions(generate: Generate) -> int | None:
+    texts = generate.question.texts if generate.question is not None else None
+    return texts.dimensions if texts is not None else None
 
 
 def _unreadable(generate: Generate, error: BaseException) -> Failed:
