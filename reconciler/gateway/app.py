@@ -36,7 +36,10 @@ def build_app(pool: Pool, sources: Sources) -> Starlette:
 
 def _probes(pool: Pool) -> Iterator[Endpoint]:
     probes = Probes(pool)
+    yield Endpoint("GET", "/", probes.root, DEFAULT)
     yield Endpoint("GET", "/health", probes.health, DEFAULT)
+    yield Endpoint("GET", "/ping", probes.health, DEFAULT)
+    yield Endpoint("POST", "/ping", probes.health, DEFAULT)
     yield Endpoint("GET", "/ready", probes.ready, DEFAULT)
     yield Endpoint("GET", "/metrics", probes.metrics, DEFAULT)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.routing import Route, compile_path
 
+from reconciler.gateway.dialects import elsewhere
 from reconciler.gateway.dialects.dialect import Dialect
 
 
@@ -51,6 +52,24 @@ class Paths:
         methods = sorted({each.method for each in self._endpoints if each.matches(path)})
         return [taken for method in methods for taken in ([method, "HEAD"] if method == "GET" else [method])]
 
-    def listed(self) -> Sequence[str]:
-        """Return all endpoints, such as ``GET /v1/models``, without those whose path takes a name."""
-        return [f"{each.method} {each.path}" for each in self._endpoints if "{" not in each.path]
+    def advice(self, path: str, address: str) -> str:
+        """Return what to say of a path that is none here. ``address`` is the scheme and the host that the client uses."""
+        row, meant = elsewhere.found(path), self._meant(path)
+        if row is not None and (meant is None or elsewhere.is_named(path)):
+            return f"{path}, of {row.whose}, is not served here: {row.instead}"
+        if meant is None:
+            there = [f"{each.method} {each.path}" for each in self._endpoints if "{" not in each.path]
+            return f"no such endpoint: {path}; there are {', '.join(there)}"
+        base = meant.dialect.base
+        url = f"; the base URL of clients is {address}{base}" if meant.path.startswith(f"{base}/") else ""
+        return f"no such endpoint: {path}; use {meant.method} {meant.path}{url}"
+
+    def _meant(self, path: str) -> Endpoint | None:
+        """Return the endpoint that a path would be with another base URL: without ``/v1``, with it twice, with a slash at
+        its end, below something else."""
+        asked = "/" + "/".join(part for part in path.split("/") if part)
+        tails = {
+            each.path.removeprefix("/v1"): each for each in reversed(self._endpoints) if "{" not in each.path
+        }
+        able = [tail for tail in tails if len(tail) > 1 and asked.endswith(tail)]
+        return tails[max(able, key=len)] if able else None
