@@ -106,12 +106,21 @@ class RenderedError:
     headers: Headers = ()
 
 
+class RenderError(Protocol):
+    """Writes an error as the clients of a dialect parse it."""
+
+    def __call__(self, error: ApiError, request_id: str = "") -> RenderedError:
+        """``request_id`` is empty where the request was refused before it had one."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Dialect:
     """One API surface."""
 
     name: str
     paths: tuple[Generation | Lookup, ...]
-    render_error: Callable[[ApiError], RenderedError]
+    render_error: RenderError
+    id_header: str = ""
+    """What its clients call the header ``x-request-id``, which their answers have as well."""
     base: str = ""
     """What its clients add to the address for their base URL."""

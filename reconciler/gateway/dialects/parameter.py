@@ -6,9 +6,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-CHAT, TEXT = "chat", "completions"
-BOTH = frozenset([CHAT, TEXT])
-ONLY_CHAT, ONLY_TEXT, NEITHER = frozenset([CHAT]), frozenset([TEXT]), frozenset[str]()
+CHAT, TEXT, MESSAGES = "chat", "completions", "messages"
+PATHS = (CHAT, TEXT, MESSAGES)
+"""In the order of the table."""
+ALL, NONE = frozenset(PATHS), frozenset[str]()
+BOTH, TALKS = frozenset([CHAT, TEXT]), frozenset([CHAT, MESSAGES])
+ONLY_CHAT, ONLY_TEXT, ONLY_MESSAGES = frozenset([CHAT]), frozenset([TEXT]), frozenset([MESSAGES])
 OPENAI, VLLM, LLAMA, MLX, ANTHROPIC = "OpenAI", "vLLM", "llama.cpp", "mlx_lm", "Anthropic"
 
 Idle = tuple[Any, ...]
@@ -23,11 +26,11 @@ class Row:
     """Each with the values that are accepted where it does not work."""
     known_to: tuple[str, ...]
     note: str
-    works: frozenset[str] = NEITHER
+    works: frozenset[str] = NONE
     """The paths on which it is parsed."""
     harmless: bool = False
     """Whether no value of it changes an answer, so that all are accepted."""
-    on: frozenset[str] = BOTH
+    on: frozenset[str] = ALL
     """The paths that this row is about."""
 
     def accepts(self, name: str, value: Any) -> bool:

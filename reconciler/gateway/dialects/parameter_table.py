@@ -3,25 +3,38 @@ the same table. Pure.
 
 The names are from the request models of openai 3.52.0 (``types/chat/completion_create_params.py``), vLLM
 (``entrypoints/openai/{chat_completion,completion}/protocol.py``, with the ``guided_*`` of before), llama.cpp
-(``tools/server/server-task.cpp``), mlx-lm 0.32.2 (``server.py``) and Anthropic's SDK (``types/beta/message_create_params.py``).
+(``tools/server/server-task.cpp``), mlx-lm 0.32.2 (``server.py``), and those of
+``anthropic_parameters``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .parameter import ANTHROPIC, BOTH, LLAMA, MLX, ONLY_CHAT, ONLY_TEXT, OPENAI, VLLM, Row, each
-
-FORM = "an answer cannot be held to a form"
+from .anthropic_parameters import ANTHROPIC_ROWS, FORM
+from .parameter import (
+    ALL,
+    ANTHROPIC,
+    BOTH,
+    LLAMA,
+    MLX,
+    ONLY_CHAT,
+    ONLY_TEXT,
+    OPENAI,
+    TALKS,
+    VLLM,
+    Row,
+    each,
+)
 
 ROWS: tuple[Row, ...] = (
     Row(
         each("model"),
         (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC),
         "A name or an alias of `/v1/models`. Default: the only deployment.",
-        BOTH,
+        ALL,
     ),
-    Row(each("messages"), (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC), "The conversation.", ONLY_CHAT),
+    Row(each("messages"), (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC), "The conversation.", TALKS),
     Row(
         each("prompt"),
         (OPENAI, VLLM, LLAMA, MLX),
@@ -37,24 +50,24 @@ ROWS: tuple[Row, ...] = (
     Row(
         each("max_tokens"),
         (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC),
-        "Default for chat: the rest of the context; for completions: 16.",
-        BOTH,
+        "Default for chat: the rest of the context; for completions: 16. Messages require it.",
+        ALL,
     ),
     Row(
         each("temperature top_p"),
         (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC),
         "0 to 2; 0 to 1. Defaults: see below.",
-        BOTH,
+        ALL,
     ),
-    Row(each("top_k"), (VLLM, LLAMA, MLX, ANTHROPIC), "-1 or 0 for off.", BOTH),
-    Row(each("min_p"), (VLLM, LLAMA, MLX), "0 to 1.", BOTH),
+    Row(each("top_k"), (VLLM, LLAMA, MLX, ANTHROPIC), "-1 or 0 for off.", ALL),
+    Row(each("min_p"), (VLLM, LLAMA, MLX), "0 to 1.", ALL),
     Row(
         each("seed"),
         (OPENAI, VLLM, LLAMA, MLX),
         "64 bits. The same request with it has the same answer.",
-        BOTH,
+        ALL,
     ),
-    Row(each("n"), (OPENAI, VLLM, LLAMA), "Up to 8 answers with the seeds `seed`, `seed + 1`, …", BOTH),
+    Row(each("n", 1), (OPENAI, VLLM, LLAMA), "Up to 8 answers with the seeds `seed`, `seed + 1`, …", BOTH),
     Row(
         each("stop"),
         (OPENAI, VLLM, LLAMA, MLX),
@@ -65,36 +78,36 @@ ROWS: tuple[Row, ...] = (
         each("logit_bias"),
         (OPENAI, VLLM, LLAMA, MLX),
         "Up to 1024 token ids of the model, each with a bias from -100 to 100.",
-        BOTH,
+        ALL,
     ),
     Row(
         each("frequency_penalty presence_penalty"),
         (OPENAI, VLLM, LLAMA, MLX),
         "-2 to 2, taken off the logits of the answer's tokens: for each time that it has them; once.",
-        BOTH,
+        ALL,
     ),
     Row(
         each("repetition_penalty"),
         (VLLM, MLX),
         "0.01 to 100, of the tokens of prompt and answer: positive logits are divided by it, others multiplied. 1 and 0 "
         "are off.",
-        BOTH,
+        ALL,
     ),
     Row(
         each("min_tokens"),
         (VLLM,),
         "No end token or stop token is chosen, and no `stop` looked for, before the answer has so many tokens.",
-        BOTH,
+        ALL,
     ),
-    Row(each("ignore_eos"), (VLLM, LLAMA), "The answer goes on after the model's end token.", BOTH),
+    Row(each("ignore_eos"), (VLLM, LLAMA), "The answer goes on after the model's end token.", ALL),
     Row(
         each("stop_token_ids"),
         (VLLM,),
         "Up to 1024 token ids of the model that end the answer too. Their text is left out.",
-        BOTH,
+        ALL,
     ),
     Row(
-        each("logprobs"),
+        each("logprobs", False),
         (OPENAI, VLLM, LLAMA, MLX),
         "For chat `true`; for completions a number from 0 to 20, not with `echo`. See below.",
         BOTH,
@@ -108,8 +121,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         each("stream"),
         (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC),
-        "Server-sent events, with `: keep-alive` comments during pauses.",
-        BOTH,
+        "Server-sent events, with `: keep-alive` comments, or events of type `ping`, during pauses.",
+        ALL,
     ),
     Row(
         each("stream_options"),
@@ -120,14 +133,16 @@ ROWS: tuple[Row, ...] = (
     Row(
         each("tools", []),
         (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC),
-        "Functions. `strict` holds calls to nothing yet; `defer_loading` is refused unless false.",
-        ONLY_CHAT,
+        "Functions. `strict` holds calls to nothing yet; `defer_loading` is refused unless false. [Messages](#messages-of-"
+        "anthropic) drop tools of other types.",
+        TALKS,
     ),
     Row(
         each("tool_choice", "none", "auto"),
         (OPENAI, VLLM, LLAMA, ANTHROPIC),
-        "`auto` or `none`; other values are refused.",
-        ONLY_CHAT,
+        "`auto` or `none`; other values are refused. Messages take an object: `auto`, `any`, `tool` or `none`, with "
+        "`disable_parallel_tool_use`.",
+        TALKS,
     ),
     Row(
         each("parallel_tool_calls", True, False),
@@ -136,17 +151,24 @@ ROWS: tuple[Row, ...] = (
         ONLY_CHAT,
     ),
     Row(
-        {**each("reasoning_effort", "none"), **each("thinking", False, {"type": "disabled"})},
-        (OPENAI, VLLM, LLAMA, ANTHROPIC),
-        'Reach the chat template. `none`, `false` and `{"type": "disabled"}` switch reasoning off where the template '
-        "can: as `enable_thinking` and `thinking`. Default: `serving.thinking` of the deployment, else as the template does.",
+        each("reasoning_effort", "none"),
+        (OPENAI, VLLM, LLAMA),
+        "Reaches the chat template. `none` switches reasoning off as `thinking` does.",
         ONLY_CHAT,
+    ),
+    Row(
+        each("thinking", False, {"type": "disabled"}),
+        (VLLM, LLAMA, ANTHROPIC),
+        'Reaches the chat template. `false` and `{"type": "disabled"}` switch reasoning off where the template can: as '
+        "`enable_thinking` and `thinking`. Default: `serving.thinking` of the deployment, else as the template does. "
+        "`budget_tokens` bounds nothing; with `display` `omitted`, messages have empty thinking blocks.",
+        TALKS,
     ),
     Row(
         each("chat_template_kwargs", {}),
         (VLLM, LLAMA, MLX),
         "Further variables of the chat template; they win over the two above.",
-        ONLY_CHAT,
+        TALKS,
     ),
     Row(each("response_format"), (OPENAI, VLLM, LLAMA), "`text`; other values are refused.", BOTH),
     Row(
@@ -167,8 +189,8 @@ ROWS: tuple[Row, ...] = (
     # --- accepted, whatever the value ---
     Row(
         each(
-            "user metadata store service_tier safety_identifier prompt_cache_retention prompt_cache_options "
-            "cache_control user_profile_id"
+            "user store service_tier safety_identifier prompt_cache_retention prompt_cache_options cache_control "
+            "user_profile_id billing_policy diagnostics"
         ),
         (OPENAI, ANTHROPIC),
         "for the bills, statistics and caches of a provider",
@@ -200,13 +222,12 @@ ROWS: tuple[Row, ...] = (
     Row(
         {
             **each("guided_json guided_regex guided_choice guided_grammar guided_whitespace_pattern"),
-            **each("guided_decoding_backend structured_outputs structural_tag json_schema output_format"),
+            **each("guided_decoding_backend structured_outputs structural_tag json_schema"),
             **each("grammar", ""),
             **each("grammar_lazy", False),
             **each("grammar_triggers", []),
-            **each("output_config", {}),
         },
-        (VLLM, LLAMA, ANTHROPIC),
+        (VLLM, LLAMA),
         FORM,
     ),
     Row(
@@ -251,8 +272,6 @@ ROWS: tuple[Row, ...] = (
         (LLAMA,),
         "use `max_tokens` and `n`",
     ),
-    Row(each("stop_sequences", []), (ANTHROPIC,), "use `stop`"),
-    Row(each("system", "", []), (ANTHROPIC,), "use a message with the role `system`"),
     Row(
         {**each("functions", []), **each("function_call", "none", "auto")},
         (OPENAI,),
@@ -278,7 +297,7 @@ ROWS: tuple[Row, ...] = (
         (OPENAI, VLLM, LLAMA, MLX),
         "a prompt is read as it is, or as the model's own template makes it of the messages",
     ),
-    Row(each("add_special_tokens", False), (VLLM,), "the chat template says which there are", on=ONLY_CHAT),
+    Row(each("add_special_tokens", False), (VLLM,), "the chat template says which there are", on=TALKS),
     Row(each("add_special_tokens", True), (VLLM,), "send token ids", on=ONLY_TEXT),
     Row(
         {
@@ -306,8 +325,9 @@ ROWS: tuple[Row, ...] = (
         {
             **each("priority", 0),
             **each("cache_salt kv_transfer_params ec_transfer_params adapters container inference_geo"),
-            **each("vllm_xargs context_management", {}),
-            **each("lora multimodal_data image_data mcp_servers", []),
+            **each("vllm_xargs", {}),
+            **each("lora multimodal_data image_data mcp_servers fallbacks", []),
+            **each("fallback_credit_token compaction thread"),
             **each("draft_model", "default_model"),
             **each("speed", "standard"),
             **each("audio prediction web_search_options moderation"),
@@ -317,6 +337,7 @@ ROWS: tuple[Row, ...] = (
         (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC),
         "there is no such thing here",
     ),
+    *ANTHROPIC_ROWS,
 )
 
 INSIDE: Mapping[str, tuple[Row, ...]] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .anthropic import count_tokens, messages
+from .anthropic import errors as anthropic_errors
 from .dialect import Dialect, Generation, Lookup
 from .openai import chat, completions, embeddings, errors, model_list
 from .vllm import tokens, version
@@ -27,6 +29,15 @@ DIALECTS: tuple[Dialect, ...] = (
             Generation("POST", "/detokenize", tokens.parse_detokenize),
         ),
         errors.render_error,
+    ),
+    Dialect(
+        "Anthropic",
+        (
+            Generation("POST", "/v1/messages", messages.parse),
+            Generation("POST", "/v1/messages/count_tokens", count_tokens.parse),
+        ),
+        anthropic_errors.render_error,
+        id_header="request-id",
     ),
 )
 """No path may stand in two rows."""

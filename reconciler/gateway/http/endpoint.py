@@ -48,7 +48,7 @@ class GenerationEndpoint:
                     else:
                         await send_reply(send, runs, parsed.answer, timing, parsed.headers)
         except ApiError as error:
-            await send_error(send, self._dialect.render_error(error))
+            await send_error(send, self._dialect.render_error(error, scope.get("request_id", "")))
         except ClientGone:
             return
 
@@ -65,7 +65,7 @@ class LookupEndpoint:
         try:
             body = self._path.answer(self._pool, scope["path_params"])
         except ApiError as error:
-            await send_error(send, self._dialect.render_error(error))
+            await send_error(send, self._dialect.render_error(error, scope.get("request_id", "")))
             return
         await send_json(send, 200, body)
 
@@ -75,7 +75,8 @@ def client_of(scope: Scope) -> str:
 
     Nobody checks keys: a program that sends several is several clients.
     """
-    key = Headers(scope=scope).get("authorization", "")
+    headers = Headers(scope=scope)
+    key = headers.get("authorization", "").removeprefix("Bearer ") or headers.get("x-api-key", "")
     if key:
         return "key " + hashlib.blake2b(key.encode(), digest_size=8).hexdigest()
     address = scope.get("client") or ("",)

@@ -34,6 +34,7 @@ class Paths:
     def __init__(self, endpoints: Sequence[Endpoint], default: Dialect) -> None:
         self._endpoints = endpoints
         self._default = default
+        self._plain = {each.path: each.dialect for each in endpoints if "{" not in each.path}
 
     def routes(self) -> list[Route]:
         """Return the endpoints as Starlette's routes."""
@@ -44,8 +45,15 @@ class Paths:
         return frozenset(each.path for each in self._endpoints)
 
     def dialect(self, path: str) -> Dialect:
-        """Return the dialect that a client of ``path`` speaks."""
-        return next((each.dialect for each in self._endpoints if each.matches(path)), self._default)
+        """Return the dialect that a client of ``path`` speaks: of a path that is none, the one of what it is below, or of
+        what was meant."""
+        if path in self._plain:
+            return self._plain[path]
+        matching = [each.dialect for each in self._endpoints if each.matches(path)]
+        above = sorted((plain for plain in self._plain if path.startswith(f"{plain}/")), key=len)
+        found = [*matching, *(self._plain[plain] for plain in reversed(above))]
+        meant = self._meant(path) if not found else None
+        return found[0] if found else meant.dialect if meant is not None else self._default
 
     def methods(self, path: str) -> Sequence[str]:
         """Return the methods that ``path`` takes. Starlette answers HEAD wherever GET is taken."""
@@ -55,7 +63,7 @@ class Paths:
     def advice(self, path: str, address: str) -> str:
         """Return what to say of a path that is none here. ``address`` is the scheme and the host that the client uses."""
         row, meant = elsewhere.found(path), self._meant(path)
-        if row is not None and (meant is None or elsewhere.is_named(path)):
+        if row is not None and (meant is None or path.startswith("/v1/") or elsewhere.is_named(path)):
             return f"{path}, of {row.whose}, is not served here: {row.instead}"
         if meant is None:
             there = [f"{each.method} {each.path}" for each in self._endpoints if "{" not in each.path]

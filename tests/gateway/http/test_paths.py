@@ -105,6 +105,7 @@ def test_what_others_have_is_named_with_what_to_use_instead(paths: Paths) -> Non
     assert paths.advice("/v1/threads/thread_1/runs", "").startswith(
         "/v1/threads/thread_1/runs, of OpenAI, is not "
     )
+    assert "of OpenAI, is not" in paths.advice("/v1/threads/thread_1/messages", "http://x")
     # below LM Studio's own paths, which has OpenAI's as well
     assert paths.advice("/api/v0/chat/completions", "http://x").endswith(
         "the base URL of clients is http://x/v1"
