@@ -17,7 +17,7 @@ from reconciler.wire.group import Join, Leave
 from reconciler.wire.launch import ExitCode, Phase, RankConfig
 from reconciler.wire.log_lines import log_to
 
-from .embedding.layout import end_token, pooling_of
+from .embedding.layout import ALONE, end_token, hidden_size, pooling_of
 from .group import control_channel
 from .model.files import ModelFiles, check_division, inspect, invalid_weights
 from .process.config import read_config
@@ -120,9 +120,9 @@ def _bound_exit(code: int) -> None:
 
 def _serve(config: RankConfig, progress: ProgressPipe, watch: Watch) -> RankEnd:
     files = inspect(config.model_path)
-    pooling = pooling_of(files, config.pooling)
+    pooling = pooling_of(files.directory, files.config, config.pooling)
     if config.size > 1 and pooling is not None:
-        raise invalid_weights(f"a model for embeddings runs on one node, and this group has {config.size}")
+        raise invalid_weights(f"{ALONE}, and this group has {config.size}")
     if config.size > 1 and config.strategy == "tensor":
         check_division(files, config.size)
     # Takes a second or more, so it comes after the checks that need none of it.
@@ -131,7 +131,7 @@ def _serve(config: RankConfig, progress: ProgressPipe, watch: Watch) -> RankEnd:
     progress.enter(Phase.RENDEZVOUS)
     orders: SimpleQueue[dict[str, Any]] = SimpleQueue()
     peers, group = _form(config, files, progress, watch, orders)
-    with _loading(progress, files, config):
+    with _loading(progress, files, config), _names_expected(pooling is not None):
         loaded = load_shard(files, group, config.strategy, config.trust_remote_code, config.rope_scaling)
     progress.enter(Phase.WARM)
     if pooling is not None:
@@ -211,6 +211,15 @@ def _loading(progress: ProgressPipe, files: ModelFiles, config: RankConfig) -> I
     progress.loaded(share, share)
 
 
+def _names_expected(embeds: bool) -> contextlib.AbstractContextManager[None]:
+    """Load the weights of a model for embeddings, whatever its tensors are called."""
+    if not embeds:
+        return contextlib.nullcontext()
+    from .embedding.weights import expected
+
+    return expected()
+
+
 def _lead(
     config: RankConfig,
     loaded: Loaded,
@@ -266,7 +275,7 @@ def _embed(
     from .requests.texts import TextReader
 
     inbox = Inbox(4 * config.batch_max + 256, progress)
-    embedder = Embedder(loaded.model, pooling)
+    embedder = Embedder(loaded.model, pooling, hidden_size(files.config))
     end = end_token(files, pooling)
     texts = TextReader(loaded.tokenizer, loaded.vocabulary, config.context, embedder.size, end)
     server = Server(config.socket, config.context, loaded, inbox, texts)

@@ -25,11 +25,12 @@ LENGTH_MIN = 1e-12
 class Embedder:
     """A model for embeddings. Attention is causal, so that what pads a text at its end changes nothing of it."""
 
-    def __init__(self, model: Any, pooling: Pooling) -> None:
-        """Raises ``RankEnd(WEIGHTS)`` if the model shows no hidden states."""
+    def __init__(self, model: Any, pooling: Pooling, size: int | None) -> None:
+        """``size``: the ``hidden_size`` of its ``config.json``. Raises ``RankEnd(WEIGHTS)`` if the model shows no hidden
+        states."""
         self._model = model
         self._pooling = pooling
-        self.size = self._size()
+        self.size = self._size(size)
         """Numbers of a vector."""
 
     def vectors(self, texts: Sequence[tuple[int, ...]], dimensions: Sequence[int | None]) -> list[bytes]:
@@ -45,13 +46,12 @@ class Embedder:
         mx.eval(found)
         return [bytes(memoryview(vector)) for vector in found]
 
-    def _size(self) -> int:
+    def _size(self, expected: int | None) -> int:
         try:
-            hidden = self._model.model(mx.array([[0, 0]]))
-            logits = self._model(mx.array([[0, 0]]))
-            if hidden.ndim == 3 and hidden.shape[:2] == (1, 2) and hidden.shape[2] != logits.shape[2]:
-                return int(hidden.shape[2])
-            problem = f"its inner model gives numbers of shape {hidden.shape}"
+            shape = self._model.model(mx.array([[0, 0]])).shape
+            if expected is not None and shape == (1, 2, expected):
+                return expected
+            problem = f"its inner model gives numbers of shape {shape}, its hidden_size is {expected}"
         except FOREIGN_ERRORS as error:
             problem = first_line(error)
         raise invalid_weights(

@@ -14,6 +14,7 @@ from reconciler.runner.model.files import ModelFiles, invalid_weights, read_json
 from reconciler.wire.question import Pool, Pooling
 
 MODULES = "modules.json"
+ALONE = "a model for embeddings runs on one node"
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 _POOLS = {
     "pooling_mode_lasttoken": Pool.LAST,
@@ -22,26 +23,26 @@ _POOLS = {
 }
 
 
-def pooling_of(files: ModelFiles, declared: Pooling | None) -> Pooling | None:
-    """Return how vectors are made; None for a model that generates text.
+def pooling_of(directory: Path, config: Mapping[str, Any], declared: Pooling | None = None) -> Pooling | None:
+    """Return how vectors are made; None for a model that generates text. ``config`` is its ``config.json``.
 
     Raises ``RankEnd(WEIGHTS)`` for a model for embeddings of which mlx-lm would compute other vectors than its own.
     """
-    modules = _modules(files.directory)
+    modules = _modules(directory)
     if declared is None and not modules:
         return None
     for kind in modules:
         if kind not in _KNOWN_MODULES:
             raise invalid_weights(
-                f"{files.directory} makes vectors with a module {kind[:60]!r}, which is not known here"
+                f"{directory} makes vectors with a module {kind[:60]!r}, which is not known here"
             )
-    if _looks_ahead(files.config):
+    if _looks_ahead(config):
         raise invalid_weights(
-            f"{files.directory} is an encoder, in which each token sees those after it too: mlx-lm computes it otherwise"
+            f"{directory} is an encoder, in which each token sees those after it too: mlx-lm computes it otherwise"
         )
     if declared is not None:
         return declared
-    pool = _pool(files.directory / modules["Pooling"]) if "Pooling" in modules else Pool.MEAN
+    pool = _pool(directory / modules["Pooling"]) if "Pooling" in modules else Pool.MEAN
     return Pooling(pool, normalize="Normalize" in modules)
 
 
@@ -53,6 +54,13 @@ def end_token(files: ModelFiles, pooling: Pooling) -> int | None:
     ends = files.config.get("eos_token_id")
     first = ends[0] if isinstance(ends, list) and ends else ends
     return first if isinstance(first, int) else None
+
+
+def hidden_size(config: Mapping[str, Any]) -> int | None:
+    """Return how many numbers a hidden state has; None where ``config.json`` does not say."""
+    nested = config.get("text_config")
+    size = config.get("hidden_size", nested.get("hidden_size") if isinstance(nested, dict) else None)
+    return size if isinstance(size, int) else None
 
 
 def _modules(directory: Path) -> Mapping[str, str]:
@@ -76,7 +84,7 @@ def _pool(folder: Path) -> str:
     if not asked and pool in Pool.ALL:
         return str(pool)
     raise invalid_weights(
-        f"{folder} makes vectors by {', '.join(sorted(asked)) or named!r}: known are {', '.join(Pool.ALL)}"
+        f"{folder} makes vectors by {', '.join(sorted(asked)) or repr(named)}: known are {', '.join(Pool.ALL)}"
     )
 
 

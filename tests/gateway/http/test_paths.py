@@ -20,7 +20,7 @@ def answer(catalog: Catalog, parameters: Mapping[str, str]) -> bytes:
     return orjson.dumps(sorted(catalog.names()))
 
 
-def render_error(error: ApiError) -> RenderedError:
+def render_error(error: ApiError, request_id: str = "") -> RenderedError:
     return RenderedError(error.status + 100, orjson.dumps({"oops": error.code}), ((b"x-mood", b"sad"),))
 
 

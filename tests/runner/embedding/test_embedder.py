@@ -38,7 +38,7 @@ def test_texts_that_are_read_together_or_in_parts_have_the_vectors_of_each_alone
 ) -> None:
     monkeypatch.setattr(embedder_module, "PART_TOKENS", part)
     pooling = Pooling(pool, normalize)
-    embedder = Embedder(model, pooling)
+    embedder = Embedder(model, pooling, model.args.hidden_size)
     found = [np.frombuffer(vector, "<f4") for vector in embedder.vectors(TEXTS, [None] * len(TEXTS))]
     found += [np.frombuffer(embedder.vectors([text], [None])[0], "<f4") for text in TEXTS]
     for vector, text in zip(found, TEXTS * 2, strict=True):
@@ -47,7 +47,7 @@ def test_texts_that_are_read_together_or_in_parts_have_the_vectors_of_each_alone
 
 
 def test_fewer_numbers_are_the_first_ones_at_length_one(model: Any) -> None:
-    embedder = Embedder(model, Pooling())
+    embedder = Embedder(model, Pooling(), model.args.hidden_size)
     (short, whole) = embedder.vectors([TEXTS[1]] * 2, [8, None])
     vector = np.frombuffer(short, "<f4")
     np.testing.assert_allclose(vector, plainly(model, TEXTS[1], Pooling(), 8), rtol=2e-3, atol=2e-3)
@@ -61,4 +61,4 @@ def test_a_model_without_hidden_states_is_refused(model: Any) -> None:
             return model(tokens)
 
     with pytest.raises(RankEnd, match="shows no hidden states"):
-        Embedder(Closed(), Pooling())
+        Embedder(Closed(), Pooling(), 32)

@@ -23,7 +23,8 @@ def plain(endless: Path, tmp_path: Path) -> Path:
 
 
 def pooling(directory: Path, declared: Pooling | None = None) -> Pooling | None:
-    return pooling_of(inspect(str(directory)), declared)
+    files = inspect(str(directory))
+    return pooling_of(files.directory, files.config, declared)
 
 
 def refusal(directory: Path, declared: Pooling | None = None) -> str:

@@ -20,7 +20,7 @@ from mlx_lm.utils import load
 from reconciler.execution.proof import ask_once
 from reconciler.gateway.routing.timeouts import Timing
 from tests.gateway.conftest import HELLO, Cluster, Start
-from tests.gateway.groups import Serving
+from tests.gateway.groups import TINY, Serving
 from tests.runner.conftest import write_endless
 from tests.runner.embedding.models import lay_out
 from tests.runner.ranks import running
@@ -135,8 +135,8 @@ async def test_a_group_of_it_is_proven_by_a_vector(group: Serving) -> None:
     assert await ask_once(lambda: asyncio.open_unix_connection(str(group.path))) > 0
 
 
-async def test_a_model_that_generates_text_makes_no_vectors(start: Start, endless: Path) -> None:
-    with running(endless, 1, context=CONTEXT) as ranks:
+async def test_a_model_that_generates_text_makes_no_vectors(start: Start) -> None:
+    with running(TINY, 1, context=CONTEXT) as ranks:
         cluster = await start()
         cluster.route(Serving(ranks.ready()), context=CONTEXT)
         with pytest.raises(openai.BadRequestError, match="generates text and is not for embeddings"):
