@@ -42,7 +42,9 @@ class Embedder:
             pooled = self._in_parts(texts[0])
         else:
             pooled = self._together(texts)
-        found = [self._finished(vector, wanted) for vector, wanted in zip(pooled, dimensions, strict=True)]
+        found: list[Any] = [
+            self._finished(vector, wanted) for vector, wanted in zip(pooled, dimensions, strict=True)
+        ]
         mx.eval(found)
         return [bytes(memoryview(vector)) for vector in found]
 
@@ -58,7 +60,7 @@ class Embedder:
             f"mlx-lm shows no hidden states of this model, of which vectors are made: {problem}"
         )
 
-    def _together(self, texts: Sequence[tuple[int, ...]]) -> mx.array:
+    def _together(self, texts: Sequence[tuple[int, ...]]) -> Any:
         width = max(map(len, texts))
         hidden = self._model.model(mx.array([text + (0,) * (width - len(text)) for text in texts]))
         lengths = mx.array([len(text) for text in texts])
@@ -70,7 +72,7 @@ class Embedder:
         total = mx.where(inside[..., None], hidden.astype(mx.float32), 0.0).sum(axis=1)
         return total / lengths[:, None]
 
-    def _in_parts(self, text: tuple[int, ...]) -> mx.array:
+    def _in_parts(self, text: tuple[int, ...]) -> Any:
         cache = make_prompt_cache(self._model)
         total: Any = None
         for at in range(0, len(text), PART_TOKENS):
@@ -85,7 +87,7 @@ class Embedder:
             mx.eval(total, [kept.state for kept in cache])
         return total / len(text) if self._pooling.pool == Pool.MEAN else total
 
-    def _finished(self, vector: mx.array, dimensions: int | None) -> mx.array:
+    def _finished(self, vector: Any, dimensions: int | None) -> Any:
         vector = vector.astype(mx.float32)[: dimensions or self.size]
         if self._pooling.normalize:
             vector = vector / mx.maximum(mx.linalg.norm(vector), LENGTH_MIN)

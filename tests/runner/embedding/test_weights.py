@@ -71,4 +71,6 @@ def test_it_finds_so_of_weights_that_only_lack_a_head_and_refuses_the_names_of_n
 
 def test_an_encoder_is_refused_by_its_name(headless: Path) -> None:
     change_config(headless, model_type="bert")
-    assert examine(lay_out(headless))["problem"] == "the installed mlx-lm does not know the architecture 'bert'"
+    assert (
+        examine(lay_out(headless))["problem"] == "the installed mlx-lm does not know the architecture 'bert'"
+    )
