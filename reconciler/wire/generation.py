@@ -12,7 +12,7 @@ from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, message, vocabulary
 from .form import FREE, Form
-from .question import Question
+from .question import Question, Texts
 from .sampling import BY_DEFAULT, BY_MODEL, Ending, Sampling, SamplingDefaults
 
 # --- gateway to rank 0 -----------------------------------------------------------------------------
@@ -74,6 +74,11 @@ class Generate:
     def computes(self) -> bool:
         """Return whether the group computes anything for it, beside that rank 0 reads its text."""
         return self.question is None or self.question.texts is not None
+
+    @property
+    def texts(self) -> Optional[Texts]:
+        """Return the texts whose vectors are wanted."""
+        return self.question.texts if self.question is not None else None
 
 
 @message("cancel")

@@ -6,6 +6,8 @@ from .anthropic import count_tokens, messages
 from .anthropic import errors as anthropic_errors
 from .dialect import Dialect, Generation, Lookup
 from .openai import chat, completions, embeddings, errors, model_list
+from .responses import create, input_tokens, stored
+from .responses import errors as responses_errors
 from .vllm import tokens, version
 
 DIALECTS: tuple[Dialect, ...] = (
@@ -29,6 +31,18 @@ DIALECTS: tuple[Dialect, ...] = (
             Generation("POST", "/detokenize", tokens.parse_detokenize),
         ),
         errors.render_error,
+    ),
+    Dialect(
+        "OpenAI's responses",
+        (
+            Generation("POST", "/v1/responses", create.parse),
+            Generation("POST", "/v1/responses/input_tokens", input_tokens.parse),
+            Lookup("GET", "/v1/responses/{name:path}", stored.not_stored),
+            Lookup("DELETE", "/v1/responses/{name:path}", stored.not_stored),
+            Lookup("POST", "/v1/responses/{name}/cancel", stored.not_stored),
+        ),
+        responses_errors.render_error,
+        base="/v1",
     ),
     Dialect(
         "Anthropic",

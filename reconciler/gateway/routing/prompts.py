@@ -25,14 +25,13 @@ def digest(model: str, generate: Generate) -> str:
         generate.prompt_tokens,
     )
     if generate.question is not None:
-        given = (*given, "question", generate.question.texts)
+        given = (*given, "question", generate.texts)
     return hashlib.sha256(orjson.dumps(given, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def describe(model: str, generate: Generate, request: str, tokens: int) -> Prompt:
     """Return how a prompt is told of. ``tokens``: its length, 0 where no rank has said it."""
-    texts = generate.question.texts if generate.question is not None else None
-    size = len(orjson.dumps((generate.messages, generate.prompt, generate.prompt_tokens, texts)))
+    size = len(orjson.dumps((generate.messages, generate.prompt, generate.prompt_tokens, generate.texts)))
     parts = [
         (len(generate.messages), "message"),
         (size, "byte"),

@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from reconciler.runner.decode.answer import Answer, Event
+from reconciler.runner.forms.answers import Asked
 from reconciler.runner.model.adapter import FOREIGN_ERRORS, TEMPLATE_RESERVED, NoTemplate, Tokenizer
 from reconciler.wire.generation import Generate
 from reconciler.wire.question import Question
 from reconciler.wire.sampling import Ending, Sampling
 
 from .conversation import manners_of, render
+from .held import asked_of
 from .unanswerable import Unanswerable, invalid
 
 STOP_STRINGS_MAX = 64
@@ -50,6 +52,8 @@ class Prompt:
     """Where ``Question.token_texts`` asks for them."""
     texts: tuple[tuple[int, ...], ...] = ()
     """Token ids of each text whose vector is wanted; there is no prompt then."""
+    asked: Asked | None = None
+    """What the rest of the answer is held to; None where it is free."""
 
 
 def check_length(generate: Generate, tokenizer: Tokenizer, context: int) -> int:
@@ -93,6 +97,7 @@ def read_prompt(generate: Generate, tokenizer: Tokenizer, vocabulary: int, conte
     if len(tokens) > _bound(generate, context):
         raise _too_long(f"has {len(tokens)} tokens", generate, context)
     tokens_left = _tokens_left(generate, context - len(tokens))
+    asked = asked_of(generate, tokens, tokenizer) if generate.question is None else None
     answer = Answer(generate, tokens, tokenizer)
     last: list[Event] = []
     if answer.stopped or not tokens_left:
@@ -103,7 +108,9 @@ def read_prompt(generate: Generate, tokenizer: Tokenizer, vocabulary: int, conte
     question = generate.question
     texts = tokenizer.shown(tokens) if question is not None and question.token_texts else ()
     listed = () if question is not None and not question.tokens else tuple(tokens)
-    return Prompt(listed, tokens_left, answer, tuple(last), text, texts)
+    return Prompt(
+        listed, tokens_left, answer, tuple(last), text, asked=None if last else asked, token_texts=texts
+    )
 
 
 def _bound(generate: Generate, context: int) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 from reconciler.runner.decode.answer import Answer
 from reconciler.runner.decode.inbox import Inbox, Ticket
 from reconciler.runner.decode.leader import is_last
+from reconciler.runner.forms.matching import Forms, Matcher
 from reconciler.runner.model.adapter import Loaded
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire import SPOKEN
@@ -28,6 +29,7 @@ from reconciler.wire.launch import ExitCode
 from reconciler.wire.sampling import Sampling, known_of
 
 from .event_frames import event_frame
+from .held import hold
 from .outgoing import Outgoing
 from .prompt import Prompt, check_length, read_prompt
 from .texts import TextReader
@@ -45,6 +47,8 @@ _REASONS = {
     "draining": "this rank is being stopped; use another",
 }
 
+Reading = tuple[Prompt, Matcher | None]
+
 log = logging.getLogger("reconciler.runner")
 
 
@@ -52,10 +56,17 @@ class Server:
     """Turns frames into tickets for the inbox, and the loop's events into frames."""
 
     def __init__(
-        self, path: str, context: int, loaded: Loaded, inbox: Inbox, texts: TextReader | None = None
+        self,
+        path: str,
+        context: int,
+        loaded: Loaded,
+        inbox: Inbox,
+        forms: Forms,
+        texts: TextReader | None = None,
     ) -> None:
         """``texts`` reads those whose vectors are wanted, where the model is for that and generates nothing."""
         self._path = path
+        self._forms = forms
         self._texts = texts
         self._context = context
         self._loaded = loaded
@@ -64,6 +75,8 @@ class Server:
         self._connections: set[_Connection] = set()
         # One at a time: tokenizers are not safe to share, and a long prompt must not hold up the socket.
         self._tokenizing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenize")
+        # Beside it, because a form may take as long as the longest prompt.
+        self._compiling = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compile")
         self._unread = 0
         self._server: asyncio.Task[asyncio.Server]
         self._own: FileIdentity | None = None
@@ -100,7 +113,8 @@ class Server:
                 os.unlink(self._path)  # noqa: PTH108 - the path is a socket's, not a document's
         flushing = [connection.flush() for connection in self._connections]
         await asyncio.gather(*flushing)
-        self._tokenizing.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._tokenizing, self._compiling):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._connections) >= CONNECTIONS_MAX:
@@ -160,12 +174,11 @@ class Server:
     def _open(self, connection: _Connection, asked: Generate) -> None:
         own = known_of(self._loaded.sampling, asked.unset)
         generate = dataclasses.replace(asked, sampling=dataclasses.replace(asked.sampling, **own))
-        wants_vectors = generate.question is not None and generate.question.texts is not None
         try:
-            self._check_purpose(generate, wants_vectors)
+            self._check_purpose(generate)
             length = (
                 self._texts.length(generate)
-                if wants_vectors and self._texts is not None
+                if generate.texts is not None and self._texts is not None
                 else check_length(generate, self._loaded.tokenizer, self._context)
             )
         except Unanswerable as error:
@@ -176,26 +189,36 @@ class Server:
             connection.send([Failed(generate.request, refusal, _REASONS[refusal])])
             return
         self._unread += length
-        reading = self._loop.run_in_executor(self._tokenizing, self._read, generate, wants_vectors)
+        reading = self._loop.create_task(self._read(generate))
         connection.requests[generate.request] = reading
         reading.add_done_callback(lambda done: self._opened(connection, generate, length, done))
 
-    def _check_purpose(self, generate: Generate, wants_vectors: bool) -> None:
+    def _check_purpose(self, generate: Generate) -> None:
         """Raise ``Unanswerable`` for what this model is not for."""
-        if wants_vectors and self._texts is None:
+        if generate.texts is not None and self._texts is None:
             raise invalid(
                 "this model generates text and is not for embeddings: use /v1/chat/completions", "model"
             )
         if self._texts is not None and generate.question is None:
             raise invalid("this model is for embeddings and generates no text: use /v1/embeddings", "model")
 
-    def _read(self, generate: Generate, wants_vectors: bool) -> Prompt:
-        if wants_vectors and self._texts is not None:
+    async def _read(self, generate: Generate) -> Reading:
+        """Return a request as token ids, and what its answer is held to. Raises ``Unanswerable``."""
+        prompt = await self._loop.run_in_executor(self._tokenizing, self._read_prompt, generate)
+        if prompt.asked is None:
+            return prompt, None
+        matcher = await self._loop.run_in_executor(
+            self._compiling, hold, prompt.asked, generate.resume, self._forms
+        )
+        return prompt, matcher
+
+    def _read_prompt(self, generate: Generate) -> Prompt:
+        if generate.texts is not None and self._texts is not None:
             return self._texts.read(generate)
         return read_prompt(generate, self._loaded.tokenizer, self._loaded.vocabulary, self._context)
 
     def _opened(
-        self, connection: _Connection, generate: Generate, length: int, reading: asyncio.Future[Prompt]
+        self, connection: _Connection, generate: Generate, length: int, reading: asyncio.Future[Reading]
     ) -> None:
         self._unread -= length
         ticket = None
@@ -212,7 +235,7 @@ class Server:
                 self._inbox.submit(ticket)
 
 
-def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future[Prompt]) -> Ticket | None:
+def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future[Reading]) -> Ticket | None:
     """Send a request's first events. Return its ticket, unless these were also its last events."""
     error = reading.exception()
     if error is not None:
@@ -223,7 +246,7 @@ def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future
         )
         connection.send([failed])
         return None
-    prompt = reading.result()
+    prompt, matcher = reading.result()
     sampling = generate.sampling if generate.unset else None
     accepted = Accepted(generate.request, prompt.tokens, prompt.text, sampling, prompt.token_texts)
     connection.send([accepted, *prompt.last])
@@ -238,18 +261,14 @@ def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future
         answer=prompt.answer,
         ending=generate.ending,
         logprobs=generate.logprobs,
+        matcher=matcher,
         client=generate.client,
         max_stall_seconds=generate.max_stall_seconds,
         texts=prompt.texts,
-        dimensions=_dimensions(generate),
+        dimensions=generate.texts.dimensions if generate.texts is not None else None,
     )
     connection.requests[generate.request] = ticket
     return ticket
-
-
-def _dimensions(generate: Generate) -> int | None:
-    texts = generate.question.texts if generate.question is not None else None
-    return texts.dimensions if texts is not None else None
 
 
 def _unreadable(generate: Generate, error: BaseException) -> Failed:
@@ -267,7 +286,7 @@ class _Connection:
     loop: asyncio.AbstractEventLoop
     writer: asyncio.StreamWriter
     out: Outgoing
-    requests: dict[str, Ticket | asyncio.Future[Prompt]] = dataclasses.field(default_factory=dict)
+    requests: dict[str, Ticket | asyncio.Future[Reading]] = dataclasses.field(default_factory=dict)
 
     def send(self, events: Sequence[object]) -> None:
         """Write some events in one go, from any thread, or drop the connection when its reader is too far behind."""

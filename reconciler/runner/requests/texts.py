@@ -87,9 +87,8 @@ class TextReader:
 
 
 def _asked(generate: Generate) -> Texts:
-    assert generate.question is not None
-    assert generate.question.texts is not None
-    return generate.question.texts
+    assert generate.texts is not None
+    return generate.texts
 
 
 def _name(generate: Generate, place: int | None = None) -> str:
