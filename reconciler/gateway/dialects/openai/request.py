@@ -89,10 +89,12 @@ def parse_chat(body: bytes, drawn_seed: int) -> ChatRequest:
 
 def parse_conversation(fields: Fields, question: Question) -> Generate:
     """Return a question about the prompt that a chat completion with these fields has. Raises ``ApiError`` (400)."""
+    use = parse_tool_use(fields)
+    tools = tuple(_tool(tool) for tool in fields.objects("tools"))
     return Generate(
         request="",
         messages=parse_messages(fields),
-        tools=_tools(fields),
+        tools=tools if use.offered else (),
         tokens_max=0,
         template=_template(fields),
         question=question,
