@@ -14,7 +14,20 @@ from reconciler.runner.markup.loose_calls import LooseCalls
 from reconciler.runner.markup.nested_calls import NestedCalls
 from reconciler.runner.markup.tagged_calls import CDATA, TaggedCalls
 
-from .lark import ANYTHING, NOTHING, Grammar, choice, escaped, many, maybe, piece, quoted, regex, sequence
+from .lark import (
+    ANYTHING,
+    NOTHING,
+    Grammar,
+    choice,
+    escaped,
+    many,
+    maybe,
+    piece,
+    quoted,
+    regex,
+    sequence,
+    without,
+)
 from .schemas import Inexpressible, Schema
 
 GAP = maybe(regex(r"\n{1,2}"))
@@ -166,7 +179,7 @@ def _as_schema(given: Any) -> Schema:
 
 def free_text(grammar: Grammar, body: str, before: str, end: str, never_first: str = "") -> str:
     """Return text up to an end, and the end. ``before`` stands between both; ``never_first`` is not how the text begins."""
-    parts = [regex(body), f"~{regex(ANYTHING + escaped(end) + ANYTHING)}"]
+    parts = [regex(body), without(end)] if body != ANYTHING else [without(end)]
     if never_first:
         parts.append(f"~{regex(escaped(never_first) + ANYTHING)}")
     content = grammar.terminal(" & ".join(parts))

@@ -160,9 +160,23 @@ def value_json(written: str) -> str:
     bare = written.strip()
     if bare.lower() in _WORDS:
         return json.dumps(_WORDS[bare.lower()])
-    for parse in (json.loads, literal_eval):
+    for parse in (_strictly, literal_eval):
         try:
-            return json.dumps(parse(bare), ensure_ascii=False, allow_nan=False)
+            found = parse(bare)
         except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
             continue
+        try:
+            return json.dumps(found, ensure_ascii=False, allow_nan=False)
+        except (ValueError, TypeError):
+            if parse is _strictly:
+                return bare  # it has a number that floats have not
     return json.dumps(written, ensure_ascii=False)
+
+
+def _strictly(written: str) -> Any:
+    """Return what JSON stands for. Raises ``ValueError``, also for words that only Python reads."""
+
+    def refuse(word: str) -> None:
+        raise ValueError(word)
+
+    return json.loads(written, parse_constant=refuse)

@@ -60,14 +60,23 @@ def matcher(grammar: str, vocabulary: Vocabulary) -> Any:
     return found
 
 
-def walk(grammar: str, vocabulary: Vocabulary, seed: int, hurry: float = HURRY) -> str | None:
-    """One answer; None if it is not over after many tokens."""
+def walk(
+    grammar: str, vocabulary: Vocabulary, seed: int, markers: Sequence[str] = (), hurry: float = HURRY
+) -> str | None:
+    """One answer; None if it is not over after many tokens. Now and then it writes a marker, where it can."""
     drawn = random.Random(seed)
+    written = [[vocabulary.bytes.index(bytes([byte])) for byte in marker.encode()] for marker in markers]
     state = matcher(grammar, vocabulary)
     words = np.zeros((1, -(-vocabulary.matching.vocab_size // 32)), dtype=np.int32)
     said: list[int] = []
     while len(said) < TOKENS_MAX:
         state.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
+        if written and drawn.random() < 0.25:
+            marker = drawn.choice(written)
+            if state.deep_copy().try_consume_tokens(marker) == len(marker):
+                assert state.try_consume_tokens(marker) == len(marker)
+                said += marker
+                continue
         bits = np.unpackbits(words.view(np.uint8), bitorder="little")
         allowed = [int(token) for token in np.flatnonzero(bits)]
         assert allowed
