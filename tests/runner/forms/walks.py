@@ -19,7 +19,7 @@ from reconciler.runner.markup.parts import Arguments, CallBegun, CallEnded, Call
 from reconciler.wire.form import Form
 
 END = "<|endtoken|>"
-TOKENS_MAX = 4000
+TOKENS_MAX = 1500
 HURRY = 0.5
 """How often the walk takes a token that is none of a text that goes on."""
 PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \xc3\xa9")
@@ -52,6 +52,21 @@ class Vocabulary:
     def text(self, tokens: Sequence[int]) -> str:
         parts = [self.names[t].encode() if t in self.names else self.bytes[t] for t in tokens]
         return b"".join(parts).decode()
+
+
+def tokens_of(known: Family) -> list[str]:
+    """The markers of a family that vocabularies may have as tokens: those that are no text beside them."""
+    return sorted(
+        {m for m in known.markers if m.strip() == m and m[:1] in "<[" and not set(m) & set('\n"= ')}
+    )
+
+
+def endings(known: Family) -> list[str]:
+    """What a walk writes now and then, so that texts end."""
+    values = {getattr(known.format, name, "") for name in ("value_ends", "mark", "quote")} - {""}
+    return [*(m for m in known.markers if m), *values, *("\n" + value for value in values), '"'] + 5 * sorted(
+        values
+    )
 
 
 def matcher(grammar: str, vocabulary: Vocabulary) -> Any:
