@@ -143,6 +143,8 @@ def takes_text(schema: Any) -> bool:
         return kinds.lower() in _TEXT_TYPES
     if isinstance(kinds, Sequence):
         return any(takes_text({"type": kind}) for kind in kinds)
+    if isinstance(schema.get("allOf"), list):
+        return all(takes_text(each) for each in schema["allOf"])
     choices = next((schema[key] for key in ("anyOf", "oneOf") if isinstance(schema.get(key), list)), None)
     if choices is not None:
         return any(isinstance(each, Mapping) and "type" in each and takes_text(each) for each in choices)
