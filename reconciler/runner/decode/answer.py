@@ -98,7 +98,9 @@ class Answer:
             self._flush_held()
         if reason == "stop" and self._calls.complete:
             reason = "tool_calls"
-        last = Finished(self._generate.request, reason, self._prompt_tokens, self._tokens)
+        last = Finished(
+            self._generate.request, reason, self._prompt_tokens, self._tokens, stop=self._stop.found
+        )
         return [*self.events(), last]
 
     def _flush_held(self) -> None:

@@ -205,7 +205,7 @@ NULLS = (
     ),
     Mutant(
         "a-null-content-is-refused",
-        messages._content,
+        messages.text_of,
         never(If, 1, 3),
         "a conversation with a tool call in it, whose text is null, gets 400",
         CHAT_REQUEST,
@@ -341,7 +341,7 @@ MEANINGS = (
     ),
     Mutant(
         "arguments-must-be-json",
-        messages._arguments,
+        messages.arguments_of,
         put(Return, "raise {using}('no JSON', 'messages')", 0, 2, using=errors.invalid),
         "a model that once wrote a broken tool call ends its conversation",
         CHAT_REQUEST,

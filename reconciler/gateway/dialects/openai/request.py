@@ -32,7 +32,7 @@ from .parameters import (
     several,
 )
 
-_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _template(fields: Fields) -> Mapping[str, Any]:
     variables: dict[str, Any] = {}
     thinks = _thinks(fields)
     if fields.value("reasoning_effort") is not None:
-        effort = fields.choice("reasoning_effort", _EFFORTS)
+        effort = fields.choice("reasoning_effort", EFFORTS)
         if effort == "none":
             thinks = False
         else:
