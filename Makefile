@@ -45,6 +45,8 @@ nightly: $(VENV)/dev ## what runs for hours: fuzz, every fault, every class, cha
 	@$(MAKE) --no-print-directory faults ALL=1
 	@$(MAKE) --no-print-directory fuzz-faults SEEDS=20000
 	@$(MAKE) --no-print-directory classes
+	@$(MAKE) --no-print-directory clients
+	@$(MAKE) --no-print-directory schema-fuzz
 	@$(MAKE) --no-print-directory chaos
 	@$(MAKE) --no-print-directory soak
 
