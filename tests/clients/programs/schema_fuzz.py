@@ -34,7 +34,8 @@ ERROR = {
 def published(provider):
     """A provider's schema, with OpenAPI 3.0's word for what may be null written as 3.1 has it."""
     text = (PUBLISHED / provider / "official" / "openapi.yml").read_text()
-    return nullable(yaml.load(text, yaml.CSafeLoader))  # noqa: S506
+    document = yaml.load(text, yaml.CSafeLoader)
+    return nullable(json.loads(json.dumps(document, default=str)))  # YAML's dates are texts here
 
 
 def nullable(node):
