@@ -6,7 +6,6 @@ import argparse
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from . import agents, sdks
@@ -16,6 +15,9 @@ from .rows import SDKS
 from .scripts import SDK_SCRIPTS
 from .world import hold_shortly, scripted
 
+BEGINNING = 400
+"""Characters of what was wrong that are printed."""
+
 
 def main() -> int:
     """The exit status."""
@@ -23,7 +25,9 @@ def main() -> int:
     parser.add_argument(
         "--only", default="", help="clients whose names or surfaces have one of these, with commas"
     )
-    wanted = [word for word in parser.parse_args().only.lower().split(",") if word]
+    parser.add_argument("--verbose", action="store_true", help="all of what was wrong, not the beginning")
+    given = parser.parse_args()
+    wanted = [word for word in given.only.lower().split(",") if word]
 
     def is_wanted(*words: str) -> bool:
         return not wanted or any(want in word.lower() for want in wanted for word in words)
@@ -35,12 +39,12 @@ def main() -> int:
             for agent in AGENTS:
                 if is_wanted(agent.client.name, agent.client.surface):
                     outcomes.append(agents.run(agent, cluster, _place(folder, agent.client.name)))
-                    _tell(outcomes[-1:])
+                    _tell(outcomes[-1], given.verbose)
             hold_shortly(cluster, folder)
             for client in SDKS:
                 if is_wanted(client.name, client.surface):
                     outcomes.append(sdks.run(client, cluster, _place(folder, client.name)))
-                    _tell(outcomes[-1:])
+                    _tell(outcomes[-1], given.verbose)
     print("\n".join(["", *table(outcomes)]))
     failed = [outcome.client.name for outcome in outcomes if not outcome.passed]
     print(f"{len(outcomes) - len(failed)} passed, {len(failed)} failed")
@@ -53,12 +57,12 @@ def _place(folder: Path, name: str) -> Path:
     return place
 
 
-def _tell(outcomes: Sequence[Outcome]) -> None:
-    for each in outcomes:
-        wrong = {name: why for name, why in each.features.items() if why}
-        print(f"{each.client.name}: {'ok' if not wrong else 'FAILS'} after {each.seconds:.1f} s", flush=True)
-        for name, why in wrong.items():
-            print(f"  {name}: {why}".replace("\n", "\n    "), flush=True)
+def _tell(each: Outcome, verbose: bool) -> None:
+    wrong = {name: why for name, why in each.features.items() if why}
+    print(f"{each.client.name}: {'ok' if not wrong else 'FAILS'} after {each.seconds:.1f} s", flush=True)
+    for name, why in wrong.items():
+        text = why if verbose else why[:BEGINNING]
+        print(f"  {name}: {text}".replace("\n", "\n    "), flush=True)
 
 
 if __name__ == "__main__":

@@ -177,7 +177,7 @@ def _kill_while_it_streams(made: Cluster, work: Path, process: subprocess.Popen[
         if process.poll() is not None or time.monotonic() > ends:
             return False
         time.sleep(0.05)
-    kill_rank(made)
+    kill_rank(made, 1)
     return True
 
 

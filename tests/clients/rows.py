@@ -45,6 +45,7 @@ _OPENAI = "openai==3.57.0"
 _LANGCHAIN_OPENAI = "langchain-openai==1.7.4"
 _PYDANTIC_AI = "pydantic-ai-slim[openai,anthropic]==2.68.0"
 _LITELLM = "litellm==1.110.2"
+_TENACITY = "tenacity==9.2.1"
 _AGENTS = "openai-agents==0.24.0"
 _OPENAI_NODE = "openai@7.57.0"
 _AI = "ai@6.0.325"
@@ -66,8 +67,8 @@ SDKS: Sequence[Client] = (
     Client("langchain-openai", PYTHON, [_LANGCHAIN_OPENAI], CHAT, "langchain_models.py"),
     Client("langchain-openai, responses", PYTHON, [_LANGCHAIN_OPENAI], RESPONSES, "langchain_models.py"),
     Client("langchain-anthropic", PYTHON, ["langchain-anthropic==1.7.10"], MESSAGES, "langchain_models.py"),
-    Client("litellm", PYTHON, [_LITELLM], CHAT, "litellm_completion.py"),
-    Client("litellm, messages", PYTHON, [_LITELLM], MESSAGES, "litellm_completion.py"),
+    Client("litellm", PYTHON, [_LITELLM, _TENACITY], CHAT, "litellm_completion.py"),
+    Client("litellm, messages", PYTHON, [_LITELLM, _TENACITY], MESSAGES, "litellm_completion.py"),
     Client("pydantic-ai", PYTHON, [_PYDANTIC_AI], CHAT, "pydantic_ai_agent.py"),
     Client("pydantic-ai, responses", PYTHON, [_PYDANTIC_AI], RESPONSES, "pydantic_ai_agent.py"),
     Client("pydantic-ai, messages", PYTHON, [_PYDANTIC_AI], MESSAGES, "pydantic_ai_agent.py"),

@@ -18,7 +18,7 @@ from .installing import installed
 from .outcome import Outcome
 from .rows import PYTHON, Client
 from .scripts import SEEN, right
-from .world import base, kill_rank
+from .world import base, failed, scale
 
 PROGRAMS = Path(__file__).parent / "programs"
 SECONDS_MAX = 180.0
@@ -27,7 +27,7 @@ EXPORTED = "answer", "client", "model", "SETTINGS"
 
 
 def run(client: Client, made: Cluster, folder: Path) -> Outcome:
-    """Run a client's features, with an empty home in ``folder``. For ``retry`` a rank is killed."""
+    """Run a client's features, with an empty home in ``folder``. For ``retry`` there is no group at first."""
     outcome = Outcome(client)
     command = _laid_out(client, made, folder)
     began = time.monotonic()
@@ -44,10 +44,7 @@ def run(client: Client, made: Cluster, folder: Path) -> Outcome:
     try:
         for told in _lines(process):
             if "ready" in told:
-                _break_group(made)
-                assert process.stdin is not None
-                process.stdin.write("\n")
-                process.stdin.flush()
+                _refuse_once(made, process)
                 continue
             outcome.features[told["feature"]] = _wrong(client, told)
         process.wait(SECONDS_MAX)
@@ -55,7 +52,7 @@ def run(client: Client, made: Cluster, folder: Path) -> Outcome:
         process.kill()
         process.wait(10)
     outcome.seconds = time.monotonic() - began
-    errors = (folder / "stderr").read_text(errors="replace")[-2000:]
+    errors = (folder / "stderr").read_text(errors="replace")[-300:]
     for feature in client.features:
         outcome.features.setdefault(feature, f"the program ended before: {errors}")
     return outcome
@@ -100,9 +97,15 @@ def _lines(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def _break_group(made: Cluster) -> None:
-    made.wait_settled()
-    kill_rank(made)
+def _refuse_once(made: Cluster, process: subprocess.Popen[str]) -> None:
+    """Take the group away, let the client ask, and bring a group back once a request was refused."""
+    scale(made, 0)
+    before = failed(made)
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    made.wait("a request that is refused", lambda: failed(made) > before, 30.0, pause=0.05)
+    scale(made, 1)
 
 
 def _wrong(client: Client, told: dict[str, Any]) -> str:

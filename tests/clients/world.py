@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.cluster import MODEL, ROOT, Cluster, cluster, deployment, node
 
@@ -15,8 +18,8 @@ from .scripted.weights import CONTEXT, write
 from .scripts import Script
 
 NAME = "tiny"
-SHORT_HOLD = "1s"
-"""While a group is formed, requests then get 503 with ``retry-after``, rather than being held."""
+SHORT_HOLD = "1.5s"
+"""Requests then soon get 503, with 2 in ``retry-after``. Libraries that try again twice have seven seconds."""
 
 
 @contextmanager
@@ -40,9 +43,10 @@ def base(made: Cluster) -> str:
     return made.endpoint().removesuffix("/v1")
 
 
-def kill_rank(made: Cluster) -> None:
-    """Kill the last rank of the group."""
-    os.kill(max(made.ranks(), key=lambda rank: int(rank["rank"]))["pid"], signal.SIGKILL)
+def kill_rank(made: Cluster, rank: int) -> None:
+    """Kill a rank of the group."""
+    (pid,) = [one["pid"] for one in made.ranks() if one["rank"] == rank]
+    os.kill(pid, signal.SIGKILL)
 
 
 def hold_shortly(made: Cluster, folder: Path) -> None:
@@ -53,9 +57,29 @@ def hold_shortly(made: Cluster, folder: Path) -> None:
     made.wait_settled()
 
 
+def scale(made: Cluster, replicas: int) -> None:
+    """Have so many groups; for none, wait until there is none."""
+    made.run("scale", f"deployment/{NAME}", f"--replicas={replicas}")
+    if not replicas:
+        made.wait("the end of the ranks", lambda: not made.ranks())
+
+
 def generated(made: Cluster) -> float:
     """Return the tokens that were generated so far."""
     return made.metrics().get("vllm:generation_tokens_total", 0.0)
+
+
+def failed(made: Cluster) -> float:
+    """Return the requests that were not answered, as with 503."""
+    url = f"{base(made)}/metrics"
+    with urllib.request.urlopen(url, timeout=30) as page:
+        families = list(text_string_to_metric_families(page.read().decode()))
+    return sum(
+        sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == "vllm:request_success_total" and sample.labels["finished_reason"] == "error"
+    )
 
 
 def continued(made: Cluster) -> float:

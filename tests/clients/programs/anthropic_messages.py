@@ -68,7 +68,7 @@ def typed():
 
 def refused():
     try:
-        client.messages.create(**asked("story"), temperature=9)
+        client.messages.create(**asked("story"), extra_body={"temperature": 9})
     except anthropic.BadRequestError as error:
         return course.refusal(error.status_code, str(error))
 

@@ -60,9 +60,19 @@ def _tell(name: str, feature: Callable[[], object]) -> None:
     try:
         seen = feature()
         if inspect.iscoroutine(seen):
-            seen = asyncio.run(seen)
+            seen = _loop().run_until_complete(seen)
         told = {"seen": seen}
     except Exception as error:  # noqa: BLE001  a client may raise whatever it likes, and the next feature is tried
         told = {"error": f"{type(error).__name__}: {error}"[:2000], "trace": traceback.format_exc()[-3000:]}
     seconds = round(time.monotonic() - began, 2)
     print(json.dumps({"feature": name, "seconds": seconds, **told}, default=str), flush=True)
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    """The loop that the lines of the document have used, to which a client's connections belong."""
+    try:
+        return asyncio.get_event_loop_policy().get_event_loop()
+    except RuntimeError:
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        return loop

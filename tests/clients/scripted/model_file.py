@@ -7,8 +7,6 @@ A message such as ``Follow the script NAME in /some/folder.`` chooses a script o
 said follows from the tokens so far and nothing else: the number of answers since that message is the step.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re
