@@ -18,7 +18,7 @@ from .installing import installed
 from .outcome import Outcome
 from .rows import PYTHON, Client
 from .scripts import SEEN, right
-from .world import base, failed, scale
+from .world import base, failed, give_back, take_away
 
 PROGRAMS = Path(__file__).parent / "programs"
 SECONDS_MAX = 180.0
@@ -99,13 +99,13 @@ def _lines(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
 
 def _refuse_once(made: Cluster, process: subprocess.Popen[str]) -> None:
     """Take the group away, let the client ask, and bring a group back once a request was refused."""
-    scale(made, 0)
+    take_away(made)
     before = failed(made)
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()
     made.wait("a request that is refused", lambda: failed(made) > before, 30.0, pause=0.05)
-    scale(made, 1)
+    give_back(made)
 
 
 def _wrong(client: Client, told: dict[str, Any]) -> str:

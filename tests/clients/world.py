@@ -57,11 +57,14 @@ def hold_shortly(made: Cluster, folder: Path) -> None:
     made.wait_settled()
 
 
-def scale(made: Cluster, replicas: int) -> None:
-    """Have so many groups; for none, wait until there is none."""
-    made.run("scale", f"deployment/{NAME}", f"--replicas={replicas}")
-    if not replicas:
-        made.wait("the end of the ranks", lambda: not made.ranks())
+def take_away(made: Cluster) -> None:
+    """Leave the model without a group, but wanted: one of its two nodes is drained."""
+    made.ask("drain", "node-b", "--force", "--timeout=60s")
+
+
+def give_back(made: Cluster) -> None:
+    """Let a group be formed again, without any back-off: none has failed."""
+    made.ask("uncordon", "node-b")
 
 
 def generated(made: Cluster) -> float:
