@@ -12,6 +12,7 @@ from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, message, vocabulary
 from .form import FREE, Form
+from .keys import AccessKey
 from .sampling import BY_DEFAULT, BY_MODEL, Ending, Sampling, SamplingDefaults
 
 # --- gateway to rank 0 -----------------------------------------------------------------------------
@@ -213,6 +214,8 @@ class Finished:
     cached_tokens: int = 0
     """Tokens of the prompt that were not read, because the prefix cache had them."""
     prefix_cache: Optional[KeptPrefixes] = None
+    stop: Optional[str] = None
+    """The one of ``Generate.stop`` that ended the answer; None also from ranks of an earlier version."""
 
 
 @message("failed")
@@ -368,3 +371,6 @@ class Routes:
     """Token of the controller that wrote it: routes with a lower token are then ignored."""
     hosts: Tuple[str, ...] = ()
     """Names, beside those of this machine, under which clients may address the endpoint."""
+    auth: str = "none"
+    """``GatewayAuth.mode`` of the Gateway's spec."""
+    keys: Tuple[AccessKey, ...] = ()

@@ -22,10 +22,12 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 class RequestIds:
-    """Puts ``x-request-id`` on every answer: the client's own where it is well formed."""
+    """Puts ``x-request-id`` on every answer: the client's own where it is well formed. Where clients know that header by
+    another name, the answer has it by both."""
 
-    def __init__(self, app: ASGIApp, new_id: Callable[[], str]) -> None:
+    def __init__(self, app: ASGIApp, paths: Paths, new_id: Callable[[], str]) -> None:
         self._app = app
+        self._paths = paths
         self._new_id = new_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -35,10 +37,14 @@ class RequestIds:
         given = Headers(scope=scope).get("x-request-id", "")
         request_id = given if _REQUEST_ID.fullmatch(given) else "req_" + self._new_id()
         scope["request_id"] = request_id
+        known_as = self._paths.dialect(scope["path"]).id_header
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)["x-request-id"] = request_id
+                headers = MutableHeaders(scope=message)
+                headers["x-request-id"] = request_id
+                if known_as:
+                    headers[known_as] = request_id
             await send(message)
 
         await self._app(scope, receive, send_with_id)
@@ -51,13 +57,20 @@ class NoForeignPages:
     the page's site in ``Origin`` with every POST, and the page's own host in ``Host`` always; other clients send no
     ``Origin``. Without API keys, this check alone protects the models from web pages.
 
-    ``hosts`` returns further names under which the endpoint may be addressed, in lower case.
+    Where keys are on, a page knows none, whatever name leads it here. Then any host is right, and a page may come from
+    the host that it asks; pages of other hosts are refused as before, so that none tries keys in its visitors' names.
+
+    ``hosts`` returns further names under which the endpoint may be addressed, in lower case; ``keys`` whether keys are
+    on.
     """
 
-    def __init__(self, app: ASGIApp, paths: Paths, hosts: Callable[[], Collection[str]]) -> None:
+    def __init__(
+        self, app: ASGIApp, paths: Paths, hosts: Callable[[], Collection[str]], keys: Callable[[], bool]
+    ) -> None:
         self._app = app
         self._paths = paths
         self._hosts = hosts
+        self._keys = keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self._refusal(Headers(scope=scope)) if scope["type"] == "http" else None
@@ -65,15 +78,16 @@ class NoForeignPages:
             await self._app(scope, receive, send)
             return
         dialect = self._paths.dialect(scope["path"])
-        await send_error(send, dialect.render_error(refusal))
+        await send_error(send, dialect.rendered(refusal, scope.get("request_id", "")))
 
     def _refusal(self, headers: Headers) -> ApiError | None:
-        hosts = self._hosts()
+        own, asked, keys = self._hosts(), headers.getlist("host"), self._keys()
+        own_of_pages = [*own, *(_host(f"//{host}") for host in asked)] if keys else own
         for origin in headers.getlist("origin"):
-            if not _is_own(origin, hosts):
+            if not _is_own(origin, own_of_pages):
                 return foreign_page(origin)
-        for host in headers.getlist("host"):
-            if not _is_own(f"//{host}", hosts):
+        for host in asked:
+            if not keys and not _is_own(f"//{host}", own):
                 return foreign_host(host)
         return None
 
@@ -85,9 +99,8 @@ other by Docker, for containers that use a server of their host; ``internal`` is
 
 def _is_own(url: str, further: Collection[str]) -> bool:
     """Return whether a URL leads to this machine by its address, or by a name that is this endpoint's own."""
-    try:
-        host = (urlsplit(url).hostname or "").removesuffix(".")
-    except ValueError:
+    host = _host(url)
+    if not host:
         return False
     if host in _LOCAL_NAMES or host.endswith(".localhost") or host in further:
         return True
@@ -95,6 +108,14 @@ def _is_own(url: str, further: Collection[str]) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _host(url: str) -> str:
+    """Return the host in a URL, in lower case; empty where there is none."""
+    try:
+        return (urlsplit(url).hostname or "").removesuffix(".")
+    except ValueError:
+        return ""
 
 
 class ErrorPages:
@@ -111,18 +132,21 @@ class ErrorPages:
             allowed = ", ".join(self._paths.methods(path))
             text = f"{path} does not take {request.method}; it takes {allowed}"
             refusal = ApiError(405, "invalid_request_error", "method_not_allowed", text)
-            return self._response(path, refusal, {"allow": allowed})
+            return self._response(request, refusal, {"allow": allowed})
         text = f"no such endpoint: {path}; there are {', '.join(self._paths.listed())}"
         return self._response(
-            path, ApiError(error.status_code, "invalid_request_error", "unknown_url", text), {}
+            request, ApiError(error.status_code, "invalid_request_error", "unknown_url", text), {}
         )
 
     async def fail(self, request: Request, error: Exception) -> Response:
         """Answer for a defect of the gateway; Starlette raises it again, so that the log has it."""
-        headers = {"x-request-id": request.scope.get("request_id", "")}
-        return self._response(request.url.path, internal("the gateway failed unexpectedly"), headers)
+        path, id = request.url.path, request.scope.get("request_id", "")
+        known_as = self._paths.dialect(path).id_header
+        headers = {"x-request-id": id} | ({known_as: id} if known_as else {})
+        return self._response(request, internal("the gateway failed unexpectedly"), headers)
 
-    def _response(self, path: str, error: ApiError, headers: dict[str, str]) -> Response:
-        rendered = self._paths.dialect(path).render_error(error)
+    def _response(self, request: Request, error: ApiError, headers: dict[str, str]) -> Response:
+        dialect = self._paths.dialect(request.url.path)
+        rendered = dialect.rendered(error, request.scope.get("request_id", ""))
         own = {name.decode(): value.decode() for name, value in rendered.headers}
         return Response(rendered.body, rendered.status, {**own, **headers}, JSON.decode())
