@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from reconciler.state import GatewayObservation
+from reconciler.state import GatewayObservation, ServedCertificate
 from reconciler.wire.codec import WireError, from_wire
 from reconciler.wire.prompts import QuarantinedPrompt, QuarantinedPrompts
 
@@ -27,6 +27,8 @@ def observe_gateway(path: Path, prompts: Path) -> GatewayObservation | None:
             int(body.get("token", 0)),
             _quarantined(prompts),
             _text(body.get("shortage")) or "",
+            _text(body.get("listen")) or "",
+            _certificate(body.get("certificate")),
         )
         if seen.endpoint is None:
             return seen
@@ -42,6 +44,18 @@ def _quarantined(path: Path) -> tuple[QuarantinedPrompt, ...]:
         return from_wire(QuarantinedPrompts, json.loads(path.read_bytes())).prompts
     except (OSError, ValueError, WireError):
         return ()
+
+
+def _certificate(body: Any) -> ServedCertificate | None:
+    """Return what the gateway says of its certificate. Raises ``ValueError``, ``TypeError`` or ``KeyError``."""
+    if body is None:
+        return None
+    expires_at = body["expires_at"]
+    return ServedCertificate(
+        tuple(map(str, body["names"])),
+        None if expires_at is None else float(expires_at),
+        str(body["problem"]),
+    )
 
 
 def _text(value: Any) -> str | None:

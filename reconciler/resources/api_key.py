@@ -50,6 +50,7 @@ Time = Annotated[
     ),
 ]
 
+
 def _rfc3339(value: datetime.datetime) -> str:
     return value.strftime("%Y-%m-%dT%H:%M:%SZ")
 

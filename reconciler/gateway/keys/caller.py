@@ -63,5 +63,7 @@ class KeyRing:
         if key.expires and key.expires <= now:
             return key_ended("expired", f"the API key {key.name!r} has expired")
         if secret.until and secret.until <= now:
-            return key_ended("expired", f"the API key {key.name!r} has a newer secret, and this one has ended")
+            return key_ended(
+                "expired", f"the API key {key.name!r} has a newer secret, and this one has ended"
+            )
         return None
