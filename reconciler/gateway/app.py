@@ -30,7 +30,7 @@ def build_app(pool: Pool, sources: Sources, logs: Logs) -> Starlette:
         middleware=[
             Middleware(Logged, logs=logs, client=client_of),
             Middleware(Counted, metrics=pool.metrics, paths=paths.names()),
-            Middleware(RequestIds, new_id=sources.new_id),
+            Middleware(RequestIds, paths=paths, new_id=sources.new_id),
             Middleware(CrossOrigin, origins=lambda: pool.file.origins),
             Middleware(
                 NoForeignPages,

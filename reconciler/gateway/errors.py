@@ -6,6 +6,8 @@ import dataclasses
 
 from reconciler.errors import ReconcilerError
 
+from .figures import Figures
+
 
 @dataclasses.dataclass(eq=False)
 class ApiError(ReconcilerError):
@@ -23,6 +25,8 @@ class ApiError(ReconcilerError):
     """Whether a retry can help, where the status alone would mislead."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """Further headers, in every dialect."""
+    figures: Figures | None = None
+    """What the client's key has left, where that is why."""
 
     def __str__(self) -> str:
         return self.text
@@ -130,6 +134,26 @@ def model_forbidden(model: str, key: str) -> ApiError:
         "model_not_allowed",
         f"the API key {key!r} may not use the model {model[:200]!r}; GET /v1/models lists those that it may use",
         "model",
+    )
+
+
+def rate_limited(text: str, retry_after: int | None, figures: Figures) -> ApiError:
+    """Return the error for a request beyond what its key may use now. ``retry_after``: None where no waiting helps."""
+    return ApiError(
+        429,
+        "rate_limit_error",
+        "rate_limit_exceeded",
+        f"{text}; try again in {retry_after} s" if retry_after is not None else f"{text} at any time",
+        retry_after=retry_after,
+        retry=retry_after is not None,
+        figures=figures,
+    )
+
+
+def daily_budget_used(text: str, figures: Figures) -> ApiError:
+    """Return the error for a request beyond what its key may use on this day."""
+    return ApiError(
+        429, "insufficient_quota", "insufficient_quota", f"{text} today", retry=False, figures=figures
     )
 
 

@@ -331,8 +331,12 @@ class Metrics:
 
     def show(self, admission: Admission, lines_dropped: Callable[[], int]) -> None:
         """Have the page show clients' connections too, and what the access log has lost."""
-        self._registry.register(_Connections(admission))
-        self._registry.register(_AccessLog(lines_dropped))
+        self.add(_Connections(admission))
+        self.add(_AccessLog(lines_dropped))
+
+    def add(self, collector: Collector) -> None:
+        """Have the page show what a collector has at each scrape."""
+        self._registry.register(collector)
 
     def begin(self, model: str, now: float) -> Timeline:
         """Start to measure a request for a routed model."""

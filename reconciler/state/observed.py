@@ -9,6 +9,7 @@ from functools import cached_property
 from signal import SIGKILL
 
 from reconciler.wire.generation import Jump
+from reconciler.wire.keys import KeyUsage
 from reconciler.wire.launch import ExitCode, Phase, exit_reason
 from reconciler.wire.node import ModelReport, NodeReport, RankReport
 from reconciler.wire.prompts import QuarantinedPrompt
@@ -257,11 +258,13 @@ class GatewayObservation:
     shortage: str = ""
     """What the system allows it too little of."""
     address: str = ""
-    """Where it listens, such as ``127.0.0.1:8400``. The endpoint may have a name of its certificate instead."""
+    """Where this machine reaches it, such as ``127.0.0.1:8400``. The endpoint may have a name of its certificate instead."""
     certificate: ServedCertificate | None = None
     """None where it speaks plain HTTP."""
     door: FrontDoor | None = None
     """None if it was not asked yet."""
+    usage: tuple[KeyUsage, ...] = ()
+    """What keys have used."""
 
     @property
     def local_endpoint(self) -> str | None:

@@ -94,3 +94,29 @@ def _in_digits(number: int, count: int) -> str:
         number, digit = divmod(number, len(_DIGITS))
         digits.append(_DIGITS[digit])
     return "".join(reversed(digits))
+
+
+# --- gateway to controller: the file of what keys have used -------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class KeyUsage:
+    """What one key has used at one gateway."""
+
+    name: str
+    day: int
+    """Days since the Unix epoch (UTC), of the counts of a day."""
+    tokens: int = 0
+    """Of prompts and answers, on this day."""
+    requests: int = 0
+    """On this day."""
+    last_used: int = 0
+    """Seconds since the Unix epoch."""
+
+
+@dataclasses.dataclass(frozen=True)
+class KeysUsage:
+    """The file: one JSON object, replaced atomically."""
+
+    version: int
+    keys: Tuple[KeyUsage, ...] = ()

@@ -41,19 +41,19 @@ class GenerationEndpoint:
             name = "run-" + self._sources.new_id()
             request = scope.get("request_id", name)
             session = parsed.session or Headers(scope=scope).get(SESSION_HEADER, "")
-            with (
-                Runs(self._pool, parsed.model, parsed.choices, name, caller.client, request, session) as runs,
-                told_of_reading(scope, runs.read),
-            ):
-                note_runs(scope, route.model if route else parsed.model, runs)
+            runs = Runs(self._pool, parsed.model, parsed.choices, name, caller.client, request, session)
+            note_runs(scope, route.model if route else parsed.model, runs)
+            ticket = await self._pool.desk.admit(caller, parsed.choices, parsed.answers, runs)
+            with ticket, runs, told_of_reading(scope, runs.read):
+                headers = (*parsed.headers, *self._dialect.left(ticket.figures))
                 async with abandon_when_gone(receive, runs):
                     if isinstance(parsed.answer, Stream):
-                        await send_stream(send, runs, parsed.answer, timing, parsed.headers, failed)
+                        await send_stream(send, runs, parsed.answer, timing, headers, failed)
                     else:
-                        await send_reply(send, runs, parsed.answer, timing, parsed.headers)
+                        await send_reply(send, runs, parsed.answer, timing, headers)
         except ApiError as error:
             failed(error)
-            await send_error(send, self._dialect.rendered(error))
+            await send_error(send, self._dialect.rendered(error, scope.get("request_id", "")))
         except ClientGone:
             return
 
@@ -71,6 +71,6 @@ class LookupEndpoint:
             body = self._path.answer(catalog_for(caller_of(scope), self._pool), scope["path_params"])
         except ApiError as error:
             note_error(scope, error)
-            await send_error(send, self._dialect.rendered(error))
+            await send_error(send, self._dialect.rendered(error, scope.get("request_id", "")))
             return
         await send_json(send, 200, body)

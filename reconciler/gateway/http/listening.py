@@ -9,6 +9,7 @@ import socket
 from reconciler.errors import Conflict, Invalid
 
 PORTS_TRIED = 50
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 SEND_BUFFER_BYTES = 64 * 1024
 """What the system buffers of an answer that is not read. Left to itself, it takes megabytes for each connection, and
 nobody can tell a client that reads nothing from one that does. Accepted sockets have it from the listening one."""
@@ -66,6 +67,12 @@ def address_of(sock: socket.socket) -> str:
     """Return the address of a socket as a URL has it: ``127.0.0.1:8400``."""
     host, port = sock.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def reached_at(address: str) -> str:
+    """Return where programs of this machine connect to, for an address that may stand for all of the machine's."""
+    host, _, port = address.rpartition(":")
+    return f"{_LOOPBACK.get(host, host)}:{port}"
 
 
 def _bound(host: str, port: int) -> socket.socket:
