@@ -16,7 +16,6 @@ from reconciler.state.reports.incident import Entry, Incident
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
 from reconciler.status import Snapshots, Statuses
 
-
 _MOMENTS = frozenset(("sentAt", "lastUsedAt"))
 """Fields of statuses that are times."""
 
