@@ -26,7 +26,7 @@ def build_app(pool: Pool, sources: Sources) -> Starlette:
         routes=paths.routes(),
         middleware=[
             Middleware(Counted, metrics=pool.metrics, paths=paths.names()),
-            Middleware(RequestIds, new_id=sources.new_id),
+            Middleware(RequestIds, paths=paths, new_id=sources.new_id),
             Middleware(
                 NoForeignPages,
                 paths=paths,

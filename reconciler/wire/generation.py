@@ -214,6 +214,8 @@ class Finished:
     cached_tokens: int = 0
     """Tokens of the prompt that were not read, because the prefix cache had them."""
     prefix_cache: Optional[KeptPrefixes] = None
+    stop: Optional[str] = None
+    """The one of ``Generate.stop`` that ended the answer; None also from ranks of an earlier version."""
 
 
 @message("failed")

@@ -110,19 +110,28 @@ class RenderedError:
     headers: Headers = ()
 
 
+class RenderError(Protocol):
+    """Writes an error as the clients of a dialect parse it."""
+
+    def __call__(self, error: ApiError, request_id: str = "") -> RenderedError:
+        """``request_id`` is empty where the request was refused before it had one."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Dialect:
     """One API surface."""
 
     name: str
     paths: tuple[Generation | Lookup, ...]
-    render_error: Callable[[ApiError], RenderedError]
+    render_error: RenderError
     """Without ``ApiError.headers`` and ``ApiError.figures``."""
+    id_header: str = ""
+    """What its clients call the header ``x-request-id``, which their answers have as well."""
     left: Callable[[Figures], Headers] = openai_headers
     """Writes what a key has left."""
 
-    def rendered(self, error: ApiError) -> RenderedError:
+    def rendered(self, error: ApiError, request_id: str = "") -> RenderedError:
         """Return an error with all its headers."""
-        rendered = self.render_error(error)
+        rendered = self.render_error(error, request_id)
         left = self.left(error.figures) if error.figures is not None else ()
         return dataclasses.replace(rendered, headers=(*rendered.headers, *error.headers, *left))

@@ -23,7 +23,7 @@ _KNOWN_INSIDE: Mapping[tuple[str, str], Row] = {
 
 def refuse_unsupported(fields: Fields, path: str) -> None:
     """Raise ``ApiError`` (400) for a parameter that somebody knows and that has no effect on this path, unless its value has
-    none either. ``path`` is ``CHAT`` or ``TEXT``."""
+    none either. ``path`` is one of ``PATHS``."""
     for name in fields.names():
         row = _KNOWN.get((path, name))
         if row is not None and path not in row.works and not row.accepts(name, fields.value(name)):

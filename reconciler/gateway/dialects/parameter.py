@@ -6,9 +6,16 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-CHAT, TEXT = "chat", "completions"
-BOTH = frozenset([CHAT, TEXT])
-ONLY_CHAT, ONLY_TEXT, NEITHER = frozenset([CHAT]), frozenset([TEXT]), frozenset[str]()
+CHAT, TEXT, RESPONSES, MESSAGES = "chat", "completions", "responses", "messages"
+PATHS = (CHAT, TEXT, RESPONSES, MESSAGES)
+"""In the order of the table."""
+ALL, NONE = frozenset(PATHS), frozenset[str]()
+BOTH, TALKS = frozenset([CHAT, TEXT]), frozenset([CHAT, RESPONSES, MESSAGES])
+ONLY_CHAT, ONLY_TEXT = frozenset([CHAT]), frozenset([TEXT])
+ONLY_RESPONSES, ONLY_MESSAGES = frozenset([RESPONSES]), frozenset([MESSAGES])
+OF_OPENAI = ALL - ONLY_MESSAGES
+"""The paths of OpenAI."""
+CHAT_OF_OPENAI, WITH_MESSAGES = frozenset([CHAT, RESPONSES]), frozenset([CHAT, MESSAGES])
 OPENAI, VLLM, LLAMA, MLX, ANTHROPIC = "OpenAI", "vLLM", "llama.cpp", "mlx_lm", "Anthropic"
 
 Idle = tuple[Any, ...]
@@ -23,11 +30,11 @@ class Row:
     """Each with the values that are accepted where it does not work."""
     known_to: tuple[str, ...]
     note: str
-    works: frozenset[str] = NEITHER
+    works: frozenset[str] = NONE
     """The paths on which it is parsed."""
     harmless: bool = False
     """Whether no value of it changes an answer, so that all are accepted."""
-    on: frozenset[str] = BOTH
+    on: frozenset[str] = ALL
     """The paths that this row is about."""
 
     def accepts(self, name: str, value: Any) -> bool:

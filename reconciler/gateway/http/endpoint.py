@@ -47,7 +47,7 @@ class GenerationEndpoint:
                     else:
                         await send_reply(send, runs, parsed.answer, timing, headers)
         except ApiError as error:
-            await send_error(send, self._dialect.rendered(error))
+            await send_error(send, self._dialect.rendered(error, scope.get("request_id", "")))
         except ClientGone:
             return
 
@@ -66,6 +66,6 @@ class LookupEndpoint:
             self._pool.desk.seen(caller)
             body = self._path.answer(catalog_for(caller, self._pool), scope["path_params"])
         except ApiError as error:
-            await send_error(send, self._dialect.rendered(error))
+            await send_error(send, self._dialect.rendered(error, scope.get("request_id", "")))
             return
         await send_json(send, 200, body)

@@ -22,10 +22,12 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 class RequestIds:
-    """Puts ``x-request-id`` on every answer: the client's own where it is well formed."""
+    """Puts ``x-request-id`` on every answer: the client's own where it is well formed. Where clients know that header by
+    another name, the answer has it by both."""
 
-    def __init__(self, app: ASGIApp, new_id: Callable[[], str]) -> None:
+    def __init__(self, app: ASGIApp, paths: Paths, new_id: Callable[[], str]) -> None:
         self._app = app
+        self._paths = paths
         self._new_id = new_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -35,10 +37,14 @@ class RequestIds:
         given = Headers(scope=scope).get("x-request-id", "")
         request_id = given if _REQUEST_ID.fullmatch(given) else "req_" + self._new_id()
         scope["request_id"] = request_id
+        known_as = self._paths.dialect(scope["path"]).id_header
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)["x-request-id"] = request_id
+                headers = MutableHeaders(scope=message)
+                headers["x-request-id"] = request_id
+                if known_as:
+                    headers[known_as] = request_id
             await send(message)
 
         await self._app(scope, receive, send_with_id)
@@ -72,7 +78,7 @@ class NoForeignPages:
             await self._app(scope, receive, send)
             return
         dialect = self._paths.dialect(scope["path"])
-        await send_error(send, dialect.rendered(refusal))
+        await send_error(send, dialect.rendered(refusal, scope.get("request_id", "")))
 
     def _refusal(self, headers: Headers) -> ApiError | None:
         own, asked, keys = self._hosts(), headers.getlist("host"), self._keys()
@@ -126,18 +132,21 @@ class ErrorPages:
             allowed = ", ".join(self._paths.methods(path))
             text = f"{path} does not take {request.method}; it takes {allowed}"
             refusal = ApiError(405, "invalid_request_error", "method_not_allowed", text)
-            return self._response(path, refusal, {"allow": allowed})
+            return self._response(request, refusal, {"allow": allowed})
         text = f"no such endpoint: {path}; there are {', '.join(self._paths.listed())}"
         return self._response(
-            path, ApiError(error.status_code, "invalid_request_error", "unknown_url", text), {}
+            request, ApiError(error.status_code, "invalid_request_error", "unknown_url", text), {}
         )
 
     async def fail(self, request: Request, error: Exception) -> Response:
         """Answer for a defect of the gateway; Starlette raises it again, so that the log has it."""
-        headers = {"x-request-id": request.scope.get("request_id", "")}
-        return self._response(request.url.path, internal("the gateway failed unexpectedly"), headers)
+        path, id = request.url.path, request.scope.get("request_id", "")
+        known_as = self._paths.dialect(path).id_header
+        headers = {"x-request-id": id} | ({known_as: id} if known_as else {})
+        return self._response(request, internal("the gateway failed unexpectedly"), headers)
 
-    def _response(self, path: str, error: ApiError, headers: dict[str, str]) -> Response:
-        rendered = self._paths.dialect(path).rendered(error)
+    def _response(self, request: Request, error: ApiError, headers: dict[str, str]) -> Response:
+        dialect = self._paths.dialect(request.url.path)
+        rendered = dialect.rendered(error, request.scope.get("request_id", ""))
         own = {name.decode(): value.decode() for name, value in rendered.headers}
         return Response(rendered.body, rendered.status, {**own, **headers}, JSON.decode())

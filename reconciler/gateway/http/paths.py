@@ -35,6 +35,7 @@ class Paths:
     def __init__(self, endpoints: Sequence[Endpoint], default: Dialect) -> None:
         self._endpoints = endpoints
         self._default = default
+        self._plain = {each.path: each.dialect for each in endpoints if "{" not in each.path}
         self._open = frozenset(each.path for each in endpoints if each.open)
 
     def routes(self) -> list[Route]:
@@ -50,8 +51,12 @@ class Paths:
         return path in self._open
 
     def dialect(self, path: str) -> Dialect:
-        """Return the dialect that a client of ``path`` speaks."""
-        return next((each.dialect for each in self._endpoints if each.matches(path)), self._default)
+        """Return the dialect that a client of ``path`` speaks: of a path that is none, the one of what it is below."""
+        if path in self._plain:
+            return self._plain[path]
+        matching = [each.dialect for each in self._endpoints if each.matches(path)]
+        above = sorted((plain for plain in self._plain if path.startswith(f"{plain}/")), key=len)
+        return next(iter([*matching, *(self._plain[plain] for plain in reversed(above))]), self._default)
 
     def methods(self, path: str) -> Sequence[str]:
         """Return the methods that ``path`` takes. Starlette answers HEAD wherever GET is taken."""

@@ -17,6 +17,8 @@ class Scanner:
     def __init__(self, machine: Any, depths: Mapping[int, int], initial: str) -> None:
         self._state = machine.make_state(initial)
         self._depths = depths
+        self.found: str | None = None
+        """The final control string, once it has come."""
 
     @property
     def over(self) -> bool:
@@ -25,8 +27,12 @@ class Scanner:
 
     def segments(self, text: str) -> list[tuple[str, str]]:
         """Return one entry per state passed; the last is the current one."""
+        before = self._state[3] + text
         (name, node, states, held), segments = TextStateMachine.split(self._state, text)
-        if name is not None:
+        if name is None:
+            passed = sum(len(part) for _, part in segments)
+            self.found = before[passed : len(before) - len(held)]
+        else:
             # ``split`` holds back more: all since it last saw no control string begin.
             possible = len(held) - self._depths.get(id(node), 0)
             segments[-1] = (name, segments[-1][1] + held[:possible])

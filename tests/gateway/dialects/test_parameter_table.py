@@ -17,11 +17,13 @@ import orjson
 import pytest
 from openai.types.chat import completion_create_params as chat_params
 from openai.types.completion_create_params import CompletionCreateParamsBase
+from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
 from reconciler.gateway.dialects.openai.completions_reply import CompletionRequest, parse_completion
 from reconciler.gateway.dialects.openai.request import ChatRequest, parse_chat
-from reconciler.gateway.dialects.parameter import CHAT, TEXT, Row
+from reconciler.gateway.dialects.parameter import CHAT, PATHS, RESPONSES, TEXT, Row
 from reconciler.gateway.dialects.parameter_table import INSIDE, ROWS
+from reconciler.gateway.dialects.responses.request import ResponseRequest, parse_response
 from reconciler.gateway.errors import ApiError
 from tests.gateway.conftest import HELLO
 
@@ -31,9 +33,11 @@ STRANGE: Any = [{"something": "else"}]
 """A value of no parameter's type, which hence is none of those without effect."""
 
 
-def parsed(path: str, **fields: Any) -> ChatRequest | CompletionRequest:
+def parsed(path: str, **fields: Any) -> ChatRequest | CompletionRequest | ResponseRequest:
     if path == CHAT:
         return parse_chat(orjson.dumps({"model": "llama", "messages": HELLO, **fields}), 42)
+    if path == RESPONSES:
+        return parse_response(orjson.dumps({"model": "llama", "input": "Once", **fields}), 42)
     return parse_completion(orjson.dumps({"model": "llama", "prompt": "Once", **fields}), 42)
 
 
@@ -56,7 +60,7 @@ def test_a_parameter_stands_in_one_row_of_a_path() -> None:
     assert len(found) == len(set(found))
 
 
-@pytest.mark.parametrize("path", [CHAT, TEXT])
+@pytest.mark.parametrize("path", PATHS)
 def test_what_does_nothing_is_refused_by_its_name_unless_its_value_asks_for_nothing(path: str) -> None:
     plain = parsed(path)
     refused = [(name, row) for where, name, row in rows(works=False) if where == path]
@@ -69,7 +73,7 @@ def test_what_does_nothing_is_refused_by_its_name_unless_its_value_asks_for_noth
             assert parsed(path, **{name: idle}) == plain, name
 
 
-@pytest.mark.parametrize("path", [CHAT, TEXT])
+@pytest.mark.parametrize("path", PATHS)
 def test_what_works_is_looked_at(path: str) -> None:
     for where, name, _ in rows(works=True):
         if where == path:
@@ -81,7 +85,7 @@ def test_what_changes_no_answer_may_have_any_value() -> None:
         assert parsed(path, **{name: STRANGE}) == parsed(path)
 
 
-@pytest.mark.parametrize("path", [CHAT, TEXT])
+@pytest.mark.parametrize("path", PATHS)
 def test_only_what_nobody_knows_is_ignored(path: str) -> None:
     assert parsed(path, whatever=STRANGE, guided=1) == parsed(path)
 
@@ -107,6 +111,24 @@ def test_so_is_what_stands_within_others(fields: dict[str, Any], param: str) -> 
     assert parsed(CHAT, **orjson.loads(text)) == parsed(CHAT, **orjson.loads(bare))
 
 
+@pytest.mark.parametrize(
+    ("fields", "param", "idle"),
+    [
+        ({"reasoning": {"context": "all_turns"}}, "reasoning.context", {"reasoning": {"context": "auto"}}),
+        ({"reasoning": {"mode": "pro"}}, "reasoning.mode", {"reasoning": {"mode": "standard"}}),
+        ({"stream_options": {"continuous_usage_stats": True}}, "stream_options.continuous_usage_stats", {}),
+        ({"tools": [{"type": "function", "name": "f", "defer_loading": True}]}, "tools[0].defer_loading",
+         {"tools": [{"type": "function", "name": "f"}]}),
+        ({"text": {"format": 5, "verbosity": "low"}}, "text.format", {"text": {"verbosity": "low"}}),
+    ],
+)  # fmt: skip
+def test_so_is_what_stands_within_those_of_responses(
+    fields: dict[str, Any], param: str, idle: dict[str, Any]
+) -> None:
+    assert refusal(RESPONSES, **fields).param == param
+    assert parsed(RESPONSES, **idle)
+
+
 def names(path: str) -> Set[str]:
     return {name for row in ROWS if path in row.on for name in row.names}
 
@@ -114,6 +136,7 @@ def names(path: str) -> Set[str]:
 def test_every_parameter_of_openais_sdk_is_in_it() -> None:
     assert set(chat_params.CompletionCreateParamsBase.__annotations__) <= names(CHAT)
     assert set(CompletionCreateParamsBase.__annotations__) <= names(TEXT)
+    assert set(ResponseCreateParamsBase.__annotations__) <= names(RESPONSES)
 
 
 def test_every_parameter_of_mlx_lms_server_is_in_it() -> None:
@@ -126,17 +149,12 @@ def test_every_parameter_of_mlx_lms_server_is_in_it() -> None:
 def rendered() -> str:
     """The table as the page has it."""
     lines = [
-        "| parameter (values that are accepted) | known to | chat | completions | |",
-        "|---|---|---|---|---|",
+        f"| parameter (values that are accepted) | known to | {' | '.join(PATHS)} | |",
+        "|---|---" + "|---" * len(PATHS) + "|---|",
     ]
     for row in ROWS:
-        cells = [
-            _listed(row),
-            ", ".join(row.known_to),
-            _treatment(row, CHAT),
-            _treatment(row, TEXT),
-            row.note,
-        ]
+        treatments = [_treatment(row, path) for path in PATHS]
+        cells = [_listed(row), ", ".join(row.known_to), *treatments, row.note]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

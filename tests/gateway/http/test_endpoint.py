@@ -48,7 +48,7 @@ def names(catalog: Catalog, parameters: Mapping[str, str]) -> bytes:
     return orjson.dumps(sorted(catalog.names()))
 
 
-def render_error(error: ApiError) -> RenderedError:
+def render_error(error: ApiError, request_id: str = "") -> RenderedError:
     return RenderedError(418, orjson.dumps({"oops": error.text}))
 
 

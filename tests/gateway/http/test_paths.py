@@ -20,7 +20,7 @@ def answer(catalog: Catalog, parameters: Mapping[str, str]) -> bytes:
     return orjson.dumps(sorted(catalog.names()))
 
 
-def render_error(error: ApiError) -> RenderedError:
+def render_error(error: ApiError, request_id: str = "") -> RenderedError:
     return RenderedError(error.status + 100, orjson.dumps({"oops": error.code}), ((b"x-mood", b"sad"),))
 
 
@@ -75,7 +75,7 @@ async def test_an_unknown_path_is_answered_with_those_that_there_are(paths: Path
     assert (response.status_code, error["code"]) == (404, "unknown_url")
     assert error["message"] == (
         "no such endpoint: /v2; there are GET /v1/models, POST /v1/chat/completions, POST /v1/completions, "
-        "GET /api/tags, DELETE /api/tags"
+        "POST /v1/responses, GET /api/tags, DELETE /api/tags"
     )
 
 

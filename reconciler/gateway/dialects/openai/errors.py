@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from reconciler.gateway.dialects.dialect import RenderedError
+from reconciler.gateway.dialects.dialect import Headers, RenderedError
 from reconciler.gateway.errors import ApiError
 
 from .shape import dumps
 
 
-def render_error(error: ApiError) -> RenderedError:
-    """Return status, body and headers.
+def render_error(error: ApiError, request_id: str = "") -> RenderedError:
+    """Return status, body and headers. The id of the request is in none of OpenAI's bodies."""
+    return RenderedError(error.status, error_body(error), retry_headers(error))
 
-    Beside ``Retry-After`` there is the header by which OpenAI's SDKs override their own judgement.
-    """
+
+def retry_headers(error: ApiError) -> Headers:
+    """Return ``Retry-After``, and the header by which OpenAI's and Anthropic's SDKs override their own judgement."""
     headers: list[tuple[bytes, bytes]] = []
     if error.retry_after is not None:
         headers.append((b"retry-after", str(error.retry_after).encode()))
     if error.retry is not None:
         headers.append((b"x-should-retry", b"true" if error.retry else b"false"))
-    return RenderedError(error.status, error_body(error), headers)
+    return headers
 
 
 def error_body(error: ApiError) -> bytes:

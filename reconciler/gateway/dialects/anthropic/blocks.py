@@ -1,0 +1,134 @@
+"""From the events of an answer to content blocks, one after the other, as Anthropic has them. Pure.
+
+A stream and a whole answer both come of these steps, and so say the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from reconciler.gateway.events import Answer
+from reconciler.wire.generation import CallPart, Delta, Finished, ToolCall
+
+THINKING, TEXT, TOOL_USE, SIGNATURE = "thinking", "text", "tool_use", "signature"
+NO_SIGNATURE = "bm90IHNpZ25lZA=="
+"""Clients send thinking back only with a signature, so it has one; nobody checks any."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Begun:
+    """A block begins."""
+
+    index: int
+    block: dict[str, Any]
+    """As it is without content."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Grown:
+    """The open block has more of something."""
+
+    index: int
+    what: str
+    """``THINKING``, ``TEXT``, ``SIGNATURE``, or ``TOOL_USE`` for a fragment of JSON."""
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ended:
+    """The open block is over. A call that turned out to be none is ``withdrawn``: its text follows as text."""
+
+    index: int
+    withdrawn: bool = False
+
+
+Step = Begun | Grown | Ended
+
+
+class Blocks:
+    """Takes the events of one answer, and tells what becomes of its blocks.
+
+    Text that is only white space is no block: Anthropic refuses it when a client sends it back.
+    """
+
+    def __init__(self, call_id: Callable[[], str], shows_thinking: bool = True) -> None:
+        """``call_id`` draws the id of a call that has none. Unless ``shows_thinking``, thinking blocks are empty."""
+        self._call_id = call_id
+        self._shows_thinking = shows_thinking
+        self._index = -1
+        self._open = ""
+        """What the open block is; empty if there is none."""
+        self._call = -1
+        """The call of the open block, by its own index."""
+        self._space = ("", "")
+        """White space that a block may begin with, and of what kind that block is."""
+        self._steps: list[Step] = []
+
+    def take(self, answer: Answer) -> Sequence[Step]:
+        """Return what follows from an event."""
+        self._steps = []
+        match answer:
+            case Delta():
+                self._take_delta(answer)
+            case ToolCall():
+                self._begin_call(answer.index, answer.name, self._call_id(), answer.arguments)
+            case Finished():
+                self._end()
+        return self._steps
+
+    def _take_delta(self, delta: Delta) -> None:
+        """A step that both ends a call and has text has it after the call, and before the next one."""
+        if delta.reasoning:
+            self._say(THINKING, delta.reasoning)
+        for part in delta.calls:
+            if part.index == self._call and not part.name:
+                self._continue(part)
+        if delta.text:
+            self._say(TEXT, delta.text)
+        begun = [part for part in delta.calls if part.name]
+        withdrawn = {part.index for part in delta.calls if part.withdrawn}
+        for part in begun:
+            if part.index not in withdrawn:
+                arguments = [other.arguments for other in delta.calls if other.index == part.index]
+                self._begin_call(part.index, part.name, part.id or self._call_id(), "".join(arguments))
+
+    def _say(self, kind: str, text: str) -> None:
+        if self._open != kind:
+            before, held = self._space
+            text = held + text if before == kind else text
+            if not text.strip():
+                self._space = (kind, text)
+                return
+            empty = {"signature": ""} if kind == THINKING else {}
+            self._begin(kind, {"type": kind, kind: "", **empty})
+        if self._shows_thinking or kind != THINKING:
+            self._steps.append(Grown(self._index, kind, text))
+
+    def _begin_call(self, call: int, name: str, id: str, arguments: str) -> None:
+        self._begin(TOOL_USE, {"type": TOOL_USE, "id": id, "name": name, "input": {}})
+        self._call = call
+        if arguments:
+            self._steps.append(Grown(self._index, TOOL_USE, arguments))
+
+    def _continue(self, part: CallPart) -> None:
+        if part.withdrawn:
+            self._end(withdrawn=True)
+        elif part.arguments:
+            self._steps.append(Grown(self._index, TOOL_USE, part.arguments))
+
+    def _begin(self, kind: str, block: dict[str, Any]) -> None:
+        self._end()
+        self._index += 1
+        self._open = kind
+        self._space = ("", "")
+        self._steps.append(Begun(self._index, block))
+
+    def _end(self, withdrawn: bool = False) -> None:
+        if not self._open:
+            return
+        if self._open == THINKING:
+            self._steps.append(Grown(self._index, SIGNATURE, NO_SIGNATURE))
+        self._steps.append(Ended(self._index, withdrawn))
+        self._open, self._call = "", -1

@@ -1,0 +1,48 @@
+"""Errors as Anthropic's clients parse them. Pure.
+
+Types and statuses are those of its page on errors (platform.claude.com/docs/en/api/errors): what is only busy is 529 there,
+and the body has the id of the request.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reconciler.gateway.dialects.dialect import RenderedError
+from reconciler.gateway.dialects.openai.errors import retry_headers
+from reconciler.gateway.dialects.openai.shape import dumps
+from reconciler.gateway.errors import ApiError
+
+OVERLOADED = 529
+_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+}
+TOO_LONG = "prompt is too long"
+"""Agents look for these words of Anthropic's own error, and compact their conversation."""
+
+
+def render_error(error: ApiError, request_id: str = "") -> RenderedError:
+    """Return status, body and headers; the latter say as for OpenAI's SDKs whether to try again."""
+    status = OVERLOADED if error.status == 503 else error.status
+    return RenderedError(status, error_body(error, request_id), retry_headers(error))
+
+
+def error_body(error: ApiError, request_id: str = "") -> bytes:
+    """Return Anthropic's error object. It has no field for the path of what is wrong, which hence begins the message;
+    ``code``, where there is one, is what the SDKs call ``error_code``."""
+    kind = _TYPES.get(error.status, "api_error" if error.status >= 500 else "invalid_request_error")
+    fields: dict[str, Any] = {"type": kind, "message": _message(error)}
+    if error.code is not None:
+        fields["details"] = {"error_code": error.code}
+    return dumps({"type": "error", "error": fields, "request_id": request_id or None})
+
+
+def _message(error: ApiError) -> str:
+    if error.code == "context_length_exceeded":
+        return f"{TOO_LONG}: {error.text}"
+    return f"{error.param}: {error.text}" if error.param else error.text

@@ -1,0 +1,27 @@
+"""``POST /v1/messages``: a conversation in, its next message out. Pure but for ``sources``."""
+
+from __future__ import annotations
+
+from reconciler.gateway.dialects.dialect import Catalog, Parsed, Sources
+from reconciler.gateway.dialects.openai.model_list import only_model
+
+from .reply import MessageReply, MessageStream
+from .request import parse_request
+
+DROPPED_TOOLS = b"x-dropped-tools"
+"""The header that names the types of the tools which the model is not told of."""
+
+
+def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
+    """Parse a body, and choose what writes the answer. Raises ``ApiError`` (400)."""
+
+    def call_id() -> str:
+        return "toolu_" + sources.new_id()
+
+    request = parse_request(body, sources.new_seed())
+    model = request.model or only_model(catalog)
+    shape = MessageStream if request.stream else MessageReply
+    dropped = ", ".join(request.dropped)
+    headers = ((DROPPED_TOOLS, dropped.encode()),) if dropped else ()
+    answer = shape(request, "msg_" + sources.new_id(), model, call_id)
+    return Parsed(model, (request.generate,), answer, request.session, headers)

@@ -1,0 +1,168 @@
+"""From a request as Anthropic defines it to the internal request. Pure.
+
+The parameters are those of the Messages API (platform.claude.com/docs/en/api/messages) and of anthropic 2.13.0
+(``types/message_create_params.py`` and the same under ``types/beta``). The rules are those of chat completions: null is the
+same as absent, unknown fields are ignored, known ones that do nothing here are refused by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from reconciler.gateway.dialects.fields import Fields
+from reconciler.gateway.dialects.known_parameters import refuse_unsupported
+from reconciler.gateway.dialects.openai.parameters import (
+    parse_ending,
+    parse_model,
+    parse_object,
+    parse_sampling,
+    parse_unset,
+)
+from reconciler.gateway.dialects.parameter import MESSAGES
+from reconciler.gateway.errors import invalid
+from reconciler.wire.generation import REASONING_SWITCHES, Generate
+
+from .conversation import parse_conversation
+from .tools import Tools, parse_tools
+
+STOPS_MAX = 64
+"""The most stop sequences that a rank looks for."""
+STOP_CHARACTERS_MAX = 4096
+_EFFORTS = ("low", "medium", "high", "xhigh", "max")
+_THINKING = ("enabled", "disabled", "adaptive", "between_tools")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Prompt:
+    """All that decides the tokens of a prompt."""
+
+    messages: tuple[Mapping[str, Any], ...]
+    tools: Tools
+    template: Mapping[str, Any]
+    """Variables of the chat template."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MessagesRequest:
+    """A parsed request, and how to write the answer."""
+
+    model: str
+    """Empty where the client names none."""
+    generate: Generate
+    """Without its id, which belongs to attempts."""
+    tokens_max: int
+    stream: bool
+    shows_thinking: bool
+    """Whether thinking blocks have their text."""
+    edits_context: bool
+    """Whether the client wants to know which edits of its context were applied."""
+    session: str
+    """``metadata.user_id``: Claude Code has one for each session."""
+    dropped: tuple[str, ...]
+    """Tools that the model is not told of."""
+
+
+def parse_request(body: bytes, drawn_seed: int) -> MessagesRequest:
+    """Check a body and translate it. Raises ``ApiError`` (400) with the path of the field that is wrong."""
+    fields = parse_object(body)
+    refuse_unsupported(fields, MESSAGES)
+    prompt = parse_prompt(fields)
+    tokens_max = _tokens_max(fields)
+    generate = Generate(
+        request="",
+        messages=prompt.messages,
+        tools=tuple(prompt.tools.shown),
+        tokens_max=tokens_max,
+        stop=_stops(fields),
+        sampling=parse_sampling(fields, drawn_seed),
+        tool_calls_max=prompt.tools.calls_max,
+        template=prompt.template,
+        ending=parse_ending(fields, tokens_max),
+        unset=parse_unset(fields),
+        form=dataclasses.replace(prompt.tools.form, schema=_schema(fields)),
+    )
+    return MessagesRequest(
+        model=parse_model(fields),
+        generate=generate,
+        tokens_max=tokens_max,
+        stream=fields.flag("stream"),
+        shows_thinking=_shows_thinking(fields),
+        edits_context=fields.object("context_management") is not None,
+        session=_session(fields),
+        dropped=tuple(prompt.tools.dropped),
+    )
+
+
+def parse_prompt(fields: Fields) -> Prompt:
+    """Return the prompt of a request, or of one that only asks how long it is. Raises ``ApiError`` (400)."""
+    return Prompt(parse_conversation(fields), parse_tools(fields), _template(fields))
+
+
+def _tokens_max(fields: Fields) -> int:
+    tokens_max = fields.optional_integer("max_tokens", low=1)
+    if tokens_max is None:
+        raise invalid("max_tokens is required", "max_tokens")
+    return tokens_max
+
+
+def _stops(fields: Fields) -> tuple[str, ...]:
+    stops = fields.value("stop_sequences")
+    if stops is None:
+        return ()
+    if not isinstance(stops, list) or not all(isinstance(stop, str) and stop for stop in stops):
+        raise invalid("stop_sequences must be a list of non-empty strings", "stop_sequences")
+    if len(stops) > STOPS_MAX or any(len(stop) > STOP_CHARACTERS_MAX for stop in stops):
+        most = f"{STOPS_MAX} strings of at most {STOP_CHARACTERS_MAX} characters"
+        raise invalid(f"stop_sequences takes at most {most}", "stop_sequences")
+    return tuple(stops)
+
+
+def _template(fields: Fields) -> Mapping[str, Any]:
+    """Return the variables of the chat template. What ``chat_template_kwargs`` names, vLLM's extension, wins."""
+    variables: dict[str, Any] = {}
+    thinking = fields.object("thinking")
+    if thinking is not None:
+        variables |= dict.fromkeys(REASONING_SWITCHES, _thinks(thinking))
+    output = fields.object("output_config")
+    if output is not None and output.value("effort") is not None:
+        variables["reasoning_effort"] = output.choice("effort", _EFFORTS)
+    given = fields.object("chat_template_kwargs")
+    return variables if given is None else {**variables, **given.plain()}
+
+
+def _thinks(thinking: Fields) -> bool:
+    """Return whether the model is to reason. How long it does, it decides itself."""
+    kind = thinking.choice("type", _THINKING)
+    if kind == "enabled" and thinking.optional_integer("budget_tokens", low=1) is None:
+        raise invalid("thinking needs budget_tokens", thinking.path("budget_tokens"))
+    return kind != "disabled"
+
+
+def _shows_thinking(fields: Fields) -> bool:
+    thinking = fields.object("thinking")
+    if thinking is None or thinking.value("display") is None:
+        return True
+    return thinking.choice("display", ("summarized", "omitted")) == "summarized"
+
+
+def _schema(fields: Fields) -> str | None:
+    """Return the JSON Schema of the answer: of ``output_config``, or of ``output_format`` as it was called before."""
+    output = fields.object("output_config")
+    form = output.object("format") if output is not None else None
+    form = form or fields.object("output_format")
+    if form is None:
+        return None
+    form.choice("type", ("json_schema",))
+    schema = form.object("schema")
+    if schema is None:
+        raise invalid("a format of type json_schema needs a schema", form.path("schema"))
+    return orjson.dumps(schema.plain()).decode()
+
+
+def _session(fields: Fields) -> str:
+    metadata = fields.object("metadata")
+    return "" if metadata is None else metadata.optional_text("user_id") or ""
