@@ -68,7 +68,9 @@ class LookupEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            body = self._path.answer(catalog_for(caller_of(scope), self._pool), scope["path_params"])
+            caller = caller_of(scope)
+            self._pool.desk.seen(caller)
+            body = self._path.answer(catalog_for(caller, self._pool), scope["path_params"])
         except ApiError as error:
             note_error(scope, error)
             await send_error(send, self._dialect.rendered(error, scope.get("request_id", "")))
