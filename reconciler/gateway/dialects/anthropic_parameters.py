@@ -1,11 +1,11 @@
-"""Parameters that only Anthropic's clients send; ``parameter_table`` has them with all others. Pure.
+"""Parameters that mean something to Anthropic's clients alone; ``parameter_table`` has them with all others. Pure.
 
 The names are from anthropic 2.13.0 (``types/beta/message_create_params.py``).
 """
 
 from __future__ import annotations
 
-from .parameter import ANTHROPIC, BOTH, ONLY_MESSAGES, OPENAI, Row, each
+from .parameter import ANTHROPIC, BOTH, LLAMA, ONLY_MESSAGES, OPENAI, VLLM, Row, each
 
 FORM = "an answer cannot be held to a form"
 
@@ -35,6 +35,7 @@ ANTHROPIC_ROWS: tuple[Row, ...] = (
         on=ONLY_MESSAGES,
     ),
     Row({**each("output_format"), **each("output_config", {})}, (ANTHROPIC,), FORM, on=BOTH),
+    Row(each("reasoning_effort"), (OPENAI, VLLM, LLAMA), "use `effort` of `output_config`", on=ONLY_MESSAGES),
     Row(
         each("metadata"),
         (ANTHROPIC,),
@@ -52,4 +53,4 @@ ANTHROPIC_ROWS: tuple[Row, ...] = (
     ),
     Row(each("context_management", {}), (ANTHROPIC,), "send the messages that the model is to see", on=BOTH),
 )
-"""Each name that works on one path, and what becomes of it on the others."""
+"""Each name that works on one path, and what becomes of it on the others; and what has another name here."""

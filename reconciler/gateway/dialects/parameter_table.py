@@ -155,6 +155,7 @@ ROWS: tuple[Row, ...] = (
         (OPENAI, VLLM, LLAMA),
         "Reaches the chat template. `none` switches reasoning off as `thinking` does.",
         ONLY_CHAT,
+        on=BOTH,
     ),
     Row(
         each("thinking", False, {"type": "disabled"}),

@@ -15,12 +15,15 @@ from typing import Any
 import mlx_lm.server
 import orjson
 import pytest
+from anthropic.types.beta import message_create_params
+from anthropic.types.message_create_params import MessageCreateParamsBase
 from openai.types.chat import completion_create_params as chat_params
 from openai.types.completion_create_params import CompletionCreateParamsBase
 
+from reconciler.gateway.dialects.anthropic.request import MessagesRequest, parse_request
 from reconciler.gateway.dialects.openai.completions_reply import CompletionRequest, parse_completion
 from reconciler.gateway.dialects.openai.request import ChatRequest, parse_chat
-from reconciler.gateway.dialects.parameter import CHAT, TEXT, Row
+from reconciler.gateway.dialects.parameter import CHAT, MESSAGES, PATHS, TEXT, Row
 from reconciler.gateway.dialects.parameter_table import INSIDE, ROWS
 from reconciler.gateway.errors import ApiError
 from tests.gateway.conftest import HELLO
@@ -31,9 +34,13 @@ STRANGE: Any = [{"something": "else"}]
 """A value of no parameter's type, which hence is none of those without effect."""
 
 
-def parsed(path: str, **fields: Any) -> ChatRequest | CompletionRequest:
+def parsed(path: str, **fields: Any) -> ChatRequest | CompletionRequest | MessagesRequest:
     if path == CHAT:
         return parse_chat(orjson.dumps({"model": "llama", "messages": HELLO, **fields}), 42)
+    if path == MESSAGES:
+        return parse_request(
+            orjson.dumps({"model": "llama", "messages": HELLO, "max_tokens": 9, **fields}), 42
+        )
     return parse_completion(orjson.dumps({"model": "llama", "prompt": "Once", **fields}), 42)
 
 
@@ -56,7 +63,7 @@ def test_a_parameter_stands_in_one_row_of_a_path() -> None:
     assert len(found) == len(set(found))
 
 
-@pytest.mark.parametrize("path", [CHAT, TEXT])
+@pytest.mark.parametrize("path", PATHS)
 def test_what_does_nothing_is_refused_by_its_name_unless_its_value_asks_for_nothing(path: str) -> None:
     plain = parsed(path)
     refused = [(name, row) for where, name, row in rows(works=False) if where == path]
@@ -69,7 +76,7 @@ def test_what_does_nothing_is_refused_by_its_name_unless_its_value_asks_for_noth
             assert parsed(path, **{name: idle}) == plain, name
 
 
-@pytest.mark.parametrize("path", [CHAT, TEXT])
+@pytest.mark.parametrize("path", PATHS)
 def test_what_works_is_looked_at(path: str) -> None:
     for where, name, _ in rows(works=True):
         if where == path:
@@ -81,7 +88,7 @@ def test_what_changes_no_answer_may_have_any_value() -> None:
         assert parsed(path, **{name: STRANGE}) == parsed(path)
 
 
-@pytest.mark.parametrize("path", [CHAT, TEXT])
+@pytest.mark.parametrize("path", PATHS)
 def test_only_what_nobody_knows_is_ignored(path: str) -> None:
     assert parsed(path, whatever=STRANGE, guided=1) == parsed(path)
 
@@ -116,6 +123,13 @@ def test_every_parameter_of_openais_sdk_is_in_it() -> None:
     assert set(CompletionCreateParamsBase.__annotations__) <= names(TEXT)
 
 
+def test_every_parameter_of_anthropics_sdk_is_in_it() -> None:
+    headers = {"betas", "workspace_id"}
+    beta = set(message_create_params.MessageCreateParamsBase.__annotations__) - headers
+    assert set(MessageCreateParamsBase.__annotations__) - headers <= beta
+    assert beta <= names(MESSAGES)
+
+
 def test_every_parameter_of_mlx_lms_server_is_in_it() -> None:
     source = Path(str(mlx_lm.server.__file__)).read_text()
     found = set(re.findall(r'body(?:\.get\(|\[)\s*"(\w+)"', source))
@@ -126,17 +140,12 @@ def test_every_parameter_of_mlx_lms_server_is_in_it() -> None:
 def rendered() -> str:
     """The table as the page has it."""
     lines = [
-        "| parameter (values that are accepted) | known to | chat | completions | |",
-        "|---|---|---|---|---|",
+        f"| parameter (values that are accepted) | known to | {' | '.join(PATHS)} | |",
+        f"|---|---|{'---|' * len(PATHS)}---|",
     ]
     for row in ROWS:
-        cells = [
-            _listed(row),
-            ", ".join(row.known_to),
-            _treatment(row, CHAT),
-            _treatment(row, TEXT),
-            row.note,
-        ]
+        treated = [_treatment(row, path) for path in PATHS]
+        cells = [_listed(row), ", ".join(row.known_to), *treated, row.note]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

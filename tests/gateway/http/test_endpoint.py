@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 import pytest
+from starlette.types import Scope
 
 from reconciler.gateway import app
 from reconciler.gateway.dialects.dialect import (
@@ -20,6 +21,7 @@ from reconciler.gateway.dialects.dialect import (
 from reconciler.gateway.dialects.table import DIALECTS
 from reconciler.gateway.errors import ApiError, invalid
 from reconciler.gateway.events import Piece
+from reconciler.gateway.http.endpoint import client_of
 from reconciler.wire.generation import Delta, Generate
 from tests.gateway.conftest import Start
 from tests.gateway.rank_double import silent, story
@@ -48,11 +50,16 @@ def names(catalog: Catalog, parameters: Mapping[str, str]) -> bytes:
     return orjson.dumps(sorted(catalog.names()))
 
 
-def render_error(error: ApiError) -> RenderedError:
-    return RenderedError(418, orjson.dumps({"oops": error.text}))
+def render_error(error: ApiError, request_id: str = "") -> RenderedError:
+    return RenderedError(418, orjson.dumps({"oops": error.text, "for": request_id}))
 
 
-LINES = Dialect("Lines", (Generation("POST", "/lines", parse), Lookup("GET", "/names", names)), render_error)
+LINES = Dialect(
+    "Lines",
+    (Generation("POST", "/lines", parse), Lookup("GET", "/names", names)),
+    render_error,
+    id_header="x-line",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -76,5 +83,29 @@ async def test_its_errors_are_written_by_the_dialect(start: Start) -> None:
         ("POST", b"nope", "the model 'nope' does not exist; GET /v1/models lists those that do"),
         ("PUT", b"llama", "/lines does not take PUT; it takes POST"),
     ):
-        async with cluster.http.request(method, cluster.url("/lines"), data=body) as answer:
-            assert (answer.status, await answer.json()) == (418, {"oops": text})
+        headers = {"x-request-id": "mine"}
+        async with cluster.http.request(method, cluster.url("/lines"), data=body, headers=headers) as answer:
+            assert (answer.status, await answer.json()) == (418, {"oops": text, "for": "mine"})
+
+
+async def test_its_answers_have_the_id_of_the_request_by_its_own_name_too(start: Start) -> None:
+    cluster = await start(story(1))
+    for path, body, known in (
+        ("/lines", b"llama", True),
+        ("/lines/nowhere", b"", True),
+        ("/health", b"", False),
+    ):
+        async with cluster.http.post(cluster.url(path), data=body) as answer:
+            assert answer.headers["x-request-id"]
+            assert (answer.headers.get("x-line") == answer.headers["x-request-id"]) is known
+
+
+async def test_a_key_is_the_same_client_whichever_header_has_it() -> None:
+    def scope(*headers: tuple[bytes, bytes]) -> Scope:
+        return {"type": "http", "headers": headers, "client": ("127.0.0.1", 5)}
+
+    bearer = client_of(scope((b"authorization", b"Bearer abc")))
+    assert bearer.startswith("key ")
+    assert client_of(scope((b"x-api-key", b"abc"))) == bearer
+    assert client_of(scope((b"x-api-key", b"abd"))) != bearer
+    assert client_of(scope()) == "address 127.0.0.1"

@@ -344,7 +344,7 @@ async def test_a_wrong_path_or_method_is_answered_with_what_there_is(cluster: Cl
     _, body = await send(cluster, "/v1/chat/completion", orjson.dumps(GOOD))
     assert body["error"]["message"] == (
         "no such endpoint: /v1/chat/completion; there are GET /health, GET /ready, GET /metrics, "
-        "GET /v1/models, POST /v1/chat/completions, POST /v1/completions"
+        "GET /v1/models, POST /v1/chat/completions, POST /v1/completions, POST /v1/messages"
     )
     async with cluster.http.get(cluster.url(CHAT)) as answer:
         body = await answer.json()

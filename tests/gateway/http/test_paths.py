@@ -20,7 +20,7 @@ def answer(catalog: Catalog, parameters: Mapping[str, str]) -> bytes:
     return orjson.dumps(sorted(catalog.names()))
 
 
-def render_error(error: ApiError) -> RenderedError:
+def render_error(error: ApiError, request_id: str = "") -> RenderedError:
     return RenderedError(error.status + 100, orjson.dumps({"oops": error.code}), ((b"x-mood", b"sad"),))
 
 
@@ -63,6 +63,12 @@ def test_a_path_belongs_to_the_dialect_that_names_it_and_others_to_the_first(pat
     assert paths.dialect("/nothing") is DEFAULT
 
 
+def test_a_path_that_is_none_belongs_to_the_dialect_of_what_it_is_below(paths: Paths) -> None:
+    assert paths.dialect("/v1/messages/batches").name == "Anthropic"
+    assert paths.dialect("/v1/messages/").name == "Anthropic"
+    assert paths.dialect("/v1/messagesx") is DEFAULT
+
+
 def test_a_path_takes_the_methods_of_its_rows(paths: Paths) -> None:
     assert paths.methods("/api/tags") == ["DELETE", "GET", "HEAD"]
     assert paths.methods("/v1/chat/completions") == ["POST"]
@@ -75,7 +81,7 @@ async def test_an_unknown_path_is_answered_with_those_that_there_are(paths: Path
     assert (response.status_code, error["code"]) == (404, "unknown_url")
     assert error["message"] == (
         "no such endpoint: /v2; there are GET /v1/models, POST /v1/chat/completions, POST /v1/completions, "
-        "GET /api/tags, DELETE /api/tags"
+        "POST /v1/messages, GET /api/tags, DELETE /api/tags"
     )
 
 
