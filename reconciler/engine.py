@@ -59,8 +59,8 @@ class Engine:
 
 
 MLX = Engine(
-    packages=("mlx", "mlx-lm"),
-    imports=("mlx.core", "mlx_lm"),
+    packages=("mlx", "mlx-lm", "llguidance"),
+    imports=("mlx.core", "mlx_lm", "llguidance"),
     rank="reconciler.runner",
     environment=MappingProxyType({"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}),
     transports=(

@@ -139,7 +139,9 @@ class World:
     )
     says: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Further fields of the report on a model, by its path."""
-    runtime: dict[str, str] = field(default_factory=lambda: {"mlx": "0.32.4", "mlx-lm": "0.32.2"})
+    runtime: dict[str, str] = field(
+        default_factory=lambda: {"mlx": "0.32.4", "mlx-lm": "0.32.2", "llguidance": "1.9.1"}
+    )
     reports: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What a node's report says otherwise than those of others, by its name."""
     hosts: dict[str, str] = field(default_factory=dict)

@@ -78,7 +78,7 @@ async def _control(home: Home, watch: Path | None, identity: FileIdentity) -> No
         stack.callback(store.close)
         machines = machines_of(home)
         stack.push_async_callback(machines.close)
-        probe = GatewayProbe(lambda: observe_gateway(home.gateway, home.prompts))
+        probe = GatewayProbe(lambda: observe_gateway(home.gateway, home.prompts, home.usage))
         loop, parts = compose(_surroundings(home, source, machines, probe), store)
         parts.lease.identity = (identity, *store.identities)
         stack.push_async_callback(parts.collector.close)

@@ -58,6 +58,11 @@ class Home:
         return self.root / "prompts.json"
 
     @property
+    def usage(self) -> Path:
+        """Return the path of the gateway's file of what keys have used."""
+        return self.root / "usage.json"
+
+    @property
     def addresses(self) -> Path:
         """Return the path of the controller's file of where machines answered last."""
         return self.root / "addresses.json"

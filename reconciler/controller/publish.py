@@ -17,7 +17,7 @@ from reconciler.state.reports.status import Event, ObjectStatus
 from reconciler.state.slices import Slices
 from reconciler.status import Snapshots
 from reconciler.store import Store
-from reconciler.wire.generation import Route, Routes
+from reconciler.wire.generation import Route
 
 from .incident_log import IncidentLog
 from .routes_file import RoutesFile
@@ -164,13 +164,15 @@ class Publisher:
     def _route(self, desired: Desired, found: tuple[Route, ...]) -> None:
         gateway, before = desired.gateway, self._routes
         if gateway is not None:
-            listen, hold, hosts = gateway.spec.listen, gateway.spec.hold, gateway.spec.hosts
+            door = status.door(gateway, desired.others.values())
         elif before is not None:  # the Gateway was deleted: it keeps listening, without models
-            listen, hold, hosts, found = before.listen, before.hold_seconds, before.hosts, ()
+            door, found = before, ()
         else:
             return
         sequence = before.sequence if before else 0
-        wanted = Routes(ROUTES_VERSION, sequence, listen, hold, found, self._store.token, hosts)
+        wanted = replace(
+            door, version=ROUTES_VERSION, sequence=sequence, routes=found, token=self._store.token
+        )
         if wanted == before and not self._file.altered:
             return
         routes = replace(wanted, sequence=sequence + 1)

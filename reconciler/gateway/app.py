@@ -11,6 +11,7 @@ from starlette.middleware import Middleware
 from .dialects.dialect import Generation, Lookup, Sources
 from .dialects.table import DEFAULT, DIALECTS
 from .health import Counted, Probes
+from .http.authentication import Authentication
 from .http.endpoint import GenerationEndpoint, LookupEndpoint
 from .http.middleware import ErrorPages, NoForeignPages, RequestIds
 from .http.paths import Endpoint, Paths
@@ -26,7 +27,13 @@ def build_app(pool: Pool, sources: Sources) -> Starlette:
         middleware=[
             Middleware(Counted, metrics=pool.metrics, paths=paths.names()),
             Middleware(RequestIds, paths=paths, new_id=sources.new_id),
-            Middleware(NoForeignPages, paths=paths, hosts=lambda: pool.file.hosts),
+            Middleware(
+                NoForeignPages,
+                paths=paths,
+                hosts=lambda: pool.file.hosts,
+                keys=lambda: pool.file.ring is not None,
+            ),
+            Middleware(Authentication, paths=paths, ring=lambda: pool.file.ring, now=sources.now),
         ],
         exception_handlers={HTTPException: pages.refuse, Exception: pages.fail},
     )
@@ -36,8 +43,8 @@ def build_app(pool: Pool, sources: Sources) -> Starlette:
 
 def _probes(pool: Pool) -> Iterator[Endpoint]:
     probes = Probes(pool)
-    yield Endpoint("GET", "/health", probes.health, DEFAULT)
-    yield Endpoint("GET", "/ready", probes.ready, DEFAULT)
+    yield Endpoint("GET", "/health", probes.health, DEFAULT, open=True)
+    yield Endpoint("GET", "/ready", probes.ready, DEFAULT, open=True)
     yield Endpoint("GET", "/metrics", probes.metrics, DEFAULT)
 
 

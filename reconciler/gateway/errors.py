@@ -6,6 +6,8 @@ import dataclasses
 
 from reconciler.errors import ReconcilerError
 
+from .figures import Figures
+
 
 @dataclasses.dataclass(eq=False)
 class ApiError(ReconcilerError):
@@ -21,6 +23,10 @@ class ApiError(ReconcilerError):
     """Seconds."""
     retry: bool | None = None
     """Whether a retry can help, where the status alone would mislead."""
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    """Further headers, in every dialect."""
+    figures: Figures | None = None
+    """What the client's key has left, where that is why."""
 
     def __str__(self) -> str:
         return self.text
@@ -93,6 +99,70 @@ def too_many_connections() -> ApiError:
     )
 
 
+def key_missing() -> ApiError:
+    """Return the error for a request without a key, where keys are on."""
+    return ApiError(
+        401,
+        "authentication_error",
+        "invalid_api_key",
+        "this endpoint needs an API key: send it as `Authorization: Bearer KEY` or as `x-api-key: KEY`",
+        headers=((b"www-authenticate", b'Bearer realm="reconciler"'),),
+    )
+
+
+_BAD_KEY = (b"www-authenticate", b'Bearer realm="reconciler", error="invalid_token"')
+"""RFC 6750, section 3.1."""
+
+
+def key_unknown(mistyped: bool) -> ApiError:
+    """Return the error for a secret that no key has."""
+    known = "it was cut off or mistyped, for its checksum is wrong" if mistyped else "no key here has it"
+    text = f"the API key is wrong: {known}"
+    return ApiError(401, "authentication_error", "invalid_api_key", text, headers=(_BAD_KEY,))
+
+
+def key_ended(how: str, text: str) -> ApiError:
+    """Return the error for a key that is good no longer. ``how``: ``revoked`` or ``expired``."""
+    return ApiError(401, "authentication_error", f"{how}_api_key", text, retry=False, headers=(_BAD_KEY,))
+
+
+def model_forbidden(model: str, key: str) -> ApiError:
+    """Return the error for a model that a key may not use."""
+    return ApiError(
+        403,
+        "permission_error",
+        "model_not_allowed",
+        f"the API key {key!r} may not use the model {model[:200]!r}; GET /v1/models lists those that it may use",
+        "model",
+    )
+
+
+def rate_limited(text: str, retry_after: int | None, figures: Figures) -> ApiError:
+    """Return the error for a request beyond what its key may use now. ``retry_after``: None where no waiting helps."""
+    return ApiError(
+        429,
+        "rate_limit_error",
+        "rate_limit_exceeded",
+        f"{text}; try again in {retry_after} s" if retry_after is not None else f"{text} at any time",
+        retry_after=retry_after,
+        retry=retry_after is not None,
+        figures=figures,
+    )
+
+
+def daily_budget_used(text: str, figures: Figures) -> ApiError:
+    """Return the error for a request beyond what its key may use on this day."""
+    return ApiError(
+        429, "insufficient_quota", "insufficient_quota", f"{text} today", retry=False, figures=figures
+    )
+
+
+def metrics_forbidden(key: str) -> ApiError:
+    """Return the error for a key that may not read metrics."""
+    text = f"the API key {key!r} may not read metrics: they tell of all keys; that takes `metrics: true` in its spec"
+    return ApiError(403, "permission_error", "metrics_not_allowed", text)
+
+
 def foreign_host(host: str) -> ApiError:
     """Return the error for a request that names another host."""
     return ApiError(
@@ -106,12 +176,14 @@ def foreign_host(host: str) -> ApiError:
 
 def foreign_page(origin: str) -> ApiError:
     """Return the error for a request from a web page of another site."""
-    return ApiError(
-        403,
-        "permission_error",
-        "foreign_origin",
-        f"requests from pages of {origin[:200]} are refused: this endpoint has no authentication",
-    )
+    text = f"requests from pages of {origin[:200]} are refused: it is none of the sites that this endpoint is for"
+    return ApiError(403, "permission_error", "foreign_origin", text)
+
+
+def from_elsewhere(address: str) -> ApiError:
+    """Return the error for a request from another machine to an endpoint without authentication."""
+    text = f"requests from {address} are refused: without API keys only programs of the same machine may ask"
+    return ApiError(403, "permission_error", "not_local", text)
 
 
 def model_not_found(model: str) -> ApiError:

@@ -7,6 +7,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .dialects.table import DEFAULT
+from .errors import metrics_forbidden
+from .http.authentication import caller_of
 from .metrics import CONTENT_TYPE, Metrics
 from .routing.pool import Pool
 
@@ -37,7 +40,11 @@ class Probes:
         return _json(200, {"status": "ready", "models": models})
 
     async def metrics(self, request: Request) -> Response:
-        """Answer with all metrics in Prometheus' text format."""
+        """Answer with all metrics in Prometheus' text format. With keys on, only a key that may read them gets there."""
+        key = caller_of(request.scope).key
+        if key is not None and not key.metrics:
+            rendered = DEFAULT.rendered(metrics_forbidden(key.name))
+            return Response(rendered.body, rendered.status, media_type="application/json")
         return Response(self._pool.metrics.page(), headers={"content-type": CONTENT_TYPE})
 
 

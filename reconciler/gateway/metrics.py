@@ -298,7 +298,11 @@ class Metrics:
 
     def show(self, admission: Admission) -> None:
         """Have the page show clients' connections too."""
-        self._registry.register(_Connections(admission))
+        self.add(_Connections(admission))
+
+    def add(self, collector: Collector) -> None:
+        """Have the page show what a collector has at each scrape."""
+        self._registry.register(collector)
 
     def begin(self, model: str, now: float) -> Timeline:
         """Start to measure a request for a routed model."""

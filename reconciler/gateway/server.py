@@ -26,8 +26,10 @@ from .admission import Admission, ConnectionLimits
 from .app import build_app
 from .dialects.dialect import Sources
 from .http import descriptors
-from .http.listening import address_of, bind
+from .http.listening import address_of, bind, reached_at
 from .http.protocol import Protocol
+from .keys.usage import KeyMetrics
+from .keys.usage_file import UsageFile
 from .routing import quarantine_file
 from .routing.pool import Pool
 from .routing.reach import Reach
@@ -46,6 +48,8 @@ _DATE_SECONDS = 1.0
 _STATE_RETRY_SECONDS = 1.0
 _ENDS_AT_ONCE = 50
 """Connections that are ended without a request going on in between: ending one takes some 50 µs."""
+_CLOSE_LOOKS, _CLOSE_LOOK_SECONDS = 50, 0.02
+"""How long a listening socket may take to close, and how often to look."""
 _LAST_WORDS_SECONDS = 5.0
 """How long clients have to read the error that ends their stream when the gateway stops."""
 
@@ -62,7 +66,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def run_gateway(home: Path, any_port: bool, *held: FileIdentity) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit status: 0, or 2 when it cannot listen.
 
-    Reads ``home/routes.json``, and writes ``home/gateway.json`` and ``home/prompts.json``. ``held``: the lock in its home,
+    Reads ``home/routes.json``, and writes ``home/gateway.json``, ``home/prompts.json`` and ``home/usage.json``. ``held``: the lock in its home,
     which is watched.
     """
     log.info("%d descriptors", descriptors.raised())
@@ -98,6 +102,9 @@ async def serve(
     quarantine = home / "prompts.json"
     pool = Pool(file, timing, reach.connect, sources.now, quarantine_file.read(quarantine))
     pool.quarantined = lambda: quarantine_file.write(quarantine, pool.quarantined_prompts())
+    usage = UsageFile(home / "usage.json", pool.desk)
+    pool.desk.follow(file.ring)
+    saving = asyncio.create_task(usage.keep())
     watching = asyncio.create_task(pool.watch())
     watching.add_done_callback(lambda _: stop.set())
     try:
@@ -109,6 +116,8 @@ async def serve(
     finally:
         pool.close()
         reach.close()
+        saving.cancel()
+        usage.save()
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watching
@@ -124,6 +133,7 @@ class _Gateway:
         self._admission = admission
         self._descriptors = descriptors.limit()
         pool.metrics.show(admission)
+        pool.metrics.add(KeyMetrics(pool.desk.book, sources.now))
         self._any_port = any_port
         self._pool = pool
         self._sources = sources
@@ -145,7 +155,7 @@ class _Gateway:
         sweeping = asyncio.create_task(self._end_overdue(), name="end overdue connections")
         sweeping.add_done_callback(lambda _: stop.set())
         try:
-            self._move()
+            await self._move()
             while not stopping.done():
                 changing = asyncio.create_task(self._changed.wait())
                 ends = [changing, stopping, *([self._listener.task] if self._listener else [])]
@@ -157,7 +167,7 @@ class _Gateway:
                     return
                 if self._changed.is_set() or self._problem:
                     self._changed.clear()
-                    self._follow()
+                    await self._follow()
         finally:
             stopping.cancel()
             await self._end()
@@ -179,21 +189,21 @@ class _Gateway:
             log.warning("this process may have %d descriptors now", count)
             self._write_state()
 
-    def _follow(self) -> None:
+    async def _follow(self) -> None:
         try:
-            self._move()
+            await self._move()
         except (Invalid, Conflict) as error:
             if str(error) != self._problem:
                 log.error("still listening on the old address: %s", error)
             self._problem = str(error)
             self._write_state()
 
-    def _move(self) -> None:
+    async def _move(self) -> None:
         """Listen at the address of the routes; the old listener ends with its last request."""
         assert self._pool.file.current is not None
         listen = self._pool.file.current.listen
         if listen != self._wanted:
-            sock = bind(listen, self._any_port)
+            sock = await self._bound(listen)
             self._wanted = listen
             old, self._listener = self._listener, _Listener(self._app, sock, self._admission)
             log.info("listening on %s", self._listener.address)
@@ -204,6 +214,22 @@ class _Gateway:
         self._problem = ""
         self._write_state()
 
+    async def _bound(self, listen: str) -> socket.socket:
+        """Return a socket that listens; the old one stops before where both have one port, as Linux asks for."""
+        keys, old = self._pool.file.ring is not None, self._listener
+        same_port = old is not None and _port(old.address) == _port(listen)
+        try:
+            return bind(listen, keys, self._any_port and not same_port)
+        except Conflict:
+            if old is None or not same_port:
+                raise
+        old.leave()
+        for _ in range(_CLOSE_LOOKS):
+            await asyncio.sleep(_CLOSE_LOOK_SECONDS)
+            with contextlib.suppress(Conflict):
+                return bind(listen, keys, any_port=False)
+        return bind(listen, keys, self._any_port)
+
     def _write_state(self) -> None:
         assert self._pool.file.current is not None
         assert self._listener is not None
@@ -211,7 +237,7 @@ class _Gateway:
             "version": 1,
             "pid": os.getpid(),
             "listen": self._listener.address,
-            "endpoint": f"http://{self._listener.address}/v1",
+            "endpoint": f"http://{reached_at(self._listener.address)}/v1",
             "started_at": self._started_at,
             "sequence": self._pool.file.current.sequence,
             "token": self._pool.file.current.token,
@@ -261,6 +287,10 @@ async def end_overdue(admission: Admission) -> None:
             await asyncio.sleep(0)
         if admission.stage(connection) is stage:  # it may have begun a request meanwhile
             connection.expire(stage)
+
+
+def _port(address: str) -> str:
+    return address.rpartition(":")[2]
 
 
 class _Listener:

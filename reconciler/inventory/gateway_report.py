@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from pathlib import Path
@@ -9,13 +10,15 @@ from typing import Any
 
 from reconciler.state import GatewayObservation
 from reconciler.wire.codec import WireError, from_wire
+from reconciler.wire.keys import KeysUsage, KeyUsage
 from reconciler.wire.prompts import QuarantinedPrompt, QuarantinedPrompts
 
 
-def observe_gateway(path: Path, prompts: Path) -> GatewayObservation | None:
+def observe_gateway(path: Path, prompts: Path, usage: Path) -> GatewayObservation | None:
     """Return the current gateway; None if it is not running. A gateway that cannot listen ends, and is restarted.
 
-    ``path``: its status file. ``prompts``: the file of the prompts that it refuses.
+    ``path``: its status file. ``prompts``: the file of the prompts that it refuses. ``usage``: that of
+    what keys have used.
     """
     try:
         body = json.loads(path.read_text())
@@ -27,6 +30,7 @@ def observe_gateway(path: Path, prompts: Path) -> GatewayObservation | None:
             int(body.get("token", 0)),
             _quarantined(prompts),
             _text(body.get("shortage")) or "",
+            usage=_usage(usage),
         )
         if seen.endpoint is None:
             return seen
@@ -42,6 +46,20 @@ def _quarantined(path: Path) -> tuple[QuarantinedPrompt, ...]:
         return from_wire(QuarantinedPrompts, json.loads(path.read_bytes())).prompts
     except (OSError, ValueError, WireError):
         return ()
+
+
+def _usage(path: Path) -> tuple[KeyUsage, ...]:
+    """Return what keys have used; nothing where there is no valid file."""
+    try:
+        status = path.stat()
+        return _usage_as_of(path, status.st_ino, status.st_mtime_ns, status.st_size)
+    except (OSError, ValueError, WireError):
+        return ()
+
+
+@functools.lru_cache(maxsize=1)
+def _usage_as_of(path: Path, inode: int, changed: int, size: int) -> tuple[KeyUsage, ...]:
+    return from_wire(KeysUsage, json.loads(path.read_bytes())).keys
 
 
 def _text(value: Any) -> str | None:

@@ -50,6 +50,11 @@ Time = Annotated[
     ),
 ]
 
+
+def _rfc3339(value: datetime.datetime) -> str:
+    return value.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 Count = Annotated[int, Field(ge=1, le=1_000_000_000_000)]
 
 
@@ -66,20 +71,42 @@ class Limits(Strict):
     """Requests that may be open at the same time. By default there is no limit."""
 
 
+PREVIOUS_MAX = 8
+
+
+class PreviousSecret(Strict):
+    """An earlier secret of a key, which `reconciler key rotate` has replaced."""
+
+    hash: Hash
+    """`sha256:` and the SHA-256 of the secret."""
+    until: Time
+    """Time from which the secret is refused."""
+
+    @field_serializer("until")
+    def _write_time(self, value: datetime.datetime) -> str:
+        return _rfc3339(value)
+
+
 class ApiKeySpec(Strict):
     """Who may use the endpoint, and how much."""
 
     hash: Hash
     """`sha256:` and the SHA-256 of the secret in hexadecimal digits. The secret itself is stored nowhere."""
+    previous: Annotated[tuple[PreviousSecret, ...], Field(max_length=PREVIOUS_MAX)] = ()
+    """Earlier secrets, each with the time until which it is good beside the present one."""
+    revoked: bool = False
+    """Whether the key is refused, and what runs with it ended. Other than a removed key it still tells its clients why."""
     models: tuple[Name, ...] = ()
     """Names of the ModelDeployments that the key may use. By default all."""
     limits: Limits = Limits()
     expires: Time | None = None
-    """Time from which the key is refused. By default it never expires."""
+    """Time from which the key is refused. By default it never expires. What runs then may end."""
+    metrics: bool = False
+    """Whether the key may read `/metrics`, which tells of all keys."""
 
     @field_serializer("expires")
     def _write_time(self, value: datetime.datetime | None) -> str | None:
-        return value.strftime("%Y-%m-%dT%H:%M:%SZ") if value else None
+        return _rfc3339(value) if value else None
 
 
 class ApiKey(Manifest):

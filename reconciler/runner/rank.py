@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -217,6 +218,7 @@ def _lead(
     from .decode.leader import Leader
     from .decode.prefixes import Prefixes
     from .decode.reuse import Reuse
+    from .forms.matching import Forms
     from .model.adapter import loaded_bytes
     from .model.caches import NOT
     from .requests.server import Server
@@ -231,8 +233,10 @@ def _lead(
     leader = Leader(
         batch, config.batch_max, inbox, lambda step: control_channel.broadcast(peers, step), reuse, lanes
     )
-    leader.warm(loaded.tokenizer.plain(WARM_TEXT) or [0], WARM_TOKENS)
-    server = Server(config.socket, config.context, loaded, inbox)
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        forms = beside.submit(Forms, loaded)
+        leader.warm(loaded.tokenizer.plain(WARM_TEXT) or [0], WARM_TOKENS)
+    server = Server(config.socket, config.context, loaded, inbox, forms.result())
     server.start()
     progress.enter(Phase.READY)
     watch.ready(inbox.drain)

@@ -9,6 +9,7 @@ from functools import cached_property
 from signal import SIGKILL
 
 from reconciler.wire.generation import Jump
+from reconciler.wire.keys import KeyUsage
 from reconciler.wire.launch import ExitCode, Phase, exit_reason
 from reconciler.wire.node import ModelReport, NodeReport, RankReport
 from reconciler.wire.prompts import QuarantinedPrompt
@@ -246,6 +247,8 @@ class GatewayObservation:
     """What the system allows it too little of."""
     door: FrontDoor | None = None
     """None if it was not asked yet."""
+    usage: tuple[KeyUsage, ...] = ()
+    """What keys have used."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ Pure: the previous statuses and the time are arguments. Start with ``conditions.
 
 from .conditions import Known, each_status, statuses
 from .events import endings, event, transitions
+from .gateway import door
 from .model_routes import routes, serving
 from .snapshots import ConditionState, Readiness, Snapshots, Statuses
 
@@ -14,6 +15,7 @@ __all__ = [
     "Readiness",
     "Snapshots",
     "Statuses",
+    "door",
     "each_status",
     "endings",
     "event",

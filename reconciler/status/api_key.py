@@ -1,20 +1,27 @@
-"""The readiness of an ApiKey: whether it is valid, and for which models."""
+"""The readiness of an ApiKey: whether it is valid, for which models, and what it has used."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from reconciler.resources.api_key import ApiKey
 from reconciler.state.identity import ObjectKey
 
 from .snapshots import Readiness, Snapshots
 
+DAY_SECONDS = 86_400
+
 
 def readiness(name: str, snapshots: Snapshots) -> Readiness:
-    """Return ready until the key expires by the controller's clock, if all its models exist."""
+    """Return ready until the key is revoked or expires by the controller's clock, if all its models exist."""
     key = snapshots.desired.others[ObjectKey("ApiKey", name)]
     assert isinstance(key, ApiKey)
     spec = key.spec
     expires = spec.expires.timestamp() if spec.expires else None
-    extra = {"expiresAt": expires, "models": list(spec.models)}
+    extra = {"expiresAt": expires, "models": list(spec.models), **_used(name, snapshots)}
+    if spec.revoked:
+        text = "the key is revoked: requests with it are refused; delete it when nobody has to know why"
+        return Readiness(False, "Revoked", text, extra)
     if expires is not None and expires <= snapshots.now:
         return Readiness(
             False, "Expired", "the key has expired: remove it, or set a later time in spec.expires", extra
@@ -23,4 +30,30 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     if missing:
         text = f"there is no ModelDeployment {', '.join(missing)}: add it, or remove it from spec.models"
         return Readiness(False, "DeploymentNotFound", text, extra)
-    return Readiness(True, "Valid", "the key is valid; the endpoint does not check keys yet", extra)
+    return Readiness(True, "Valid", f"the key is valid{_previous(key, snapshots)}", extra)
+
+
+def _previous(key: ApiKey, snapshots: Snapshots) -> str:
+    """Return that earlier secrets are good as well, and whether keys are asked for at all."""
+    gateway = snapshots.desired.gateway
+    if gateway is None or gateway.spec.auth.mode == "none":
+        return "; the Gateway asks for no keys: spec.auth.mode is not keys"
+    good = [secret for secret in key.spec.previous if secret.until.timestamp() > snapshots.now]
+    if not good:
+        return ""
+    last = max(secret.until for secret in good)
+    return f"; its secret from before the last rotation is good until {last:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _used(name: str, snapshots: Snapshots) -> dict[str, Any]:
+    """Return what the key has used, as far as the gateway has said."""
+    gateway = snapshots.observed.gateway
+    used = next((each for each in gateway.usage if each.name == name), None) if gateway is not None else None
+    if used is None:
+        return {"lastUsedAt": None, "requestsToday": 0, "tokensToday": 0}
+    today = used.day == int(snapshots.now // DAY_SECONDS)
+    return {
+        "lastUsedAt": used.last_used or None,
+        "requestsToday": used.requests if today else 0,
+        "tokensToday": used.tokens if today else 0,
+    }

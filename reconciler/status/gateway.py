@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from reconciler.errors import few_names
+from reconciler.resources import Gateway, Manifest
+from reconciler.resources.api_key import ApiKey
+from reconciler.wire.generation import Routes
+from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash
 
 from .snapshots import Readiness, Snapshots
 
@@ -31,3 +37,31 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
         return Readiness(False, "NoGroupConnected", text, extra)
     message = f"{gateway.endpoint}; {gateway.shortage}" if gateway.shortage else gateway.endpoint
     return Readiness(True, "Listening", message, extra)
+
+
+def door(gateway: Gateway, manifests: Iterable[Manifest]) -> Routes:
+    """Return what the routes say of the endpoint itself: where it listens, and who may use it."""
+    spec = gateway.spec
+    keys = () if spec.auth.mode == "none" else tuple(_keys(manifests))
+    return Routes(0, 0, spec.listen, spec.hold, hosts=spec.hosts, auth=spec.auth.mode, keys=keys)
+
+
+def _keys(manifests: Iterable[Manifest]) -> Iterable[AccessKey]:
+    for key in manifests:
+        if isinstance(key, ApiKey):
+            spec, limits = key.spec, key.spec.limits
+            previous = (SecretHash(secret.hash, secret.until.timestamp()) for secret in spec.previous)
+            yield AccessKey(
+                key.metadata.name,
+                (SecretHash(spec.hash), *previous),
+                spec.models,
+                KeyLimits(
+                    limits.requests_per_minute,
+                    limits.tokens_per_minute,
+                    limits.tokens_per_day,
+                    limits.parallel_requests,
+                ),
+                spec.expires.timestamp() if spec.expires else 0.0,
+                spec.revoked,
+                spec.metrics,
+            )

@@ -12,6 +12,7 @@ from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, message, vocabulary
 from .form import FREE, Form
+from .keys import AccessKey
 from .sampling import BY_DEFAULT, BY_MODEL, Ending, Sampling, SamplingDefaults
 
 # --- gateway to rank 0 -----------------------------------------------------------------------------
@@ -370,3 +371,6 @@ class Routes:
     """Token of the controller that wrote it: routes with a lower token are then ignored."""
     hosts: Tuple[str, ...] = ()
     """Names, beside those of this machine, under which clients may address the endpoint."""
+    auth: str = "none"
+    """``GatewayAuth.mode`` of the Gateway's spec."""
+    keys: Tuple[AccessKey, ...] = ()

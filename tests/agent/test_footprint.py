@@ -92,7 +92,10 @@ async def test_the_versions_of_the_runtime_are_pushed_once_they_are_known(bench:
     bench.runtime = Path(sys.executable)
     found = await _runtime(await bench.agent())
 
-    assert {"mlx": version("mlx"), "mlx-lm": version("mlx-lm"), "engine": found["engine"]} == found
+    assert {
+        **{name: version(name) for name in ("mlx", "mlx-lm", "llguidance")},
+        "engine": found["engine"],
+    } == found
     assert len(found["engine"]) == 12
 
 

@@ -27,13 +27,15 @@ class Stream:
     sent: float = 0.0
     events: list[float] = field(default_factory=list)
     """When each event with something in it had been read, in seconds of the monotonic clock."""
+    ended: float = 0.0
+    """When it was over."""
     text: str = ""
     tokens: int = 0
 
     @property
     def first(self) -> float:
-        """Seconds until the first token."""
-        return self.events[0] - self.sent
+        """Seconds until the first token that has text, or until the end of an answer without any."""
+        return (self.events[0] if self.events else self.ended) - self.sent
 
 
 def said(role: str, text: str) -> Message:
@@ -90,6 +92,7 @@ async def _read(reader: asyncio.StreamReader, answer: Stream, begun: asyncio.Eve
             answer.text += text
             answer.events.append(time.monotonic())
             begun.set()
+    answer.ended = time.monotonic()
     if not answer.tokens:
         raise RuntimeError(f"the stream was cut after {len(answer.events)} events")
 

@@ -54,7 +54,7 @@ def node(name: str) -> dict[str, Any]:
         memoryBytes=64 * 2**30,
         cpus=12,
         system="Darwin 26.2 arm64",
-        runtime={"mlx": "0.32.4", "mlx-lm": "0.32.2"},
+        runtime={"mlx": "0.32.4", "mlx-lm": "0.32.2", "llguidance": "1.9.1"},
         agent="reached",
     )
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +29,7 @@ from reconciler.remote.gateway_key import ensure_line, public_key, relay_line
 from reconciler.remote.runtime.agent_file import write_bundle
 from reconciler.wire.codec import to_wire
 from reconciler.wire.generation import Backend, Formed, Machine, Route, Routes
+from reconciler.wire.keys import AccessKey
 from reconciler.wire.prompts import QuarantinedPrompt
 from tests.ports import free_port
 from tests.sshd import Sshd
@@ -90,8 +92,10 @@ class Cluster:
         attempt_at: float = 0.0,
         batch: int = 0,
         hosts: tuple[str, ...] = (),
+        keys: tuple[AccessKey, ...] | None = None,
+        beside: tuple[Route, ...] = (),
     ) -> None:
-        """Write the routes: one model, and whoever answers for it."""
+        """Write the routes: one model, and whoever answers for it. With ``keys``, requests need one of them."""
         self.sequence += 1
         backends = tuple(
             Backend(index, rank.epoch, str(rank.path), "node-a", self.machine)
@@ -108,9 +112,10 @@ class Cluster:
             attempt_at=attempt_at,
             batch=batch,
         )
-        write_routes(
-            self.home, Routes(1, self.sequence, self.listen, self.hold_seconds, (route,), self.token, hosts)
-        )
+        routes = Routes(1, self.sequence, self.listen, self.hold_seconds, (route, *beside), self.token, hosts)
+        if keys is not None:
+            routes = replace(routes, auth="keys", keys=keys)
+        write_routes(self.home, routes)
 
     def state(self) -> dict[str, Any]:
         """What the gateway says of itself."""

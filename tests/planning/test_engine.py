@@ -30,9 +30,9 @@ def test_the_agent_asks_for_the_packages_and_starts_the_ranks_of_the_engine_befo
 
 
 def test_a_rank_needs_every_package() -> None:
-    assert MLX.lacking({"mlx": "1", "mlx-lm": "2"}) == []
-    assert MLX.lacking({"mlx": "1"}) == ["mlx-lm"]
-    assert MLX.lacking(None) == ["mlx", "mlx-lm"]
+    assert MLX.lacking({"mlx": "1", "mlx-lm": "2", "llguidance": "3"}) == []
+    assert MLX.lacking({"mlx": "1", "llguidance": "3"}) == ["mlx-lm"]
+    assert MLX.lacking(None) == ["mlx", "mlx-lm", "llguidance"]
 
 
 def test_a_rank_is_started_by_the_interpreter_of_its_node() -> None:

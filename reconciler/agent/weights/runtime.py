@@ -22,7 +22,7 @@ _log = logging.getLogger("agent")
 _QUESTION = """
 import hashlib, importlib.metadata, importlib.util, json, pathlib
 found = {}
-for name in ("mlx", "mlx-lm"):
+for name in ("mlx", "mlx-lm", "llguidance"):
     try:
         found[name] = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

@@ -31,6 +31,7 @@ COMMANDS = {
     "scale": "write.scale",
     "rollout": "write.rollout",
     "model": "write.model",
+    "key": "write.key",
     "cordon": "machines.drain",
     "uncordon": "machines.drain",
     "drain": "machines.drain",

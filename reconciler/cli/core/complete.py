@@ -66,6 +66,11 @@ def models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     return _items(name for name in _names(ctx, "models") if name.startswith(incomplete))
 
 
+def api_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete names of API keys."""
+    return _items(name for name in _names(ctx, "apikeys") if name.startswith(incomplete))
+
+
 def fields(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete kinds, and after a dot the fields."""
     from .fields import field_at

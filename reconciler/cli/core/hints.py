@@ -50,6 +50,8 @@ COMMANDS = {
     "trace": _GIT,
     "undo": "use: reconciler rollout undo KIND/NAME",
     "watch": "use: reconciler get KIND -w",
+    "key list": "use: reconciler get apikeys",
+    "key delete": "use: reconciler delete apikey/NAME; to end a key and tell its clients why: reconciler key revoke NAME",
     "rollout pause": "there is no pause: a change is a commit; revert it with: reconciler rollout undo",
     "rollout resume": "there is no pause: a change is a commit; revert it with: reconciler rollout undo",
 }

@@ -139,6 +139,8 @@ def _api_key(item: Item, wide: bool) -> list[str]:
         condition(item, "Ready")["status"],
         ",".join(spec["models"]) or "all",
         spec.get("expires") or "never",
+        age(item["status"].get("lastUsedAt")),
+        str(item["status"].get("tokensToday", 0)),
     ]
     limits = ",".join(f"{name}={value}" for name, value in spec["limits"].items() if value is not None)
     return [*row, limits or "none", state(item)] if wide else [*row, state(item)]
@@ -202,8 +204,8 @@ COLUMNS = {
         _notifier,
     ),
     "ApiKey": Columns(
-        ("NAME", "READY", "MODELS", "EXPIRES", "STATUS"),
-        ("NAME", "READY", "MODELS", "EXPIRES", "LIMITS", "STATUS"),
+        ("NAME", "READY", "MODELS", "EXPIRES", "USED", "TODAY", "STATUS"),
+        ("NAME", "READY", "MODELS", "EXPIRES", "USED", "TODAY", "LIMITS", "STATUS"),
         _api_key,
     ),
     "Rank": Columns(

@@ -16,6 +16,9 @@ from reconciler.state.reports.incident import Entry, Incident
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
 from reconciler.status import Snapshots, Statuses
 
+_MOMENTS = frozenset(("sentAt", "lastUsedAt"))
+"""Fields of statuses that are times."""
+
 
 def iso(at: float | None) -> str | None:
     """Return a time as RFC 3339 with milliseconds, in UTC."""
@@ -73,8 +76,8 @@ def _status(status: ObjectStatus) -> dict[str, Any]:
     extra = dict(status.extra)
     if "groups" in extra:
         extra["groups"] = [{**group, "since": iso(group["since"])} for group in extra["groups"]]
-    if "sentAt" in extra:
-        extra["sentAt"] = iso(extra["sentAt"])
+    for moment in _MOMENTS & extra.keys():
+        extra[moment] = iso(extra[moment])
     return {
         "observedGeneration": status.generation,
         "conditions": [_condition(condition) for condition in status.conditions],

@@ -5,9 +5,7 @@ The names are from anthropic 2.13.0 (``types/beta/message_create_params.py``).
 
 from __future__ import annotations
 
-from .parameter import ANTHROPIC, BOTH, LLAMA, ONLY_MESSAGES, OPENAI, VLLM, Row, each
-
-FORM = "an answer cannot be held to a form"
+from .parameter import ANTHROPIC, LLAMA, OF_OPENAI, ONLY_MESSAGES, OPENAI, VLLM, Row, each
 
 ANTHROPIC_ROWS: tuple[Row, ...] = (
     Row(
@@ -17,7 +15,7 @@ ANTHROPIC_ROWS: tuple[Row, ...] = (
         ONLY_MESSAGES,
         on=ONLY_MESSAGES,
     ),
-    Row(each("system", "", []), (ANTHROPIC,), "use a message with the role `system`", on=BOTH),
+    Row(each("system", "", []), (ANTHROPIC,), "use a message with the role `system`", on=OF_OPENAI),
     Row(
         each("stop_sequences"),
         (ANTHROPIC,),
@@ -25,7 +23,7 @@ ANTHROPIC_ROWS: tuple[Row, ...] = (
         ONLY_MESSAGES,
         on=ONLY_MESSAGES,
     ),
-    Row(each("stop_sequences", []), (ANTHROPIC,), "use `stop`", on=BOTH),
+    Row(each("stop_sequences", []), (ANTHROPIC,), "use `stop`", on=OF_OPENAI),
     Row(
         each("output_config output_format"),
         (ANTHROPIC,),
@@ -34,7 +32,12 @@ ANTHROPIC_ROWS: tuple[Row, ...] = (
         ONLY_MESSAGES,
         on=ONLY_MESSAGES,
     ),
-    Row({**each("output_format"), **each("output_config", {})}, (ANTHROPIC,), FORM, on=BOTH),
+    Row(
+        {**each("output_format"), **each("output_config", {})},
+        (ANTHROPIC,),
+        "use `response_format`, or `text` of responses",
+        on=OF_OPENAI,
+    ),
     Row(each("reasoning_effort"), (OPENAI, VLLM, LLAMA), "use `effort` of `output_config`", on=ONLY_MESSAGES),
     Row(
         each("metadata"),
@@ -43,7 +46,6 @@ ANTHROPIC_ROWS: tuple[Row, ...] = (
         ONLY_MESSAGES,
         on=ONLY_MESSAGES,
     ),
-    Row(each("metadata"), (OPENAI,), "for the statistics of a provider", harmless=True, on=BOTH),
     Row(
         each("context_management"),
         (ANTHROPIC,),
@@ -51,6 +53,11 @@ ANTHROPIC_ROWS: tuple[Row, ...] = (
         ONLY_MESSAGES,
         on=ONLY_MESSAGES,
     ),
-    Row(each("context_management", {}), (ANTHROPIC,), "send the messages that the model is to see", on=BOTH),
+    Row(
+        each("context_management", {}, []),
+        (ANTHROPIC,),
+        "send the messages that the model is to see",
+        on=OF_OPENAI,
+    ),
 )
 """Each name that works on one path, and what becomes of it on the others; and what has another name here."""

@@ -8,9 +8,11 @@ from typing import Protocol, runtime_checkable
 
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.events import Piece
+from reconciler.gateway.figures import Figures
 from reconciler.wire.generation import Generate, Route
 
-Headers = Sequence[tuple[bytes, bytes]]
+from .rate_limits import Headers as Headers
+from .rate_limits import openai_headers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class Parsed:
     """The client's name for requests that begin alike."""
     headers: Headers = ()
     """Sent with the answer."""
+    answers: int = 1
+    """How many of ``choices`` answer the same prompt: its tokens count once."""
 
 
 class Catalog(Protocol):
@@ -120,5 +124,14 @@ class Dialect:
     name: str
     paths: tuple[Generation | Lookup, ...]
     render_error: RenderError
+    """Without ``ApiError.headers`` and ``ApiError.figures``."""
     id_header: str = ""
     """What its clients call the header ``x-request-id``, which their answers have as well."""
+    left: Callable[[Figures], Headers] = openai_headers
+    """Writes what a key has left."""
+
+    def rendered(self, error: ApiError, request_id: str = "") -> RenderedError:
+        """Return an error with all its headers."""
+        rendered = self.render_error(error, request_id)
+        left = self.left(error.figures) if error.figures is not None else ()
+        return dataclasses.replace(rendered, headers=(*rendered.headers, *error.headers, *left))

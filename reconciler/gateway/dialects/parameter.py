@@ -6,12 +6,16 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-CHAT, TEXT, MESSAGES = "chat", "completions", "messages"
-PATHS = (CHAT, TEXT, MESSAGES)
+CHAT, TEXT, RESPONSES, MESSAGES = "chat", "completions", "responses", "messages"
+PATHS = (CHAT, TEXT, RESPONSES, MESSAGES)
 """In the order of the table."""
 ALL, NONE = frozenset(PATHS), frozenset[str]()
-BOTH, TALKS = frozenset([CHAT, TEXT]), frozenset([CHAT, MESSAGES])
-ONLY_CHAT, ONLY_TEXT, ONLY_MESSAGES = frozenset([CHAT]), frozenset([TEXT]), frozenset([MESSAGES])
+BOTH, TALKS = frozenset([CHAT, TEXT]), frozenset([CHAT, RESPONSES, MESSAGES])
+ONLY_CHAT, ONLY_TEXT = frozenset([CHAT]), frozenset([TEXT])
+ONLY_RESPONSES, ONLY_MESSAGES = frozenset([RESPONSES]), frozenset([MESSAGES])
+OF_OPENAI = ALL - ONLY_MESSAGES
+"""The paths of OpenAI."""
+CHAT_OF_OPENAI, WITH_MESSAGES = frozenset([CHAT, RESPONSES]), frozenset([CHAT, MESSAGES])
 OPENAI, VLLM, LLAMA, MLX, ANTHROPIC = "OpenAI", "vLLM", "llama.cpp", "mlx_lm", "Anthropic"
 
 Idle = tuple[Any, ...]

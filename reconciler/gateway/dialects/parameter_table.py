@@ -1,9 +1,9 @@
 """Every parameter that clients of OpenAI, vLLM, llama.cpp, mlx_lm.server or Anthropic may send. ``docs/endpoint.md`` has
 the same table. Pure.
 
-The names are from the request models of openai 3.52.0 (``types/chat/completion_create_params.py``), vLLM
-(``entrypoints/openai/{chat_completion,completion}/protocol.py``, with the ``guided_*`` of before), llama.cpp
-(``tools/server/server-task.cpp``), mlx-lm 0.32.2 (``server.py``), and those of
+The names are from the request models of openai 3.52.0 (``types/chat/completion_create_params.py``,
+``types/responses/response_create_params.py``), vLLM (``entrypoints/openai/{chat_completion,completion}/protocol.py``, with
+the ``guided_*`` of before), llama.cpp (``tools/server/server-task.cpp``), mlx-lm 0.32.2 (``server.py``), and those of
 ``anthropic_parameters``.
 """
 
@@ -11,21 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .anthropic_parameters import ANTHROPIC_ROWS, FORM
+from .anthropic_parameters import ANTHROPIC_ROWS
 from .parameter import (
     ALL,
     ANTHROPIC,
     BOTH,
+    CHAT_OF_OPENAI,
     LLAMA,
     MLX,
+    OF_OPENAI,
     ONLY_CHAT,
+    ONLY_RESPONSES,
     ONLY_TEXT,
     OPENAI,
     TALKS,
     VLLM,
+    WITH_MESSAGES,
     Row,
     each,
 )
+from .refused_parameters import NO_GRAMMAR, REFUSED_ROWS
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -34,12 +39,20 @@ ROWS: tuple[Row, ...] = (
         "A name or an alias of `/v1/models`. Default: the only deployment.",
         ALL,
     ),
-    Row(each("messages"), (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC), "The conversation.", TALKS),
+    Row(
+        each("input"),
+        (OPENAI,),
+        "A string, or the items of the conversation.",
+        ONLY_RESPONSES,
+    ),
+    Row(each("instructions", ""), (OPENAI,), "The first system message.", ONLY_RESPONSES),
+    Row(each("messages"), (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC), "The conversation.", WITH_MESSAGES),
     Row(
         each("prompt"),
         (OPENAI, VLLM, LLAMA, MLX),
         "A string, token ids, or a list of up to 64 of either.",
         ONLY_TEXT,
+        on=ALL - ONLY_RESPONSES,
     ),
     Row(
         each("max_completion_tokens"),
@@ -51,8 +64,9 @@ ROWS: tuple[Row, ...] = (
         each("max_tokens"),
         (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC),
         "Default for chat: the rest of the context; for completions: 16. Messages require it.",
-        ALL,
+        ALL - ONLY_RESPONSES,
     ),
+    Row(each("max_output_tokens"), (OPENAI,), "Default: the rest of the context.", ONLY_RESPONSES),
     Row(
         each("temperature top_p"),
         (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC),
@@ -72,7 +86,7 @@ ROWS: tuple[Row, ...] = (
         each("stop"),
         (OPENAI, VLLM, LLAMA, MLX),
         "A string, or up to 4, each of at most 4096 characters.",
-        BOTH,
+        OF_OPENAI,
     ),
     Row(
         each("logit_bias"),
@@ -115,8 +129,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         each("top_logprobs", 0),
         (OPENAI, VLLM, LLAMA, MLX),
-        "0 to 20; more than 0 needs `logprobs`.",
-        ONLY_CHAT,
+        "0 to 20; for chat more than 0 needs `logprobs`.",
+        CHAT_OF_OPENAI,
     ),
     Row(
         each("stream"),
@@ -128,34 +142,34 @@ ROWS: tuple[Row, ...] = (
         each("stream_options"),
         (OPENAI, VLLM, LLAMA, MLX),
         "`include_usage`; `include_obfuscation` has no effect; `continuous_usage_stats` is refused unless false.",
-        BOTH,
+        OF_OPENAI,
     ),
     Row(
         each("tools", []),
         (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC),
-        "Functions. `strict` holds calls to nothing yet; `defer_loading` is refused unless false. [Messages](#messages-of-"
-        "anthropic) drop tools of other types.",
+        "Functions. Calls of those that are `strict` satisfy their schemas; `defer_loading` is refused unless false. Responses "
+        "[drop](#responses) others, and so do [messages](#messages-of-anthropic).",
         TALKS,
     ),
     Row(
         each("tool_choice", "none", "auto"),
         (OPENAI, VLLM, LLAMA, ANTHROPIC),
-        "`auto` or `none`; other values are refused. Messages take an object: `auto`, `any`, `tool` or `none`, with "
-        "`disable_parallel_tool_use`.",
+        "`auto`, `none`, `required`, the name of a function, or `allowed_tools`. See below. Messages take an object: `auto`, "
+        "`any`, `tool` or `none`, with `disable_parallel_tool_use`.",
         TALKS,
     ),
     Row(
         each("parallel_tool_calls", True, False),
         (OPENAI, VLLM, LLAMA),
         "`false` ends an answer after its first tool call.",
-        ONLY_CHAT,
+        CHAT_OF_OPENAI,
     ),
     Row(
         each("reasoning_effort", "none"),
         (OPENAI, VLLM, LLAMA),
         "Reaches the chat template. `none` switches reasoning off as `thinking` does.",
         ONLY_CHAT,
-        on=BOTH,
+        on=OF_OPENAI,
     ),
     Row(
         each("thinking", False, {"type": "disabled"}),
@@ -163,7 +177,7 @@ ROWS: tuple[Row, ...] = (
         'Reaches the chat template. `false` and `{"type": "disabled"}` switch reasoning off where the template can: as '
         "`enable_thinking` and `thinking`. Default: `serving.thinking` of the deployment, else as the template does. "
         "`budget_tokens` bounds nothing; with `display` `omitted`, messages have empty thinking blocks.",
-        TALKS,
+        WITH_MESSAGES,
     ),
     Row(
         each("chat_template_kwargs", {}),
@@ -171,13 +185,55 @@ ROWS: tuple[Row, ...] = (
         "Further variables of the chat template; they win over the two above.",
         TALKS,
     ),
-    Row(each("response_format"), (OPENAI, VLLM, LLAMA), "`text`; other values are refused.", BOTH),
+    Row(
+        each("response_format", {"type": "text"}),
+        (OPENAI, VLLM, LLAMA),
+        "`text`, `json_object` or `json_schema`, which the content satisfies, whether or not it is `strict`. See below.",
+        BOTH,
+    ),
+    Row(
+        each("guided_json guided_regex guided_choice structured_outputs json_schema"),
+        (VLLM, LLAMA),
+        "The same, and a regular expression or a list of texts. One form in all.",
+        BOTH,
+    ),
     Row(
         each("prompt_cache_key session_id"),
         (OPENAI, VLLM),
         "As the header `x-session-affinity`: requests with the same value go to the same group, if it has not much more "
         "to do than another.",
-        BOTH,
+        OF_OPENAI,
+    ),
+    Row(
+        each("reasoning", {}),
+        (OPENAI,),
+        "`effort` as `reasoning_effort`; with `summary`, or `generate_summary`, reasoning is told as its own summary. `context` "
+        "and `mode` are refused unless `auto` and `standard`.",
+        ONLY_RESPONSES,
+    ),
+    Row(
+        each("text", {}, {"format": {"type": "text"}}),
+        (OPENAI,),
+        "`format`: `text`, `json_object` or `json_schema`. `verbosity` has no effect: no template takes it.",
+        ONLY_RESPONSES,
+    ),
+    Row(
+        each("include", []),
+        (OPENAI,),
+        "`message.output_text.logprobs`, `reasoning.encrypted_content`; the others are parts of tools that there are none of.",
+        ONLY_RESPONSES,
+    ),
+    Row(
+        each("max_tool_calls"),
+        (OPENAI,),
+        "Of calls that the endpoint makes itself; it makes none.",
+        ONLY_RESPONSES,
+    ),
+    Row(
+        each("truncation", "disabled", "auto"),
+        (OPENAI,),
+        "`auto` or `disabled`. A prompt that is too long is refused either way.",
+        ONLY_RESPONSES,
     ),
     Row(
         each("return_token_ids", False),
@@ -187,11 +243,19 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(each("echo", False), (OPENAI, VLLM), "The text begins with the prompt.", ONLY_TEXT),
     Row(each("best_of", 1), (OPENAI, VLLM), "Refused unless it is `n`.", ONLY_TEXT),
+    Row(
+        each("metadata"),
+        (OPENAI, ANTHROPIC),
+        "Repeated in the answer.",
+        ONLY_RESPONSES,
+        on=ONLY_RESPONSES,
+    ),
     # --- accepted, whatever the value ---
+    Row(each("metadata"), (OPENAI, ANTHROPIC), "for the statistics of a provider", harmless=True, on=BOTH),
     Row(
         each(
             "user store service_tier safety_identifier prompt_cache_retention prompt_cache_options cache_control "
-            "user_profile_id billing_policy diagnostics"
+            "user_profile_id client_metadata billing_policy diagnostics"
         ),
         (OPENAI, ANTHROPIC),
         "for the bills, statistics and caches of a provider",
@@ -219,138 +283,35 @@ ROWS: tuple[Row, ...] = (
         "matter only with others, which are refused",
         harmless=True,
     ),
-    # --- refused ---
-    Row(
-        {
-            **each("guided_json guided_regex guided_choice guided_grammar guided_whitespace_pattern"),
-            **each("guided_decoding_backend structured_outputs structural_tag json_schema"),
-            **each("grammar", ""),
-            **each("grammar_lazy", False),
-            **each("grammar_triggers", []),
-        },
-        (VLLM, LLAMA),
-        FORM,
-    ),
-    Row(
-        {
-            **each("typical_p typ_p tfs_z length_penalty", 1),
-            **each("top_n_sigma adaptive_target", -1),
-            **each("dry_multiplier mirostat dynatemp_range xtc_probability", 0),
-            **each("min_keep", 0, 1),
-            **each("samplers logits_processors", []),
-            **each("watermarking use_beam_search early_stopping", False),
-            **each("repetition_detection"),
-        },
-        (VLLM, LLAMA, MLX),
-        "there is no such way to choose tokens",
-    ),
-    Row(
-        {
-            **each("repeat_penalty", 1, 0),
-            **each("repeat_last_n", 64, -1),
-            **each("penalize_nl", False),
-            **each("repetition_context_size presence_context_size frequency_context_size", 20),
-        },
-        (LLAMA, MLX),
-        "use `repetition_penalty`; penalties do not forget",
-    ),
-    Row(each("allowed_token_ids bad_words", []), (VLLM,), "use `logit_bias`"),
-    Row(
-        {
-            **each("prompt_logprobs logprob_token_ids"),
-            **each("n_probs", 0),
-            **each("post_sampling_probs return_tokens_as_token_ids", False),
-        },
-        (VLLM, LLAMA),
-        "use `logprobs`, which are those of the answer's tokens and of the likeliest ones",
-    ),
-    Row(
-        {
-            **each("n_predict", -1),
-            **each("n_cmpl", 1),
-            **each("t_max_predict_ms t_max_prompt_ms", 0, -1),
-        },
-        (LLAMA,),
-        "use `max_tokens` and `n`",
-    ),
-    Row(
-        {**each("functions", []), **each("function_call", "none", "auto")},
-        (OPENAI,),
-        "use `tools` and `tool_choice`",
-    ),
-    Row(
-        {
-            **each("thinking_token_budget reasoning_budget_tokens", -1),
-            **each("include_reasoning", True),
-        },
-        (VLLM, LLAMA),
-        "use `reasoning_effort` or `thinking`",
-    ),
-    Row(
-        {
-            **each("chat_template role_mapping truncate_prompt_tokens prompt_embeds"),
-            **each("add_generation_prompt", True),
-            **each("continue_final_message", False),
-            **each("documents", []),
-            **each("n_keep", 0, -1),
-            **each("suffix", ""),
-        },
-        (OPENAI, VLLM, LLAMA, MLX),
-        "a prompt is read as it is, or as the model's own template makes it of the messages",
-    ),
-    Row(each("add_special_tokens", False), (VLLM,), "the chat template says which there are", on=TALKS),
-    Row(each("add_special_tokens", True), (VLLM,), "send token ids", on=ONLY_TEXT),
-    Row(
-        {
-            **each("include_stop_str_in_output reasoning_in_content thinking_forced_open", False),
-            **each("skip_special_tokens parse_tool_calls", True),
-            **each("reasoning_format", "auto", "deepseek"),
-            **each("n_indent", 0),
-            **each("chat_format chat_parser"),
-        },
-        (VLLM, LLAMA),
-        "answers are read as the model's family writes them, without stop strings and special tokens",
-    ),
-    Row(
-        {
-            **each("return_prompt_text timings_per_token return_tokens return_progress", False),
-            **each("request_id"),
-            **each("routed_experts_prompt_start", 0),
-            **each("stream_interval", 1),
-            **each("response_fields", []),
-        },
-        (VLLM, LLAMA),
-        "there is no such part of an answer",
-    ),
-    Row(
-        {
-            **each("priority", 0),
-            **each("cache_salt kv_transfer_params ec_transfer_params adapters container inference_geo"),
-            **each("vllm_xargs", {}),
-            **each("lora multimodal_data image_data mcp_servers fallbacks", []),
-            **each("fallback_credit_token compaction thread"),
-            **each("draft_model", "default_model"),
-            **each("speed", "standard"),
-            **each("audio prediction web_search_options moderation"),
-            **each("modalities", ["text"]),
-            **each("verbosity", "medium"),
-        },
-        (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC),
-        "there is no such thing here",
-    ),
+    *REFUSED_ROWS,
     *ANTHROPIC_ROWS,
 )
 
 INSIDE: Mapping[str, tuple[Row, ...]] = {
+    "structured_outputs": (
+        Row(each("json regex choice json_object"), (VLLM,), "", BOTH),
+        Row(each("grammar structural_tag whitespace_pattern"), (VLLM,), NO_GRAMMAR),
+        Row(each("disable_additional_properties", False), (VLLM,), "write `additionalProperties`"),
+        Row(each("disable_fallback disable_any_whitespace"), (VLLM,), "", harmless=True),
+    ),
     "stream_options": (
         Row(each("include_usage"), (OPENAI, VLLM, LLAMA, MLX), "", BOTH),
         Row(each("include_obfuscation"), (OPENAI,), "", harmless=True),
         Row(each("continuous_usage_stats", False), (VLLM,), "usage comes at the end"),
     ),
+    "reasoning": (
+        Row(each("effort summary generate_summary"), (OPENAI,), "", ONLY_RESPONSES),
+        Row(each("context", "auto"), (OPENAI,), "the chat template says which reasoning it renders"),
+        Row(each("mode", "standard"), (OPENAI,), "there is no such mode"),
+    ),
+    "text": (
+        Row(each("format"), (OPENAI,), "", ONLY_RESPONSES),
+        # Codex and agents' SDKs send it by the name of the model, unasked.
+        Row(each("verbosity"), (OPENAI,), "", harmless=True),
+    ),
     "tools[]": (Row(each("defer_loading", False), (VLLM,), "the model sees all tools"),),
     "tools[].function": (
-        # Several agents' SDKs ask for it always, and use the calls whether or not they have to be valid.
-        Row(each("strict", False, True), (OPENAI,), FORM),
+        Row(each("strict", False, True), (OPENAI,), "", BOTH),
         Row(each("defer_loading", False), (VLLM,), "the model sees all tools"),
     ),
 }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
@@ -13,6 +11,7 @@ from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.runs import Runs
 
 from .answer import abandon_when_gone, send_error, send_json, send_reply, send_stream
+from .authentication import caller_of, catalog_for
 from .reading import told_of_reading
 from .request_body import read_body
 
@@ -30,25 +29,25 @@ class GenerationEndpoint:
         self._sources = sources
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        timing = self._pool.timing
+        timing, caller = self._pool.timing, caller_of(scope)
         try:
-            parsed = self._path.parse(await read_body(scope, receive, timing), self._sources, self._pool)
+            catalog = catalog_for(caller, self._pool)
+            parsed = self._path.parse(await read_body(scope, receive, timing), self._sources, catalog)
+            catalog.find(parsed.model)
             name = "run-" + self._sources.new_id()
             request = scope.get("request_id", name)
             session = parsed.session or Headers(scope=scope).get(SESSION_HEADER, "")
-            with (
-                Runs(
-                    self._pool, parsed.model, parsed.choices, name, client_of(scope), request, session
-                ) as runs,
-                told_of_reading(scope, runs.read),
-            ):
+            runs = Runs(self._pool, parsed.model, parsed.choices, name, caller.client, request, session)
+            ticket = await self._pool.desk.admit(caller, parsed.choices, parsed.answers, runs)
+            with ticket, runs, told_of_reading(scope, runs.read):
+                headers = (*parsed.headers, *self._dialect.left(ticket.figures))
                 async with abandon_when_gone(receive, runs):
                     if isinstance(parsed.answer, Stream):
-                        await send_stream(send, runs, parsed.answer, timing, parsed.headers)
+                        await send_stream(send, runs, parsed.answer, timing, headers)
                     else:
-                        await send_reply(send, runs, parsed.answer, timing, parsed.headers)
+                        await send_reply(send, runs, parsed.answer, timing, headers)
         except ApiError as error:
-            await send_error(send, self._dialect.render_error(error, scope.get("request_id", "")))
+            await send_error(send, self._dialect.rendered(error, scope.get("request_id", "")))
         except ClientGone:
             return
 
@@ -63,21 +62,8 @@ class LookupEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            body = self._path.answer(self._pool, scope["path_params"])
+            body = self._path.answer(catalog_for(caller_of(scope), self._pool), scope["path_params"])
         except ApiError as error:
-            await send_error(send, self._dialect.render_error(error, scope.get("request_id", "")))
+            await send_error(send, self._dialect.rendered(error, scope.get("request_id", "")))
             return
         await send_json(send, 200, body)
-
-
-def client_of(scope: Scope) -> str:
-    """Return who asks, as far as requests of several clients are treated alike: a digest of the API key, or the address.
-
-    Nobody checks keys: a program that sends several is several clients.
-    """
-    headers = Headers(scope=scope)
-    key = headers.get("authorization", "").removeprefix("Bearer ") or headers.get("x-api-key", "")
-    if key:
-        return "key " + hashlib.blake2b(key.encode(), digest_size=8).hexdigest()
-    address = scope.get("client") or ("",)
-    return f"address {address[0]}"

@@ -1,4 +1,4 @@
-"""The address that clients connect to: loopback only."""
+"""The address that clients connect to: loopback, and with keys any."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import socket
 from reconciler.errors import Conflict, Invalid
 
 PORTS_TRIED = 50
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 SEND_BUFFER_BYTES = 64 * 1024
 """What the system buffers of an answer that is not read. Left to itself, it takes megabytes for each connection, and
 nobody can tell a client that reads nothing from one that does. Accepted sockets have it from the listening one."""
 
 
-def parse_listen(listen: str) -> tuple[str, int]:
+def parse_listen(listen: str, keys: bool) -> tuple[str, int]:
     """Return address and port of ``127.0.0.1:8400``, ``localhost:8400`` or ``[::1]:8400``.
 
-    Raises ``Invalid`` for anything else: without authentication only this machine may connect.
+    Raises ``Invalid`` for what is no address, and for any other address without ``keys``: only this machine may connect
+    then.
     """
     host, _, port = listen.rpartition(":")
     host = "127.0.0.1" if host == "localhost" else host.removeprefix("[").removesuffix("]")
@@ -29,22 +31,23 @@ def parse_listen(listen: str) -> tuple[str, int]:
             f'cannot listen on {listen!r}: expected "address:port" such as "127.0.0.1:8400"; '
             "correct `listen` in the Gateway's spec"
         ) from None
-    if not loopback:
+    if not loopback and not keys:
         raise Invalid(
-            f"refusing to listen on {listen}: the endpoint has no authentication yet, so only loopback "
-            'addresses are safe; set `listen` in the Gateway\'s spec to "127.0.0.1:8400"'
+            f"refusing to listen on {listen}: the endpoint has no authentication, so only loopback addresses are "
+            'safe; set `listen` in the Gateway\'s spec to "127.0.0.1:8400", or `auth.mode` to "keys"'
         )
     if not 1 <= number <= 65535:
         raise Invalid(f"cannot listen on {listen!r}: expected a port from 1 to 65535")
     return host, number
 
 
-def bind(listen: str, any_port: bool) -> socket.socket:
+def bind(listen: str, keys: bool, any_port: bool) -> socket.socket:
     """Return a listening socket; with ``any_port`` on the first free port of 50, counted from the one in ``listen``.
+    ``keys``: whether clients need keys.
 
     Raises ``Invalid`` for a wrong address and ``Conflict`` for one that is taken.
     """
-    host, port = parse_listen(listen)
+    host, port = parse_listen(listen, keys)
     last = min(port + PORTS_TRIED - 1, 65535) if any_port else port
     for candidate in range(port, last + 1):
         try:
@@ -64,6 +67,12 @@ def address_of(sock: socket.socket) -> str:
     """Return the address of a socket as a URL has it: ``127.0.0.1:8400``."""
     host, port = sock.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def reached_at(address: str) -> str:
+    """Return where programs of this machine connect to, for an address that may stand for all of the machine's."""
+    host, _, port = address.rpartition(":")
+    return f"{_LOOPBACK.get(host, host)}:{port}"
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -57,13 +57,20 @@ class NoForeignPages:
     the page's site in ``Origin`` with every POST, and the page's own host in ``Host`` always; other clients send no
     ``Origin``. Without API keys, this check alone protects the models from web pages.
 
-    ``hosts`` returns further names under which the endpoint may be addressed, in lower case.
+    Where keys are on, a page knows none, whatever name leads it here. Then any host is right, and a page may come from
+    the host that it asks; pages of other hosts are refused as before, so that none tries keys in its visitors' names.
+
+    ``hosts`` returns further names under which the endpoint may be addressed, in lower case; ``keys`` whether keys are
+    on.
     """
 
-    def __init__(self, app: ASGIApp, paths: Paths, hosts: Callable[[], Collection[str]]) -> None:
+    def __init__(
+        self, app: ASGIApp, paths: Paths, hosts: Callable[[], Collection[str]], keys: Callable[[], bool]
+    ) -> None:
         self._app = app
         self._paths = paths
         self._hosts = hosts
+        self._keys = keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self._refusal(Headers(scope=scope)) if scope["type"] == "http" else None
@@ -71,15 +78,16 @@ class NoForeignPages:
             await self._app(scope, receive, send)
             return
         dialect = self._paths.dialect(scope["path"])
-        await send_error(send, dialect.render_error(refusal, scope.get("request_id", "")))
+        await send_error(send, dialect.rendered(refusal, scope.get("request_id", "")))
 
     def _refusal(self, headers: Headers) -> ApiError | None:
-        hosts = self._hosts()
+        own, asked, keys = self._hosts(), headers.getlist("host"), self._keys()
+        own_of_pages = [*own, *(_host(f"//{host}") for host in asked)] if keys else own
         for origin in headers.getlist("origin"):
-            if not _is_own(origin, hosts):
+            if not _is_own(origin, own_of_pages):
                 return foreign_page(origin)
-        for host in headers.getlist("host"):
-            if not _is_own(f"//{host}", hosts):
+        for host in asked:
+            if not keys and not _is_own(f"//{host}", own):
                 return foreign_host(host)
         return None
 
@@ -91,9 +99,8 @@ other by Docker, for containers that use a server of their host; ``internal`` is
 
 def _is_own(url: str, further: Collection[str]) -> bool:
     """Return whether a URL leads to this machine by its address, or by a name that is this endpoint's own."""
-    try:
-        host = (urlsplit(url).hostname or "").removesuffix(".")
-    except ValueError:
+    host = _host(url)
+    if not host:
         return False
     if host in _LOCAL_NAMES or host.endswith(".localhost") or host in further:
         return True
@@ -101,6 +108,14 @@ def _is_own(url: str, further: Collection[str]) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _host(url: str) -> str:
+    """Return the host in a URL, in lower case; empty where there is none."""
+    try:
+        return (urlsplit(url).hostname or "").removesuffix(".")
+    except ValueError:
+        return ""
 
 
 class ErrorPages:
@@ -132,6 +147,6 @@ class ErrorPages:
 
     def _response(self, request: Request, error: ApiError, headers: dict[str, str]) -> Response:
         dialect = self._paths.dialect(request.url.path)
-        rendered = dialect.render_error(error, request.scope.get("request_id", ""))
+        rendered = dialect.rendered(error, request.scope.get("request_id", ""))
         own = {name.decode(): value.decode() for name, value in rendered.headers}
         return Response(rendered.body, rendered.status, {**own, **headers}, JSON.decode())

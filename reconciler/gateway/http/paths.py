@@ -21,6 +21,8 @@ class Endpoint:
     app: Callable[..., Any]
     """What Starlette takes: an ASGI application, or a function from a request to a response."""
     dialect: Dialect
+    open: bool = False
+    """Whether it needs no key, also where keys are on."""
 
     def matches(self, path: str) -> bool:
         """Return whether a request for ``path`` comes here, whatever its method."""
@@ -34,6 +36,7 @@ class Paths:
         self._endpoints = endpoints
         self._default = default
         self._plain = {each.path: each.dialect for each in endpoints if "{" not in each.path}
+        self._open = frozenset(each.path for each in endpoints if each.open)
 
     def routes(self) -> list[Route]:
         """Return the endpoints as Starlette's routes."""
@@ -42,6 +45,10 @@ class Paths:
     def names(self) -> frozenset[str]:
         """Return the paths as the table has them."""
         return frozenset(each.path for each in self._endpoints)
+
+    def open(self, path: str) -> bool:
+        """Return whether ``path`` needs no key."""
+        return path in self._open
 
     def dialect(self, path: str) -> Dialect:
         """Return the dialect that a client of ``path`` speaks: of a path that is none, the one of what it is below."""

@@ -161,7 +161,7 @@ class Protocol(HttpToolsProtocol):
             self.end()
             return
         self._leaving = True
-        self.transport.write(_http(DEFAULT.render_error(error)))
+        self.transport.write(_http(DEFAULT.rendered(error)))
         if answering:
             self.transport.close()  # the request that is being answered has no client from now on
         else:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Protocol
 
+from reconciler.gateway.keys.desk import Desk
 from reconciler.gateway.metrics import Metrics
 from reconciler.wire.generation import KeptPrefixes, Route
 from reconciler.wire.prompts import QuarantinedPrompt
@@ -53,6 +54,7 @@ class Pool:
         self.timing = timing
         self._reach = reach
         self.metrics = Metrics(self._replicas)
+        self.desk = Desk(wall, asyncio.get_running_loop().time)
         self.turns = Turns(timing.held_max)
         self.affinity: Affinity[Key] = Affinity()
         self.closing = False
@@ -170,6 +172,7 @@ class Pool:
         if not self.file.refresh():
             return False
         self._follow()
+        self.desk.follow(self.file.ring)
         self.replaced()
         self._judge()
         self.wake_held()
@@ -180,6 +183,7 @@ class Pool:
         loop = asyncio.get_running_loop()
         while True:
             self.refresh()
+            self.desk.look(self.file.ring)
             if self._held:
                 for connection in self._connections.values():
                     if not connection.withdrawn:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import orjson
 
+from reconciler.gateway.keys.caller import KeyRing
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import WireError, from_wire
 from reconciler.wire.generation import Route, Routes
@@ -34,6 +35,8 @@ class RoutesFile:
         self._signature: tuple[int, int, int] | None = None
         self._by_name: dict[str, Route] = {}
         self.current: Routes | None = None
+        self.ring: KeyRing | None = None
+        """The keys in force; None where requests need none."""
 
     def refresh(self) -> bool:
         """Read the file if it has changed. Returns whether there are new routes.
@@ -66,6 +69,7 @@ class RoutesFile:
             return False
         self.current = routes
         self._by_name = _names(routes)
+        self.ring = KeyRing(routes.keys) if routes.auth != "none" else None
         return True
 
     @property

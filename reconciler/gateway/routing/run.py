@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 
 from reconciler.gateway.errors import model_not_found, overloaded, prompt_too_long, too_large
 from reconciler.gateway.events import Answer, Event
+from reconciler.gateway.keys.usage import Usage
 from reconciler.gateway.metrics import Timeline
 from reconciler.wire.codec import WireError
 from reconciler.wire.frames import FRAME_BYTES_MAX
-from reconciler.wire.generation import Accepted, Failed, Finished, Generate, Route
+from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Generate, Route
 
 from .affinity import Beginnings, beginnings
 from .connection import RankConnection, key_of
@@ -85,6 +86,9 @@ class Run:
         self._kept: list[Answer] = []
         """What ``answers`` returns first: it came before the request gave way."""
         self._abandoned = False
+        self._prompt_tokens = 0
+        self._finished: Finished | None = None
+        """The last event of the attempt, once it has come."""
         self.suspicion = Suspicion(pool, generate, name, request or name)
         self._timeline: Timeline | None = None
         """None before it is known that there is such a model."""
@@ -107,6 +111,14 @@ class Run:
         if self._timeline is not None:
             reason = self._progress.finish or ("abort" if self._abandoned else "error")
             self._timeline.end(reason, self._loop.time())
+
+    def usage(self) -> Usage:
+        """Return the tokens so far, also those that the client has not been handed yet."""
+        if self._finished is not None:
+            finished = self._finished
+            return Usage(finished.prompt_tokens, finished.completion_tokens, finished.cached_tokens)
+        unread = sum(len(event.tokens) for event in self._inbox if isinstance(event, Delta))
+        return Usage(self._prompt_tokens, self.tokens + unread)
 
     def answers(self) -> Sequence[Answer]:
         """Return all that has arrived since the last call. Raises ``ApiError`` when the request cannot be answered.
@@ -140,6 +152,9 @@ class Run:
         self._inbox.append(event)
         if isinstance(event, Accepted):
             self._generate = settled(self._generate, event)
+            self._prompt_tokens = len(event.prompt_tokens)
+        elif isinstance(event, Finished):
+            self._finished = event
         self.suspicion.on_event(event)
         if self._turn is not None:
             self._note(event, self._turn)
@@ -315,6 +330,7 @@ class Run:
             self._attempt.connection.draining = True
         self._detach(cancel=False)
         self._inbox.clear()
+        self._finished = None
         if self._timeline is not None:
             self._timeline.wait(now)
         if decision.unless_alone is not None and not self._has_other(now):

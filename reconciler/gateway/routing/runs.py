@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
-from reconciler.gateway.errors import ClientGone, shutting_down
+from reconciler.gateway.errors import ApiError, ClientGone, shutting_down
 from reconciler.gateway.events import Piece
+from reconciler.gateway.keys.usage import Usage
 from reconciler.wire.generation import Generate
 
 from .pool import Pool
@@ -34,6 +35,7 @@ class Runs:
         self._waiter: asyncio.Future[None] | None = None
         self._woken = False
         self._abandoned = False
+        self._ended: ApiError | None = None
         self._runs = [
             Run(pool, model, choice, f"{name}.{index}", self._wake, client, request, session)
             for index, choice in enumerate(choices)
@@ -56,13 +58,15 @@ class Runs:
     async def next(self, seconds: float) -> Sequence[Piece]:
         """Return all that has arrived since the last call, or nothing after ``seconds`` without any.
 
-        Raises ``ApiError`` when one of the choices cannot be answered, ``ClientGone`` after ``abandon``.
+        Raises ``ApiError`` when one of the choices cannot be answered, or after ``end``; ``ClientGone`` after ``abandon``.
         """
         return_at = self._loop.time() + seconds
         while True:
             self._woken = False
             if self._abandoned:
                 raise ClientGone("the client has closed its connection")
+            if self._ended is not None:
+                raise self._ended
             pieces = [(index, answer) for index, run in enumerate(self._runs) for answer in run.answers()]
             if pieces:
                 return pieces
@@ -79,6 +83,21 @@ class Runs:
         for run in self._runs:
             run.abandon()
         self._wake()
+
+    def end(self, error: ApiError) -> None:
+        """End all of them with an error."""
+        self._ended = error
+        self._wake()
+
+    def usage(self, answers: int) -> Usage:
+        """Return the tokens of all choices so far, of which every ``answers`` have the same prompt, which counts once."""
+        each = [run.usage() for run in self._runs]
+        prompts = [each[at : at + answers] for at in range(0, len(each), answers)]
+        return Usage(
+            sum(max(usage.prompt for usage in same) for same in prompts),
+            sum(usage.completion for usage in each),
+            sum(max(usage.cached for usage in same) for same in prompts),
+        )
 
     def read(self, unread: bool) -> None:
         """Note whether the client reads its answer."""

@@ -15,8 +15,9 @@ class Timing:
     """When a stream without any event yet commits to status 200. Errors before that are statuses."""
     keep_alive: float = 5.0
     """How long a stream is silent before a comment is written, which also detects that the client has gone."""
-    routes_idle: float = 1.0
-    """Between two looks at the routes file."""
+    routes_idle: float = 0.25
+    """Between two looks at the routes file: a key that is revoked is to be refused, and its streams ended, within a
+    second."""
     routes_held: float = 0.02
     """The same while a request is held: a client waits, and a look is one ``stat``."""
     hello: float = 5.0

@@ -57,7 +57,8 @@ class Answer:
         self._detokenizer = tokenizer.detokenizer()
         self._stop = stop_scanner(generate.stop)
         literal = generate.prompt is not None or generate.prompt_tokens is not None
-        self._parser = None if literal else tokenizer.parser(prompt, generate.tools)
+        formed = generate.form.schema is not None or generate.form.regex is not None
+        self._parser = None if literal else tokenizer.parser(prompt, generate.tools, formed)
         self._end_token: tuple[int, ...] = ()
         self._pending = _Pending()
         for token in generate.resume:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from reconciler.runner.model.adapter import ending_of
-from reconciler.runner.model.agreed_batch import Choice
+from reconciler.runner.model.agreed_batch import Choice, Constraint
 from reconciler.runner.model.caches import Cache, first_part
 from reconciler.runner.model.generator import Generator, Read, Token
 from reconciler.runner.process.ending import RankEnd
@@ -17,6 +18,18 @@ from reconciler.wire.launch import ExitCode
 from .adjustment import adjustment
 from .measure import Gauge, Paces
 from .sampling import sampler
+
+
+@dataclasses.dataclass(frozen=True)
+class Own:
+    """What only rank 0 knows of a sequence, because no other rank's steps depend on it."""
+
+    likeliest: int | None = None
+    """``Choice.likeliest``."""
+    constraint: Constraint | None = None
+
+
+UNKNOWN = Own()
 
 
 class Batch:
@@ -64,15 +77,14 @@ class Batch:
         """Return the uid of the next insertion."""
         return self._inserted
 
-    def run(self, step: Step, likeliest: Mapping[int, int] | None = None) -> tuple[list[Read], list[Token]]:
+    def run(self, step: Step, own: Mapping[int, Own] | None = None) -> tuple[list[Read], list[Token]]:
         """Do a step. Raises ``RankEnd``: ``DIVERGED``, ``PEER_LOST`` or ``MEMORY``.
 
-        ``likeliest`` has, by sequence, how many of the likeliest tokens to report with each token, for those of the
-        inserted ones that report log-probabilities at all. Nothing else depends on it: only rank 0 gives it.
+        ``own`` has, by sequence, what only rank 0 knows of those that are inserted.
         """
         self._check(step)
         with known_endings():
-            read, tokens = self._do(step, likeliest or {})
+            read, tokens = self._do(step, own or {})
         self._steps += 1
         self._live.difference_update(token.uid for token in tokens if token.ended)
         self._progress.step(len(tokens))
@@ -111,7 +123,7 @@ class Batch:
                 f"step {step.number} without sequences {list(step.remove)}",
             )
 
-    def _do(self, step: Step, likeliest: Mapping[int, int]) -> tuple[list[Read], list[Token]]:
+    def _do(self, step: Step, own: Mapping[int, Own]) -> tuple[list[Read], list[Token]]:
         if step.gauging is not None and self._gauge is not None:
             self._generator.settle()  # collectives of both must not mix
             self.paces = self._gauge.measure(step.gauging, self._progress.step)
@@ -121,7 +133,7 @@ class Batch:
             self._live.difference_update(step.remove)
         self._held = {uid: held for uid, held in self._held.items() if uid in self._live}
         for insertion in step.insert:
-            self._insert(insertion, likeliest)
+            self._insert(insertion, own.get(self._inserted, UNKNOWN))
         self._report_reading(step.read)
         read, tokens = self._generator.step(step.read)
         for part in read:
@@ -138,11 +150,12 @@ class Batch:
         for name in step.keep:
             self._entries[name] = self._generator.kept(name.uid, self._held[name.uid] - name.length)
 
-    def _insert(self, insertion: Insertion, likeliest: Mapping[int, int]) -> None:
+    def _insert(self, insertion: Insertion, own: Own) -> None:
         choice = Choice(
             sampler(insertion.sampling, insertion.position),
             adjustment(insertion, self._generator.end_ids),
-            likeliest.get(self._inserted),
+            own.constraint,
+            own.likeliest,
         )
         read = None
         if insertion.reuse:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from reconciler.runner.forms.matching import Matcher
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.wire.generation import MAX_STALL_SECONDS, Measure
 from reconciler.wire.group import Seen
@@ -51,6 +52,8 @@ class Ticket:
     ending: Ending = BY_MODEL
     logprobs: int | None = None
     """How many of the likeliest tokens to report with each; None: no log-probabilities."""
+    matcher: Matcher | None = None
+    """What the answer is held to: it has taken all tokens that came after the prompt, and those that it ends with."""
     client: str = ""
     max_stall_seconds: float = MAX_STALL_SECONDS
     number: int = 0

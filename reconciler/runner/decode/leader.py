@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from reconciler.runner.forms.matching import Matcher
 from reconciler.runner.model.generator import Read, Token
 from reconciler.wire.generation import Failed, Finished, Measured, Prefill
 from reconciler.wire.group import Gauging, Insertion, KeepAlive, Reading, Step
@@ -16,7 +17,7 @@ from reconciler.wire.launch import CONTEXT_MAX
 from reconciler.wire.sampling import Sampling
 
 from .answer import Answer
-from .batch import Batch
+from .batch import Batch, Own
 from .inbox import Inbox, Ticket
 from .keep_alive import Pulse
 from .lanes import Lanes
@@ -134,7 +135,7 @@ class Leader:
         self._say(step)
         self._tell()
         began = time.monotonic()
-        read, tokens = self._batch.run(step, self._likeliest() if insert else None)
+        read, tokens = self._batch.run(step, self._own() if insert else None)
         if gauging is None and (read or tokens):
             amount = sum(part.done - part.before for part in read)
             self._pacing.measured(time.monotonic() - began, amount, bool(tokens))
@@ -163,9 +164,9 @@ class Leader:
         ticket.begin_again()
         self._waiting.append(ticket)
 
-    def _likeliest(self) -> dict[int, int]:
-        """Return which sequences report log-probabilities, and how many of the likeliest tokens with each."""
-        return {uid: ticket.logprobs for uid, ticket in self._running.items() if ticket.logprobs is not None}
+    def _own(self) -> dict[int, Own]:
+        """Return what only this rank knows of the sequences."""
+        return {uid: Own(ticket.logprobs, ticket.matcher) for uid, ticket in self._running.items()}
 
     def _readings(self) -> tuple[list[Insertion], list[Reading]]:
         """Return what the next step reads, and the sequences that begin with it."""
@@ -237,6 +238,8 @@ class Leader:
             return  # it was cancelled
         try:
             events, over = _events_of(ticket.answer, token)
+            if ticket.matcher and ticket.matcher.failure and not over:
+                events, over = [*events, _unheld(ticket.answer.request, ticket.matcher)], True
         except Exception:
             # Tokenizers and parsers come with a model: a failure of one answer does not end the others.
             log.exception("request %s: cannot decode its answer", ticket.answer.request)
@@ -317,6 +320,12 @@ def _events_of(answer: Answer, token: Token) -> tuple[Sequence[object], bool]:
 def _unreadable(request: str) -> Failed:
     # Not ``internal``, which is tried again: the next group's reader would be the same.
     return Failed(request, "invalid_request", "the model's answer cannot be turned into text or tool calls")
+
+
+def _unheld(request: str, matcher: Matcher) -> Failed:
+    # Not ``internal``: the same form would fail in the next group as well.
+    text = f"the answer cannot be held to its form any longer: {matcher.failure}"
+    return Failed(request, "invalid_request", text, matcher.path)
 
 
 def _unmeasured(request: str) -> Failed:

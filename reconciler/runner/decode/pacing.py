@@ -11,14 +11,23 @@ UNKNOWN_TOKENS = 32
 ALONE_TOKENS_MIN = 512
 ALONE_SECONDS = 4.0
 """A step that nobody waits for takes no longer either, for somebody may come."""
-MARGIN = 0.8
+MARGIN = 0.75
 """The part of the time that is planned with: steps differ."""
 LEAST_SHARE = 0.25
 """Tokens that are read may take so much of what a step takes without them, whatever the bound."""
 GROWTH = 2
 """The next step reads at most so many times the tokens of the one before, for the measurements are of few tokens."""
+STEEPNESS = 1.5
+"""More tokens than in the step before are taken to cost that power of their number: what is read together fits a
+processor's caches, or does not."""
 WEIGHT = 0.3
 """Of the newest measurement, beside all before it."""
+MEMORY = 0.9
+"""How much of a difference between two steps still counts at the next one."""
+SECONDS_MIN = 1e-6
+"""No step is shorter."""
+DOUBT = 0.1
+"""Steps whose tokens differ by less than this part of them hardly tell what reading takes whatever the number."""
 
 
 class Pacing:
@@ -48,9 +57,8 @@ class Pacing:
         decode = self._decode_seconds or 0.0
         shortest = decode + self._line.fixed
         seconds = max(stall_seconds * MARGIN, shortest * (1 + LEAST_SHARE))
-        found = min(self._line.tokens(seconds - decode), last * GROWTH)
-        if last_seconds > seconds:
-            found = min(found, last * seconds / last_seconds)
+        share = (seconds - decode) / max(last_seconds - decode, SECONDS_MIN)
+        found = min(self._line.tokens(seconds - decode), _grown(last, share))
         return max(TOKENS_MIN, min(TOKENS_MAX, int(found)) // TOKENS_MIN * TOKENS_MIN)
 
     def measured(self, seconds: float, read: int, decoded: bool) -> None:
@@ -64,8 +72,19 @@ class Pacing:
             self._last = (read, seconds)
 
 
+def _grown(tokens: int, share: float) -> float:
+    """Return how many tokens may follow on so many, which took ``1 / share`` of their time."""
+    if share <= 1:
+        return tokens * share
+    return max(tokens * min(GROWTH, float(share ** (1 / STEEPNESS))), tokens + TOKENS_MIN)
+
+
 class _Line:
-    """The straight line nearest to what was measured, by weighted least squares. No cost is below zero."""
+    """The straight line nearest to what was measured. No cost is below zero.
+
+    Its slope is that between steps one after the other: of steps far apart, the later ones take longer for having more
+    tokens before theirs.
+    """
 
     def __init__(self) -> None:
         self.fixed = 0.0
@@ -73,6 +92,7 @@ class _Line:
         self._each = 0.0
         self._weight = 0.0
         self._mean_tokens = self._mean_seconds = 0.0
+        self._before: tuple[int, float] | None = None
         self._spread = self._both = 0.0
 
     def tokens(self, seconds: float) -> float:
@@ -86,13 +106,16 @@ class _Line:
         """Note one measurement."""
         self._weight = 1 + (1 - WEIGHT) * self._weight
         share = 1 / self._weight
-        by_tokens, by_seconds = tokens - self._mean_tokens, seconds - self._mean_seconds
-        self._mean_tokens += share * by_tokens
-        self._mean_seconds += share * by_seconds
-        self._spread = (1 - share) * (self._spread + share * by_tokens**2)
-        self._both = (1 - share) * (self._both + share * by_tokens * by_seconds)
+        self._mean_tokens += share * (tokens - self._mean_tokens)
+        self._mean_seconds += share * (seconds - self._mean_seconds)
+        by_tokens, by_seconds = (
+            (tokens - self._before[0], seconds - self._before[1]) if self._before else (0, 0.0)
+        )
+        self._before = tokens, seconds
+        self._spread = MEMORY * self._spread + by_tokens**2
+        self._both = MEMORY * self._both + by_tokens * by_seconds
         mean = self._mean_seconds / self._mean_tokens
-        told = self._spread > (TOKENS_MIN / 4) ** 2  # else all had about the same number of tokens
-        each = self._both / self._spread if told else mean
+        doubt = (DOUBT * self._mean_tokens) ** 2
+        each = (self._both + doubt * mean) / (self._spread + doubt)
         self._each = min(mean, max(mean / TOKENS_MIN, each))
         self.fixed = self._mean_seconds - self._each * self._mean_tokens

@@ -44,7 +44,11 @@ class Family:
 class Reader:
     """What reading an answer works on."""
 
-    def __init__(self, text: Text, calls: Calls | None, out: list[Part], reasoning_ends: str) -> None:
+    def __init__(
+        self, text: Text, calls: Calls | None, out: list[Part], reasoning_ends: str, formed: bool = False
+    ) -> None:
+        self.formed = formed
+        """Whether the content has a form: then it is all that is neither reasoning nor calls before it."""
         self.text = text
         self.calls = calls
         """None where the request offers no tools: then nothing is a call."""
@@ -93,12 +97,15 @@ class Reader:
 class Parser:
     """Is fed the text of one answer in pieces, cut anywhere, and gives its parts."""
 
-    def __init__(self, family: Family, tools: Sequence[Mapping[str, Any]], prompt: str) -> None:
-        """``prompt`` is the end of the prompt's text, which may have begun the reasoning."""
+    def __init__(
+        self, family: Family, tools: Sequence[Mapping[str, Any]], prompt: str, formed: bool = False
+    ) -> None:
+        """``prompt`` is the end of the prompt's text, which may have begun the reasoning; ``formed`` says whether the content
+        is held to a form."""
         self._text = Text()
         self._out: list[Part] = []
         calls = Calls(self._text, tools, self._out) if tools and family.format else None
-        reader = Reader(self._text, calls, self._out, family.opened(prompt))
+        reader = Reader(self._text, calls, self._out, family.opened(prompt), formed)
         self._reading = family.read(reader)
         self._over = False
 
@@ -143,6 +150,10 @@ def _read_plain(family: Family, reader: Reader) -> Reading[None]:
         space = yield from text.while_in(SPACE)
         if (yield from text.take(*ends.values())):
             continue  # what ends reasoning that was not begun: so some families say that they skip it
+        if reader.formed and not (yield from text.at((*ends, *starts, *family.dropped))):
+            reader.literally(space)
+            yield from text.copy_until((), reader.literally)
+            return
         reader.content(space)
         found = yield from text.copy_until((*ends, *starts, *family.dropped), reader.content)
         if not found:

@@ -11,6 +11,11 @@ from .parts import Arguments, CallBegun, CallEnded, CallWithdrawn, Part
 from .reading import Malformed, Reading, Text
 
 _TEXT_TYPES = frozenset({"string", "str", "text", "enum"})
+_DEFINED = frozenset({"$defs", "definitions", "enum", "const", "default", "examples"})
+INLINED_MAX = 20_000
+"""Values of a schema that are looked at to find references."""
+INLINED_DEPTH = 16
+"""References that lead to one another."""
 _WORDS = {"true": True, "false": False, "null": None, "none": None}
 
 
@@ -83,8 +88,50 @@ def _named(tool: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     if not isinstance(function, Mapping):
         return "", {}
     parameters = function.get("parameters")
-    properties = parameters.get("properties") if isinstance(parameters, Mapping) else None
+    properties = inlined(parameters).get("properties") if isinstance(parameters, Mapping) else None
     return str(function.get("name", "")), properties if isinstance(properties, Mapping) else {}
+
+
+def inlined(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema with what it refers to in the place of references, but for those within themselves.
+
+    A single ``allOf``, as some libraries write around a reference, is what it has in it.
+    """
+    left = [INLINED_MAX]
+
+    def within(value: Any, inside: tuple[str, ...]) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            return value
+        if isinstance(value, list):
+            return [within(each, inside) for each in value]
+        if not isinstance(value, Mapping):
+            return value
+        target = value.get("$ref")
+        if isinstance(target, str) and target not in inside and len(inside) < INLINED_DEPTH:
+            found = _target(schema, target)
+            beside = {key: each for key, each in value.items() if key != "$ref"}
+            if isinstance(found, Mapping):
+                return {**within(found, (*inside, target)), **within(beside, inside)}
+        only = value.get("allOf")
+        if isinstance(only, list) and len(only) == 1 and isinstance(only[0], Mapping):
+            beside = {key: each for key, each in value.items() if key != "allOf"}
+            return {**within(only[0], inside), **within(beside, inside)}
+        return {key: each if key in _DEFINED else within(each, inside) for key, each in value.items()}
+
+    found = within(schema, ())
+    return found if isinstance(found, Mapping) else schema
+
+
+def _target(schema: Mapping[str, Any], reference: str) -> Any:
+    """Return what a reference within a schema points to; None if there is no such thing."""
+    if not reference.startswith("#/"):
+        return None
+    found: Any = schema
+    for part in reference[2:].split("/"):
+        name = part.replace("~1", "/").replace("~0", "~")
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
 
 
 def takes_text(schema: Any) -> bool:
@@ -99,7 +146,7 @@ def takes_text(schema: Any) -> bool:
     choices = next((schema[key] for key in ("anyOf", "oneOf") if isinstance(schema.get(key), list)), None)
     if choices is not None:
         return any(isinstance(each, Mapping) and "type" in each and takes_text(each) for each in choices)
-    values = schema.get("enum")
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(values, list):
         return any(isinstance(value, str) for value in values)
     return "properties" not in schema and "items" not in schema

@@ -75,7 +75,8 @@ class Channels(Family):
         return (*self.ends, *self.begins)
 
     def _read_content(self, reader: Reader) -> Reading[None]:
-        yield from reader.text.copy_until(self._stops, reader.content)
+        stops = () if reader.formed else self._stops
+        yield from reader.text.copy_until(stops, reader.literally if reader.formed else reader.content)
 
     def _read_call(self, reader: Reader, name: str) -> Reading[None]:
         calls = reader.calls

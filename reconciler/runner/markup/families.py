@@ -39,7 +39,9 @@ _DSML = "｜DSML｜"
 _M3 = "]<]minimax[>["
 
 
-def _tags(prefix: str, invoke: str, value: str, region: Sequence[str], ends: Sequence[str]) -> TaggedCalls:
+def _tags(
+    prefix: str, invoke: str, value: str, region: Sequence[str], ends: Sequence[str], key: str = '{key}"'
+) -> TaggedCalls:
     """Return the format ``<invoke name="…"><value name="…">…</value></invoke>``."""
     return TaggedCalls(
         call=f'<{prefix}{invoke} name="',
@@ -49,6 +51,7 @@ def _tags(prefix: str, invoke: str, value: str, region: Sequence[str], ends: Seq
         value_ends=f"</{prefix}{value}>",
         ends=f"</{prefix}{invoke}>",
         key=r'(?P<key>.*?)"(?:\s+string="(?P<text>\w+)")?',
+        key_written=key,
         region=region,
         region_ends=ends,
     )
@@ -68,6 +71,7 @@ def _keyed(prefix: str = "", suffix: str = "", separator: Sequence[str] = ()) ->
         value_ends="</" + tag("arg_value"),
         ends="</" + tag("tool_call"),
         key=rf"\s*(?P<key>.*?)\s*</{tag('arg_key')}\s*",
+        key_written="{key}</" + tag("arg_key"),
     )
 
 
@@ -143,6 +147,8 @@ FAMILIES: Sequence[Known] = (
             ends="<|close|>call<|sep|>",
             key=r'(?P<key>.*?)"(?:\s+type="(?P<text>\w+)")?',
             name=r'(?P<name>.*?)"(?:\s+index="\d+")?',
+            key_written='{key}" type="{type}"',
+            name_written='{name}" index="{number}"',
             region=("<|open|>tools<|sep|>",),
             region_ends=("<|close|>tools<|sep|>",),
         ),
@@ -159,6 +165,7 @@ FAMILIES: Sequence[Known] = (
                 ends=("<|tool_call_end|>",),
                 section_ends=("<|tool_calls_section_end|>",),
                 head=r"(?P<id>(?:functions\.)?(?P<name>[^:\s]+)(?::\d+)?)",
+                written=(("functions.{name}:{number}<|tool_call_argument_begin|>", "<|tool_call_end|>"),),
             ),
             calls_end_reasoning=True,
         ),
@@ -173,6 +180,7 @@ FAMILIES: Sequence[Known] = (
             "parameter",
             (f"<{_DSML}function_calls>", f"<{_DSML}tool_calls>"),
             (f"</{_DSML}function_calls>", f"</{_DSML}tool_calls>"),
+            '{key}" string="{textual}"',
         ),
     ),
     Known(
@@ -186,6 +194,10 @@ FAMILIES: Sequence[Known] = (
                 ends=("\n```<｜tool▁call▁end｜>", "```<｜tool▁call▁end｜>", "<｜tool▁call▁end｜>"),
                 section_ends=("<｜tool▁calls▁end｜>",),
                 head=r"(?:function<｜tool▁sep｜>)?(?P<name>[^\s<]+)(?:<｜tool▁sep｜>)?\s*(?:```(?:json)?)?",
+                written=(
+                    ("function<｜tool▁sep｜>{name}\n```json\n", "\n```<｜tool▁call▁end｜>"),
+                    ("{name}<｜tool▁sep｜>", "<｜tool▁call▁end｜>"),
+                ),
                 inner=("<｜tool▁sep｜>",),
             ),
             calls_end_reasoning=True,
@@ -217,7 +229,9 @@ FAMILIES: Sequence[Known] = (
         "functionary-3.1",
         "<function=",
         "</function>",
-        format=HeadedCalls(call="<function=", separators=(">",), ends=("</function>",)),
+        format=HeadedCalls(
+            call="<function=", separators=(">",), ends=("</function>",), written=(("{name}>", "</function>"),)
+        ),
     ),
     _known("minicpm", '<function name="', '<param name="', format=_tags("", "function", "param", (), ())),
     _known(
@@ -255,6 +269,7 @@ FAMILIES: Sequence[Known] = (
             separators=("[ARGS]", "{"),
             ends=(),
             head=r"(?P<name>[^\[\s]+)(?:\[CALL_ID\](?P<id>[a-zA-Z0-9]{9}))?",
+            written=(("{name}[ARGS]", ""), ("{name}", "")),
             inner=("[CALL_ID]",),
             listed=_LISTED,
         ),
@@ -298,6 +313,7 @@ FAMILIES: Sequence[Known] = (
                 separators=("<|tool_call:args|>",),
                 ends=("<|tool_call:end|>",),
                 head=r"(?P<id>.*?)<\|tool_call:name\|>(?P<name>.+)",
+                written=(("{id}<|tool_call:name|>{name}<|tool_call:args|>", "<|tool_call:end|>"),),
                 inner=("<|tool_call:name|>",),
             ),
             dropped=("<|begin|>assistant", "<|content|>", "<|tool_calls|>", "<|calls|>", "<|end|>"),

@@ -28,6 +28,8 @@ class HeadedCalls:
     """What ends a call; may be missing."""
     head: str = r"(?P<name>.+)"
     """A regular expression of the whole head: ``name``, and ``id`` where the model gives one."""
+    written: Sequence[tuple[str, str]] = ()
+    """What models write before and after the arguments, in one way or another, with ``{name}``, ``{number}`` and ``{id}``."""
     inner: Sequence[str] = ()
     """Markers within a head."""
     section: str = ""

@@ -34,6 +34,10 @@ class TaggedCalls:
     key: str = r"\s*(?P<key>[^\"]*?)\s*"
     """A regular expression of what stands between ``value`` and ``value_begins``; ``text`` says whether it is text."""
     name: str = r"\s*(?P<name>.*?)\s*"
+    name_written: str = "{name}"
+    """What models write between ``call`` and ``head_ends``."""
+    key_written: str = "{key}"
+    """What they write between ``value`` and ``value_begins``: ``{textual}`` is true or false, ``{type}`` that of JSON."""
     region: Sequence[str] = ()
     region_ends: Sequence[str] = ()
     lines: bool = False

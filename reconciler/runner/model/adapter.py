@@ -208,16 +208,18 @@ class Tokenizer:
     def detokenizer(self) -> Detokenizer:
         return Detokenizer(self.texts)
 
-    def parser(self, prompt: Sequence[int], tools: Sequence[Mapping[str, Any]]) -> Parser:
-        """Return what splits an answer to ``prompt`` into content, reasoning and calls of ``tools``."""
-        return Parser(self.known.family, tools, self.text(prompt[-PROMPT_END_TOKENS:]))
+    def parser(
+        self, prompt: Sequence[int], tools: Sequence[Mapping[str, Any]], formed: bool = False
+    ) -> Parser:
+        """Return what splits an answer to ``prompt`` into content, which may be ``formed``, reasoning and calls of
+        ``tools``."""
+        return Parser(self.known.family, tools, self.text(prompt[-PROMPT_END_TOKENS:]), formed)
 
     def _evidence(self) -> str:
         """Return what shows how the model writes: its template, a conversation as it renders it, its added tokens."""
         template = self._decoding.chat_template
         texts = template.values() if isinstance(template, dict) else (template or "",)
-        added = (str(token) for token in self._added().values())
-        return "\n".join([*map(str, texts), self._probe(), *added])
+        return "\n".join([*map(str, texts), self._probe(), *self.added.values()])
 
     def _probe(self) -> str:
         """Return a conversation with a call, for templates that are no text; empty where it cannot be rendered."""
@@ -227,6 +229,25 @@ class Tokenizer:
             return self.render(PROBE, PROBE_TOOLS)
         except FOREIGN_ERRORS:
             return ""
+
+    def __len__(self) -> int:
+        """Return the number of ids that it has tokens for, or could have."""
+        return len(self._decoding)
+
+    @property
+    def added(self) -> Mapping[int, str]:
+        """Return the texts of the tokens that were added to the vocabulary, special ones among them."""
+        return {token: str(content) for token, content in self._added().items()}
+
+    def serialized(self) -> str | None:
+        """Return it as ``tokenizers`` writes it; None if it is not of that library."""
+        backend = getattr(self._decoding, "backend_tokenizer", None)
+        if backend is None:
+            return None
+        whole = copy.copy(backend)
+        whole.no_padding()
+        whole.no_truncation()
+        return str(whole.to_str())
 
     def _added(self) -> Mapping[int, Any]:
         added: Mapping[int, Any] = getattr(self._decoding, "added_tokens_decoder", {})

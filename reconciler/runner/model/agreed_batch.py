@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import mlx.core as mx
 from mlx_lm.generate import GenerationBatch, PromptProcessingBatch
+
+from .masks import allowed_of, words_of
 
 Sampler = Callable[[Any], Any]
 """Log-probabilities, a row per sequence, to one token per row."""
@@ -28,12 +31,24 @@ class Adjusted(Protocol):
         """Return what changes the logits of several such sequences, and notes what they say, until they are others."""
 
 
+class Constraint(Protocol):
+    """Which tokens of one sequence may come next."""
+
+    def advance(self, token: int, /) -> None:
+        """Take the next token of the answer."""
+
+    def fill(self, words: Any, /) -> None:
+        """Write into a row of ``masks.words_of`` which tokens may follow."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Choice:
     """How the tokens of one sequence are chosen."""
 
     sampler: Sampler
     adjusted: Adjusted | None = None
+    constraint: Constraint | None = None
+    """Only on the rank whose tokens all take."""
     likeliest: int | None = None
     """How many of the likeliest tokens to report with each; None: not even its own log-probability."""
 
@@ -88,17 +103,22 @@ class AgreedBatch(GenerationBatch):  # type: ignore[misc]
         self._changed: list[Adjusted] = []
         """The sequences that ``_change`` is about, in the order of their rows."""
         self._change: Change
+        self._answering = False
+        """Whether the tokens to go on from are those of answers, and not the last ones of prompts."""
         super().__init__(**batch)
+        self._answering = True
 
     def _step(self) -> tuple[list[int], list[_Row | None]]:
         """Begin the next step and wait for this one's tokens, as ``GenerationBatch`` does, with two differences.
 
         The agreement is part of the step's graph, so that the next step does not wait for this thread to ask
-        for it; and log-probabilities are reported of those sequences alone that are to.
+        for it; and log-probabilities are reported of those sequences alone that are to. Where tokens are held to
+        something, this thread finds out which may come next while the model computes.
         """
         tokens = self._current_tokens = self._next_tokens
         logits = self.model(tokens[:, None], cache=self.prompt_cache)[:, -1, :]
-        self._next_tokens = self._agree(self._chosen(logits, tokens))
+        allowed = self._allowed(logits, tokens)
+        self._next_tokens = self._agree(self._chosen(logits, tokens, allowed))
         # Begun here: in a pipeline not every rank's next step needs it, and collectives have one order.
         mx.async_eval(self._next_tokens)  # type: ignore[no-untyped-call]
         reported, self._next_logprobs = self._next_logprobs, self._reports(logits)
@@ -109,12 +129,29 @@ class AgreedBatch(GenerationBatch):  # type: ignore[misc]
             sequence.append(token)
         return values, reported
 
-    def _chosen(self, logits: Any, tokens: Any) -> Any:
+    def _allowed(self, logits: Any, tokens: Any) -> Any:
+        """Begin to compute the logits, wait for the tokens before them, and return which may follow these; None if any
+        may."""
+        held = [(row, choice.constraint) for row, choice in enumerate(self.samplers) if choice.constraint]
+        if not held:
+            return None
+        mx.async_eval(logits)  # type: ignore[no-untyped-call]
+        said: list[int] = tokens.tolist() if self._answering else []
+        words = words_of(*logits.shape)
+        for row, constraint in held:
+            if said:
+                constraint.advance(said[row])
+            constraint.fill(words[row])
+        return allowed_of(words, logits.shape[-1])
+
+    def _chosen(self, logits: Any, tokens: Any, allowed: Any) -> Any:
         """Return the next token of each row. Sequences with the same sampler, such as greedy ones, are sampled
         together."""
         logprobs = normalized(logits)
         if any(choice.adjusted for choice in self.samplers):
             logprobs = self._adjust(logprobs, logits, tokens)
+        if allowed is not None:
+            logprobs = mx.where(allowed, logprobs, -math.inf)
         shared = self.samplers[0].sampler
         if all(choice.sampler is shared for choice in self.samplers):
             return shared(logprobs)

@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from reconciler.runner.decode.answer import Answer, Event
+from reconciler.runner.forms.answers import Asked
 from reconciler.runner.model.adapter import FOREIGN_ERRORS, TEMPLATE_RESERVED, NoTemplate, Tokenizer
 from reconciler.wire.generation import Generate
 from reconciler.wire.sampling import Ending, Sampling
 
 from .conversation import manners_of, render
+from .held import asked_of
 from .unanswerable import Unanswerable, invalid
 
 STOP_STRINGS_MAX = 64
@@ -41,6 +43,8 @@ class Prompt:
     """The events that end the answer, where ``Generate.resume`` holds all of it."""
     text: str = ""
     """The prompt as text, where ``Generate.echo`` asks for it."""
+    asked: Asked | None = None
+    """What the rest of the answer is held to; None where it is free."""
 
 
 def check_length(generate: Generate, tokenizer: Tokenizer, context: int) -> int:
@@ -87,6 +91,7 @@ def read_prompt(generate: Generate, tokenizer: Tokenizer, vocabulary: int, conte
     if left < 1:
         raise _too_long(f"has {len(tokens)} tokens", context, what)
     tokens_left = max(0, _tokens_max(generate.tokens_max, left) - len(generate.resume))
+    asked = asked_of(generate, tokens, tokenizer)
     answer = Answer(generate, tokens, tokenizer)
     last: list[Event] = []
     if answer.stopped or not tokens_left:
@@ -94,7 +99,7 @@ def read_prompt(generate: Generate, tokenizer: Tokenizer, vocabulary: int, conte
     text = ""
     if generate.echo:
         text = tokenizer.text(tokens) if generate.prompt is None else generate.prompt
-    return Prompt(tuple(tokens), tokens_left, answer, tuple(last), text)
+    return Prompt(tuple(tokens), tokens_left, answer, tuple(last), text, None if last else asked)
 
 
 def _prompt_parameter(generate: Generate) -> str:

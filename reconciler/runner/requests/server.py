@@ -17,6 +17,7 @@ from typing import Any
 from reconciler.runner.decode.answer import Answer
 from reconciler.runner.decode.inbox import Inbox, Ticket
 from reconciler.runner.decode.leader import is_last
+from reconciler.runner.forms.matching import Forms, Matcher
 from reconciler.runner.model.adapter import Loaded
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire import SPOKEN
@@ -28,6 +29,7 @@ from reconciler.wire.launch import ExitCode
 from reconciler.wire.sampling import Sampling, known_of
 
 from .event_frames import event_frame
+from .held import hold
 from .outgoing import Outgoing
 from .prompt import Prompt, check_length, read_prompt
 from .unanswerable import Unanswerable
@@ -44,14 +46,17 @@ _REASONS = {
     "draining": "this rank is being stopped; use another",
 }
 
+Reading = tuple[Prompt, Matcher | None]
+
 log = logging.getLogger("reconciler.runner")
 
 
 class Server:
     """Turns frames into tickets for the inbox, and the loop's events into frames."""
 
-    def __init__(self, path: str, context: int, loaded: Loaded, inbox: Inbox) -> None:
+    def __init__(self, path: str, context: int, loaded: Loaded, inbox: Inbox, forms: Forms) -> None:
         self._path = path
+        self._forms = forms
         self._context = context
         self._loaded = loaded
         self._inbox = inbox
@@ -59,6 +64,8 @@ class Server:
         self._connections: set[_Connection] = set()
         # One at a time: tokenizers are not safe to share, and a long prompt must not hold up the socket.
         self._tokenizing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenize")
+        # Beside it, because a form may take as long as the longest prompt.
+        self._compiling = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compile")
         self._unread = 0
         self._server: asyncio.Task[asyncio.Server]
         self._own: FileIdentity | None = None
@@ -95,7 +102,8 @@ class Server:
                 os.unlink(self._path)  # noqa: PTH108 - the path is a socket's, not a document's
         flushing = [connection.flush() for connection in self._connections]
         await asyncio.gather(*flushing)
-        self._tokenizing.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._tokenizing, self._compiling):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._connections) >= CONNECTIONS_MAX:
@@ -165,19 +173,25 @@ class Server:
             connection.send([Failed(generate.request, refusal, _REASONS[refusal])])
             return
         self._unread += length
-        reading = self._loop.run_in_executor(
-            self._tokenizing,
-            read_prompt,
-            generate,
-            self._loaded.tokenizer,
-            self._loaded.vocabulary,
-            self._context,
-        )
+        reading = self._loop.create_task(self._read(generate))
         connection.requests[generate.request] = reading
         reading.add_done_callback(lambda done: self._opened(connection, generate, length, done))
 
+    async def _read(self, generate: Generate) -> Reading:
+        """Return a request as token ids, and what its answer is held to. Raises ``Unanswerable``."""
+        loaded = self._loaded
+        prompt = await self._loop.run_in_executor(
+            self._tokenizing, read_prompt, generate, loaded.tokenizer, loaded.vocabulary, self._context
+        )
+        if prompt.asked is None:
+            return prompt, None
+        matcher = await self._loop.run_in_executor(
+            self._compiling, hold, prompt.asked, generate.resume, self._forms
+        )
+        return prompt, matcher
+
     def _opened(
-        self, connection: _Connection, generate: Generate, length: int, reading: asyncio.Future[Prompt]
+        self, connection: _Connection, generate: Generate, length: int, reading: asyncio.Future[Reading]
     ) -> None:
         self._unread -= length
         ticket = None
@@ -194,7 +208,7 @@ class Server:
                 self._inbox.submit(ticket)
 
 
-def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future[Prompt]) -> Ticket | None:
+def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future[Reading]) -> Ticket | None:
     """Send a request's first events. Return its ticket, unless these were also its last events."""
     error = reading.exception()
     if error is not None:
@@ -205,7 +219,7 @@ def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future
         )
         connection.send([failed])
         return None
-    prompt = reading.result()
+    prompt, matcher = reading.result()
     sampling = generate.sampling if generate.unset else None
     connection.send([Accepted(generate.request, prompt.tokens, prompt.text, sampling), *prompt.last])
     if prompt.last:
@@ -219,6 +233,7 @@ def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future
         answer=prompt.answer,
         ending=generate.ending,
         logprobs=generate.logprobs,
+        matcher=matcher,
         client=generate.client,
         max_stall_seconds=generate.max_stall_seconds,
     )
@@ -241,7 +256,7 @@ class _Connection:
     loop: asyncio.AbstractEventLoop
     writer: asyncio.StreamWriter
     out: Outgoing
-    requests: dict[str, Ticket | asyncio.Future[Prompt]] = dataclasses.field(default_factory=dict)
+    requests: dict[str, Ticket | asyncio.Future[Reading]] = dataclasses.field(default_factory=dict)
 
     def send(self, events: Sequence[object]) -> None:
         """Write some events in one go, from any thread, or drop the connection when its reader is too far behind."""

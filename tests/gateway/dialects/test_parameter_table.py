@@ -19,12 +19,14 @@ from anthropic.types.beta import message_create_params
 from anthropic.types.message_create_params import MessageCreateParamsBase
 from openai.types.chat import completion_create_params as chat_params
 from openai.types.completion_create_params import CompletionCreateParamsBase
+from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
 from reconciler.gateway.dialects.anthropic.request import MessagesRequest, parse_request
 from reconciler.gateway.dialects.openai.completions_reply import CompletionRequest, parse_completion
 from reconciler.gateway.dialects.openai.request import ChatRequest, parse_chat
-from reconciler.gateway.dialects.parameter import CHAT, MESSAGES, PATHS, TEXT, Row
+from reconciler.gateway.dialects.parameter import CHAT, MESSAGES, PATHS, RESPONSES, TEXT, Row
 from reconciler.gateway.dialects.parameter_table import INSIDE, ROWS
+from reconciler.gateway.dialects.responses.request import ResponseRequest, parse_response
 from reconciler.gateway.errors import ApiError
 from tests.gateway.conftest import HELLO
 
@@ -34,13 +36,15 @@ STRANGE: Any = [{"something": "else"}]
 """A value of no parameter's type, which hence is none of those without effect."""
 
 
-def parsed(path: str, **fields: Any) -> ChatRequest | CompletionRequest | MessagesRequest:
+def parsed(path: str, **fields: Any) -> ChatRequest | CompletionRequest | ResponseRequest | MessagesRequest:
     if path == CHAT:
         return parse_chat(orjson.dumps({"model": "llama", "messages": HELLO, **fields}), 42)
     if path == MESSAGES:
         return parse_request(
             orjson.dumps({"model": "llama", "messages": HELLO, "max_tokens": 9, **fields}), 42
         )
+    if path == RESPONSES:
+        return parse_response(orjson.dumps({"model": "llama", "input": "Once", **fields}), 42)
     return parse_completion(orjson.dumps({"model": "llama", "prompt": "Once", **fields}), 42)
 
 
@@ -114,6 +118,24 @@ def test_so_is_what_stands_within_others(fields: dict[str, Any], param: str) -> 
     assert parsed(CHAT, **orjson.loads(text)) == parsed(CHAT, **orjson.loads(bare))
 
 
+@pytest.mark.parametrize(
+    ("fields", "param", "idle"),
+    [
+        ({"reasoning": {"context": "all_turns"}}, "reasoning.context", {"reasoning": {"context": "auto"}}),
+        ({"reasoning": {"mode": "pro"}}, "reasoning.mode", {"reasoning": {"mode": "standard"}}),
+        ({"stream_options": {"continuous_usage_stats": True}}, "stream_options.continuous_usage_stats", {}),
+        ({"tools": [{"type": "function", "name": "f", "defer_loading": True}]}, "tools[0].defer_loading",
+         {"tools": [{"type": "function", "name": "f"}]}),
+        ({"text": {"format": 5, "verbosity": "low"}}, "text.format", {"text": {"verbosity": "low"}}),
+    ],
+)  # fmt: skip
+def test_so_is_what_stands_within_those_of_responses(
+    fields: dict[str, Any], param: str, idle: dict[str, Any]
+) -> None:
+    assert refusal(RESPONSES, **fields).param == param
+    assert parsed(RESPONSES, **idle)
+
+
 def names(path: str) -> Set[str]:
     return {name for row in ROWS if path in row.on for name in row.names}
 
@@ -121,6 +143,7 @@ def names(path: str) -> Set[str]:
 def test_every_parameter_of_openais_sdk_is_in_it() -> None:
     assert set(chat_params.CompletionCreateParamsBase.__annotations__) <= names(CHAT)
     assert set(CompletionCreateParamsBase.__annotations__) <= names(TEXT)
+    assert set(ResponseCreateParamsBase.__annotations__) <= names(RESPONSES)
 
 
 def test_every_parameter_of_anthropics_sdk_is_in_it() -> None:
@@ -141,11 +164,11 @@ def rendered() -> str:
     """The table as the page has it."""
     lines = [
         f"| parameter (values that are accepted) | known to | {' | '.join(PATHS)} | |",
-        f"|---|---|{'---|' * len(PATHS)}---|",
+        "|---|---" + "|---" * len(PATHS) + "|---|",
     ]
     for row in ROWS:
-        treated = [_treatment(row, path) for path in PATHS]
-        cells = [_listed(row), ", ".join(row.known_to), *treated, row.note]
+        treatments = [_treatment(row, path) for path in PATHS]
+        cells = [_listed(row), ", ".join(row.known_to), *treatments, row.note]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 import pytest
-from starlette.types import Scope
 
 from reconciler.gateway import app
 from reconciler.gateway.dialects.dialect import (
@@ -21,7 +20,6 @@ from reconciler.gateway.dialects.dialect import (
 from reconciler.gateway.dialects.table import DIALECTS
 from reconciler.gateway.errors import ApiError, invalid
 from reconciler.gateway.events import Piece
-from reconciler.gateway.http.endpoint import client_of
 from reconciler.wire.generation import Delta, Generate
 from tests.gateway.conftest import Start
 from tests.gateway.rank_double import silent, story
@@ -98,14 +96,3 @@ async def test_its_answers_have_the_id_of_the_request_by_its_own_name_too(start:
         async with cluster.http.post(cluster.url(path), data=body) as answer:
             assert answer.headers["x-request-id"]
             assert (answer.headers.get("x-line") == answer.headers["x-request-id"]) is known
-
-
-async def test_a_key_is_the_same_client_whichever_header_has_it() -> None:
-    def scope(*headers: tuple[bytes, bytes]) -> Scope:
-        return {"type": "http", "headers": headers, "client": ("127.0.0.1", 5)}
-
-    bearer = client_of(scope((b"authorization", b"Bearer abc")))
-    assert bearer.startswith("key ")
-    assert client_of(scope((b"x-api-key", b"abc"))) == bearer
-    assert client_of(scope((b"x-api-key", b"abd"))) != bearer
-    assert client_of(scope()) == "address 127.0.0.1"

@@ -16,7 +16,7 @@ from tests.gateway.groups import TINY, Serving
 from tests.gateway.rank_double import eventually
 from tests.runner.ranks import running
 
-CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+CHAT, TEXT, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
 CONTEXT = 256
 VOCABULARY = 1024
 
@@ -46,7 +46,8 @@ async def send(cluster: Cluster, path: str, body: bytes, **headers: str) -> tupl
 
 
 async def ask(cluster: Cluster, path: str, **fields: Any) -> tuple[int, Any]:
-    fields = {"model": "tiny", "max_tokens": 4, "temperature": 0, **fields}
+    longest = "max_output_tokens" if path == RESPONSES else "max_tokens"
+    fields = {"model": "tiny", longest: 4, "temperature": 0, **fields}
     return await send(cluster, path, json.dumps(fields).encode())
 
 
@@ -112,6 +113,28 @@ async def test_a_chat_that_cannot_be_is_refused_by_name(cluster: Cluster, subtes
     for fields, param, code in REFUSED_CHATS:
         with subtests.test(repr(fields)[:60]):
             assert_refused(*await ask(cluster, CHAT, **fields), param, code)
+
+
+REFUSED_RESPONSES: list[tuple[dict[str, Any], str | None, str | None]] = [
+    ({"input": []}, "input", None),
+    ({"input": "word " * 2000}, "input", "context_length_exceeded"),
+    ({"input": "a", "stop": [5]}, "stop", None),
+    ({"input": "a", "logit_bias": {"99999999": 5}}, "logit_bias", None),
+    ({"input": "a", "n": 2}, "n", "unsupported_parameter"),
+    ({"input": "a", "background": True}, "background", "unsupported_parameter"),
+    ({"input": [{"type": "function_call_output", "call_id": "x", "output": "y"}]}, "input[0].call_id", None),
+    ({"input": [{"type": "x" * 100_000}]}, "input[0].type", "unsupported_item"),
+    ({"input": "a", "tools": [{"type": "function", "name": "f", "parameters": 5}]}, "tools[0].parameters", None),
+    ({"input": "a", "tools": [{"type": "web_search"}] * 9999, "tool_choice": "required"}, "tool_choice", None),
+]  # fmt: skip
+
+
+async def test_a_response_that_cannot_be_is_refused_by_name(
+    cluster: Cluster, subtests: pytest.Subtests
+) -> None:
+    for fields, param, code in REFUSED_RESPONSES:
+        with subtests.test(repr(fields)[:60]):
+            assert_refused(*await ask(cluster, RESPONSES, **fields), param, code)
 
 
 BROKEN_CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x": '}}
@@ -344,7 +367,8 @@ async def test_a_wrong_path_or_method_is_answered_with_what_there_is(cluster: Cl
     _, body = await send(cluster, "/v1/chat/completion", orjson.dumps(GOOD))
     assert body["error"]["message"] == (
         "no such endpoint: /v1/chat/completion; there are GET /health, GET /ready, GET /metrics, "
-        "GET /v1/models, POST /v1/chat/completions, POST /v1/completions, POST /v1/messages"
+        "GET /v1/models, POST /v1/chat/completions, POST /v1/completions, POST /v1/responses, "
+        "POST /v1/messages"
     )
     async with cluster.http.get(cluster.url(CHAT)) as answer:
         body = await answer.json()
@@ -363,6 +387,11 @@ PATHS: list[tuple[str, str, int]] = [
     ("TRACE", CHAT, 405),
     ("POST", CHAT + "/", 404),
     ("POST", TEXT + "/", 404),
+    ("GET", RESPONSES, 405),
+    ("GET", RESPONSES + "/resp_1", 404),
+    ("GET", RESPONSES + "/resp_1/input_items", 404),
+    ("DELETE", RESPONSES + "/%ff%00", 404),
+    ("POST", RESPONSES + "/resp_1", 405),
     ("GET", "/v1/models/", 404),
     ("GET", "/v1/%ff%fe", 404),
     ("GET", "/v1/models/%ff%00", 404),

@@ -81,7 +81,7 @@ async def test_an_unknown_path_is_answered_with_those_that_there_are(paths: Path
     assert (response.status_code, error["code"]) == (404, "unknown_url")
     assert error["message"] == (
         "no such endpoint: /v2; there are GET /v1/models, POST /v1/chat/completions, POST /v1/completions, "
-        "POST /v1/messages, GET /api/tags, DELETE /api/tags"
+        "POST /v1/responses, POST /v1/messages, GET /api/tags, DELETE /api/tags"
     )
 
 

@@ -31,7 +31,7 @@ from ast import (
 from reconciler.gateway import admission, app, errors, health
 from reconciler.gateway import server as gateway_server
 from reconciler.gateway.dialects import fields, known_parameters, parameter
-from reconciler.gateway.dialects.openai import completions_reply, messages, parameters, request, shape
+from reconciler.gateway.dialects.openai import completions_reply, form, messages, parameters, request, shape
 from reconciler.gateway.http import answer as http_answer
 from reconciler.gateway.http import middleware, protocol, reading, request_body
 from reconciler.gateway.routing import (
@@ -205,7 +205,7 @@ NULLS = (
     ),
     Mutant(
         "a-null-content-is-refused",
-        messages._content,
+        messages.text_of,
         never(If, 1, 3),
         "a conversation with a tool call in it, whose text is null, gets 400",
         CHAT_REQUEST,
@@ -229,8 +229,8 @@ MEANINGS = (
     ),
     Mutant(
         "what-is-not-done-yet-is-ignored",
-        parameters.check_response_format,
-        never(If, 1, 2),
+        form._response_format,
+        never(If, 2, 6),
         "who asks for JSON gets prose",
         CHAT_REQUEST,
     ),
@@ -341,7 +341,7 @@ MEANINGS = (
     ),
     Mutant(
         "arguments-must-be-json",
-        messages._arguments,
+        messages.arguments_of,
         put(Return, "raise {using}('no JSON', 'messages')", 0, 2, using=errors.invalid),
         "a model that once wrote a broken tool call ends its conversation",
         CHAT_REQUEST,
@@ -355,8 +355,8 @@ MEANINGS = (
     ),
     Mutant(
         "tools-are-rendered-unasked",
-        request._tools,
-        keep(IfExp, "orelse"),
+        request.parse_chat,
+        keep(IfExp, "body", 0, 2),
         "a model calls tools although it must not",
         CHAT_REQUEST,
     ),
@@ -711,14 +711,14 @@ PATHS = (
     Mutant(
         "there-are-no-completions",
         DIALECTS,
-        drop(Call, 4, 7),
+        drop(Call, 4, 12),
         "autocomplete plug-ins find no endpoint",
         COMPLETIONS,
     ),
     Mutant(
         "a-model-cannot-be-asked-about",
         DIALECTS,
-        drop(Call, 2, 7),
+        drop(Call, 2, 12),
         "SDKs' models.retrieve fails",
         COMPLETIONS,
     ),

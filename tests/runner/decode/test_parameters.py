@@ -12,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from reconciler.runner.decode.batch import Batch
+from reconciler.runner.decode.batch import Batch, Own
 from reconciler.runner.model.adapter import Loaded
 from reconciler.runner.model.files import inspect
 from reconciler.runner.model.generator import Generator
@@ -186,7 +186,7 @@ def _reported(reply: Reply) -> list[TokenLogprobs]:
 def test_a_rank_that_reports_nothing_says_the_same(loaded: Loaded) -> None:
     insertion = Insertion(tuple(PROMPT), COUNT, DRAWN, seen=Seen(tuple(sorted(set(PROMPT))), ()))
     said = []
-    for likeliest in ({0: 20}, None):
+    for likeliest in ({0: Own(20)}, None):
         batch = Batch(Generator(loaded, ALONE), ProgressPipe(None))
         tokens = batch.run(Step(0, insert=(insertion,), read=(Reading((0,)),)), likeliest)[1]
         while batch.live:

@@ -13,6 +13,7 @@ import pytest
 from mlx_lm.utils import load
 
 from reconciler.runner.decode.inbox import Inbox
+from reconciler.runner.forms.matching import Forms
 from reconciler.runner.model.adapter import Loaded, Tokenizer
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.runner.requests import server as server_module
@@ -43,7 +44,7 @@ def socket(endless: Path) -> Iterator[str]:
     loaded = Loaded(None, Moody(load(str(endless))[1]), 304, SamplingDefaults(temperature=0.6, top_k=20))
     with short_directory() as folder:
         path = str(folder / "s")
-        server = Server(path, CONTEXT, loaded, Inbox(100, ProgressPipe(None)))
+        server = Server(path, CONTEXT, loaded, Inbox(100, ProgressPipe(None)), Forms(loaded))
         server.start()
         yield path
         Moody.may_go_on.set()
@@ -125,7 +126,7 @@ def test_a_server_that_is_stopped_before_it_accepts_leaves_nothing_open(
     monkeypatch.setattr(asyncio, "start_unix_server", later)
     loaded = Loaded(None, endless_tokenizer, 304)
     with short_directory() as folder:
-        server = Server(str(folder / "s"), CONTEXT, loaded, Inbox(100, ProgressPipe(None)))
+        server = Server(str(folder / "s"), CONTEXT, loaded, Inbox(100, ProgressPipe(None)), Forms(loaded))
         server.start()
         server.stop()
         assert not (folder / "s").exists()

@@ -91,7 +91,7 @@ class World:
         self.weights: dict[str, ModelReport] = {
             "tiny": ModelReport("tiny", "/models/tiny", True, 6_500_000, TINY)
         }
-        self.runtime: Mapping[str, str] = {"mlx": "0.32.4", "mlx-lm": "0.32.2"}
+        self.runtime: Mapping[str, str] = {"mlx": "0.32.4", "mlx-lm": "0.32.2", "llguidance": "1.9.1"}
         self.sockets: dict[str, Rank] = {}
         self.links: list[SimLink] = []
         self.spoken: set[str] = set()

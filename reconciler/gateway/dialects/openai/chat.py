@@ -20,4 +20,6 @@ def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
     model = request.model or only_model(catalog)
     heading = new_heading("chatcmpl-", model, sources)
     shape = ChatStream if request.stream else ChatReply
-    return Parsed(model, request.choices, shape(request, heading, call_id), request.session)
+    return Parsed(
+        model, request.choices, shape(request, heading, call_id), request.session, (), len(request.choices)
+    )

@@ -15,4 +15,4 @@ def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
     model = request.model or only_model(catalog)
     heading = new_heading("cmpl-", model, sources)
     shape = CompletionStream if request.stream else CompletionReply
-    return Parsed(model, request.choices, shape(request, heading), request.session)
+    return Parsed(model, request.choices, shape(request, heading), request.session, (), request.answers)

@@ -11,14 +11,15 @@ from reconciler.gateway.dialects.known_parameters import refuse_unsupported
 from reconciler.gateway.dialects.parameter import TEXT
 from reconciler.gateway.errors import invalid, prompt_too_long, unsupported
 from reconciler.gateway.events import Answer, Piece
+from reconciler.wire.form import FREE
 from reconciler.wire.generation import Accepted, Delta, Finished, Generate, TokenLogprobs
 
 from .event_stream import DONE, EventStream
+from .form import parse_content_form
 from .logprobs import CompletionLogprobs
 from .parameters import (
     LIKELIEST_MAX,
     TOKEN_IDS,
-    check_response_format,
     parse_answers,
     parse_ending,
     parse_include_usage,
@@ -62,7 +63,6 @@ def parse_completion(body: bytes, drawn_seed: int) -> CompletionRequest:
     fields = parse_object(body)
     answers = parse_answers(fields)
     refuse_unsupported(fields, TEXT)
-    check_response_format(fields)
     _check_best_of(fields, answers)
     tokens_max = fields.integer("max_tokens", TOKENS_USUAL, low=1)
     generate = Generate(
@@ -75,6 +75,7 @@ def parse_completion(body: bytes, drawn_seed: int) -> CompletionRequest:
         ending=parse_ending(fields, tokens_max),
         logprobs=_logprobs(fields),
         unset=parse_unset(fields),
+        form=parse_content_form(fields) or FREE,
     )
     prompts = [dataclasses.replace(generate, **prompt) for prompt in _prompts(fields)]
     return CompletionRequest(

@@ -17,6 +17,17 @@ def chat_logprobs(tokens: Sequence[TokenLogprobs]) -> dict[str, Any]:
     return {"content": content, "refusal": None}
 
 
+def text_logprobs(tokens: Sequence[TokenLogprobs]) -> list[dict[str, Any]]:
+    """Return the ``logprobs`` of a text of the Responses API, where ``bytes`` are always there."""
+    return [
+        {**_whole(one.chosen), "top_logprobs": [_whole(likely) for likely in one.likeliest]} for one in tokens
+    ]
+
+
+def _whole(likely: Likely) -> dict[str, Any]:
+    return {**_entry(likely), "bytes": likely.bytes or ()}
+
+
 def _entry(likely: Likely) -> dict[str, Any]:
     return {"token": _shown(likely, ""), "logprob": likely.logprob, "bytes": likely.bytes}
 

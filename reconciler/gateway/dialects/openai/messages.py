@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -11,7 +11,7 @@ from reconciler.gateway.dialects.fields import Fields, too_deep
 from reconciler.gateway.errors import invalid
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
-_TEXT_PARTS = ("text", "input_text", "output_text")
+TEXT_PARTS = ("text", "input_text", "output_text")
 
 
 def parse_messages(fields: Fields) -> tuple[Mapping[str, Any], ...]:
@@ -33,7 +33,7 @@ def parse_messages(fields: Fields) -> tuple[Mapping[str, Any], ...]:
 def _message(message: Fields) -> Mapping[str, Any]:
     role = message.choice("role", _ROLES)
     rendered: dict[str, Any] = {"role": "system" if role == "developer" else role}
-    rendered["content"] = _content(message, required=role != "assistant")
+    rendered["content"] = text_of(message, "content", required=role != "assistant")
     name = message.optional_text("name")
     if name is not None:
         rendered["name"] = name
@@ -60,11 +60,11 @@ def _tool_call(call: Fields) -> Mapping[str, Any]:
     if function is None:
         raise invalid("a tool call needs a function", call.path("function"))
     arguments = function.optional_text("arguments")
-    rendered = {"name": function.text("name"), "arguments": _arguments(arguments or "{}")}
+    rendered = {"name": function.text("name"), "arguments": arguments_of(arguments or "{}")}
     return {"id": call.text("id"), "type": "function", "function": rendered}
 
 
-def _arguments(text: str) -> Any:
+def arguments_of(text: str) -> Any:
     """Return arguments as templates render them: the object, or the text itself where the model did not write JSON."""
     try:
         parsed = orjson.loads(text)
@@ -73,24 +73,26 @@ def _arguments(text: str) -> Any:
     return parsed if isinstance(parsed, dict) and not too_deep(parsed) else text
 
 
-def _content(message: Fields, required: bool) -> str:
-    value = message.value("content")
+def text_of(message: Fields, name: str, required: bool, kinds: Sequence[str] = TEXT_PARTS) -> str:
+    """Return the text of a field that is a string or a list of parts of these ``kinds``. Unless it is ``required``, it may be
+    absent or empty."""
+    value = message.value(name)
     if isinstance(value, str):
         return value
-    if value is None and not required:
+    if not required and (value is None or value == []):
         return ""
     if not isinstance(value, list) or not value:
-        raise invalid("content must be a string or a list of text parts", message.path("content"))
-    return "\n".join(_part(part) for part in message.objects("content"))
+        raise invalid(f"{name} must be a string or a list of text parts", message.path(name))
+    return "\n".join(_part(part, name, kinds) for part in message.objects(name))
 
 
-def _part(part: Fields) -> str:
+def _part(part: Fields, name: str, kinds: Sequence[str]) -> str:
     kind = part.value("type")
     if kind == "refusal":
         return part.optional_text("refusal") or ""
-    if kind not in _TEXT_PARTS:
+    if kind not in kinds:
         named = f" of type {kind[:60]!r}" if isinstance(kind, str) else " that is not of a named type"
-        text = f"content{named} is not supported: this endpoint takes text only"
+        text = f"{name}{named} is not supported: this endpoint takes text only"
         raise invalid(text, part.path("type"), "unsupported_content")
     if part.value("text") is None:
         raise invalid("text must be a string", part.path("text"))

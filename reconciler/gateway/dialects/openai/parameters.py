@@ -9,7 +9,7 @@ import orjson
 
 from reconciler.gateway.dialects.fields import INTEGER_MAX, Fields
 from reconciler.gateway.dialects.known_parameters import refuse_unsupported_inside
-from reconciler.gateway.errors import invalid, unsupported
+from reconciler.gateway.errors import invalid
 from reconciler.wire.generation import Generate
 from reconciler.wire.sampling import OPEN, Bias, Ending, Sampling
 
@@ -151,16 +151,6 @@ def parse_stop(fields: Fields) -> tuple[str, ...]:
     if len(stops) > STOPS_MAX:
         raise invalid(f"stop takes at most {STOPS_MAX} strings, got {len(stops)}", "stop")
     return tuple(stops)
-
-
-def check_response_format(fields: Fields) -> None:
-    """Raise ``ApiError`` (400) unless an answer may have any form."""
-    response_format = fields.object("response_format")
-    if response_format is None:
-        return
-    kind = response_format.choice("type", ("text", "json_object", "json_schema", "structural_tag"))
-    if kind != "text":
-        raise unsupported(f"the response format {kind}", "response_format")
 
 
 def parse_session(fields: Fields) -> str:

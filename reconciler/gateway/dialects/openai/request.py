@@ -13,13 +13,13 @@ from typing import Any
 from reconciler.gateway.dialects.fields import Fields
 from reconciler.gateway.dialects.known_parameters import refuse_unsupported, refuse_unsupported_inside
 from reconciler.gateway.dialects.parameter import CHAT
-from reconciler.gateway.errors import invalid, unsupported
+from reconciler.gateway.errors import invalid
 from reconciler.wire.generation import REASONING_SWITCHES, Generate
 
+from .form import parse_form, parse_tool_use
 from .messages import parse_messages
 from .parameters import (
     LIKELIEST_MAX,
-    check_response_format,
     parse_answers,
     parse_ending,
     parse_include_usage,
@@ -32,7 +32,7 @@ from .parameters import (
     several,
 )
 
-_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,14 +58,14 @@ def parse_chat(body: bytes, drawn_seed: int) -> ChatRequest:
     """
     fields = parse_object(body)
     refuse_unsupported(fields, CHAT)
-    check_response_format(fields)
-    tools = _tools(fields)
+    use = parse_tool_use(fields)
+    tools = tuple(_tool(tool) for tool in fields.objects("tools"))
     tokens_max = _tokens_max(fields)
     parallel = fields.flag("parallel_tool_calls", default=True)
     generate = Generate(
         request="",
         messages=parse_messages(fields),
-        tools=tools,
+        tools=tools if use.offered else (),
         tokens_max=tokens_max,
         stop=parse_stop(fields),
         sampling=parse_sampling(fields, drawn_seed),
@@ -74,6 +74,7 @@ def parse_chat(body: bytes, drawn_seed: int) -> ChatRequest:
         ending=parse_ending(fields, tokens_max),
         logprobs=_logprobs(fields),
         unset=parse_unset(fields),
+        form=parse_form(fields, use),
     )
     return ChatRequest(
         model=parse_model(fields),
@@ -106,7 +107,7 @@ def _template(fields: Fields) -> Mapping[str, Any]:
     variables: dict[str, Any] = {}
     thinks = _thinks(fields)
     if fields.value("reasoning_effort") is not None:
-        effort = fields.choice("reasoning_effort", _EFFORTS)
+        effort = fields.choice("reasoning_effort", EFFORTS)
         if effort == "none":
             thinks = False
         else:
@@ -124,17 +125,6 @@ def _thinks(fields: Fields) -> bool | None:
         assert kind is not None
         return kind.choice("type", ("enabled", "disabled", "adaptive", "auto")) != "disabled"
     return fields.flag("thinking") if fields.value("thinking") is not None else None
-
-
-def _tools(fields: Fields) -> tuple[Mapping[str, Any], ...]:
-    """Return the tools to render: none where the model must not call any."""
-    tools = tuple(_tool(tool) for tool in fields.objects("tools"))
-    choice = fields.value("tool_choice")
-    if isinstance(choice, dict) or choice == "required":
-        raise unsupported("a tool_choice other than none and auto", "tool_choice")
-    if choice not in (None, "none", "auto"):
-        raise invalid('tool_choice must be "none" or "auto"', "tool_choice")
-    return () if choice == "none" else tools
 
 
 def _tool(tool: Fields) -> Mapping[str, Any]:

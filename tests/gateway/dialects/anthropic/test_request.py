@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import orjson
@@ -194,13 +195,16 @@ def test_tools_that_only_anthropic_has_are_left_out_and_named() -> None:
 def test_which_tools_may_and_must_be_called_is_the_form_of_the_answer(
     choice: Any, form: Form, calls_max: int | None
 ) -> None:
-    asked = generate(tools=[TOOL, {**TOOL, "name": "strict", "strict": True}], tool_choice=choice)
-    assert (asked.form, asked.tool_calls_max) == (form, calls_max)
+    tools = [{"type": "bash_20250124"}, TOOL, {**TOOL, "name": "strict", "strict": True}]
+    asked = generate(tools=tools, tool_choice=choice)
+    paths = ("tools[1].input_schema", "tools[2].input_schema")
+    assert (asked.form, asked.tool_calls_max) == (dataclasses.replace(form, tool_paths=paths), calls_max)
 
 
 def test_a_model_that_must_not_call_sees_no_tools() -> None:
     request = parsed(tools=[TOOL, {"type": "bash_20250124"}], tool_choice={"type": "none"})
-    assert (request.generate.tools, request.generate.form) == ((), Form())
+    assert request.generate.tools == ()
+    assert request.generate.form.free
     assert request.dropped == ("bash_20250124",)
 
 
@@ -211,8 +215,8 @@ def test_a_model_that_must_not_call_sees_no_tools() -> None:
         ({"tools": [{"input_schema": {}}]}, "tools[0].name"),
         ({"tools": [TOOL], "tool_choice": "auto"}, "tool_choice"),
         ({"tools": [TOOL], "tool_choice": {"type": "required"}}, "tool_choice.type"),
-        ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "see"}}, "tool_choice.name"),
-        ({"tools": [{"type": "bash_20250124"}], "tool_choice": {"type": "any"}}, "tool_choice.type"),
+        ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "see"}}, "tool_choice"),
+        ({"tools": [{"type": "bash_20250124"}], "tool_choice": {"type": "any"}}, "tool_choice"),
     ],
 )
 def test_what_is_wrong_with_tools_is_told_by_its_path(fields: Any, param: str) -> None:
@@ -241,7 +245,8 @@ def test_effort_is_a_variable_of_the_template() -> None:
 def test_a_schema_is_the_form_of_the_answer(name: str) -> None:
     form = {"type": "json_schema", "schema": {"type": "object"}}
     asked = generate(**{name: {"format": form} if name == "output_config" else form})
-    assert asked.form == Form(schema='{"type":"object"}')
+    path = "output_config.format.schema" if name == "output_config" else "output_format.schema"
+    assert asked.form == Form(schema='{"type":"object"}', schema_path=path)
 
 
 @pytest.mark.parametrize(

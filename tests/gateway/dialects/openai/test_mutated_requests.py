@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.gateway.conftest import HELLO, Cluster, Start
+from tests.gateway.dialects.responses.events import check, events_of
 from tests.gateway.groups import TINY, Serving
 from tests.gateway.rank_double import eventually
 from tests.runner.ranks import running
@@ -27,7 +28,7 @@ from tests.runner.ranks import running
 EXAMPLES = int(os.environ.get("RECONCILER_FUZZ_EXAMPLES", "300"))
 TOGETHER = 10
 """Requests at a time: they meet in the batch, and waiting for one of them costs the others nothing."""
-CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+CHAT, TEXT, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
 CONTEXT = 128
 """So short that an answer takes no time, whatever was asked for."""
 
@@ -88,6 +89,42 @@ BODIES: list[tuple[str, dict[str, Any]]] = [
     (TEXT, {**SHARED, "prompt": ["a", "b"], "stream": True, "best_of": 1, "suffix": None, "logprobs": 2}),
     (TEXT, {**SHARED, "prompt": [[5, 6], [7]], "logprobs": None}),
     (TEXT, {"model": "tiny", "prompt": [5, 6, 7]}),
+    (RESPONSES, {"model": "tiny", "input": "reboot a", "max_output_tokens": 3, "top_logprobs": 2}),
+    (
+        RESPONSES,
+        {
+            "model": "tiny",
+            "max_output_tokens": 3,
+            "instructions": "be brief",
+            "input": [
+                {"role": "developer", "content": "be kind"},
+                {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "reboot a"}]},
+                {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]},
+                {"role": "assistant", "content": [{"type": "output_text", "text": "yes", "annotations": []}]},
+                {
+                    "type": "function_call",
+                    "call_id": "c1",
+                    "name": "reboot_node",
+                    "arguments": '{"node": "a"}',
+                },
+                {"type": "function_call_output", "call_id": "c1", "output": "done"},
+            ],
+            "tools": [
+                {"type": "function", **FUNCTION, "strict": False},
+                {"type": "namespace", "name": "more", "tools": [{"type": "function", "name": "look"}]},
+                {"type": "web_search"},
+            ],
+            "tool_choice": "auto",
+            "parallel_tool_calls": True,
+            "text": {"format": {"type": "text"}, "verbosity": "low"},
+            "reasoning": {"effort": "low", "summary": "auto"},
+            "include": ["reasoning.encrypted_content"],
+            "metadata": {"a": "b"},
+            "prompt_cache_key": "k",
+            "store": False,
+            "stream": True,
+        },
+    ),
 ]
 
 
@@ -144,7 +181,7 @@ def mutated(draw: st.DrawFn) -> tuple[str, bytes]:
     elif damage in ("insert", "replace"):
         text = text[:at] + draw(st.binary(min_size=1, max_size=5)) + text[at + (damage == "replace") :]
     elif damage == "elsewhere":
-        path = TEXT if path == CHAT else CHAT
+        path = draw(st.sampled_from([CHAT, TEXT, RESPONSES]))
     return path, text
 
 
@@ -199,6 +236,9 @@ def assert_in_shape(status: int, kind: str, body: bytes) -> None:
     """One answer as OpenAI's clients take it: an object, a stream of them, or an error of all four fields."""
     if kind.startswith("text/event-stream"):
         assert status == 200
+        if body.startswith(b"event: response.created"):
+            assert events_of(body)[-1]["response"]["status"] in ("completed", "incomplete")
+            return
         *events, end, rest = body.decode().split("\n\n")
         assert (end, rest) == ("data: [DONE]", "")
         objects = [json.loads(event.removeprefix("data: ")) for event in events if event != ": keep-alive"]
@@ -207,6 +247,9 @@ def assert_in_shape(status: int, kind: str, body: bytes) -> None:
         return
     assert kind == "application/json"
     answer = json.loads(body)
+    if status == 200 and answer["object"] == "response":
+        check(answer)
+        return
     if status == 200:
         assert all(
             choice["finish_reason"] in ("stop", "length", "tool_calls") for choice in answer["choices"]

@@ -1,0 +1,91 @@
+"""What requests ask of the form of an answer, whatever the dialect. Pure.
+
+A rank checks whether it can hold answers to it, for that depends on the model's family and tokenizer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from reconciler.gateway.errors import invalid
+from reconciler.wire.form import Form
+
+from .fields import DEPTH_MAX, too_deep
+
+SCHEMA_BYTES_MAX = 256 * 1024
+REGEX_CHARACTERS_MAX = 16 * 1024
+CHOICES_MAX = 1024
+ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ToolUse:
+    """How a request wants its tools to be used."""
+
+    offered: bool = True
+    """Whether the model sees them at all."""
+    required: bool = False
+    """Whether the answer has to be calls."""
+    names: tuple[str, ...] = ()
+    """Those that may be called; empty: all."""
+
+
+def schema_form(schema: Any, path: str) -> Form:
+    """Return the form of content that satisfies a schema. Raises ``ApiError`` (400)."""
+    if not isinstance(schema, (dict, bool)):
+        raise invalid("a schema must be an object", path)
+    if too_deep(schema):
+        raise invalid(f"nested more than {DEPTH_MAX} levels deep", path)
+    text = orjson.dumps(schema)
+    if len(text) > SCHEMA_BYTES_MAX:
+        raise invalid(f"a schema takes at most {SCHEMA_BYTES_MAX} bytes, got {len(text)}", path)
+    return Form(schema=text.decode(), schema_path=path)
+
+
+def regex_form(expression: Any, path: str) -> Form:
+    """Return the form of content that matches a regular expression. Raises ``ApiError`` (400)."""
+    if not isinstance(expression, str) or not expression:
+        raise invalid("a regular expression must be a non-empty string", path)
+    if len(expression) > REGEX_CHARACTERS_MAX:
+        raise invalid(f"a regular expression takes at most {REGEX_CHARACTERS_MAX} characters", path)
+    return Form(regex=expression, schema_path=path)
+
+
+def choice_form(choices: Any, path: str) -> Form:
+    """Return the form of content that is one of several texts. Raises ``ApiError`` (400)."""
+    if (
+        not isinstance(choices, list)
+        or not choices
+        or not all(isinstance(one, str) and one for one in choices)
+    ):
+        raise invalid("choices must be a list of non-empty strings", path)
+    if len(choices) > CHOICES_MAX:
+        raise invalid(f"there may be at most {CHOICES_MAX} choices, got {len(choices)}", path)
+    return regex_form("|".join(f"(?:{re.escape(one)})" for one in choices), path)
+
+
+def form_of(
+    content: Form | None,
+    use: ToolUse,
+    strict: Sequence[str],
+    known: Collection[str],
+    path: str = "tool_choice",
+) -> Form:
+    """Return the form of an answer. ``strict`` tools have arguments that satisfy their schema, ``known`` are all of the
+    request's tools. Raises ``ApiError`` (400) where ``use``, which ``path`` has, does not agree with them."""
+    if (use.required or use.names) and not known:
+        raise invalid("there are no tools to call", path)
+    for name in use.names:
+        if name not in known:
+            raise invalid(f"there is no tool {name!r:.100}", path)
+    return dataclasses.replace(
+        content or Form(),
+        calls_required=use.required,
+        callable=use.names,
+        strict=tuple(strict) if use.offered else (),
+    )

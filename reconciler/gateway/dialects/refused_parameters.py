@@ -1,0 +1,150 @@
+"""Parameters that work on no path, or on few, and what to use instead; ``parameter_table`` has them with all others. Pure."""
+
+from __future__ import annotations
+
+from .parameter import (
+    ANTHROPIC,
+    LLAMA,
+    MLX,
+    ONLY_RESPONSES,
+    ONLY_TEXT,
+    OPENAI,
+    TALKS,
+    VLLM,
+    Row,
+    each,
+)
+
+NO_GRAMMAR = "an answer can be held to a schema, a regular expression or choices, and to no other grammar"
+
+REFUSED_ROWS: tuple[Row, ...] = (
+    Row(
+        {
+            **each("guided_grammar guided_whitespace_pattern structural_tag"),
+            **each("grammar", ""),
+            **each("grammar_lazy", False),
+            **each("grammar_triggers", []),
+        },
+        (VLLM, LLAMA),
+        NO_GRAMMAR,
+    ),
+    Row(each("guided_decoding_backend"), (VLLM,), "there is one", harmless=True),
+    Row(
+        {
+            **each("typical_p typ_p tfs_z length_penalty", 1),
+            **each("top_n_sigma adaptive_target", -1),
+            **each("dry_multiplier mirostat dynatemp_range xtc_probability", 0),
+            **each("min_keep", 0, 1),
+            **each("samplers logits_processors", []),
+            **each("watermarking use_beam_search early_stopping", False),
+            **each("repetition_detection"),
+        },
+        (VLLM, LLAMA, MLX),
+        "there is no such way to choose tokens",
+    ),
+    Row(
+        {
+            **each("repeat_penalty", 1, 0),
+            **each("repeat_last_n", 64, -1),
+            **each("penalize_nl", False),
+            **each("repetition_context_size presence_context_size frequency_context_size", 20),
+        },
+        (LLAMA, MLX),
+        "use `repetition_penalty`; penalties do not forget",
+    ),
+    Row(each("allowed_token_ids bad_words", []), (VLLM,), "use `logit_bias`"),
+    Row(
+        {
+            **each("prompt_logprobs logprob_token_ids"),
+            **each("n_probs", 0),
+            **each("post_sampling_probs return_tokens_as_token_ids", False),
+        },
+        (VLLM, LLAMA),
+        "use `logprobs`, which are those of the answer's tokens and of the likeliest ones",
+    ),
+    Row(
+        {
+            **each("n_predict", -1),
+            **each("n_cmpl", 1),
+            **each("t_max_predict_ms t_max_prompt_ms", 0, -1),
+        },
+        (LLAMA,),
+        "use `max_tokens` and `n`",
+    ),
+    Row(
+        {**each("functions", []), **each("function_call", "none", "auto")},
+        (OPENAI,),
+        "use `tools` and `tool_choice`",
+    ),
+    Row(
+        {
+            **each("thinking_token_budget reasoning_budget_tokens", -1),
+            **each("include_reasoning", True),
+        },
+        (VLLM, LLAMA),
+        "use `reasoning_effort` or `thinking`",
+    ),
+    Row(
+        {
+            **each("chat_template role_mapping truncate_prompt_tokens prompt_embeds"),
+            **each("add_generation_prompt", True),
+            **each("continue_final_message", False),
+            **each("documents", []),
+            **each("n_keep", 0, -1),
+            **each("suffix", ""),
+        },
+        (OPENAI, VLLM, LLAMA, MLX),
+        "a prompt is read as it is, or as the model's own template makes it of the messages",
+    ),
+    Row(each("add_special_tokens", False), (VLLM,), "the chat template says which there are", on=TALKS),
+    Row(each("add_special_tokens", True), (VLLM,), "send token ids", on=ONLY_TEXT),
+    Row(
+        {
+            **each("include_stop_str_in_output reasoning_in_content thinking_forced_open", False),
+            **each("skip_special_tokens parse_tool_calls", True),
+            **each("reasoning_format", "auto", "deepseek"),
+            **each("n_indent", 0),
+            **each("chat_format chat_parser"),
+        },
+        (VLLM, LLAMA),
+        "answers are read as the model's family writes them, without stop strings and special tokens",
+    ),
+    Row(
+        {
+            **each("return_prompt_text timings_per_token return_tokens return_progress", False),
+            **each("request_id"),
+            **each("routed_experts_prompt_start", 0),
+            **each("stream_interval", 1),
+            **each("response_fields", []),
+        },
+        (VLLM, LLAMA),
+        "there is no such part of an answer",
+    ),
+    Row(
+        {
+            **each("previous_response_id conversation prompt"),
+            **each("background", False),
+        },
+        (OPENAI,),
+        "nothing is stored here: send the whole conversation as `input`, and wait for the answer",
+        on=ONLY_RESPONSES,
+    ),
+    Row(
+        {
+            **each("priority", 0),
+            **each("cache_salt kv_transfer_params ec_transfer_params adapters container inference_geo"),
+            **each("vllm_xargs", {}),
+            **each("access_programs image", {}),
+            **each("lora multimodal_data image_data mcp_servers fallbacks", []),
+            **each("fallback_credit_token compaction thread"),
+            **each("draft_model", "default_model"),
+            **each("speed", "standard"),
+            **each("audio prediction web_search_options moderation"),
+            **each("modalities", ["text"]),
+            **each("verbosity", "medium"),
+        },
+        (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC),
+        "there is no such thing here",
+    ),
+)
+"""Each with the values that have no effect, which are accepted."""

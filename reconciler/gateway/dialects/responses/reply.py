@@ -1,0 +1,147 @@
+"""Answers as OpenAI's Responses API writes them. Pure but for ``sources``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reconciler.gateway.dialects.dialect import Sources
+from reconciler.gateway.dialects.openai.shape import dumps
+from reconciler.gateway.errors import ApiError
+from reconciler.gateway.events import Piece
+from reconciler.wire.generation import Finished
+
+from .output import Output
+from .request import ResponseRequest
+
+_SILENCES = 12
+"""After so many silences in a row, of five seconds each, an event says that there is an answer to wait for. Codex counts only
+events, and waits five minutes for one (codex-rs, ``stream_idle_timeout_ms``): a long prompt takes longer."""
+
+
+class _Response:
+    """The object ``response``, which the answer is and the first and last events of a stream have."""
+
+    def __init__(self, request: ResponseRequest, model: str, sources: Sources) -> None:
+        self._sources = sources
+        self.output = Output(request, sources.new_id)
+        self._fields = {
+            "id": "resp_" + sources.new_id(),
+            "object": "response",
+            "created_at": int(sources.now()),
+            "background": False,
+            "model": model,
+            "previous_response_id": None,
+            "service_tier": "default",
+            "store": False,
+            **request.repeated,
+        }
+
+    def open(self) -> Mapping[str, Any]:
+        """Return it as long as nothing is written."""
+        return self._shaped("in_progress", output=[])
+
+    def ended(self) -> Mapping[str, Any]:
+        """Return it at its end."""
+        finished = self.output.finished
+        assert finished is not None
+        usage = self._usage(finished)
+        if finished.reason == "length":
+            cut = {"reason": "max_output_tokens"}
+            return self._shaped("incomplete", incomplete_details=cut, output=self.output.items, usage=usage)
+        at = int(self._sources.now())
+        return self._shaped("completed", completed_at=at, output=self.output.items, usage=usage)
+
+    def failed(self, error: ApiError) -> Mapping[str, Any]:
+        """Return it after an error."""
+        shown = {"code": _code(error), "message": error.text}
+        return self._shaped("failed", error=shown, output=self.output.items)
+
+    def _shaped(self, status: str, **fields: Any) -> Mapping[str, Any]:
+        nothing = {"error": None, "incomplete_details": None, "completed_at": None, "usage": None}
+        return {**self._fields, "status": status, **nothing, **fields}
+
+    def _usage(self, finished: Finished) -> Mapping[str, Any]:
+        return {
+            "input_tokens": finished.prompt_tokens,
+            "input_tokens_details": {"cached_tokens": finished.cached_tokens, "cache_write_tokens": 0},
+            "output_tokens": finished.completion_tokens,
+            "output_tokens_details": {"reasoning_tokens": self.output.reasoning_tokens},
+            "total_tokens": finished.prompt_tokens + finished.completion_tokens,
+        }
+
+
+def _code(error: ApiError) -> str:
+    """Return one of the codes that OpenAI's objects have, or that of a prompt that is too long, which Codex looks for."""
+    if error.code == "context_length_exceeded":
+        return error.code
+    if error.status == 429:
+        return "rate_limit_exceeded"
+    return "server_error" if error.status >= 500 else "invalid_prompt"
+
+
+class ResponseReply:
+    """Writes the answer as one JSON object."""
+
+    def __init__(self, request: ResponseRequest, model: str, sources: Sources) -> None:
+        self._response = _Response(request, model, sources)
+
+    def add(self, pieces: Sequence[Piece]) -> None:
+        """Keep ``pieces`` for the object."""
+        for _, answer in pieces:
+            for _ in self._response.output.take(answer):
+                continue
+
+    def body(self) -> bytes:
+        """Return the response, once it is finished."""
+        return dumps(self._response.ended())
+
+
+class ResponseStream:
+    """Writes the answer as server-sent events, each with its type and number."""
+
+    content_type = b"text/event-stream; charset=utf-8"
+    keep_alive = b": keep-alive\n\n"
+    """A comment: no client hands it to its user."""
+
+    def __init__(self, request: ResponseRequest, model: str, sources: Sources) -> None:
+        self._response = _Response(request, model, sources)
+        self._number = 0
+        self._silences = 0
+
+    def encode(self, pieces: Sequence[Piece]) -> bytes:
+        """Return all of ``pieces``, for one write. The first call, and many without pieces, tell that there is an answer."""
+        parts = [] if self._number else self._opening()
+        if pieces:
+            self._silences = 0
+            for _, answer in pieces:
+                parts.extend(self._event(*event) for event in self._response.output.take(answer))
+            if self._response.output.finished is not None:
+                parts.append(self._last(self._response.ended()))
+        elif not parts and self._says_nothing():
+            parts = [self._event("response.in_progress", {"response": self._response.open()})]
+        return b"".join(parts)
+
+    def _says_nothing(self) -> bool:
+        """Return whether it is time for an event. Once there is an item, each such event would take it back."""
+        self._silences += 1
+        return self._silences % _SILENCES == 0 and not self._response.output.items
+
+    def error(self, error: ApiError) -> bytes:
+        """Return the end of a stream that broke."""
+        opening = [] if self._number else self._opening()
+        return b"".join([*opening, self._last(self._response.failed(error))])
+
+    def _opening(self) -> list[bytes]:
+        response = self._response.open()
+        return [
+            self._event(f"response.{state}", {"response": response}) for state in ("created", "in_progress")
+        ]
+
+    def _last(self, response: Mapping[str, Any]) -> bytes:
+        return self._event(f"response.{response['status']}", {"response": response})
+
+    def _event(self, kind: str, fields: Mapping[str, Any]) -> bytes:
+        number, self._number = self._number, self._number + 1
+        data = dumps({"type": kind, "sequence_number": number, **fields})
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)

@@ -1,0 +1,234 @@
+"""From the JSON of a request to ``Generate``. Pure.
+
+The rules are those of chat completions: null is the same as absent, an int is a float, unknown fields are ignored, and a
+known field that is not supported is refused by name rather than ignored (``dialects/parameter_table.py``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from reconciler.gateway.dialects.fields import Fields
+from reconciler.gateway.dialects.known_parameters import refuse_unsupported, refuse_unsupported_inside
+from reconciler.gateway.dialects.openai.parameters import (
+    LIKELIEST_MAX,
+    parse_ending,
+    parse_include_usage,
+    parse_model,
+    parse_object,
+    parse_sampling,
+    parse_session,
+    parse_stop,
+    parse_unset,
+)
+from reconciler.gateway.dialects.openai.request import EFFORTS
+from reconciler.gateway.dialects.parameter import RESPONSES
+from reconciler.gateway.errors import invalid
+from reconciler.wire.form import Form
+from reconciler.wire.generation import REASONING_SWITCHES, Generate
+
+from .items import parse_input
+from .tools import Choice, Tools, parse_choice, parse_tools
+
+_SUMMARIES = ("auto", "concise", "detailed")
+_LOGPROBS, _SEALED = "message.output_text.logprobs", "reasoning.encrypted_content"
+_INCLUDABLE = (
+    _LOGPROBS,
+    _SEALED,
+    "code_interpreter_call.outputs",
+    "computer_call_output.output.image_url",
+    "file_search_call.results",
+    "message.input_image.image_url",
+    "web_search_call.action.sources",
+    "web_search_call.results",
+)
+"""The others are parts of items that no answer has."""
+_METADATA_MAX = 16
+"""The most entries, as OpenAI has it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ResponseRequest:
+    """A parsed request, and how to write the answer."""
+
+    model: str
+    """Empty where the client names none."""
+    generate: Generate
+    """Without its id, which belongs to attempts."""
+    stream: bool
+    session: str
+    tools: Tools
+    summarized: bool
+    """Whether reasoning is told as its own summary, which is what clients show that ask for one."""
+    sealed: bool
+    """Whether items of reasoning have ``encrypted_content``."""
+    repeated: Mapping[str, Any]
+    """What the answer repeats of the request."""
+
+
+def parse_response(body: bytes, drawn_seed: int) -> ResponseRequest:
+    """Check a body and translate it. ``drawn_seed`` is for a client that gave none.
+
+    Raises ``ApiError`` (400) with the path of the field that is wrong.
+    """
+    fields = parse_object(body)
+    refuse_unsupported(fields, RESPONSES)
+    parse_include_usage(fields)
+    tools = parse_tools(fields)
+    choice = parse_choice(fields, tools)
+    included = _included(fields)
+    text = _text(fields)
+    reasoning = _reasoning(fields)
+    tokens_max = fields.optional_integer("max_output_tokens", low=1)
+    parallel = fields.flag("parallel_tool_calls", default=True)
+    rendered = () if choice.barred else tuple(tool.rendered for tool in tools.known)
+    generate = Generate(
+        request="",
+        messages=parse_input(fields),
+        tools=rendered,
+        tokens_max=tokens_max,
+        stop=parse_stop(fields),
+        sampling=parse_sampling(fields, drawn_seed),
+        tool_calls_max=1 if rendered and not parallel else None,
+        template=_template(fields, reasoning["effort"]),
+        ending=parse_ending(fields, tokens_max),
+        logprobs=_logprobs(fields, included),
+        unset=parse_unset(fields),
+        form=_form(text, tools, choice),
+    )
+    return ResponseRequest(
+        model=parse_model(fields),
+        generate=generate,
+        stream=fields.flag("stream"),
+        session=parse_session(fields),
+        tools=tools,
+        summarized=reasoning["summary"] is not None,
+        sealed=_SEALED in included,
+        repeated={
+            "instructions": fields.optional_text("instructions"),
+            "max_output_tokens": tokens_max,
+            "max_tool_calls": fields.optional_integer("max_tool_calls", low=1),
+            "metadata": _metadata(fields),
+            "parallel_tool_calls": parallel,
+            "prompt_cache_key": fields.optional_text("prompt_cache_key"),
+            "reasoning": reasoning,
+            "safety_identifier": _repeatable(fields, "safety_identifier"),
+            "temperature": fields.value("temperature"),
+            "text": text,
+            "tool_choice": choice.shown,
+            "tools": tools.shown,
+            "top_logprobs": fields.value("top_logprobs") or 0,
+            "top_p": fields.value("top_p"),
+            "truncation": _truncation(fields),
+            "user": _repeatable(fields, "user"),
+        },
+    )
+
+
+def _included(fields: Fields) -> frozenset[str]:
+    value = fields.value("include")
+    if value is None:
+        return frozenset()
+    if not isinstance(value, list):
+        raise invalid("include must be a list", "include")
+    for index, entry in enumerate(value):
+        if entry not in _INCLUDABLE:
+            raise invalid(f"include takes: {', '.join(_INCLUDABLE)}", f"include[{index}]")
+    return frozenset(value)
+
+
+def _logprobs(fields: Fields, included: frozenset[str]) -> int | None:
+    """Return how many of the likeliest tokens to report with each token; None where nobody asks for any."""
+    count = fields.integer("top_logprobs", 0, low=0, high=LIKELIEST_MAX)
+    return count if count or _LOGPROBS in included else None
+
+
+def _reasoning(fields: Fields) -> Mapping[str, Any]:
+    """Return ``effort`` and ``summary``, each None where the client does not say."""
+    reasoning = fields.object("reasoning")
+    if reasoning is None:
+        return {"effort": None, "summary": None}
+    refuse_unsupported_inside(reasoning, "reasoning")
+    older = _chosen(reasoning, "generate_summary", _SUMMARIES)
+    return {
+        "effort": _chosen(reasoning, "effort", EFFORTS),
+        "summary": _chosen(reasoning, "summary", _SUMMARIES) or older,
+    }
+
+
+def _template(fields: Fields, effort: str | None) -> Mapping[str, Any]:
+    """Return the variables of the chat template. What ``chat_template_kwargs`` names, vLLM's extension, wins."""
+    variables: dict[str, Any] = {}
+    if effort == "none":
+        variables |= dict.fromkeys(REASONING_SWITCHES, False)
+    elif effort is not None:
+        variables["reasoning_effort"] = effort
+    given = fields.object("chat_template_kwargs")
+    return variables if given is None else {**variables, **given.plain()}
+
+
+def _text(fields: Fields) -> Mapping[str, Any]:
+    """Return the form of text as answers repeat it."""
+    text = fields.object("text")
+    asked = None if text is None else text.object("format")
+    if text is not None:
+        refuse_unsupported_inside(text, "text")
+    if asked is None:
+        return {"format": {"type": "text"}}
+    kind = asked.choice("type", ("text", "json_object", "json_schema"))
+    if kind != "json_schema":
+        return {"format": {"type": kind}}
+    schema = asked.object("schema")
+    if schema is None:
+        raise invalid("a format of type json_schema needs a schema", asked.path("schema"))
+    return {
+        "format": {
+            "type": kind,
+            "name": asked.text("name"),
+            "description": asked.optional_text("description"),
+            "schema": schema.plain(),
+            "strict": asked.flag("strict"),
+        }
+    }
+
+
+def _form(text: Mapping[str, Any], tools: Tools, choice: Choice) -> Form:
+    schemas = {"text": None, "json_object": {"type": "object"}}
+    asked = text["format"]
+    schema = asked["schema"] if asked["type"] == "json_schema" else schemas[asked["type"]]
+    return Form(
+        schema=None if schema is None else orjson.dumps(schema).decode(),
+        calls_required=choice.required,
+        callable=choice.callable,
+        strict=() if choice.barred else tools.strict,
+    )
+
+
+def _metadata(fields: Fields) -> Mapping[str, Any]:
+    metadata = fields.object("metadata")
+    if metadata is None:
+        return {}
+    entries = {name: metadata.optional_text(name) for name in metadata.names()}
+    if len(entries) > _METADATA_MAX:
+        raise invalid(f"metadata takes at most {_METADATA_MAX} entries, got {len(entries)}", "metadata")
+    return {name: value for name, value in entries.items() if value is not None}
+
+
+def _truncation(fields: Fields) -> str:
+    """Return what is done: a prompt that is too long is refused, also where the client would have it cut."""
+    _chosen(fields, "truncation", ("auto", "disabled"))
+    return "disabled"
+
+
+def _chosen(fields: Fields, name: str, choices: tuple[str, ...]) -> str | None:
+    return None if fields.value(name) is None else fields.choice(name, choices)
+
+
+def _repeatable(fields: Fields, name: str) -> str | None:
+    """Return a field that does nothing, where it has the type that clients expect to see again."""
+    value = fields.value(name)
+    return value if isinstance(value, str) else None

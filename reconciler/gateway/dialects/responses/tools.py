@@ -1,0 +1,206 @@
+"""The tools of a request: those that the model is told of, how clients know them, and which it may call. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+from reconciler.gateway.dialects.fields import Fields
+from reconciler.gateway.dialects.known_parameters import refuse_unsupported_inside
+from reconciler.gateway.errors import invalid, unsupported
+
+_UNNAMEABLE = re.compile(r"[^A-Za-z0-9_.:-]+")
+_DROPPED_MAX = 32
+"""The most dropped tools that are named."""
+_NAME_MAX = 64
+"""The most characters of a name that a header repeats."""
+
+
+def called_name(namespace: str | None, name: str) -> str:
+    """Return what the model calls a tool: models know no namespaces."""
+    if not namespace:
+        return name
+    return f"{namespace}{name}" if namespace.endswith("__") else f"{namespace}__{name}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that the model is told of."""
+
+    name: str
+    """As the client knows it."""
+    namespace: str | None
+    rendered: Mapping[str, Any]
+    """As chat templates take it, with the name that the model knows."""
+    strict: bool
+
+    @property
+    def called(self) -> str:
+        """Return the name that the model knows."""
+        return called_name(self.namespace, self.name)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tools:
+    """The tools of a request."""
+
+    known: tuple[Tool, ...] = ()
+    dropped: tuple[str, ...] = ()
+    """Type and name of those that the model is not told of, in letters that headers take."""
+    shown: tuple[Mapping[str, Any], ...] = ()
+    """The known ones as answers repeat them."""
+
+    @property
+    def strict(self) -> tuple[str, ...]:
+        """Return the names, as the model knows them, of the tools whose calls are to satisfy their schema."""
+        return tuple(tool.called for tool in self.known if tool.strict)
+
+    def named(self, called: str) -> tuple[str, str | None]:
+        """Return name and namespace, as the client knows them, of what the model called."""
+        found = next((tool for tool in self.known if tool.called == called), None)
+        return (called, None) if found is None else (found.name, found.namespace)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice:
+    """Which tools may be called, and whether one has to be."""
+
+    callable: tuple[str, ...] = ()
+    """By the names that the model knows; empty: all."""
+    required: bool = False
+    barred: bool = False
+    """Whether there is to be no call at all."""
+    shown: Any = "auto"
+    """As answers repeat it."""
+
+
+def parse_tools(fields: Fields) -> Tools:
+    """Return the tools. What is no function has nobody here to run it, and is dropped: clients offer such tools unasked.
+
+    Raises ``ApiError`` (400) for a function that is wrong, and for two that the model could not tell apart.
+    """
+    found = [entry for tool in fields.objects("tools") for entry in _entries(tool)]
+    known = tuple(entry for entry in found if isinstance(entry, Tool))
+    dropped = [entry for entry in found if isinstance(entry, str)]
+    if len(dropped) > _DROPPED_MAX:
+        dropped = [*dropped[:_DROPPED_MAX], f"and-{len(dropped) - _DROPPED_MAX}-more"]
+    name, count = max(Counter(tool.called for tool in known).items(), key=itemgetter(1), default=("", 0))
+    if count > 1:
+        raise invalid(f"{count} tools have the name {name[:60]!r}", "tools")
+    return Tools(known, tuple(dropped), tuple(_shown(known)))
+
+
+def _entries(tool: Fields) -> Iterator[Tool | str]:
+    kind = tool.text("type")
+    if kind == "function":
+        yield _function(tool, None)
+    elif kind == "namespace":
+        namespace = tool.text("name")
+        for nested in tool.objects("tools"):
+            if nested.value("type") == "function":
+                yield _function(nested, namespace)
+            else:
+                yield _label(f"namespace:{namespace}", nested)
+    else:
+        yield _label("", tool)
+
+
+def _label(prefix: str, tool: Fields) -> str:
+    parts = [prefix, tool.text("type"), tool.value("name"), tool.value("server_label")]
+    named = ":".join(part[:_NAME_MAX] for part in parts if isinstance(part, str) and part)
+    return _UNNAMEABLE.sub("_", named)
+
+
+def _function(tool: Fields, namespace: str | None) -> Tool:
+    refuse_unsupported_inside(tool, "tools[].function")
+    name = tool.text("name")
+    function: dict[str, Any] = {"name": called_name(namespace, name)}
+    description = tool.optional_text("description")
+    if description is not None:
+        function["description"] = description
+    parameters = tool.object("parameters")
+    if parameters is not None:
+        function["parameters"] = parameters.plain()
+    return Tool(name, namespace, {"type": "function", "function": function}, tool.flag("strict"))
+
+
+def _shown(known: Sequence[Tool]) -> Iterator[Mapping[str, Any]]:
+    """Yield the tools as the fields of OpenAI's objects, which are all there."""
+    spaces: dict[str, list[Mapping[str, Any]]] = {}
+    for tool in known:
+        function = tool.rendered["function"]
+        shown = {
+            "type": "function",
+            "name": tool.name,
+            "description": function.get("description"),
+            "parameters": function.get("parameters"),
+            "strict": tool.strict,
+        }
+        if tool.namespace is None:
+            yield shown
+        else:
+            spaces.setdefault(tool.namespace, []).append(shown)
+    for name, tools in spaces.items():
+        yield {"type": "namespace", "name": name, "description": "", "tools": tools}
+
+
+def parse_choice(fields: Fields, tools: Tools) -> Choice:
+    """Return the choice. Raises ``ApiError`` (400) where it is wrong, or asks for a call that nothing can be called for."""
+    value = fields.value("tool_choice")
+    if value is None or value == "auto":
+        return Choice()
+    if value == "none":
+        return Choice(barred=True, shown=value)
+    if value == "required":
+        _check_any(tools, "tool_choice")
+        return Choice(required=True, shown=value)
+    choice = fields.object("tool_choice") if isinstance(value, dict) else None
+    if choice is None:
+        raise invalid('tool_choice must be "none", "auto", "required" or an object', "tool_choice")
+    kind = choice.text("type")
+    if kind == "function":
+        tool = _find(choice, tools)
+        return Choice((tool.called,), required=True, shown=_reference(tool))
+    if kind == "allowed_tools":
+        return _allowed(choice, tools)
+    raise unsupported(
+        f"a tool_choice of type {kind[:60]!r}", choice.path("type"), "only functions are called"
+    )
+
+
+def _allowed(choice: Fields, tools: Tools) -> Choice:
+    required = choice.choice("mode", ("auto", "required")) == "required"
+    listed = [entry for entry in choice.objects("tools") if entry.text("type") == "function"]
+    found = [_find(entry, tools) for entry in listed]
+    if required and not found:
+        raise invalid("no function is allowed, and a call is required", choice.path("tools"))
+    shown = {
+        "type": "allowed_tools",
+        "mode": "required" if required else "auto",
+        "tools": [_reference(tool) for tool in found],
+    }
+    return Choice(tuple(tool.called for tool in found), required, barred=not found, shown=shown)
+
+
+def _reference(tool: Tool) -> Mapping[str, Any]:
+    space = {} if tool.namespace is None else {"namespace": tool.namespace}
+    return {"type": "function", "name": tool.name, **space}
+
+
+def _find(named: Fields, tools: Tools) -> Tool:
+    name, namespace = named.text("name"), named.optional_text("namespace")
+    found = [tool for tool in tools.known if tool.name == name and namespace in (None, tool.namespace)]
+    if len(found) != 1:
+        text = f"{'several tools have' if found else 'no tool has'} the name {name[:60]!r}"
+        raise invalid(text, named.path("name"))
+    return found[0]
+
+
+def _check_any(tools: Tools, path: str) -> None:
+    if not tools.known:
+        also = f": {', '.join(tools.dropped)} are not functions" if tools.dropped else ""
+        raise invalid(f"a call is required, and there is no function to call{also}", path)

@@ -1,0 +1,134 @@
+"""Finds out who sends a request, and refuses it where keys are on and it has none."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import ipaddress
+from collections.abc import Callable, Iterator, Mapping
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from reconciler.gateway.dialects.dialect import Catalog
+from reconciler.gateway.errors import ApiError, from_elsewhere, key_missing, model_forbidden
+from reconciler.gateway.keys.caller import Caller, KeyRing
+from reconciler.wire.generation import Route
+
+from .answer import send_error
+from .paths import Paths
+
+SCOPE_KEY = "caller"
+"""Where the scope of a request has its ``Caller``."""
+_KEY_HEADERS = (b"x-api-key", b"api-key")
+"""Anthropic's and Azure's; beside them there is ``Authorization: Bearer``."""
+
+
+def caller_of(scope: Scope) -> Caller:
+    """Return who sends a request."""
+    caller: Caller = scope[SCOPE_KEY]
+    return caller
+
+
+class Authentication:
+    """Puts a ``Caller`` into the scope of every request. ``ring`` returns the keys that are in force; None where keys
+    are off.
+
+    Without keys only this machine may ask, whatever the gateway listens on: its address and its keys change one after
+    the other.
+    """
+
+    def __init__(
+        self, app: ASGIApp, paths: Paths, ring: Callable[[], KeyRing | None], now: Callable[[], float]
+    ) -> None:
+        self._app = app
+        self._paths = paths
+        self._ring = ring
+        self._now = now
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            try:
+                scope[SCOPE_KEY] = self._caller(scope)
+            except ApiError as refusal:
+                dialect = self._paths.dialect(scope["path"])
+                await send_error(send, dialect.rendered(refusal))
+                return
+        await self._app(scope, receive, send)
+
+    def _caller(self, scope: Scope) -> Caller:
+        """Return who sends a request. Raises ``ApiError`` (401, 403)."""
+        if self._paths.open(scope["path"]):
+            return Caller(_client(scope))
+        ring = self._ring()
+        if ring is None:
+            address = _address(scope)
+            if not _is_local(address):
+                raise from_elsewhere(address)
+            return Caller(_client(scope))
+        refusal: ApiError = key_missing()
+        for number, secret in enumerate(_secrets(scope)):
+            try:
+                return ring.identify(secret, self._now())
+            except ApiError as error:
+                refusal = refusal if number else error
+        raise refusal
+
+
+def _secrets(scope: Scope) -> Iterator[str]:
+    """Yield the secrets that a request has. Some clients send two: one that is good is enough."""
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            scheme, _, secret = value.partition(b" ")
+            if scheme.lower() == b"bearer" and secret.strip():
+                yield secret.strip().decode(errors="replace")
+        elif name in _KEY_HEADERS and value:
+            yield value.decode(errors="replace")
+
+
+def _client(scope: Scope) -> str:
+    """Return who asks without a key that is checked: a digest of the one that it sends all the same, or its address.
+
+    A program that sends several is several clients.
+    """
+    for secret in _secrets(scope):
+        return "key " + hashlib.blake2b(secret.encode(), digest_size=8).hexdigest()
+    return f"address {_address(scope)}"
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_local(address: str) -> bool:
+    """Return whether a client is on this machine; one without an address is, for it comes through a file."""
+    try:
+        return not address or ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+class OwnCatalog:
+    """The models that a caller may use."""
+
+    def __init__(self, catalog: Catalog, caller: Caller) -> None:
+        self._catalog = catalog
+        self._caller = caller
+
+    def names(self) -> Mapping[str, Route]:
+        """Return every name that the caller may use, aliases as well."""
+        names = self._catalog.names()
+        return {name: route for name, route in names.items() if self._caller.may_use(route.model)}
+
+    def find(self, name: str) -> Route | None:
+        """Return the route of a name. Raises ``ApiError`` (403) where the caller may not use it."""
+        route = self._catalog.find(name)
+        if route is not None and not self._caller.may_use(route.model):
+            raise model_forbidden(name, self._caller.key_name)
+        return route
+
+
+def catalog_for(caller: Caller, catalog: Catalog) -> Catalog:
+    """Return what of the catalog a caller may use."""
+    return OwnCatalog(catalog, caller) if caller.key is not None and caller.key.models else catalog

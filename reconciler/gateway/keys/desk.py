@@ -1,0 +1,177 @@
+"""Where a key's requests are let in, and settled when they end; and where those of a key that is good no longer are ended."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Protocol
+
+from reconciler.gateway.errors import ApiError, daily_budget_used, rate_limited
+from reconciler.gateway.figures import Figures
+from reconciler.wire.generation import Generate
+from reconciler.wire.keys import AccessKey, KeyLimits, KeyUsage
+
+from .caller import Caller, KeyRing
+from .estimate import estimate
+from .ledger import Grant, Ledger, Limit, MemoryLedger, Moment, Refusal
+from .usage import Book, Usage
+
+LOOKS_SECONDS = 1.0
+"""How often the secrets of running requests are looked at: their time may be over."""
+
+
+class Metered(Protocol):
+    """A request of a key while it runs."""
+
+    def usage(self, answers: int) -> Usage:
+        """Return its tokens so far, where every ``answers`` choices have the same prompt."""
+
+    def end(self, error: ApiError) -> None:
+        """End it with an error."""
+
+
+class Ticket:
+    """One request of a key. Use as a context manager: leaving it settles what the request has used."""
+
+    __slots__ = ("_answers", "_desk", "_grant", "_metered", "caller", "figures")
+
+    def __init__(
+        self, desk: Desk, caller: Caller, grant: Grant | None, metered: Metered, answers: int
+    ) -> None:
+        self._desk = desk
+        self._grant = grant
+        self._metered = metered
+        self._answers = answers
+        self.caller = caller
+        self.figures = grant.figures if grant is not None else Figures()
+        """What the key has left."""
+
+    def __enter__(self) -> Ticket:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if self._grant is None:
+            return
+        usage = self.usage()
+        never_began = not usage.total and isinstance(error, ApiError) and error.status >= 500
+        self._desk.close(self, self._grant, usage, never_began)
+
+    def usage(self) -> Usage:
+        """Return the tokens of the request so far."""
+        return self._metered.usage(self._answers)
+
+    def end(self, error: ApiError) -> None:
+        """End the request with an error."""
+        self._metered.end(error)
+
+
+class Desk:
+    """Lets requests of keys in. ``wall`` returns seconds since the Unix epoch, ``monotonic`` those of a clock that only
+    grows."""
+
+    def __init__(self, wall: Callable[[], float], monotonic: Callable[[], float]) -> None:
+        self._wall = wall
+        self._monotonic = monotonic
+        self._open: dict[Ticket, None] = {}
+        self._looked_at = 0.0
+        self.book = Book()
+        self.ledger: Ledger = MemoryLedger()
+
+    async def admit(
+        self, caller: Caller, choices: Sequence[Generate], answers: int, metered: Metered
+    ) -> Ticket:
+        """Let a request in. Raises ``ApiError`` (429) where its key has used up what it may."""
+        key = caller.key
+        if key is None:
+            return Ticket(self, caller, None, metered, answers)
+        limits = key.limits
+        counts_tokens = limits.tokens_per_minute is not None or limits.tokens_per_day is not None
+        tokens = estimate(choices, answers).within(limits) if counts_tokens else 0
+        verdict = await self.ledger.reserve(key.name, limits, tokens, self._now())
+        if isinstance(verdict, Refusal):
+            self.book.refused(key.name, verdict.limit, self._wall())
+            raise _refusal(key, verdict, tokens)
+        self.book.began(key.name, self._wall())
+        ticket = Ticket(self, caller, verdict, metered, answers)
+        self._open[ticket] = None
+        return ticket
+
+    def close(self, ticket: Ticket, grant: Grant, usage: Usage, never_began: bool) -> None:
+        """Settle what a request has used. One that ``never_began``, which was not its client's fault, does not count."""
+        self._open.pop(ticket, None)
+        name = ticket.caller.key_name
+        if never_began:
+            self.ledger.release(name, grant, self._now())
+            self.book.never_began(name, self._wall())
+        else:
+            self.ledger.settle(name, grant, usage.total, self._now())
+            self.book.ended(name, usage, self._wall())
+
+    def follow(self, ring: KeyRing | None) -> None:
+        """Take note of other keys: forget what those have used that are there no longer, and end their requests."""
+        if ring is None:
+            return
+        names = frozenset(ring.keys)
+        self.ledger.keep(names)
+        self.book.keep(names)
+        self._end_refused(ring)
+
+    def look(self, ring: KeyRing | None) -> None:
+        """End requests whose secrets are good no longer; called often, and does that once a second."""
+        now = self._monotonic()
+        if ring is not None and now - self._looked_at >= LOOKS_SECONDS:
+            self._looked_at = now
+            self._end_refused(ring)
+
+    def restore(self, used: Sequence[KeyUsage]) -> None:
+        """Go on with the day's counts from before a restart."""
+        self.book.restore(used)
+        for each in used:
+            self.ledger.restore(each.name, each.day, each.tokens)
+
+    def snapshot(self) -> tuple[KeyUsage, ...]:
+        """Return the day's counts, also of requests that still run: a gateway that is killed does not settle them."""
+        running: Counter[str] = Counter()
+        for ticket in self._open:
+            running[ticket.caller.key_name] += ticket.usage().total
+        return tuple(replace(each, tokens=each.tokens + running[each.name]) for each in self.book.snapshot())
+
+    def _end_refused(self, ring: KeyRing) -> None:
+        now = self._wall()
+        for ticket in tuple(self._open):
+            error = ring.ended(ticket.caller.hash, now)
+            if error is not None:
+                ticket.end(error)
+
+    def _now(self) -> Moment:
+        return Moment(self._monotonic(), self._wall())
+
+
+def _refusal(key: AccessKey, refusal: Refusal, tokens: int) -> ApiError:
+    """Return the error for a request that its key may not begin now."""
+    limits, seconds = key.limits, refusal.retry_seconds
+    retry_after = math.ceil(seconds) if math.isfinite(seconds) else None
+    if refusal.limit is Limit.DAY and retry_after is None:
+        return daily_budget_used(_said(key, refusal.limit, limits, tokens), refusal.figures)
+    return rate_limited(_said(key, refusal.limit, limits, tokens), retry_after, refusal.figures)
+
+
+def _said(key: AccessKey, limit: Limit, limits: KeyLimits, tokens: int) -> str:
+    """Return which limit was met."""
+    name = f"the API key {key.name!r}"
+    match limit:
+        case Limit.PARALLEL:
+            return f"{name} may have {limits.parallel_requests} requests at a time, and has them"
+        case Limit.REQUESTS:
+            return f"{name} may start {limits.requests_per_minute} requests a minute, and has"
+        case Limit.TOKENS:
+            most = limits.tokens_per_minute
+            return f"{name} may use {most} tokens a minute, and this request may take {tokens}, more than are left"
+        case Limit.DAY:
+            most = limits.tokens_per_day
+            return f"{name} may use {most} tokens a day (UTC), and this request may take {tokens}, more than are left"

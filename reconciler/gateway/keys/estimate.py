@@ -1,0 +1,50 @@
+"""How many tokens a request may take, before a rank has read it. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import orjson
+
+from reconciler.wire.generation import Generate
+from reconciler.wire.keys import KeyLimits
+
+USUAL_ANSWER = 1024
+"""Tokens that are reserved for an answer whose client names no most."""
+BYTES_PER_TOKEN, BYTES_PER_TOKEN_MAX = 3, 4
+"""Of a prompt's JSON. Tokenizers of today have some four bytes of English in a token, and three of Chinese."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Estimate:
+    """Tokens of a request: its prompts, each once, and its answers."""
+
+    least: int
+    """What it takes in any case that it allows for: where this is over a limit, no waiting helps."""
+    usual: int
+
+    def within(self, limits: KeyLimits) -> int:
+        """Return how many to reserve: what is usual, but no more than a limit allows where less may do."""
+        most = min(limits.tokens_per_minute or self.usual, limits.tokens_per_day or self.usual)
+        return max(self.least, min(self.usual, most))
+
+
+def estimate(choices: Sequence[Generate], answers: int) -> Estimate:
+    """Return how many tokens a request may take, of whose choices every ``answers`` have the same prompt."""
+    prompts = [_prompt_bytes(choice) for choice in choices[::answers]]
+    named = sum(choice.tokens_max for choice in choices if choice.tokens_max is not None)
+    unnamed = sum(1 for choice in choices if choice.tokens_max is None)
+    return Estimate(
+        sum(size // BYTES_PER_TOKEN_MAX for size in prompts) + named + unnamed,
+        sum(size // BYTES_PER_TOKEN for size in prompts) + named + unnamed * USUAL_ANSWER,
+    )
+
+
+def _prompt_bytes(choice: Generate) -> int:
+    """Return the bytes of a prompt; as many as its tokens usually have where these are known."""
+    if choice.prompt_tokens is not None:
+        return len(choice.prompt_tokens) * BYTES_PER_TOKEN
+    if choice.prompt is not None:
+        return len(choice.prompt.encode(errors="replace"))
+    return len(orjson.dumps((choice.messages, choice.tools)))

@@ -1,0 +1,194 @@
+"""What each key may still use: reserved when a request begins, settled when it ends. Pure: no clock.
+
+``Ledger`` is what the endpoint needs of it, so that several gateways may share one. ``MemoryLedger`` counts for one
+gateway alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from enum import Enum
+from typing import Protocol
+
+from reconciler.gateway.figures import Figure, Figures
+from reconciler.wire.keys import KeyLimits
+
+from .window import Window
+
+DAY_SECONDS = 86_400
+PARALLEL_RETRY_SECONDS = 1.0
+"""After how long to try again where too many requests of a key are open: nobody knows when one ends."""
+
+
+class Limit(Enum):
+    """What may be used up."""
+
+    PARALLEL = "parallel_requests"
+    REQUESTS = "requests_per_minute"
+    TOKENS = "tokens_per_minute"
+    DAY = "tokens_per_day"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Grant:
+    """A request that may begin, and what was reserved for it."""
+
+    tokens: int
+    second: int
+    """In which it was counted."""
+    figures: Figures
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Refusal:
+    """A request that may not begin."""
+
+    limit: Limit
+    retry_seconds: float
+    """When to try again; infinity where that does not help, before the next day or ever."""
+    figures: Figures
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Moment:
+    """The time by two clocks, in seconds."""
+
+    monotonic: float
+    wall: float
+    """Since the Unix epoch: days are counted by it."""
+
+
+class Ledger(Protocol):
+    """Counts what keys use."""
+
+    async def reserve(self, name: str, limits: KeyLimits, tokens: int, now: Moment) -> Grant | Refusal:
+        """Count a request that begins, and the tokens that it may take; nothing where it may not begin."""
+
+    def settle(self, name: str, grant: Grant, tokens: int, now: Moment) -> None:
+        """Count the tokens of a request that has ended, instead of those that were reserved."""
+
+    def release(self, name: str, grant: Grant, now: Moment) -> None:
+        """Forget a request that never began: neither it nor its tokens count."""
+
+    def keep(self, names: frozenset[str]) -> None:
+        """Forget all other keys."""
+
+    def restore(self, name: str, day: int, tokens: int) -> None:
+        """Go on with a day's count from before."""
+
+
+class Account:
+    """What one key has used."""
+
+    __slots__ = ("day", "open", "requests", "reserved", "tokens", "used_today")
+
+    def __init__(self) -> None:
+        self.requests = Window()
+        self.tokens = Window()
+        self.open = 0
+        """Requests that have begun and not ended."""
+        self.reserved = 0
+        """Their tokens."""
+        self.day = 0
+        """Days since the Unix epoch."""
+        self.used_today = 0
+        """Tokens of requests that have ended on this day."""
+
+    def begin_day(self, wall: float) -> None:
+        """Start to count anew on a new day. A clock that is set back does not bring an earlier day back."""
+        day = int(wall // DAY_SECONDS)
+        if day > self.day:
+            self.day, self.used_today = day, 0
+
+    def refused(self, limits: KeyLimits, tokens: int, now: Moment) -> tuple[Limit, float] | None:
+        """Return the limit that a request would exceed, and when to try again; None where it may begin."""
+        if limits.parallel_requests is not None and self.open >= limits.parallel_requests:
+            return Limit.PARALLEL, PARALLEL_RETRY_SECONDS
+        if limits.tokens_per_day is not None:
+            if self.used_today + tokens > limits.tokens_per_day:
+                return Limit.DAY, math.inf
+            if self.used_today + self.reserved + tokens > limits.tokens_per_day:
+                return Limit.DAY, PARALLEL_RETRY_SECONDS  # what is open may take less than was reserved
+        for limit, window, amount, most in (
+            (Limit.REQUESTS, self.requests, 1, limits.requests_per_minute),
+            (Limit.TOKENS, self.tokens, tokens, limits.tokens_per_minute),
+        ):
+            if most is not None:
+                seconds = window.room_in(amount, most, now.monotonic)
+                if seconds:
+                    return limit, seconds
+        return None
+
+    def figures(self, limits: KeyLimits, now: Moment) -> Figures:
+        """Return what is left."""
+        requests = tokens = None
+        if limits.requests_per_minute is not None:
+            requests = _figure(self.requests, limits.requests_per_minute, now)
+        if limits.tokens_per_minute is not None:
+            tokens = _figure(self.tokens, limits.tokens_per_minute, now)
+        elif limits.tokens_per_day is not None:
+            left = limits.tokens_per_day - self.used_today - self.reserved
+            tokens = Figure(limits.tokens_per_day, max(0, left), DAY_SECONDS - now.wall % DAY_SECONDS)
+        return Figures(requests, tokens, now.wall)
+
+
+def _figure(window: Window, limit: int, now: Moment) -> Figure:
+    reset = window.reset_in(now.monotonic)
+    return Figure(limit, max(0, limit - window.total), reset)
+
+
+class MemoryLedger:
+    """Counts for one gateway. It knows as many keys as have asked, of those that there are."""
+
+    def __init__(self) -> None:
+        self._accounts: dict[str, Account] = {}
+
+    async def reserve(self, name: str, limits: KeyLimits, tokens: int, now: Moment) -> Grant | Refusal:
+        """Count a request that begins, and the tokens that it may take; nothing where it may not begin."""
+        account = self.account(name, now)
+        refused = account.refused(limits, tokens, now)
+        if refused is not None:
+            return Refusal(*refused, account.figures(limits, now))
+        account.open += 1
+        account.reserved += tokens
+        account.requests.take(1, now.monotonic)
+        second = account.tokens.take(tokens, now.monotonic)
+        return Grant(tokens, second, account.figures(limits, now))
+
+    def settle(self, name: str, grant: Grant, tokens: int, now: Moment) -> None:
+        """Count the tokens of a request that has ended, instead of those that were reserved."""
+        account = self.account(name, now)
+        account.open -= 1
+        account.reserved -= grant.tokens
+        account.used_today += tokens
+        account.tokens.forget(now.monotonic)
+        account.tokens.correct(grant.second, tokens - grant.tokens)
+
+    def release(self, name: str, grant: Grant, now: Moment) -> None:
+        """Forget a request that never began: neither it nor its tokens count."""
+        self.settle(name, grant, 0, now)
+        account = self._accounts[name]
+        account.requests.forget(now.monotonic)
+        account.requests.correct(grant.second, -1)
+
+    def keep(self, names: frozenset[str]) -> None:
+        """Forget all other keys that have no open request."""
+        self._accounts = {
+            name: account for name, account in self._accounts.items() if name in names or account.open
+        }
+
+    def restore(self, name: str, day: int, tokens: int) -> None:
+        """Go on with a day's count from before."""
+        account = self._accounts.setdefault(name, Account())
+        account.day, account.used_today = day, tokens
+
+    def account(self, name: str, now: Moment) -> Account:
+        """Return what a key has used, as of now."""
+        account = self._accounts.get(name)
+        if account is None:
+            account = self._accounts[name] = Account()
+        account.begin_day(now.wall)
+        account.requests.forget(now.monotonic)
+        account.tokens.forget(now.monotonic)
+        return account

@@ -1,0 +1,159 @@
+"""What keys have used at this gateway: for a restart, for the status of each ApiKey, and for Prometheus."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from reconciler.wire.keys import KeyUsage
+
+from .ledger import DAY_SECONDS, Limit
+
+KEYS_SHOWN_MAX = 1000
+"""The most keys of which there are metrics: every name is a series of its own in Prometheus."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one request. A prompt counts once, however many answers it has, as in the answer's own ``usage``."""
+
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+    """Of the prompt, those that did not have to be read."""
+
+    @property
+    def total(self) -> int:
+        """Return all tokens that count."""
+        return self.prompt + self.completion
+
+
+class KeyCounts:
+    """The counts of one key since this process began, and of the present day."""
+
+    __slots__ = (
+        "completion",
+        "day",
+        "last_used",
+        "prompt",
+        "refused",
+        "requests",
+        "requests_today",
+        "tokens_today",
+    )
+
+    def __init__(self) -> None:
+        self.requests = self.prompt = self.completion = 0
+        self.refused: Counter[Limit] = Counter()
+        self.day = self.requests_today = self.tokens_today = 0
+        self.last_used = 0.0
+
+    def begin_day(self, wall: float) -> None:
+        """Start to count anew on a new day."""
+        day = int(wall // DAY_SECONDS)
+        if day > self.day:
+            self.day, self.requests_today, self.tokens_today = day, 0, 0
+
+
+class Book:
+    """The counts of all keys."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, KeyCounts] = {}
+        self.changes = 0
+        """Grows with each change."""
+
+    def began(self, name: str, wall: float) -> None:
+        """Count a request."""
+        counts = self._of(name, wall)
+        counts.requests += 1
+        counts.requests_today += 1
+        counts.last_used = wall
+
+    def never_began(self, name: str, wall: float) -> None:
+        """Take a request back that was counted."""
+        counts = self._of(name, wall)
+        counts.requests -= 1
+        counts.requests_today -= counts.requests_today > 0  # it may have been counted on the day before
+
+    def ended(self, name: str, usage: Usage, wall: float) -> None:
+        """Count the tokens of a request."""
+        counts = self._of(name, wall)
+        counts.prompt += usage.prompt
+        counts.completion += usage.completion
+        counts.tokens_today += usage.total
+
+    def refused(self, name: str, limit: Limit, wall: float) -> None:
+        """Count a request that was over a limit."""
+        self._of(name, wall).refused[limit] += 1
+
+    def keep(self, names: frozenset[str]) -> None:
+        """Forget all other keys."""
+        gone = self._counts.keys() - names
+        for name in gone:
+            del self._counts[name]
+        self.changes += bool(gone)
+
+    def snapshot(self) -> tuple[KeyUsage, ...]:
+        """Return the counts of the day of each key that was ever used."""
+        return tuple(
+            KeyUsage(name, each.day, each.tokens_today, each.requests_today, int(each.last_used))
+            for name, each in sorted(self._counts.items())
+        )
+
+    def restore(self, used: Iterable[KeyUsage]) -> None:
+        """Go on with counts from before."""
+        for each in used:
+            counts = self._counts[each.name] = KeyCounts()
+            counts.day, counts.tokens_today, counts.requests_today = each.day, each.tokens, each.requests
+            counts.last_used = each.last_used
+
+    def counts(self) -> Mapping[str, KeyCounts]:
+        """Return the counts by the keys' names."""
+        return self._counts
+
+    def _of(self, name: str, wall: float) -> KeyCounts:
+        counts = self._counts.get(name)
+        if counts is None:
+            counts = self._counts[name] = KeyCounts()
+        counts.begin_day(wall)
+        self.changes += 1
+        return counts
+
+
+class KeyMetrics(Collector):
+    """Collects the counts of keys at each scrape. ``wall`` returns seconds since the Unix epoch."""
+
+    def __init__(self, book: Book, wall: Callable[[], float]) -> None:
+        self._book = book
+        self._wall = wall
+
+    def collect(self) -> Iterable[Metric]:
+        requests = CounterMetricFamily("reconciler_key_requests", "Requests of a key.", labels=("key",))
+        refused = CounterMetricFamily(
+            "reconciler_key_refused", "Requests of a key that were over a limit.", labels=("key", "limit")
+        )
+        prompt = CounterMetricFamily(
+            "reconciler_key_prompt_tokens", "Tokens of a key's prompts.", labels=("key",)
+        )
+        completion = CounterMetricFamily(
+            "reconciler_key_generation_tokens", "Tokens generated for a key.", labels=("key",)
+        )
+        today = GaugeMetricFamily(
+            "reconciler_key_tokens_today", "Tokens of a key on this day (UTC).", labels=("key",)
+        )
+        day = int(self._wall() // DAY_SECONDS)
+        for name, counts in sorted(self._book.counts().items())[:KEYS_SHOWN_MAX]:
+            labels = (name,)
+            requests.add_metric(labels, counts.requests)
+            prompt.add_metric(labels, counts.prompt)
+            completion.add_metric(labels, counts.completion)
+            today.add_metric(labels, counts.tokens_today if counts.day == day else 0)
+            for limit, number in counts.refused.items():
+                refused.add_metric((name, limit.value), number)
+        yield from (requests, refused, prompt, completion, today)

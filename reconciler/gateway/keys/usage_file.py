@@ -1,0 +1,70 @@
+"""The file of what keys have used: the gateway goes on with the day's counts after a restart, and the controller reads
+it for the status of each ApiKey."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+
+import orjson
+
+from reconciler.wire import SPOKEN
+from reconciler.wire.codec import WireError, from_wire, to_wire
+from reconciler.wire.keys import KeysUsage, KeyUsage
+
+from .desk import Desk
+
+log = logging.getLogger(__name__)
+
+SAVED_SECONDS = 2.0
+"""How often it is written while keys are in use: what a gateway that is killed forgets of a day."""
+
+
+def read(path: Path) -> tuple[KeyUsage, ...]:
+    """Return what keys have used; nothing where there is no valid file."""
+    try:
+        file = from_wire(KeysUsage, orjson.loads(path.read_bytes()))
+        if file.version not in SPOKEN:
+            raise WireError(f"version {file.version}; this gateway reads {SPOKEN}")
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError, WireError) as error:
+        log.warning("%s is ignored, the day's counts of all keys begin anew: %s", path, error)
+        return ()
+    return file.keys
+
+
+class UsageFile:
+    """Keeps the file up to date."""
+
+    def __init__(self, path: Path, desk: Desk) -> None:
+        self._path = path
+        self._desk = desk
+        self._written = 0
+        desk.restore(read(path))
+
+    async def keep(self) -> None:
+        """Write it now and then, until cancelled."""
+        while True:
+            await asyncio.sleep(SAVED_SECONDS)
+            self.save()
+
+    def save(self) -> None:
+        """Replace the file atomically, readable to its owner only, if something has changed. A full disk is no reason to
+        stop serving."""
+        changes = self._desk.book.changes
+        if changes == self._written:
+            return
+        draft = self._path.with_name(f".{self._path.name}.new")
+        usage = KeysUsage(SPOKEN[-1], self._desk.snapshot())
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(orjson.dumps(to_wire(usage), option=orjson.OPT_APPEND_NEWLINE))
+            draft.replace(self._path)
+        except OSError as error:
+            log.warning("cannot write %s, trying again later: %s", self._path, error)
+            return
+        self._written = changes

@@ -1,0 +1,66 @@
+"""How much was used in the last minute. Pure: no clock.
+
+A token bucket that holds a minute's worth lets twice as much through in its first minute: what it holds, and what it gets
+meanwhile. This one counts by the second instead, so that no 60 seconds, wherever they begin, have more than the limit.
+It costs at most a second's worth of the limit, and at most 61 numbers a key.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+SECONDS = 60
+
+
+class Window:
+    """Amounts by the second in which they were taken. Times are in seconds of one clock, and only grow."""
+
+    __slots__ = ("_amounts", "_seconds", "total")
+
+    def __init__(self) -> None:
+        self._seconds: deque[int] = deque()
+        self._amounts: dict[int, int] = {}
+        self.total = 0
+        """What was taken in the last minute, as of the last call."""
+
+    def forget(self, now: float) -> None:
+        """Drop what is older than a minute."""
+        oldest = math.floor(now) - SECONDS
+        while self._seconds and self._seconds[0] < oldest:
+            self.total -= self._amounts.pop(self._seconds.popleft())
+
+    def take(self, amount: int, now: float) -> int:
+        """Count an amount. Returns the second by which ``correct`` finds it."""
+        second = math.floor(now)
+        if second not in self._amounts:
+            self._seconds.append(second)
+            self._amounts[second] = 0
+        self._amounts[second] += amount
+        self.total += amount
+        return second
+
+    def correct(self, second: int, change: int) -> None:
+        """Change what was taken in a second, unless that is older than a minute and counts no longer."""
+        if second in self._amounts:
+            self._amounts[second] += change
+            self.total += change
+
+    def room_in(self, amount: int, limit: int, now: float) -> float:
+        """Return after how many seconds ``amount`` fits under ``limit``; 0 for now, infinity for never."""
+        self.forget(now)
+        if amount > limit:
+            return math.inf
+        total = self.total
+        if total + amount <= limit:
+            return 0.0
+        for second in self._seconds:
+            total -= self._amounts[second]
+            if total + amount <= limit:
+                return second + SECONDS + 1 - now
+        raise AssertionError("an empty window has room for the limit")
+
+    def reset_in(self, now: float) -> float:
+        """Return after how many seconds nothing is left of what was taken."""
+        self.forget(now)
+        return self._seconds[-1] + SECONDS + 1 - now if self.total else 0.0

@@ -1,0 +1,136 @@
+"""The grammar of a whole answer: reasoning as the model writes it, and from there on what the request asks for. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reconciler.runner.markup.answer import Family
+from reconciler.runner.markup.channels import Channels
+from reconciler.wire.form import Form
+
+from .calls import Calls, Tool, declared
+from .channels import channels
+from .lark import ANYTHING, NOTHING, Grammar, choice, many, maybe, regex, sequence
+from .schemas import Schema, arguments, parsed
+
+GAP = maybe(regex(r"\n{1,2}"))
+DROPPED_MAX = 3
+"""Markers that say what follows, and are no part of it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """What a grammar is made of."""
+
+    form: Form
+    tools: Sequence[Mapping[str, Any]]
+    several: bool
+    """Whether there may be more than one call."""
+    prompt: str
+    """The end of the prompt's text, which may have begun the reasoning; what a literal prompt ends with does not matter."""
+    literal: bool = False
+    """Whether the answer is read as it is, without reasoning and calls."""
+
+
+def grammar_of(asked: Asked, family: Family, special: Mapping[str, int], ends: Sequence[str]) -> str:
+    """Return the grammar of an answer. Raises ``Inexpressible``.
+
+    ``special`` are the tokens that are no text, ``ends`` the texts of those that end an answer.
+    """
+    grammar = Grammar(special)
+    content = _content(asked.form, grammar)
+    if asked.literal:
+        return grammar.text(content or grammar.terminal(regex(ANYTHING)))
+    tools = _callable(asked)
+    calls = Calls(grammar, family.format, tools, asked.several, ends) if tools and family.format else None
+    if isinstance(family, Channels):
+        return grammar.text(channels(family, grammar, asked.form, asked.prompt, content, calls))
+    return grammar.text(
+        sequence(_reasoning(family, grammar, asked, calls), _body(family, grammar, asked, content, calls))
+    )
+
+
+def schemas_of(asked: Asked) -> list[tuple[Schema, str]]:
+    """Return the schemas that a grammar has in it, and where the request has them."""
+    found = (
+        []
+        if asked.form.schema is None
+        else [(parsed(asked.form.schema, asked.form.schema_path), asked.form.schema_path)]
+    )
+    return found + [(tool.schema, tool.path) for tool in _callable(asked) if tool.schema is not None]
+
+
+def _content(form: Form, grammar: Grammar) -> str:
+    """Return the content; empty where it may be any."""
+    if form.schema is not None:
+        return grammar.json(parsed(form.schema, form.schema_path))
+    return grammar.terminal(regex(slashed(form.regex))) if form.regex is not None else ""
+
+
+def slashed(expression: str) -> str:
+    """Return a regular expression as it can stand between slashes."""
+    found, escaping = [], False
+    for character in expression:
+        found.append(
+            "\\/" if character == "/" and not escaping else "\\n" if character == "\n" else character
+        )
+        escaping = character == "\\" and not escaping
+    return "".join(found)
+
+
+def _callable(asked: Asked) -> list[Tool]:
+    """Return the tools that may be called. Raises ``Inexpressible`` for parameters to which nothing can be held."""
+    form, found = asked.form, []
+    for index, tool in enumerate(asked.tools):
+        name, parameters = declared(tool)
+        path = form.parameters_path(index)
+        if form.callable and name not in form.callable:
+            continue
+        held = form.calls_required or name in form.strict
+        found.append(Tool(name, path, arguments(parameters, path) if held else None))
+    return found
+
+
+def _reasoning(family: Family, grammar: Grammar, asked: Asked, calls: Calls | None) -> str:
+    """Return the reasoning with what ends it: what the prompt has begun, or else what the model may begin."""
+    tail = asked.prompt.rstrip()
+    opened = family.opened(asked.prompt)
+    if opened:
+        return sequence(grammar.until(opened), GAP)
+    if any(tail.endswith(end.rstrip()) for _, end in family.thinking):
+        return ""  # it is over
+    begun = [sequence(grammar.literal(start), grammar.until(end), GAP) for start, end in family.thinking]
+    return maybe(choice(*begun)) if begun else ""
+
+
+def _body(family: Family, grammar: Grammar, asked: Asked, content: str, calls: Calls | None) -> str:
+    dropped = [grammar.literal(marker) for marker in family.dropped]
+    before = f"({choice(*dropped)}){{0,{DROPPED_MAX}}}" if dropped else ""
+    if asked.form.calls_required:
+        assert calls is not None
+        return sequence(before, calls.all())
+    if content:
+        return sequence(before, choice(content, calls.all()) if calls else content)
+    return _free(family, grammar, calls)
+
+
+def _free(family: Family, grammar: Grammar, calls: Calls | None) -> str:
+    """Return any text, with calls within it that are held to their form."""
+    text = grammar.terminal(regex(ANYTHING))
+    if calls is None or family.format is None:
+        return text
+    if family.format.bare:
+        parts = [sequence(grammar.until(start), calls.after(start)) for start in family.format.starts]
+        return choice(
+            sequence(maybe(regex(r"\s+")), calls.after("")),
+            sequence(regex(r"\s*[^{\s]"), many(choice(*parts)), text),
+            NOTHING,
+        )
+    parts = [sequence(grammar.until(start), calls.after(start)) for start in family.format.starts]
+    for marker in family.dropped:
+        parts.append(sequence(text, grammar.literal(marker)))
+    for start, end in family.thinking:
+        parts.append(sequence(grammar.until(start), grammar.until(end)))
+    return sequence(many(choice(*parts)), text)

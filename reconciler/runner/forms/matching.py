@@ -1,0 +1,149 @@
+"""Which tokens may come next, of answers that have to have a form. The only module that uses llguidance.
+
+Written against llguidance 1.9.1.
+"""
+
+from __future__ import annotations
+
+import collections
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+
+from reconciler.runner.markup.answer import Family
+from reconciler.runner.model.adapter import Loaded
+
+from .answers import Asked, grammar_of, schemas_of
+from .lark import Grammar
+from .schemas import Inexpressible, Schema, culprit
+
+CACHED_MAX = 256
+"""Compiled grammars that are kept."""
+LIMITS: Mapping[str, Any] = {"max_grammar_size": 100_000, "verbose_errors": False}
+"""What bounds the time to compile a grammar, beside llguidance's own limits, and keeps requests out of logs."""
+
+
+class Unfit(ValueError):
+    """The part of an answer that exists already is not of the form."""
+
+
+class Matcher:
+    """One answer so far, and which tokens may follow."""
+
+    def __init__(self, matcher: Any, ends: frozenset[int], path: str) -> None:
+        self.path = path
+        """The field of the request that has the form."""
+        self.failure = ""
+        """Why nothing can be said of this answer any more."""
+        self._matcher = matcher
+        self._ends = ends
+        self._over = False
+
+    def take(self, tokens: Sequence[int]) -> None:
+        """Take tokens of the answer as its first ones. Raises ``Unfit``."""
+        said = list(tokens)
+        if said and said[-1] in self._ends:
+            said.pop()
+        if self._matcher.try_consume_tokens(said) < len(said):
+            raise Unfit("the part of the answer that exists already is not of the form that is asked for")
+
+    def advance(self, token: int) -> None:
+        """Take the next token of the answer."""
+        if self._over or self.failure:
+            return
+        self._over = token in self._ends
+        if not self._over and not self._matcher.consume_token(token):
+            self._fail()
+
+    def fill(self, words: Any) -> None:
+        """Write into a row of ``masks.words_of`` which tokens may follow."""
+        if self._over or self.failure:
+            return
+        self._matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
+        if self._matcher.is_error():
+            words.fill(-1)
+            self._fail()
+
+    def _fail(self) -> None:
+        self.failure = self._matcher.get_error().partition("\n")[0][:200] or "it has become too complex"
+
+
+class Forms:
+    """Grammars of answers of one model, compiled once each. Safe to use from several threads."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        """Takes about a second for a large vocabulary."""
+        tokenizer = loaded.tokenizer
+        self._family: Family = tokenizer.known.family
+        self._ends = tokenizer.end_ids
+        self._tokenizer = _tokenizer(loaded)
+        added = tokenizer.added
+        self._special = {
+            text: id
+            for id, text in added.items()
+            if text
+            and self._tokenizer is not None
+            and id < self._tokenizer.vocab_size
+            and self._tokenizer.is_special_token(id)
+        }
+        self._end_texts = tuple(added[id] for id in sorted(self._ends) if id in added)
+        self._limits = LLParserLimits(**LIMITS)
+        self._known: collections.OrderedDict[str, Any] = collections.OrderedDict()
+        self._lock = threading.Lock()
+
+    def begin(self, asked: Asked, resume: Sequence[int]) -> Matcher:
+        """Return what a new answer has to be, of which the tokens ``resume`` exist. Raises ``Inexpressible``, ``Unfit``."""
+        path = asked.form.schema_path if not asked.form.calls_required else "tool_choice"
+        if self._tokenizer is None:
+            raise Inexpressible(
+                path, "answers of this model cannot be held to a form: its tokenizer is of an unknown kind"
+            )
+        grammar = grammar_of(asked, self._family, self._special, self._end_texts)
+        begun = Matcher(self._compiled(grammar, asked, path), self._ends, path)
+        begun.take(resume)
+        return begun
+
+    def _compiled(self, grammar: str, asked: Asked, path: str) -> Any:
+        with self._lock:
+            found = self._known.get(grammar)
+            if found is not None:
+                self._known.move_to_end(grammar)
+                return found.deep_copy()
+        made = self._made(grammar)
+        if made.is_error():
+            raise self._reason(made.get_error(), asked, path)
+        with self._lock:
+            self._known[grammar] = made
+            while len(self._known) > CACHED_MAX:
+                self._known.popitem(last=False)
+            return made.deep_copy()
+
+    def _made(self, grammar: str) -> Any:
+        return LLMatcher(self._tokenizer, grammar, log_level=0, limits=self._limits)
+
+    def _reason(self, error: str, asked: Asked, path: str) -> Inexpressible:
+        """Return what of a request cannot be compiled: a schema within it, or all of it together."""
+        for schema, where in schemas_of(asked):
+            if self._refuses(schema):
+                return Inexpressible(*culprit(schema, where, self._refuses))
+        return Inexpressible(path, _first_line(error))
+
+    def _refuses(self, schema: Schema) -> str:
+        grammar = Grammar({})
+        made = self._made(grammar.text(grammar.json(schema)))
+        return _first_line(made.get_error()) if made.is_error() else ""
+
+
+def _first_line(error: str) -> str:
+    return error.strip().partition("\n")[0][:300]
+
+
+def _tokenizer(loaded: Loaded) -> Any:
+    """Return the tokenizer as llguidance has it; None where it is not one of ``tokenizers``."""
+    serialized = loaded.tokenizer.serialized()
+    if serialized is None:
+        return None
+    count = max(loaded.vocabulary, len(loaded.tokenizer))
+    return LLTokenizer(serialized, n_vocab=count, eos_token=sorted(loaded.tokenizer.end_ids))

@@ -1,0 +1,208 @@
+"""JSON Schemas that an answer is held to: checked before they are compiled, with the path of what cannot be. Pure.
+
+Of draft 2020-12, llguidance enforces a part and refuses most of the rest (``docs/json_schema.md`` of llguidance 1.9.1). What
+it takes and does not enforce is refused here: ``docs/endpoint.md`` has the table, and a test holds it against the JSON
+Schema Test Suite.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+BYTES_MAX = 256 * 1024
+DEPTH_MAX = 64
+"""Levels of schemas within schemas."""
+COUNT_MAX = 10_000
+"""Schemas within one."""
+TRIALS_MAX = 200
+"""Schemas that are compiled to find out which one cannot be."""
+
+UNENFORCED = [
+    "not",
+    "if",
+    "then",
+    "else",
+    "dependentSchemas",
+    "dependentRequired",
+    "dependencies",
+    "propertyNames",
+    "contains",
+    "minContains",
+    "maxContains",
+    "uniqueItems",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "$dynamicRef",
+    "$recursiveRef",
+]
+"""Keywords that restrict values in ways that no grammar here holds them to."""
+IDLE: Mapping[str, tuple[Any, ...]] = {
+    "uniqueItems": (False,),
+    "unevaluatedItems": (True, {}),
+    "unevaluatedProperties": (True, {}),
+    "propertyNames": (True, {}, {"type": "string"}),
+    "minContains": (0,),
+    "not": (False,),
+    "dependentSchemas": ({},),
+    "dependentRequired": ({},),
+    "dependencies": ({},),
+}
+"""Values with which they restrict nothing."""
+_COUNTS = ["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"]
+_NAMED = ("properties", "patternProperties", "$defs", "definitions")
+_LISTED = ("allOf", "anyOf", "oneOf", "prefixItems")
+_SINGLE = ("items", "additionalProperties", "additionalItems")
+_COMBINING = frozenset(["allOf", "anyOf", "oneOf", "$ref", "patternProperties", "additionalProperties"])
+
+
+class Inexpressible(ValueError):
+    """A form that answers cannot be held to. ``path`` is of the request's field that is the reason."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(why)
+        self.path = path
+        self.why = why
+
+
+def parsed(text: str, path: str) -> Schema:
+    """Return a schema that is checked and ready to be compiled. Raises ``Inexpressible``."""
+    if len(text) > BYTES_MAX:
+        raise Inexpressible(path, f"the schema has more than {BYTES_MAX} characters")
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Inexpressible(path, f"the schema is no JSON: {error!s:.200}") from None
+    return ready(schema, path)
+
+
+def ready(schema: Any, path: str) -> Schema:
+    """Return a schema that is checked and ready to be compiled. Raises ``Inexpressible``.
+
+    It is another one: objects that list their properties, and say nothing of others, have no others. All that satisfies
+    it satisfies the given one.
+    """
+    if schema is True:
+        return {}
+    if schema is False:
+        raise Inexpressible(path, "nothing satisfies this schema")
+    if not isinstance(schema, dict):
+        raise Inexpressible(path, "a schema is an object")
+    for count, (where, found, depth) in enumerate(_within(schema, path, 0)):
+        if count >= COUNT_MAX or depth > DEPTH_MAX:
+            raise Inexpressible(path, f"more than {COUNT_MAX} schemas in one, or {DEPTH_MAX} in one another")
+        _check(found, where)
+    closes = not any(_combines(found) for _, found, _ in _within(schema, path, 0))
+    made: Schema = _rewritten(schema, closes)
+    return made
+
+
+def _within(schema: Any, path: str, depth: int) -> Iterator[tuple[str, Schema, int]]:
+    """Yield a schema and all within it, with their paths and depths."""
+    left = [(path, schema, depth)]
+    while left:
+        where, found, level = left.pop()
+        if isinstance(found, dict):
+            yield where, found, level
+            if level <= DEPTH_MAX:
+                left.extend((inner, child, level + 1) for inner, child in reversed(children(found, where)))
+
+
+def children(schema: Schema, path: str) -> list[tuple[str, Any]]:
+    """Return the schemas right within one, with their paths."""
+    found: list[tuple[str, Any]] = []
+    for key, value in schema.items():
+        if key in _NAMED and isinstance(value, dict):
+            found += [(f"{path}.{key}.{name}", child) for name, child in value.items()]
+        elif (key in _LISTED or key == "items") and isinstance(value, list):
+            found += [(f"{path}.{key}[{index}]", child) for index, child in enumerate(value)]
+        elif key in _SINGLE:
+            found.append((f"{path}.{key}", value))
+    return found
+
+
+def _check(schema: Schema, path: str) -> None:
+    for key in UNENFORCED:
+        if key in schema and not _is_idle(key, schema[key]):
+            raise Inexpressible(f"{path}.{key}", f"answers cannot be held to {key}")
+    least = schema.get("minProperties")
+    required = schema.get("required")
+    known = len(required) if isinstance(required, list) else 0
+    # A key may come twice where any may come, and then counts once.
+    if isinstance(least, (int, float)) and least > max(1, known):
+        raise Inexpressible(
+            f"{path}.minProperties", "answers cannot be held to more properties than are required"
+        )
+
+
+def _is_idle(key: str, value: Any) -> bool:
+    return any(type(value) is type(idle) and value == idle for idle in IDLE.get(key, ()))
+
+
+def _combines(schema: Schema) -> bool:
+    """Return whether properties of this schema may be listed in another one."""
+    if schema.get("allOf"):
+        return True
+    others = {key for key in ("anyOf", "oneOf", "$ref") if key in schema}
+    return len(others) > 1 or bool(others and {"properties", "required"} & schema.keys())
+
+
+def _rewritten(schema: Any, closes: bool) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    made: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in UNENFORCED or key == "x-guidance":
+            continue
+        if key in _NAMED and isinstance(value, dict):
+            made[key] = {name: _rewritten(child, closes) for name, child in value.items()}
+        elif (key in _LISTED or key == "items") and isinstance(value, list):
+            made[key] = [_rewritten(child, closes) for child in value]
+        elif key in _SINGLE:
+            made[key] = _rewritten(value, closes)
+        elif key in _COUNTS and isinstance(value, float) and value.is_integer():
+            made[key] = int(value)
+        else:
+            made[key] = value
+    if closes and _lists_all(made):
+        made["additionalProperties"] = False
+    return made
+
+
+def _lists_all(schema: Schema) -> bool:
+    properties, required = schema.get("properties"), schema.get("required", [])
+    return (
+        isinstance(properties, dict)
+        and bool(properties)
+        and isinstance(required, list)
+        and set(map(str, required)) <= properties.keys()
+        and not _COMBINING & schema.keys()
+    )
+
+
+def arguments(parameters: Any, path: str) -> Schema:
+    """Return the schema of a tool's arguments, which are an object. Raises ``Inexpressible``."""
+    schema = ready({} if parameters is None else parameters, path)
+    if schema.get("type", "object") != "object":
+        raise Inexpressible(f"{path}.type", "arguments are an object")
+    none = not schema.get("properties") and not _COMBINING & schema.keys()
+    return {**schema, "type": "object", **({"additionalProperties": False} if none else {})}
+
+
+def culprit(schema: Schema, path: str, refuses: Callable[[Schema], str]) -> tuple[str, str]:
+    """Return the path of the schema within one that cannot be compiled, and why. ``refuses`` returns the reason, or nothing."""
+    definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+    why, trials = refuses(schema), 0
+    while True:
+        for where, child in children(schema, path):
+            trials += 1
+            if trials > TRIALS_MAX:
+                return path, why
+            if isinstance(child, dict) and (reason := refuses({**definitions, **child})):
+                schema, path, why = child, where, reason
+                break
+        else:
+            return path, why

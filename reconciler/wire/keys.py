@@ -1,0 +1,122 @@
+"""Keys of clients: what the gateway gets of them, and the form of their secrets.
+
+A secret is ``reconciler_``, 256 random bits as 43 letters and digits, and a checksum of 6. So a scanner finds one in a text
+by its form alone (``SECRET_PATTERN``), and a secret that was cut off or mistyped is told apart from one that is unknown.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+import zlib
+from typing import Optional, Tuple
+
+PREFIX = "reconciler_"
+RANDOM_BYTES = 32
+SECRET_PATTERN = r"\breconciler_[0-9A-Za-z]{49}\b"
+"""What a secret scanner looks for."""
+
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_RANDOM_DIGITS = 43
+"""62 ** 43 is more than 2 ** 256."""
+_CHECKSUM_DIGITS = 6
+"""62 ** 6 is more than 2 ** 32."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SecretHash:
+    """A secret that a key is known by."""
+
+    hash: str
+    """``sha256:`` and the SHA-256 of the secret, in hexadecimal digits."""
+    until: float = 0.0
+    """From when it is refused, in seconds since the Unix epoch; 0: never."""
+
+
+@dataclasses.dataclass(frozen=True)
+class KeyLimits:
+    """The most that a key may use; None: nothing limits that."""
+
+    requests_per_minute: Optional[int] = None
+    tokens_per_minute: Optional[int] = None
+    tokens_per_day: Optional[int] = None
+    parallel_requests: Optional[int] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class AccessKey:
+    """One ApiKey."""
+
+    name: str
+    secrets: Tuple[SecretHash, ...]
+    """The present one first."""
+    models: Tuple[str, ...] = ()
+    """Deployments that it may use; none: all of them."""
+    limits: KeyLimits = KeyLimits()
+    expires: float = 0.0
+    """From when it is refused, in seconds since the Unix epoch; 0: never."""
+    revoked: bool = False
+    metrics: bool = False
+    """Whether it may read the gateway's metrics."""
+
+    def may_use(self, model: str) -> bool:
+        """Return whether it may use a deployment."""
+        return not self.models or model in self.models
+
+
+def secret_of(random: bytes) -> str:
+    """Return the secret that ``RANDOM_BYTES`` random bytes are."""
+    body = PREFIX + _in_digits(int.from_bytes(random, "big"), _RANDOM_DIGITS)
+    return body + _checksum(body)
+
+
+def hash_of(secret: str) -> str:
+    """Return the hash by which manifests and the gateway know a secret."""
+    return "sha256:" + hashlib.sha256(secret.encode()).hexdigest()
+
+
+def looks_mistyped(secret: str) -> bool:
+    """Return whether a text begins like a secret of this product and is none: it was cut off, or mistyped."""
+    if not secret.startswith(PREFIX):
+        return False
+    body, checksum = secret[:-_CHECKSUM_DIGITS], secret[-_CHECKSUM_DIGITS:]
+    return re.fullmatch(SECRET_PATTERN, secret) is None or _checksum(body) != checksum
+
+
+def _checksum(body: str) -> str:
+    return _in_digits(zlib.crc32(body.encode()), _CHECKSUM_DIGITS)
+
+
+def _in_digits(number: int, count: int) -> str:
+    digits = []
+    for _ in range(count):
+        number, digit = divmod(number, len(_DIGITS))
+        digits.append(_DIGITS[digit])
+    return "".join(reversed(digits))
+
+
+# --- gateway to controller: the file of what keys have used -------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class KeyUsage:
+    """What one key has used at one gateway."""
+
+    name: str
+    day: int
+    """Days since the Unix epoch (UTC), of the counts of a day."""
+    tokens: int = 0
+    """Of prompts and answers, on this day."""
+    requests: int = 0
+    """On this day."""
+    last_used: int = 0
+    """Seconds since the Unix epoch."""
+
+
+@dataclasses.dataclass(frozen=True)
+class KeysUsage:
+    """The file: one JSON object, replaced atomically."""
+
+    version: int
+    keys: Tuple[KeyUsage, ...] = ()

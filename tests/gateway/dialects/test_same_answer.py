@@ -1,0 +1,175 @@
+"""One list of a rank's events says the same in every dialect: whole and streamed, however it is cut into writes."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.gateway.dialects.dialect import Parsed, Sources, Stream
+from reconciler.gateway.dialects.openai import chat
+from reconciler.gateway.dialects.responses import create
+from reconciler.gateway.errors import internal
+from reconciler.gateway.events import Answer, Piece
+from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, Route
+from tests.gateway.conftest import HELLO
+from tests.gateway.dialects.responses.events import (
+    calls_of,
+    check,
+    deltas_of,
+    events_of,
+    reasoning_of,
+    text_of,
+)
+
+TEXTS = st.text(st.sampled_from('ab \n"\\é🦙'), min_size=1, max_size=6)
+FEW = st.lists(TEXTS, min_size=1, max_size=3)
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A stretch of an answer of one kind."""
+
+    kind: str
+    """``reasoning``, ``text``, ``call``, or ``broken`` for a call that is withdrawn."""
+    pieces: Sequence[str]
+
+
+PARTS = st.lists(
+    st.builds(Part, st.sampled_from(["reasoning", "text", "text", "call", "broken"]), FEW), max_size=6
+)
+
+
+def written(parts: Sequence[Part], length: bool) -> list[Answer]:
+    """The parts as a rank tells of them, one token for each piece."""
+    tokens = itertools.count()
+    answers: list[Answer] = [Accepted("r", (1, 2, 3))]
+    calls = 0
+    for part in parts:
+        if part.kind == "reasoning":
+            answers += [Delta("r", (next(tokens),), reasoning=piece) for piece in part.pieces]
+        elif part.kind == "text":
+            answers += [Delta("r", (next(tokens),), piece) for piece in part.pieces]
+        else:
+            begun = CallPart(calls, f"tool{calls}", f"id{calls}", '{"a":')
+            more = [CallPart(calls, arguments=piece) for piece in part.pieces]
+            answers += [Delta("r", (next(tokens),), calls=(one,)) for one in (begun, *more)]
+            if part.kind == "broken":
+                withdrawn = (CallPart(calls, withdrawn=True),)
+                answers.append(Delta("r", (next(tokens),), "<" + "".join(part.pieces), calls=withdrawn))
+            calls += 1
+    called = any(part.kind == "call" for part in parts)
+    reason = "length" if length else "tool_calls" if called else "stop"
+    return [*answers, Finished("r", reason, 3, next(tokens), 2)]
+
+
+def parsed(path: str, stream: bool) -> Parsed:
+    """A request of either dialect, with ids that count."""
+    numbers = itertools.count()
+    sources = Sources(lambda: 1_700_000_000.0, lambda: f"{next(numbers):024x}", lambda: 42)
+    if path == "chat":
+        body = {"model": "m", "messages": HELLO, "stream": stream, "stream_options": {"include_usage": True}}
+        return chat.parse(orjson.dumps(body), sources, Nothing())
+    return create.parse(orjson.dumps({"model": "m", "input": "hello", "stream": stream}), sources, Nothing())
+
+
+class Nothing:
+    """A catalog that nobody asks."""
+
+    def names(self) -> dict[str, Route]:
+        raise NotImplementedError
+
+    def find(self, name: str) -> Route | None:
+        raise NotImplementedError
+
+
+def whole(path: str, answers: Sequence[Answer]) -> dict[str, Any]:
+    reply = parsed(path, stream=False).answer
+    assert not isinstance(reply, Stream)
+    reply.add([(0, answer) for answer in answers])
+    body = orjson.loads(reply.body())
+    assert isinstance(body, dict)
+    return body
+
+
+def streamed(path: str, answers: Sequence[Answer], cuts: Sequence[int]) -> bytes:
+    """The answer in writes that end at ``cuts``."""
+    stream = parsed(path, stream=True).answer
+    assert isinstance(stream, Stream)
+    pieces: list[Piece] = [(0, answer) for answer in answers]
+    ends = [*sorted(cuts), len(pieces)]
+    return b"".join(stream.encode(pieces[a:b]) for a, b in zip([0, *ends], ends, strict=False))
+
+
+def shown(parts: Sequence[Part], by_calls: bool) -> str:
+    """The text of an answer. White space alone around calls is nobody's to read where they are items of their own."""
+    stretches = [""]
+    for part in parts:
+        if part.kind == "call":
+            stretches.append("")
+        elif part.kind != "reasoning":
+            stretches[-1] += ("<" if part.kind == "broken" else "") + "".join(part.pieces)
+    if by_calls and len(stretches) > 1:
+        return "".join(stretch for stretch in stretches if stretch.strip())
+    return "".join(stretches)
+
+
+@given(parts=PARTS, length=st.booleans(), cuts=st.lists(st.integers(0, 12), max_size=6))
+def test_chat_and_responses_say_the_same(parts: list[Part], length: bool, cuts: list[int]) -> None:
+    answers = written(parts, length)
+    one, other = whole("chat", answers), whole("responses", answers)
+    message, end = one["choices"][0]["message"], one["choices"][0]["finish_reason"]
+    check(other)
+
+    text = shown(parts, by_calls=False)
+    assert (message["content"] or "") == (text if text.strip() or "tool_calls" not in message else "")
+    assert text_of(other) == shown(parts, by_calls=True)
+    assert reasoning_of(other) == message.get("reasoning", "")
+    calls = [
+        (call["id"], call["function"]["name"], call["function"]["arguments"])
+        for call in message.get("tool_calls", ())
+    ]
+    assert calls_of(other) == calls
+    assert (other["status"], other["incomplete_details"]) == (
+        ("incomplete", {"reason": "max_output_tokens"}) if end == "length" else ("completed", None)
+    )
+    usage, tokens = other["usage"], one["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (
+        tokens["prompt_tokens"],
+        tokens["completion_tokens"],
+    )
+    assert usage["input_tokens_details"]["cached_tokens"] == tokens["prompt_tokens_details"]["cached_tokens"]
+
+    events = events_of(streamed("responses", answers, cuts))
+    assert events[-1]["response"] == other
+    assert deltas_of(events, "output_text") == text_of(other)
+    assert deltas_of(events, "reasoning_text") == reasoning_of(other)
+    done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    withdrawn = [part for part in parts if part.kind == "broken"]
+    assert [item for item in done if item in other["output"]] == other["output"]
+    assert len(done) == len(other["output"]) + len(withdrawn)
+    assert chat_text(streamed("chat", answers, cuts)) == shown(parts, by_calls=False)
+
+
+def chat_text(stream: bytes) -> str:
+    chunks = [orjson.loads(line[6:]) for line in stream.split(b"\n\n") if line not in (b"", b"data: [DONE]")]
+    return "".join(choice["delta"].get("content", "") for chunk in chunks for choice in chunk["choices"])
+
+
+@given(parts=PARTS, at=st.integers(0, 12))
+def test_an_answer_that_breaks_off_anywhere_ends_with_what_there_was(parts: list[Part], at: int) -> None:
+    stream = parsed("responses", stream=True).answer
+    assert isinstance(stream, Stream)
+    begun = [(0, answer) for answer in written(parts, length=False)[:-1][:at]]
+    events = events_of(stream.encode(begun) + stream.error(internal("every group failed")))
+    assert [event["type"] for event in events[:2]] == ["response.created", "response.in_progress"]
+    last = events[-1]
+    assert last["type"] == "response.failed"
+    assert last["response"]["error"] == {"code": "server_error", "message": "every group failed"}
+    assert text_of(last["response"]) == deltas_of(events, "output_text")
+    assert reasoning_of(last["response"]) == deltas_of(events, "reasoning_text")

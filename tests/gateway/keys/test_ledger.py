@@ -1,0 +1,208 @@
+"""What a key may still use: never more than its limits, and nothing lost, whatever comes in whatever order."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reconciler.gateway.keys.ledger import DAY_SECONDS, Grant, Limit, MemoryLedger, Moment, Refusal
+from reconciler.gateway.keys.window import SECONDS, Window
+from reconciler.wire.keys import KeyLimits
+
+NOON = 20_000 * DAY_SECONDS + DAY_SECONDS // 2
+
+
+def at(seconds: float) -> Moment:
+    return Moment(seconds, NOON + seconds)
+
+
+def reserve(ledger: MemoryLedger, limits: KeyLimits, tokens: int, seconds: float) -> Grant | Refusal:
+    return asyncio.run(ledger.reserve("webui", limits, tokens, at(seconds)))
+
+
+def granted(ledger: MemoryLedger, limits: KeyLimits, tokens: int, seconds: float) -> Grant:
+    verdict = reserve(ledger, limits, tokens, seconds)
+    assert isinstance(verdict, Grant)
+    return verdict
+
+
+def refused(ledger: MemoryLedger, limits: KeyLimits, tokens: int, seconds: float) -> tuple[Limit, float]:
+    verdict = reserve(ledger, limits, tokens, seconds)
+    assert isinstance(verdict, Refusal)
+    return verdict.limit, verdict.retry_seconds
+
+
+def test_a_minute_has_no_more_requests_than_the_limit_and_the_refusal_says_when_there_is_room() -> None:
+    ledger, limits = MemoryLedger(), KeyLimits(requests_per_minute=3)
+    for seconds in (0.0, 0.5, 10.0):
+        granted(ledger, limits, 0, seconds)
+    assert refused(ledger, limits, 0, 30.0) == (Limit.REQUESTS, 31.0)
+    assert refused(ledger, limits, 0, 60.9) == (Limit.REQUESTS, pytest.approx(0.1))
+    granted(ledger, limits, 0, 61.0)
+
+
+def test_tokens_are_reserved_at_the_start_and_what_was_not_used_is_there_again_at_the_end() -> None:
+    ledger, limits = MemoryLedger(), KeyLimits(tokens_per_minute=100)
+    grant = granted(ledger, limits, 80, 0.0)
+    assert refused(ledger, limits, 30, 1.0)[0] is Limit.TOKENS
+    ledger.settle("webui", grant, 12, at(2.0))
+    left = granted(ledger, limits, 88, 3.0).figures.tokens
+    assert left is not None
+    assert (left.limit, left.remaining) == (100, 0)
+
+
+def test_what_was_used_beyond_the_reservation_counts_too() -> None:
+    ledger, limits = MemoryLedger(), KeyLimits(tokens_per_minute=100)
+    ledger.settle("webui", granted(ledger, limits, 10, 0.0), 150, at(2.0))
+    assert refused(ledger, limits, 1, 3.0) == (Limit.TOKENS, 58.0)
+    granted(ledger, limits, 100, 61.0)
+
+
+def test_no_waiting_helps_a_request_that_is_larger_than_the_limit() -> None:
+    assert refused(MemoryLedger(), KeyLimits(tokens_per_minute=10), 11, 0.0) == (Limit.TOKENS, math.inf)
+
+
+def test_a_day_ends_at_midnight_and_what_is_open_may_give_something_back() -> None:
+    ledger, limits = MemoryLedger(), KeyLimits(tokens_per_day=100)
+    grant = granted(ledger, limits, 90, 0.0)
+    limit, seconds = refused(ledger, limits, 20, 1.0)
+    assert limit is Limit.DAY
+    assert math.isfinite(seconds)
+    ledger.settle("webui", grant, 90, at(2.0))
+    assert refused(ledger, limits, 20, 3.0) == (Limit.DAY, math.inf)
+    granted(ledger, limits, 20, DAY_SECONDS / 2)
+
+
+def test_a_request_that_never_began_counts_nowhere() -> None:
+    limits = KeyLimits(1, 10, 10, 1)
+    ledger = MemoryLedger()
+    for second in range(5):
+        ledger.release("webui", granted(ledger, limits, 10, second), at(second))
+
+
+def test_a_request_at_a_time_may_be_open() -> None:
+    ledger, limits = MemoryLedger(), KeyLimits(parallel_requests=1)
+    grant = granted(ledger, limits, 0, 0.0)
+    assert refused(ledger, limits, 0, 0.0)[0] is Limit.PARALLEL
+    ledger.settle("webui", grant, 0, at(0.0))
+    granted(ledger, limits, 0, 0.0)
+
+
+def test_a_restart_goes_on_with_the_day_and_not_with_that_before() -> None:
+    limits = KeyLimits(tokens_per_day=100)
+    today = int(NOON // DAY_SECONDS)
+    ledger = MemoryLedger()
+    ledger.restore("webui", today, 100)
+    assert refused(ledger, limits, 1, 0.0)[0] is Limit.DAY
+    ledger.restore("webui", today - 1, 100)
+    granted(ledger, limits, 100, 0.0)
+
+
+# --- properties --------------------------------------------------------------------------------------
+
+
+ACTIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("wait"), st.floats(0.01, 40)),
+        st.tuples(st.just("begin"), st.integers(0, 60)),
+        st.tuples(st.just("end"), st.floats(0, 1)),
+        st.tuples(st.just("release"), st.just(0)),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.builds(
+        KeyLimits,
+        st.none() | st.integers(1, 5),
+        st.none() | st.integers(10, 100),
+        st.none() | st.integers(50, 300),
+        st.none() | st.integers(1, 3),
+    ),
+    ACTIONS,
+)
+def test_no_window_has_more_than_the_limit_and_every_token_is_accounted_for(
+    limits: KeyLimits, actions: list[tuple[str, float]]
+) -> None:
+    """Requests that use at most what was reserved: at no time has any limit been exceeded, over any 60 seconds, and the
+    counts are those of a plain list of all that happened."""
+    ledger, now = MemoryLedger(), 0.0
+    open_ones: list[tuple[Grant, int]] = []
+    counted: list[tuple[float, int]] = []
+    for what, amount in actions:
+        if what == "wait":
+            now += amount
+        elif what == "begin":
+            verdict = asyncio.run(ledger.reserve("webui", limits, int(amount), at(now)))
+            if isinstance(verdict, Grant):
+                open_ones.append((verdict, len(counted)))
+                counted.append((now, int(amount)))
+            else:
+                assert _over(limits, verdict.limit, counted, open_ones, int(amount), now)
+        elif open_ones:
+            grant, place = open_ones.pop(0)
+            began = counted[place][0]
+            if what == "end":
+                used = int(grant.tokens * amount)
+                ledger.settle("webui", grant, used, at(now))
+                counted[place] = (began, used)
+            else:
+                ledger.release("webui", grant, at(now))
+                counted[place] = (-math.inf, 0)
+        _check(limits, counted, open_ones)
+        account = ledger.account("webui", at(now))
+        assert account.used_today + account.reserved == sum(tokens for _, tokens in counted)
+        assert account.open == len(open_ones)
+
+
+def _check(limits: KeyLimits, counted: list[tuple[float, int]], open_ones: list[tuple[Grant, int]]) -> None:
+    for start, _ in counted:
+        within = [tokens for began, tokens in counted if start <= began <= start + SECONDS]
+        if math.isfinite(start):
+            assert limits.requests_per_minute is None or len(within) <= limits.requests_per_minute
+            assert limits.tokens_per_minute is None or sum(within) <= limits.tokens_per_minute
+    assert limits.tokens_per_day is None or sum(tokens for _, tokens in counted) <= limits.tokens_per_day
+    assert limits.parallel_requests is None or len(open_ones) <= limits.parallel_requests
+
+
+def _over(
+    limits: KeyLimits,
+    limit: Limit,
+    counted: list[tuple[float, int]],
+    open_ones: list[tuple[Grant, int]],
+    tokens: int,
+    now: float,
+) -> bool:
+    """Return whether a refusal was right, to the second by which windows count."""
+    recent = [used for began, used in counted if began > now - SECONDS - 1]
+    match limit:
+        case Limit.PARALLEL:
+            return len(open_ones) == limits.parallel_requests
+        case Limit.REQUESTS:
+            return limits.requests_per_minute is not None and len(recent) + 1 > limits.requests_per_minute
+        case Limit.TOKENS:
+            return limits.tokens_per_minute is not None and sum(recent) + tokens > limits.tokens_per_minute
+        case Limit.DAY:
+            used = sum(used for _, used in counted)
+            return limits.tokens_per_day is not None and used + tokens > limits.tokens_per_day
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 5), st.integers(1, 20)), min_size=1, max_size=40), st.integers(20, 60))
+def test_room_is_there_when_it_is_promised_and_not_before(taken: list[tuple[float, int]], limit: int) -> None:
+    window, now = Window(), 0.0
+    for wait, amount in taken:
+        now += wait
+        if not window.room_in(amount, limit, now):
+            window.take(amount, now)
+    seconds = window.room_in(limit, limit, now)
+    assert 0 <= seconds <= SECONDS + 1
+    if seconds > 0.01:
+        assert window.room_in(limit, limit, now + seconds - 0.01) > 0
+    assert window.room_in(limit, limit, now + seconds) == 0

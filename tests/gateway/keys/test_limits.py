@@ -1,0 +1,174 @@
+"""Limits of keys at a real gateway: what is refused, what clients are told, and what is counted."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import openai
+import orjson
+import pytest
+
+from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash, hash_of, secret_of
+from tests.gateway.conftest import HELLO, Cluster, Start
+from tests.gateway.rank_double import PROMPT, Script, Turn, eventually, story
+
+SECRETS = [secret_of(bytes([number] * 32)) for number in range(4)]
+
+
+def key(number: int = 0, **limits: int) -> AccessKey:
+    secret = SecretHash(hash_of(SECRETS[number]))
+    return AccessKey(f"key-{number}", (secret,), limits=KeyLimits(**limits))
+
+
+async def started(start: Start, script: Script, *keys: AccessKey, **options: Any) -> Cluster:
+    """A gateway with keys on and one group."""
+    cluster = await start(script, **options)
+    cluster.route(*cluster.ranks, keys=keys)
+    await cluster.until(cluster.up)
+    return cluster
+
+
+def client(cluster: Cluster, number: int = 0) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=cluster.url("/v1"), api_key=SECRETS[number], max_retries=0, timeout=60)
+
+
+async def ask(
+    cluster: Cluster, number: int = 0, path: str = "/v1/chat/completions", **fields: Any
+) -> tuple[int, dict[str, str], Any]:
+    body = orjson.dumps({"model": "llama", "messages": HELLO, **fields})
+    headers = {"x-api-key": SECRETS[number]}
+    async with cluster.http.post(cluster.url(path), data=body, headers=headers) as answer:
+        return answer.status, {k.lower(): v for k, v in answer.headers.items()}, await answer.json()
+
+
+async def test_requests_a_minute_are_counted_and_refused_with_what_sdks_read(start: Start) -> None:
+    cluster = await started(start, story(3), key(requests_per_minute=2, tokens_per_minute=10_000), key(1))
+    _, headers, _ = await ask(cluster, max_tokens=50)
+    assert (headers["x-ratelimit-limit-requests"], headers["x-ratelimit-remaining-requests"]) == ("2", "1")
+    assert headers["x-ratelimit-reset-requests"] in ("1m0s", "1m1s")
+    assert headers["x-ratelimit-limit-tokens"] == "10000"
+    assert 9000 < int(headers["x-ratelimit-remaining-tokens"]) < 10_000 - 50
+    await ask(cluster)
+    status, headers, body = await ask(cluster)
+    assert (status, body["error"]["code"]) == (429, "rate_limit_exceeded")
+    assert "2 requests a minute" in body["error"]["message"]
+    assert 50 <= int(headers["retry-after"]) <= 61
+    assert headers["x-should-retry"] == "true"
+    assert headers["x-ratelimit-remaining-requests"] == "0"
+    status, headers, _ = await ask(cluster, 1)
+    assert status == 200
+    assert not [name for name in headers if name.startswith("x-ratelimit")]
+
+
+async def test_tokens_are_settled_at_the_end_so_that_what_was_not_used_is_left(start: Start) -> None:
+    cluster = await started(start, story(3), key(tokens_per_minute=120))
+    used = len(PROMPT) + 3
+    for number in range(4):
+        status, headers, _ = await ask(cluster, max_tokens=80)
+        assert status == 200, number
+    status, headers, _ = await ask(cluster, max_tokens=1)
+    left = int(headers["x-ratelimit-remaining-tokens"])
+    assert 120 - 4 * used - 30 < left < 120 - 4 * used
+    status, headers, body = await ask(cluster, max_tokens=500)
+    assert (status, headers["x-should-retry"]) == (429, "false")
+    assert "at any time" in body["error"]["message"]
+
+
+async def test_a_days_budget_ends_without_a_retry_and_survives_a_restart(start: Start) -> None:
+    limited = key(tokens_per_day=40)
+    cluster = await started(start, story(30), limited)
+    assert (await ask(cluster, max_tokens=30))[0] == 200
+    status, headers, body = await ask(cluster, max_tokens=30)
+    assert (status, body["error"]["code"]) == (429, "insufficient_quota")
+    assert headers["x-should-retry"] == "false"
+    assert "retry-after" not in headers
+    await eventually(lambda: (cluster.home / "usage.json").exists())
+    saved = orjson.loads((cluster.home / "usage.json").read_bytes())["keys"]
+    assert [(each["name"], each["tokens"], each["requests"]) for each in saved] == [("key-0", 33, 1)]
+    assert (cluster.home / "usage.json").stat().st_mode & 0o777 == 0o600
+
+
+async def test_parallel_requests_are_bounded_and_a_client_that_goes_gives_its_place_back(
+    start: Start,
+) -> None:
+    async def endless(turn: Turn) -> None:
+        turn.accept()
+        turn.say("w ", 1)
+        await turn.hang()
+
+    cluster = await started(start, endless, key(parallel_requests=1))
+    async with client(cluster) as sdk:
+        stream = await sdk.chat.completions.create(model="llama", messages=HELLO, stream=True)
+        await anext(aiter(stream))
+        with pytest.raises(openai.RateLimitError, match="1 requests at a time"):
+            await sdk.chat.completions.create(model="llama", messages=HELLO)
+        await stream.close()
+        for _ in range(500):
+            with suppress(openai.RateLimitError):
+                stream = await sdk.chat.completions.create(model="llama", messages=HELLO, stream=True)
+                break
+            await asyncio.sleep(0.01)
+        await anext(aiter(stream))
+        await stream.close()
+
+
+async def test_what_is_not_the_clients_fault_does_not_count(start: Start) -> None:
+    cluster = await start(hold_seconds=0.1)
+    cluster.route(keys=(key(requests_per_minute=1),))
+    await cluster.until(cluster.up)
+    for _ in range(3):
+        status, _, body = await ask(cluster)
+        assert (status, body["error"]["code"]) == (503, "model_loading")
+
+
+async def test_streams_of_a_key_that_is_revoked_end_and_say_why(start: Start) -> None:
+    async def endless(turn: Turn) -> None:
+        turn.accept()
+        turn.say("w ", 1)
+        await turn.hang()
+
+    cluster = await started(start, endless, key(), key(1))
+    async with client(cluster) as mine, client(cluster, 1) as others:
+        stream = await mine.chat.completions.create(model="llama", messages=HELLO, stream=True)
+        other = await others.chat.completions.create(model="llama", messages=HELLO, stream=True)
+        parts, other_parts = aiter(stream), aiter(other)
+        await anext(parts)
+        await anext(other_parts)
+        revoked = AccessKey("key-0", key().secrets, revoked=True)
+        cluster.route(*cluster.ranks, keys=(revoked, key(1)))
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(openai.APIError, match="was revoked"):
+            for _ in range(100):
+                await anext(parts)
+        assert asyncio.get_running_loop().time() - began < 1
+        with pytest.raises(openai.AuthenticationError, match="was revoked"):
+            await mine.models.list()
+        await cluster.until(lambda: len(cluster.ranks[0].cancelled) == 1)
+        cluster.route(*cluster.ranks, keys=(revoked,))
+        with pytest.raises(openai.APIError, match="was removed"):
+            for _ in range(100):
+                await anext(other_parts)
+
+
+async def test_each_key_has_its_own_figures_and_they_are_gone_with_it(start: Start) -> None:
+    reader = AccessKey("reader", (SecretHash(hash_of(SECRETS[3])),), metrics=True)
+    cluster = await started(start, story(3), key(requests_per_minute=1), key(1), reader)
+    for number in (0, 0, 1):
+        await ask(cluster, number)
+    samples = await figures(cluster)
+    assert samples['reconciler_key_requests_total{key="key-0"}'] == 1
+    assert samples['reconciler_key_refused_total{key="key-0",limit="requests_per_minute"}'] == 1
+    assert samples['reconciler_key_prompt_tokens_total{key="key-1"}'] == len(PROMPT)
+    assert samples['reconciler_key_generation_tokens_total{key="key-1"}'] == 3
+    assert samples['reconciler_key_tokens_today{key="key-1"}'] == len(PROMPT) + 3
+    cluster.route(*cluster.ranks, keys=(key(), reader))
+    await cluster.until(cluster.up)
+    assert not [name for name in await figures(cluster) if "key-1" in name]
+
+
+async def figures(cluster: Cluster) -> dict[str, float]:
+    async with cluster.http.get(cluster.url("/metrics"), headers={"api-key": SECRETS[3]}) as answer:
+        lines = [line for line in (await answer.text()).splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
