@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from typing import Any
@@ -73,6 +74,35 @@ def test_a_tool_is_called_and_its_result_is_read(tiny: Cluster) -> None:
         )
     assert after.stop_reason in ("end_turn", "tool_use")
     assert after.usage.input_tokens + (after.usage.cache_read_input_tokens or 0) > answer.usage.input_tokens
+
+
+def test_an_answer_has_the_form_that_was_asked_for(tiny: Cluster) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"city": {"enum": ["Rome", "Oslo"]}},
+        "required": ["city"],
+        "additionalProperties": False,
+    }
+    with client(tiny) as sdk:
+        typed = sdk.messages.create(
+            model="tiny",
+            max_tokens=100,
+            messages=[QUESTION],
+            output_config={"format": {"type": "json_schema", "schema": schema}},
+        )
+        forced = sdk.messages.create(
+            model="tiny",
+            max_tokens=200,
+            messages=[QUESTION],
+            tools=[TOOL],
+            tool_choice={"type": "tool", "name": "reboot_node", "disable_parallel_tool_use": True},
+            extra_body=GREEDY,
+        )
+    (text,) = typed.content
+    assert text.type == "text"
+    assert json.loads(text.text)["city"] in ("Rome", "Oslo")
+    assert forced.stop_reason in ("tool_use", "max_tokens")
+    assert [block.name for block in forced.content if block.type == "tool_use"] in (["reboot_node"], [])
 
 
 def test_a_stream_survives_a_killed_rank(tiny: Cluster) -> None:
