@@ -92,8 +92,20 @@ class Run:
         self.suspicion = Suspicion(pool, generate, name, request or name)
         self._timeline: Timeline | None = None
         """None before it is known that there is such a model."""
+        self.groups: list[tuple[int, int]] = []
+        """Replica and epoch of each group that it was sent to."""
         self._turn: Turn | None = None
         """None before a group could take the request."""
+
+    @property
+    def end(self) -> str:
+        """Return how it ended: a finish reason, ``abort`` for a client that went away, or ``error``."""
+        return self._progress.finish or ("abort" if self._abandoned else "error")
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """Return what was measured; None before it is known that there is such a model."""
+        return self._timeline
 
     @property
     def done(self) -> bool:
@@ -109,8 +121,7 @@ class Run:
         self._pool.leave(self)
         self.suspicion.left()
         if self._timeline is not None:
-            reason = self._progress.finish or ("abort" if self._abandoned else "error")
-            self._timeline.end(reason, self._loop.time())
+            self._timeline.end(self.end, self._loop.time())
 
     def usage(self) -> Usage:
         """Return the tokens so far, also those that the client has not been handed yet. A question of which nothing is
@@ -290,6 +301,7 @@ class Run:
         self._pool.release(self)
         self._pool.affinity.note(self._begins, key_of(connection.backend))
         self._progress, self._attempt = progress, attempt
+        self.groups.append((connection.backend.replica, connection.backend.epoch))
         self.suspicion.sent(attempt.request, now)
         return attempt
 
