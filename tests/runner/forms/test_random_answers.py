@@ -8,7 +8,6 @@ import collections
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jsonschema
