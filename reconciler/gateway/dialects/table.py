@@ -6,6 +6,7 @@ from .anthropic import errors as anthropic_errors
 from .anthropic import messages
 from .dialect import Dialect, Generation, Lookup
 from .openai import chat, completions, errors, model_list
+from .rate_limits import anthropic_headers
 from .responses import create, stored
 from .responses import errors as responses_errors
 
@@ -35,6 +36,7 @@ DIALECTS: tuple[Dialect, ...] = (
         (Generation("POST", "/v1/messages", messages.parse),),
         anthropic_errors.render_error,
         id_header="request-id",
+        left=anthropic_headers,
     ),
 )
 """No path may stand in two rows."""

@@ -51,7 +51,7 @@ class Authentication:
                 scope[SCOPE_KEY] = self._caller(scope)
             except ApiError as refusal:
                 dialect = self._paths.dialect(scope["path"])
-                await send_error(send, dialect.rendered(refusal))
+                await send_error(send, dialect.rendered(refusal, scope.get("request_id", "")))
                 return
         await self._app(scope, receive, send)
 
