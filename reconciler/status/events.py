@@ -63,9 +63,10 @@ def _changes(key: ObjectKey, before: ObjectStatus | None, after: ObjectStatus, n
 
 
 def _told(condition: Condition) -> tuple[bool, str]:
-    """Return what of a condition makes an event when it changes: of a problem, also what is to be done about it."""
-    problem = condition.status and condition.type != "Ready"
-    return condition.status, condition.message if problem or condition.type == "Stalled" else ""
+    """Return what of a condition makes an event when it changes: of a problem, also what it is and what is to be done."""
+    if condition.type == certificate.TYPE:
+        return condition.status, f"{condition.reason}: {condition.message}" if condition.status else ""
+    return condition.status, condition.message if condition.type == "Stalled" else ""
 
 
 def endings(observed: Observed, now: float) -> list[Event]:

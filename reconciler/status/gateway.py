@@ -9,7 +9,8 @@ from reconciler.errors import few_names
 from reconciler.resources import Gateway, Manifest
 from reconciler.resources.api_key import ApiKey
 from reconciler.resources.gateway import GatewayAccessLog
-from reconciler.wire.generation import AccessLog, Routes, Tls
+from reconciler.wire.front import AccessLog, Tls
+from reconciler.wire.generation import Routes
 from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash
 
 from . import certificate

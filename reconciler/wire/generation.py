@@ -12,6 +12,7 @@ from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, message, vocabulary
 from .form import FREE, Form
+from .front import AccessLog, Tls
 from .keys import AccessKey
 from .question import Question, Texts, Vector
 from .sampling import BY_DEFAULT, BY_MODEL, Ending, Sampling, SamplingDefaults
@@ -371,31 +372,6 @@ class Route:
     """Whether the model is to reason where a request does not say so; None: as its template does."""
     max_stall_seconds: float = MAX_STALL_SECONDS
     """``Generate.max_stall_seconds`` of its requests."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Tls:
-    """Paths of PEM files on the gateway's machine; ``~`` is the home of its user."""
-
-    certificate: str
-    """The certificate, then those that lead to its authority."""
-    key: str
-
-
-@dataclasses.dataclass(frozen=True)
-class AccessLog:
-    """The log with a line for each request, and its bounds."""
-
-    max_bytes: int
-    """A file that would become larger is rotated."""
-    rotate_seconds: float
-    """The length of the intervals, counted from the Unix epoch, each of which has a file of its own."""
-    keep_files: int
-    """How many rotated files are kept."""
-    keep_seconds: float
-    """How long a rotated file is kept after its last line."""
-    content: bool = False
-    """Whether another log has prompts and answers."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,13 +13,15 @@ import pytest
 from reconciler import status
 from reconciler.resources import KINDS
 from reconciler.source.yaml.documents import load
-from reconciler.state import GatewayObservation
+from reconciler.state import GatewayObservation, ServedCertificate
 from reconciler.status import Snapshots
 from tests.worlds import World, deployment, fabric, gateway, model, node, notifier
 
 from .newcomer import ROOT
 
 PAGES = ROOT / "docs" / "kinds"
+URL = "https://ai.example.com:8400/v1"
+CERTIFICATE = ServedCertificate(("ai.example.com",), 2_000_000_000.0)
 SKELETON = ["Example", "Fields", "Status", "Behaviour", "Commands"]
 
 
@@ -63,7 +65,7 @@ def written(field: dict[str, Any]) -> str:
         return "{" + ", ".join(f"{key}: {value}" for key, value in default.items()) + "}"
     if field.get("type") == "string" and isinstance(default, int | float):
         unit = "s" if isinstance(default, float) else "B"
-        return f"{default:g}{unit}"
+        return f"{default:.12g}{unit}"
     return default if isinstance(default, str) else json.dumps(default)
 
 
@@ -96,7 +98,7 @@ def test_the_status_of_each_kind_is_documented_completely() -> None:
     world = World([*nodes, cables, model(), deployment(), gateway(), notifier()])
     world.settle()
     observed = world.observed()
-    seen = type(observed)(observed.nodes, GatewayObservation(1, "http://127.0.0.1:8400/v1"))
+    seen = type(observed)(observed.nodes, GatewayObservation(1, URL, certificate=CERTIFICATE))
     snapshots = Snapshots(world.desired(), seen, world.memory(), world.plan(), world.now)
     for key, found in status.statuses(snapshots, {}).items():
         status_section = section(page(key.kind).read_text(), "Status")

@@ -109,3 +109,29 @@ def test_loopback_addresses_are_accepted(listen: str) -> None:
     gateway = make("Gateway", {"listen": listen, "auth": {"mode": "none"}})
     assert isinstance(gateway, Gateway)
     assert gateway.spec.listen == listen
+
+
+SPEC: dict[str, Any] = {"listen": "127.0.0.1:1", "auth": {"mode": "none"}}
+
+
+@pytest.mark.parametrize("origin", ["https://app.example.com", "http://localhost:3000"])
+def test_an_origin_is_what_a_browser_sends(origin: str) -> None:
+    found = make("Gateway", {**SPEC, "cors": {"origins": [origin]}})
+    assert isinstance(found, Gateway)
+    assert found.spec.cors is not None
+    assert found.spec.cors.origins == (origin,)
+
+
+@pytest.mark.parametrize(
+    "origin", ["app.example.com", "https://app.example.com/", "https://*.example.com", "null"]
+)
+def test_anything_else_is_no_origin(origin: str) -> None:
+    with pytest.raises(ValidationError):
+        make("Gateway", {**SPEC, "cors": {"origins": [origin]}})
+
+
+def test_all_pages_may_ask_only_where_keys_are_on() -> None:
+    every = {"cors": {"origins": ["*"]}}
+    with pytest.raises(ValidationError, match=r"needs auth: \{mode: keys\}"):
+        make("Gateway", {**SPEC, **every})
+    make("Gateway", {**SPEC, **every, "auth": {"mode": "keys"}})

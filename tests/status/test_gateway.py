@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
-from reconciler.state import Desired, FrontDoor, GatewayObservation, Memory, Observed, Plan
-from reconciler.status import Readiness, Snapshots
+from reconciler import status
+from reconciler.doctor.examine import examine
+from reconciler.state import (
+    Desired,
+    FrontDoor,
+    GatewayObservation,
+    Memory,
+    ObjectKey,
+    Observed,
+    Plan,
+    ServedCertificate,
+)
+from reconciler.state.reports.status import ObjectStatus
+from reconciler.status import Readiness, Snapshots, certificate
 from reconciler.status.gateway import readiness
+from tests.worlds import World, gateway
 
 URL = "http://127.0.0.1:8400/v1"
 
@@ -53,3 +68,64 @@ def test_a_gateway_is_ready_when_it_says_so_at_its_own_address(
     seen: GatewayObservation | None, expected: tuple[bool, str, str]
 ) -> None:
     assert ready(seen)[:3] == expected
+
+
+NOW = 1_800_000_000.0
+DAY = 86_400.0
+TLS = {"certificate": "/tls/chain.pem", "key": "/tls/key.pem"}
+
+
+def at(days: float | None, problem: str = "", now: float = NOW) -> Snapshots:
+    """A Gateway with a certificate that ends so many days after ``NOW``."""
+    world = World([gateway(tls=TLS)])
+    expires_at = None if days is None else NOW + days * DAY
+    shown = ServedCertificate(("ai.example.com",), expires_at, problem)
+    seen = GatewayObservation(7, URL, certificate=shown, door=FrontDoor(True))
+    return Snapshots(world.desired(), Observed({}, seen), Memory(token=0), Plan(), now)
+
+
+@pytest.mark.parametrize(
+    ("days", "problem", "reason", "says"),
+    [
+        (31, "", "CertificateGood", "is good until 2027-02-15"),
+        (29, "", "ExpiresWithin30Days", "expires on 2027-02-13; to do: put a good certificate"),
+        (6, "", "ExpiresWithin7Days", "into /tls/chain.pem and its key into /tls/key.pem"),
+        (-1, "", "CertificateExpired", "expired on 2027-01-14, so that clients refuse it"),
+        (
+            90,
+            "the key is not that one",
+            "CertificateNotReplaced",
+            "the key is not that one; the certificate for",
+        ),
+        (None, "no file", "CertificateUnusable", "nobody can connect: no file; to do: put a good"),
+    ],
+)
+def test_a_certificate_is_told_of_while_there_is_time_and_what_to_do(
+    days: float | None, problem: str, reason: str, says: str
+) -> None:
+    snapshots = at(days, problem)
+    (found,) = certificate.conditions("main", snapshots)
+    assert (found.reason, found.status) == (reason, reason != "CertificateGood")
+    assert says in found.message
+    findings = [each for each in examine(snapshots).findings if each.title == "Certificate"]
+    assert [each.person for each in findings] == [True] * found.status
+    for finding in findings:
+        assert (finding.code, "/tls/chain.pem" in finding.steps) == ("", True)
+
+
+def test_each_step_towards_its_end_is_one_event() -> None:
+    before: Mapping[ObjectKey, ObjectStatus] = {}
+    told = []
+    for day in range(40):
+        after = status.statuses(at(35, now=NOW + day * DAY), before)
+        told += [event.reason for event in status.transitions(before, after, NOW) if "Expire" in event.reason]
+        before = after
+    assert told == ["ExpiresWithin30Days", "ExpiresWithin7Days", "CertificateExpired"]
+
+
+def test_the_status_has_names_and_the_end_and_without_tls_neither() -> None:
+    snapshots = at(0)
+    found = readiness("main", snapshots).extra["certificate"]
+    assert found == {"names": ["ai.example.com"], "expires": "2027-01-15T08:00:00Z", "problem": None}
+    plain = GatewayObservation(7, URL, door=FrontDoor(True))
+    assert "certificate" not in ready(plain).extra

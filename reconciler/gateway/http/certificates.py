@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from reconciler.errors import Invalid
-from reconciler.wire.generation import Tls
+from reconciler.wire.front import Tls
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from reconciler.wire.generation import AccessLog
+from reconciler.wire.front import AccessLog
 
 
 class RotatedFile:

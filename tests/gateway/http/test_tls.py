@@ -20,7 +20,7 @@ from reconciler.gateway.http.certificates import load
 from reconciler.gateway.routing.timeouts import Timing
 from reconciler.inventory.gateway_probe import ask
 from reconciler.state import FrontDoor
-from reconciler.wire.generation import Tls
+from reconciler.wire.front import Tls
 from tests.certificates import made
 from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.rank_double import eventually, story, told

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from reconciler.gateway.records import writer as writing
 from reconciler.gateway.records.file import RotatedFile
 from reconciler.gateway.records.writer import Writer
-from reconciler.wire.generation import AccessLog
+from reconciler.wire.front import AccessLog
 
 DAY = 86_400.0
 NOON = 20_000 * DAY + DAY / 2

@@ -1323,7 +1323,7 @@ PUBLISHED = (
     Mutant(
         "a-condition-is-told-in-every-pass",
         events._changes,
-        drop(Compare, 2, 7),
+        drop(Compare, 1, 6),
         "what a person must fix is reported many times a minute",
         ROUTES,
     ),

@@ -700,7 +700,7 @@ GONE = (
     Mutant(
         "a-broken-stream-looks-finished",
         http_answer.send_stream,
-        put(Call, "b'data: [DONE]\\n\\n'", 12, 13),
+        put(Call, "b'data: [DONE]\\n\\n'", 13, 14),
         "half an answer is taken for a whole one",
         FAILOVER,
     ),

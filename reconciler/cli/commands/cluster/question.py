@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlsplit
 
 from reconciler.errors import Invalid
-
-if TYPE_CHECKING:
-    from http.client import HTTPConnection
 
 QUESTION = "What is reconciler?"
 ANSWER_SECONDS_MAX = 90.0
@@ -27,10 +26,17 @@ def ask_endpoint(endpoint: str, model: str, question: str) -> str:
     Connects directly, without the environment's proxies, and takes any certificate: the endpoint is asked by its address
     on this machine, for which none is made. Raises ``Invalid`` if there is no usable answer.
     """
-    import http.client
+    import http.client  # takes a while, and few ask
+    import ssl
 
     target = urlsplit(endpoint)
-    connection = _connection(target.scheme, target.netloc)
+    connect: Callable[..., http.client.HTTPConnection] = http.client.HTTPConnection
+    if target.scheme == "https":
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        connect = functools.partial(http.client.HTTPSConnection, context=context)
+    connection = connect(target.netloc, timeout=ANSWER_SECONDS_MAX)
     body = json.dumps({**request_body(model, question), "max_tokens": TOKENS_MAX})
     try:
         connection.request(
@@ -46,15 +52,3 @@ def ask_endpoint(endpoint: str, model: str, question: str) -> str:
     finally:
         connection.close()
     return text
-
-
-def _connection(scheme: str, address: str) -> HTTPConnection:
-    import http.client  # takes a while, and few ask
-    import ssl
-
-    if scheme != "https":
-        return http.client.HTTPConnection(address, timeout=ANSWER_SECONDS_MAX)
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return http.client.HTTPSConnection(address, timeout=ANSWER_SECONDS_MAX, context=context)
