@@ -22,7 +22,7 @@ WORKERS ?= 3
 CLUSTER_WORKERS ?= 5
 SIDE_BY_SIDE = -q --dist loadfile --no-loadscope-reorder
 
-.PHONY: help quickstart test test-all nightly check fuzz faults fuzz-faults chaos soak classes bench mutants mutants-generated schemas tiny clean
+.PHONY: help quickstart test test-all nightly check fuzz faults fuzz-faults chaos soak classes clients schema-fuzz bench mutants mutants-generated schemas tiny clean
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,8 @@ nightly: $(VENV)/dev ## what runs for hours: fuzz, every fault, every class, cha
 	@$(MAKE) --no-print-directory faults ALL=1
 	@$(MAKE) --no-print-directory fuzz-faults SEEDS=20000
 	@$(MAKE) --no-print-directory classes
+	@$(MAKE) --no-print-directory clients
+	@$(MAKE) --no-print-directory schema-fuzz
 	@$(MAKE) --no-print-directory chaos
 	@$(MAKE) --no-print-directory soak
 
@@ -87,6 +89,12 @@ soak: $(VENV)/dev ## 16 agents' conversations on two ranks: does memory stay fla
 classes: $(VENV)/dev ## every class of faults on three emulated Macs, as people rehearse it (ONLY=C9)
 	RECONCILER_CLASSES=all $(BIN)/python -m pytest tests/e2e/emulated_macs/test_classes.py -v \
 		$(if $(ONLY),-k "[$(ONLY)]")
+
+clients: $(VENV)/dev ## SDKs and coding agents from PyPI and npm against two ranks: ten minutes (ONLY=codex,litellm)
+	@$(BIN)/python -m tests.clients $(if $(ONLY),--only "$(ONLY)")
+
+schema-fuzz: $(VENV)/dev ## requests and answers as OpenAI's and Anthropic's published schemas have them (EXAMPLES=n)
+	@$(BIN)/python -m tests.clients.schemas $(if $(EXAMPLES),--examples $(EXAMPLES))
 
 schemas: $(VENV)/dev ## write anew what is generated: schemas/, docs/cli.md, examples/examine-mac.sh
 	$(BIN)/python -m reconciler.source.write_schemas schemas

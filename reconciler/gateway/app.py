@@ -49,7 +49,10 @@ def build_app(pool: Pool, sources: Sources, logs: Logs) -> Starlette:
 
 def _probes(pool: Pool) -> Iterator[Endpoint]:
     probes = Probes(pool)
+    yield Endpoint("GET", "/", probes.root, DEFAULT, open=True)
     yield Endpoint("GET", "/health", probes.health, DEFAULT, open=True)
+    yield Endpoint("GET", "/ping", probes.health, DEFAULT, open=True)
+    yield Endpoint("POST", "/ping", probes.health, DEFAULT, open=True)
     yield Endpoint("GET", "/ready", probes.ready, DEFAULT, open=True)
     yield Endpoint("GET", "/metrics", probes.metrics, DEFAULT)
 

@@ -121,9 +121,14 @@ def key_unknown(mistyped: bool) -> ApiError:
     return ApiError(401, "authentication_error", "invalid_api_key", text, headers=(_BAD_KEY,))
 
 
-def key_ended(how: str, text: str) -> ApiError:
-    """Return the error for a key that is good no longer. ``how``: ``revoked`` or ``expired``."""
-    return ApiError(401, "authentication_error", f"{how}_api_key", text, retry=False, headers=(_BAD_KEY,))
+def key_revoked(text: str) -> ApiError:
+    """Return the error for a key that somebody has ended."""
+    return ApiError(401, "authentication_error", "revoked_api_key", text, retry=False, headers=(_BAD_KEY,))
+
+
+def key_expired(text: str) -> ApiError:
+    """Return the error for a key, or a secret of one, whose time is over."""
+    return ApiError(401, "authentication_error", "expired_api_key", text, retry=False, headers=(_BAD_KEY,))
 
 
 def model_forbidden(model: str, key: str) -> ApiError:
@@ -238,6 +243,18 @@ def prompt_quarantined(model: str, groups: int, request: str, seconds: int) -> A
 def overloaded(text: str) -> ApiError:
     """Return the error for a request that finds every queue full."""
     return ApiError(503, "server_error", "overloaded", text, retry_after=2, retry=True)
+
+
+def older_group() -> ApiError:
+    """Return the error for a question to ranks of a version that knew no questions yet."""
+    return ApiError(
+        501,
+        "server_error",
+        "older_group",
+        "the group that serves this model was formed with an earlier version, which answers prompts and says nothing else "
+        "of them; `reconciler rollout restart deployment/NAME` forms it again",
+        retry=False,
+    )
 
 
 def shutting_down() -> ApiError:

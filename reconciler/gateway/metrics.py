@@ -173,17 +173,22 @@ class Timeline:
                 self._take(len(event.tokens), now)
             case Prefill():
                 self._enter(_Stage.RUNNING, now)
-            case Accepted() if self._prompt is None:
-                self._prompt = len(event.prompt_tokens)
-                self._counts.prompt_tokens.inc(self._prompt)
-                self._counts.request_prompt.observe(self._prompt)
+            case Accepted() if self._prompt is None and event.prompt_tokens:
+                self._count_prompt(len(event.prompt_tokens))
             case Finished():
+                if self._prompt is None:  # only its end tells the tokens of texts whose vectors were wanted
+                    self._count_prompt(event.prompt_tokens)
                 self._count_tokens(max(0, event.completion_tokens - self._tokens))
                 self._counts.cache_queries.inc(event.prompt_tokens)
                 self._counts.cache_hits.inc(event.cached_tokens)
                 self._cached = event.cached_tokens
             case _:
                 pass  # a tool call comes with its tokens, and ``Run`` decides what a failure means
+
+    def _count_prompt(self, tokens: int) -> None:
+        self._prompt = tokens
+        self._counts.prompt_tokens.inc(tokens)
+        self._counts.request_prompt.observe(tokens)
 
     def _take(self, tokens: int, now: float) -> None:
         self._enter(_Stage.RUNNING, now)

@@ -14,6 +14,7 @@ from .codec import Hello, message, vocabulary
 from .form import FREE, Form
 from .front import AccessLog, Tls
 from .keys import AccessKey
+from .question import Question, Texts, Vector
 from .sampling import BY_DEFAULT, BY_MODEL, Ending, Sampling, SamplingDefaults
 
 # --- gateway to rank 0 -----------------------------------------------------------------------------
@@ -38,7 +39,7 @@ class Generate:
     """Messages in the form of chat templates: role, content (text), tool_calls, tool_call_id, name."""
     tools: Tuple[Mapping[str, Any], ...] = ()
     tokens_max: Optional[int] = None
-    """None: as many as the context leaves."""
+    """None: as many as the context leaves. 0 with a ``question``, and at least 1 without."""
     stop: Tuple[str, ...] = ()
     sampling: Sampling = BY_DEFAULT
     resume: Tuple[int, ...] = ()
@@ -68,6 +69,18 @@ class Generate:
     max_stall_seconds: float = MAX_STALL_SECONDS
     """The longest time between two tokens of this answer for which a step may read others' prompts."""
     form: Form = FREE
+    question: Optional[Question] = None
+    """What is asked of the prompt, where no answer to it is wanted."""
+
+    @property
+    def computes(self) -> bool:
+        """Return whether the group computes anything for it, beside that rank 0 reads its text."""
+        return self.question is None or self.question.texts is not None
+
+    @property
+    def texts(self) -> Optional[Texts]:
+        """Return the texts whose vectors are wanted."""
+        return self.question.texts if self.question is not None else None
 
 
 @message("cancel")
@@ -110,6 +123,8 @@ class Accepted:
     sampling: Optional[Sampling] = None
     """How tokens are chosen, where ``Generate.unset`` left some of that to the model: an answer that goes on elsewhere
     is to go on like this."""
+    token_texts: Tuple[str, ...] = ()
+    """How the tokenizer shows each token, where ``Question.token_texts`` asks for it."""
 
 
 @message("prefill")
@@ -173,6 +188,8 @@ class Delta:
     calls: Tuple[CallPart, ...] = ()
     logprobs: Tuple[TokenLogprobs, ...] = ()
     """Where ``Generate.logprobs`` asks for them: of each of ``tokens`` but one that ends the answer."""
+    vectors: Tuple[Vector, ...] = ()
+    """Where a question asks for them. There is nothing else then."""
 
 
 @message("tool_call")

