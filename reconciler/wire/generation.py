@@ -396,5 +396,7 @@ class Routes:
     """None: plain HTTP."""
     origins: Tuple[str, ...] = ()
     """Origins whose web pages may use the endpoint; ``*`` for all."""
+    nodes: Tuple[str, ...] = ()
+    """The nodes whose machines have a gateway beside the controller's own."""
     access_log: Optional[AccessLog] = None
     """None: there is none."""
