@@ -98,9 +98,9 @@ class Fronts:
         try:
             files = FrontFiles(json.dumps(to_wire(routes_for(name, routes))).encode(), self._keys(routes))
             state = await self._front(name).keep(files)
-            endpoint = None if state["endpoint"] is None else str(state["endpoint"])
+            listen = None if state["endpoint"] is None else str(state["listen"])
             return FrontObservation(
-                name, endpoint, int(state["pid"]), int(state.get("sequence", 0)), str(state["problem"])
+                name, listen, int(state["pid"]), int(state.get("sequence", 0)), str(state["problem"])
             )
         except (Unreachable, Refused, OSError) as error:
             return replace(before, problem=str(error))

@@ -247,8 +247,8 @@ class FrontObservation:
     """A gateway on another machine, as the controller last reached it."""
 
     node: NodeName
-    endpoint: str | None = None
-    """None if it does not listen, or has not been reached yet."""
+    listen: str | None = None
+    """Its address; None if it does not listen, or has not been reached yet."""
     pid: int | None = None
     sequence: int = 0
     """The number of the routes that it has."""

@@ -52,7 +52,7 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
 def _other(seen: FrontObservation) -> dict[str, Any]:
     return {
         "node": seen.node,
-        "endpoint": seen.endpoint,
+        "listen": seen.listen,
         "pid": seen.pid,
         "routes": seen.sequence,
         "problem": seen.problem or None,

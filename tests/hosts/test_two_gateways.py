@@ -78,8 +78,13 @@ async def gateways() -> AsyncIterator[Gateways]:
         key = hosts.person / "keys" / "gateway"
 
         def access(host: Host) -> Access:
-            ssh = SshAccess(
-                **{"hostKey": host.host_key, "identityFile": str(host.key)}, host=host.address, user=host.user
+            ssh = SshAccess.model_validate(
+                {
+                    "host": host.address,
+                    "user": host.user,
+                    "hostKey": host.host_key,
+                    "identityFile": str(host.key),
+                }
             )
             return Access(ssh=ssh, python=sys.executable)
 

@@ -180,8 +180,8 @@ async def test_ten_thousand_handshakes_that_stall_slow_nobody_down_and_take_litt
     home: Path, descriptors: int, tmp_path: Path
 ) -> None:
     tls = Tls(f"{tmp_path}/certificate.pem", f"{tmp_path}/key.pem")
-    for path, text in zip((tls.certificate, tls.key), made_certificate(), strict=True):
-        Path(path).write_bytes(text)
+    for path, content in zip((tls.certificate, tls.key), made_certificate(), strict=True):
+        Path(path).write_bytes(content)
     rank = await RankDouble(home / "0.sock", story(4)).start()
     async with gateway(home, rank.path, tls=tls) as made:
         alone, before = await made.quickest(20), made.memory_bytes()
