@@ -87,7 +87,7 @@ class MachinePool:
             return before[1]
         if not isinstance(machine, Remote):
             raise Refused(
-                "SameMachine", f"{name} is no node over SSH: the controller's machine has a gateway already"
+                "SameMachine", "it is no node over SSH, and the controller's machine has a gateway already"
             )
         front = Front(machine, name)
         self._fronts[name] = machine, front
