@@ -44,6 +44,8 @@ class Fronts:
         """``remembered``: the file of the nodes that have one. ``key``: the private key for ranks on other machines."""
         self._front = front
         self._remembered = remembered
+        self._known = _read(remembered)
+        """The nodes that have one, or still have: also those of an earlier controller."""
         self._key = key
         self._on_news = on_news
         self._routes: Routes | None = None
@@ -57,9 +59,8 @@ class Fronts:
             return
         self._routes = routes
         wanted = {NodeName(name) for name in routes.nodes}
-        if wanted - self._known():
-            self._remember(self._known() | wanted)
-        for name in self._known() - self._tasks.keys():
+        self._remember(self._known | wanted)
+        for name in self._known - self._tasks.keys():
             self._tasks[name] = asyncio.create_task(self._keep(name), name=f"the gateway on {name}")
         self._changed.set()
         self._changed = asyncio.Event()
@@ -116,7 +117,7 @@ class Fronts:
             return False
         except Refused:
             log.info("%s has no gateway of its own any more", name)
-        self._remember(self._known() - {name})
+        self._remember(self._known - {name})
         self._seen.pop(name, None)
         self._tasks.pop(name, None)
         self._on_news()
@@ -127,22 +128,30 @@ class Fronts:
             self._seen[seen.node] = seen
             self._on_news()
 
-    def _known(self) -> set[NodeName]:
-        """Return the nodes that have one, or still have: also those of an earlier controller."""
-        with contextlib.suppress(OSError, ValueError):
-            return {NodeName(str(name)) for name in json.loads(self._remembered.read_text())}
-        return set()
-
     def _remember(self, names: set[NodeName]) -> None:
+        """Write down which nodes have one. On a full disk that is left to the next change."""
+        if names == self._known:
+            return
+        self._known = names
         draft = self._remembered.with_name(f".{self._remembered.name}.new")
-        draft.write_text(json.dumps(sorted(names)))
-        draft.replace(self._remembered)
+        try:
+            draft.write_text(json.dumps(sorted(names)))
+            draft.replace(self._remembered)
+        except OSError as error:
+            log.warning("%s cannot be written: %s", self._remembered, error)
 
     def _keys(self, routes: Routes) -> Mapping[str, bytes]:
         machines = [backend.machine for route in routes.routes for backend in route.backends]
         names = {self._key.name, *(machine.key for machine in machines if machine and machine.key)}
         paths = {name: self._key.with_name(name) for name in sorted(names)}
         return {name: path.read_bytes() for name, path in paths.items() if path.exists()}
+
+
+def _read(remembered: Path) -> set[NodeName]:
+    try:
+        return {NodeName(str(name)) for name in json.loads(remembered.read_text())}
+    except (OSError, ValueError, TypeError):
+        return set()
 
 
 def routes_for(name: NodeName, routes: Routes) -> Routes:
