@@ -20,6 +20,7 @@ from pathlib import Path
 from reconciler.controller.admin.answer import Admin
 from reconciler.controller.clock_gaps import ClockGaps, Clocks, elapsed, loop_time
 from reconciler.controller.desired_state import DesiredState
+from reconciler.controller.fronts import Fronts
 from reconciler.controller.loop import Loop
 from reconciler.controller.notifications import Notifications
 from reconciler.controller.parts import Lease, Parts, Surroundings
@@ -33,6 +34,7 @@ from reconciler.remote.machines import Machines
 from reconciler.source.git import hooks
 from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.sources import DirectorySource, GitSource, Source
+from reconciler.state import GatewayObservation
 from reconciler.store import Store
 from reconciler.webhooks import Webhooks
 from reconciler.wire.file_identity import FileIdentity
@@ -79,7 +81,10 @@ async def _control(home: Home, watch: Path | None, identity: FileIdentity) -> No
         machines = machines_of(home)
         stack.push_async_callback(machines.close)
         probe = GatewayProbe(lambda: observe_gateway(home.gateway, home.prompts, home.usage))
-        loop, parts = compose(_surroundings(home, source, machines, probe), store)
+        fronts = Fronts(machines.front, home.fronts, home.gateway_key, lambda: loop.trigger())
+        gateways = _surroundings(home, source, machines, lambda: fronts.beside(probe()))
+        loop, parts = compose(gateways, store)
+        parts.publisher.routed = fronts.follow
         parts.lease.identity = (identity, *store.identities)
         stack.push_async_callback(parts.collector.close)
         stack.push_async_callback(parts.executor.close)
@@ -90,16 +95,19 @@ async def _control(home: Home, watch: Path | None, identity: FileIdentity) -> No
         _end_on_signals(loop.end)
         await stack.enter_async_context(_following(source, loop, parts))
         await stack.enter_async_context(_asking(probe))
+        await stack.enter_async_context(fronts.following())
         log.info("controller of %s is running, pid %d", home.root, os.getpid())
         await loop.run()
 
 
-def _surroundings(home: Home, source: Source, machines: Machines, probe: GatewayProbe) -> Surroundings:
+def _surroundings(
+    home: Home, source: Source, machines: Machines, gateway: Callable[[], GatewayObservation | None]
+) -> Surroundings:
     return Surroundings(
         source=source,
         routes=RoutesFile(home.routes),
         machines=machines,
-        gateway=probe,
+        gateway=gateway,
         entropy=lambda: secrets.token_hex(32),
         clocks=Clocks(time.time, loop_time, elapsed),
         post=Webhooks(os.environ).post,

@@ -63,6 +63,11 @@ class Home:
         return self.root / "usage.json"
 
     @property
+    def fronts(self) -> Path:
+        """Return the path of the controller's file of the nodes that have a gateway of their own."""
+        return self.root / "fronts.json"
+
+    @property
     def addresses(self) -> Path:
         """Return the path of the controller's file of where machines answered last."""
         return self.root / "addresses.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from reconciler.state.reports.status import Event, ObjectStatus
 from reconciler.state.slices import Slices
 from reconciler.status import Snapshots
 from reconciler.store import Store
-from reconciler.wire.generation import Route
+from reconciler.wire.generation import Route, Routes
 
 from .incident_log import IncidentLog
 from .routes_file import RoutesFile
@@ -40,6 +40,8 @@ class Publisher:
         self._routes = file.read()
         if self._routes is not None and self._routes.token >= store.token:  # the store was lost
             store.renew(above=self._routes.token)
+        self.routed: Callable[[Routes], None] = lambda routes: None
+        """Called with the routes that are in force now."""
         self._saving: asyncio.Handle | None = None
         """Set while events wait for the end of this turn of the event loop."""
         self._published = store.event_keys()
@@ -174,6 +176,7 @@ class Publisher:
             door, version=ROUTES_VERSION, sequence=sequence, routes=found, token=self._store.token
         )
         if wanted == before and not self._file.altered:
+            self.routed(before)
             return
         routes = replace(wanted, sequence=sequence + 1)
         try:
@@ -186,3 +189,4 @@ class Publisher:
             self.problem = str(error)
             return
         self._routes, self.problem = routes, ""
+        self.routed(routes)

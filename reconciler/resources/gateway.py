@@ -16,6 +16,7 @@ from .base import (
     Bytes,
     Manifest,
     Metadata,
+    Name,
     Path,
     Seconds,
     Strict,
@@ -79,6 +80,9 @@ class GatewaySpec(Strict):
     """Further host names by which clients address the endpoint, for a reverse proxy that passes them on. Web pages of
     these hosts may use it too. With `auth.mode: none`, requests to any other name are refused, except loopback addresses,
     `localhost` and `host.docker.internal`."""
+    nodes: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
+    """Nodes on other machines that have a gateway too, with the same address, routes and keys. Limits of keys are divided
+    among all gateways."""
     tls: GatewayTls | None = None
     """Without it the endpoint speaks plain HTTP."""
     cors: GatewayCors | None = None

@@ -243,6 +243,20 @@ class ServedCertificate:
 
 
 @dataclass(frozen=True, slots=True)
+class FrontObservation:
+    """A gateway on another machine, as the controller last reached it."""
+
+    node: NodeName
+    listen: str | None = None
+    """Its address; None if it does not listen, or has not been reached yet."""
+    pid: int | None = None
+    sequence: int = 0
+    """The number of the routes that it has."""
+    problem: str = ""
+    """Why it cannot be reached or does not run; whatever runs there goes on with the routes that it has."""
+
+
+@dataclass(frozen=True, slots=True)
 class GatewayObservation:
     """The gateway process: by its own file, and by asking it."""
 
@@ -261,6 +275,8 @@ class GatewayObservation:
     """Where this machine reaches it, such as ``127.0.0.1:8400``. The endpoint may have a name of its certificate instead."""
     certificate: ServedCertificate | None = None
     """None where it speaks plain HTTP."""
+    others: tuple[FrontObservation, ...] = ()
+    """The gateways on other machines, by the names of their nodes."""
     door: FrontDoor | None = None
     """None if it was not asked yet."""
     usage: tuple[KeyUsage, ...] = ()

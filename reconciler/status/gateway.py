@@ -9,6 +9,7 @@ from reconciler.errors import few_names
 from reconciler.resources import Gateway, Manifest
 from reconciler.resources.api_key import ApiKey
 from reconciler.resources.gateway import GatewayAccessLog
+from reconciler.state import FrontObservation
 from reconciler.wire.front import AccessLog, Tls
 from reconciler.wire.generation import Routes
 from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash
@@ -30,6 +31,8 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     extra: dict[str, Any] = {"endpoint": gateway.endpoint, "pid": gateway.pid}
     if gateway.certificate is not None:
         extra["certificate"] = certificate.as_json(gateway.certificate)
+    if gateway.others:
+        extra["others"] = [_other(each) for each in gateway.others]
     door = gateway.door
     if door is None:
         text = f"it has begun to listen at {gateway.endpoint}, and has not been asked there yet"
@@ -41,14 +44,25 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
         models = few_names(door.unserved)
         text = f"it answers at {gateway.endpoint}, but is connected to no group of {models}; see: reconciler get deployments"
         return Readiness(False, "NoGroupConnected", text, extra)
-    message = f"{gateway.endpoint}; {gateway.shortage}" if gateway.shortage else gateway.endpoint
+    lacks = [f"on {each.node}: {each.problem}" for each in gateway.others if each.problem]
+    message = "; ".join(part for part in (gateway.endpoint, gateway.shortage, *lacks) if part)
     return Readiness(True, "Listening", message, extra)
+
+
+def _other(seen: FrontObservation) -> dict[str, Any]:
+    return {
+        "node": seen.node,
+        "listen": seen.listen,
+        "pid": seen.pid,
+        "routes": seen.sequence,
+        "problem": seen.problem or None,
+    }
 
 
 def door(gateway: Gateway, manifests: Iterable[Manifest]) -> Routes:
     """Return what the routes say of the endpoint itself: where it listens, and who may use it."""
     spec = gateway.spec
-    keys = () if spec.auth.mode == "none" else tuple(_keys(manifests))
+    keys = () if spec.auth.mode == "none" else tuple(_keys(manifests, 1 + len(spec.nodes)))
     return Routes(
         0,
         0,
@@ -59,6 +73,7 @@ def door(gateway: Gateway, manifests: Iterable[Manifest]) -> Routes:
         keys=keys,
         tls=Tls(spec.tls.certificate, spec.tls.key) if spec.tls else None,
         origins=spec.cors.origins if spec.cors else (),
+        nodes=spec.nodes,
         access_log=_access_log(spec.access_log) if spec.access_log else None,
     )
 
@@ -67,7 +82,8 @@ def _access_log(spec: GatewayAccessLog) -> AccessLog:
     return AccessLog(spec.max_size, spec.rotate_after, spec.keep_files, spec.keep_for, spec.content)
 
 
-def _keys(manifests: Iterable[Manifest]) -> Iterable[AccessKey]:
+def _keys(manifests: Iterable[Manifest], gateways: int) -> Iterable[AccessKey]:
+    """Yield the keys as each of so many gateways knows them: each has its share of the limits."""
     for key in manifests:
         if isinstance(key, ApiKey):
             spec, limits = key.spec, key.spec.limits
@@ -77,12 +93,16 @@ def _keys(manifests: Iterable[Manifest]) -> Iterable[AccessKey]:
                 (SecretHash(spec.hash), *previous),
                 spec.models,
                 KeyLimits(
-                    limits.requests_per_minute,
-                    limits.tokens_per_minute,
-                    limits.tokens_per_day,
-                    limits.parallel_requests,
+                    _share(limits.requests_per_minute, gateways),
+                    _share(limits.tokens_per_minute, gateways),
+                    _share(limits.tokens_per_day, gateways),
+                    _share(limits.parallel_requests, gateways),
                 ),
                 spec.expires.timestamp() if spec.expires else 0.0,
                 spec.revoked,
                 spec.metrics,
             )
+
+
+def _share(limit: int | None, gateways: int) -> int | None:
+    return None if limit is None else max(1, limit // gateways)

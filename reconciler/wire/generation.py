@@ -393,8 +393,8 @@ class Routes:
     """``GatewayAuth.mode`` of the Gateway's spec."""
     keys: Tuple[AccessKey, ...] = ()
     tls: Optional[Tls] = None
-    """None: plain HTTP."""
     origins: Tuple[str, ...] = ()
     """Origins whose web pages may use the endpoint; ``*`` for all."""
+    nodes: Tuple[str, ...] = ()
+    """The nodes whose machines have a gateway beside the controller's own."""
     access_log: Optional[AccessLog] = None
-    """None: there is none."""

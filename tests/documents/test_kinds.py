@@ -13,7 +13,7 @@ import pytest
 from reconciler import status
 from reconciler.resources import KINDS
 from reconciler.source.yaml.documents import load
-from reconciler.state import GatewayObservation, ServedCertificate
+from reconciler.state import FrontObservation, GatewayObservation, NodeName, ServedCertificate
 from reconciler.status import Snapshots
 from tests.worlds import World, deployment, fabric, gateway, model, node, notifier
 
@@ -98,7 +98,10 @@ def test_the_status_of_each_kind_is_documented_completely() -> None:
     world = World([*nodes, cables, model(), deployment(), gateway(), notifier()])
     world.settle()
     observed = world.observed()
-    seen = type(observed)(observed.nodes, GatewayObservation(1, URL, certificate=CERTIFICATE))
+    seen = type(observed)(
+        observed.nodes,
+        GatewayObservation(1, URL, certificate=CERTIFICATE, others=(FrontObservation(NodeName("b")),)),
+    )
     snapshots = Snapshots(world.desired(), seen, world.memory(), world.plan(), world.now)
     for key, found in status.statuses(snapshots, {}).items():
         status_section = section(page(key.kind).read_text(), "Status")

@@ -10,6 +10,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -18,8 +19,11 @@ import pytest
 
 from reconciler.gateway import server
 from reconciler.gateway.admission import Admission, ConnectionLimits
+from reconciler.inventory.gateway_probe import ask
 from reconciler.wire.file_identity import FileIdentity
+from reconciler.wire.front import Tls
 from reconciler.wire.generation import Backend, Route, Routes
+from tests.certificates import made
 from tests.ports import free_port
 
 from .conftest import HELLO, Start, write_routes
@@ -278,3 +282,17 @@ async def test_a_rank_that_breaks_the_protocol_is_not_used(start: Start) -> None
         cluster.route(RankDouble(path, story(1)))
         status, _, body = await cluster.post({"model": "llama", "messages": HELLO})
     assert (status, body["error"]["code"]) == (503, "model_loading")
+
+
+async def test_with_tls_each_of_many_handshakes_is_answered_also_those_that_come_at_once(home: Path) -> None:
+    """Its loop is uvloop's, which reads before any task runs."""
+    tls = Tls(f"{home}/certificate.pem", f"{home}/key.pem")
+    for path, text in zip((tls.certificate, tls.key), made(), strict=True):
+        Path(path).write_bytes(text)
+    listen = f"127.0.0.1:{free_port()}"
+    async with gateway(home):
+        write_routes(home, replace(routes(listen), tls=tls))
+        await eventually((home / "gateway.json").exists)
+        answers = await asyncio.gather(*(ask(f"https://{listen}/v1") for _ in range(30)))
+        answers += [await ask(f"https://{listen}/v1") for _ in range(10)]
+    assert {answer.problem for answer in answers} == {""}

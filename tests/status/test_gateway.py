@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reconciler import status
 from reconciler.doctor.examine import examine
+from reconciler.resources.api_key import ApiKey
 from reconciler.state import (
     Desired,
     FrontDoor,
+    FrontObservation,
     GatewayObservation,
     Memory,
+    NodeName,
     ObjectKey,
     Observed,
     Plan,
@@ -21,7 +26,7 @@ from reconciler.state import (
 from reconciler.state.reports.status import ObjectStatus
 from reconciler.status import Readiness, Snapshots, certificate
 from reconciler.status.gateway import readiness
-from tests.worlds import World, gateway
+from tests.worlds import World, gateway, manifest
 
 URL = "http://127.0.0.1:8400/v1"
 
@@ -129,3 +134,28 @@ def test_the_status_has_names_and_the_end_and_without_tls_neither() -> None:
     assert found == {"names": ["ai.example.com"], "expires": "2027-01-15T08:00:00Z", "problem": None}
     plain = GatewayObservation(7, URL, door=FrontDoor(True))
     assert "certificate" not in ready(plain).extra
+
+
+def test_gateways_on_other_nodes_are_listed_with_what_is_wrong_with_them() -> None:
+    others = (
+        FrontObservation(NodeName("b"), "0.0.0.0:8400", 5, 3),
+        FrontObservation(NodeName("c"), problem="no answer"),
+    )
+    found = ready(GatewayObservation(7, URL, others=others, door=FrontDoor(True)))
+    assert (found.ready, found.message) == (True, f"{URL}; on c: no answer")
+    assert found.extra["others"] == [
+        {"node": "b", "listen": "0.0.0.0:8400", "pid": 5, "routes": 3, "problem": None},
+        {"node": "c", "listen": None, "pid": None, "routes": 0, "problem": "no answer"},
+    ]
+
+
+@given(st.integers(1, 10_000), st.integers(0, 16))
+def test_all_gateways_together_allow_a_key_no_more_than_its_limit_or_one_each(limit: int, more: int) -> None:
+    key = manifest(ApiKey, "webui", hash="sha256:" + "0" * 64, limits={"requestsPerMinute": limit})
+    nodes = [f"n{number}" for number in range(more)]
+    (access,) = status.door(gateway(auth={"mode": "keys"}, nodes=nodes), [key]).keys
+    share = access.limits.requests_per_minute
+    assert share is not None
+    assert share >= 1
+    assert share * (more + 1) <= max(limit, more + 1)
+    assert access.limits.tokens_per_minute is None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, cast
 
 from reconciler.gateway.admission import Admission, End, Stage
 
@@ -46,10 +45,21 @@ class Handshake(asyncio.Protocol):
         self._others.add(self)
         loop = asyncio.get_running_loop()
         context = self._certificates.context
-        if self._admission.admit(self, loop.time()) and context is not None:
-            self._agreeing = loop.create_task(self._agree(self._raw, context))
-        else:
+        if not self._admission.admit(self, loop.time()) or context is None:
             self.end()
+            return
+        self._raw.set_write_buffer_limits(high=UNREAD_BYTES)
+        agreeing = _Begun(
+            loop.start_tls(
+                self._raw,
+                self,
+                context,
+                server_side=True,
+                ssl_handshake_timeout=self._admission.limits.head_seconds,
+                ssl_shutdown_timeout=self._admission.limits.unread_end_seconds,
+            )
+        )
+        self._agreeing = loop.create_task(self._agree(agreeing, self._raw))
 
     def data_received(self, data: bytes) -> None:
         self._early.append(data)
@@ -69,18 +79,9 @@ class Handshake(asyncio.Protocol):
         self._admission.ended[End.SLOW_HEAD] += 1
         self.end()
 
-    async def _agree(self, raw: asyncio.Transport, context: ssl.SSLContext) -> None:
-        loop = asyncio.get_running_loop()
-        raw.set_write_buffer_limits(high=UNREAD_BYTES)
+    async def _agree(self, agreeing: Awaitable[asyncio.Transport | None], raw: asyncio.Transport) -> None:
         try:
-            sealed = await loop.start_tls(
-                raw,
-                self,
-                context,
-                server_side=True,
-                ssl_handshake_timeout=self._admission.limits.head_seconds,
-                ssl_shutdown_timeout=self._admission.limits.unread_end_seconds,
-            )
+            sealed = await agreeing
         except OSError:
             if self._admission.stage(self) is not None:
                 self._admission.ended[End.HANDSHAKE] += 1
@@ -101,3 +102,32 @@ class Handshake(asyncio.Protocol):
     def _forget(self) -> None:
         self._admission.forget(self)
         self._others.discard(self)
+
+
+class _Begun:
+    """A coroutine that runs up to its first wait at once, not when a task gets to it.
+
+    ``start_tls`` takes the connection over in that part. Later, what the client sends first would be lost: uvloop reads
+    it before any task runs.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, asyncio.Transport | None]) -> None:
+        self._coroutine = coroutine
+        self._waits_for = [coroutine.send(None)]
+
+    def __await__(self) -> Generator[Any, Any, asyncio.Transport | None]:
+        return cast("Generator[Any, Any, asyncio.Transport | None]", self)
+
+    def __iter__(self) -> _Begun:
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+    def send(self, value: Any) -> Any:
+        """Go on, as a coroutine does."""
+        return self._waits_for.pop() if self._waits_for else self._coroutine.send(value)
+
+    def throw(self, error: BaseException) -> Any:
+        """Fail, as a coroutine does."""
+        return self._coroutine.throw(error)

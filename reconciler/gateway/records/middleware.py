@@ -11,6 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .entry import SCOPE_KEY, Entry, stamp
 from .logs import Logs
 
+_PROBES = frozenset({"/health", "/ready"})
+"""Asked every few seconds, by the controller and by balancers: their lines would hide all others."""
 CONTENT_BYTES_MAX = 16 * 1024 * 1024
 """How much of a prompt, and of an answer, is kept."""
 
@@ -27,7 +29,7 @@ class Logged:
         self._client = client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or self._logs.access is None:
+        if scope["type"] != "http" or self._logs.access is None or scope["path"] in _PROBES:
             await self._app(scope, receive, send)
             return
         passing = _Passing(self._logs, scope, receive, send)

@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 from weakref import WeakSet
 
-from reconciler.errors import Unreachable
+from reconciler.errors import Refused, Unreachable
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.machines import Stream
 from reconciler.remote.runtime.build import Pruned
 from reconciler.resources import LOCAL, Access
 from reconciler.state import NodeName
+
+from .front import Front, Remote
 
 
 class Machine(Protocol):
@@ -74,6 +76,22 @@ class MachinePool:
         self._machines: dict[NodeName, Machine] = {}
         self._links: dict[NodeName, WeakSet[AgentConnection]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
+        self._fronts: dict[NodeName, tuple[Machine, Front]] = {}
+
+    def front(self, name: NodeName) -> Front:
+        """Return the gateway of a node's machine. Raises ``Refused`` where that is the controller's own, and as
+        ``dial``."""
+        machine = self._machine(name)
+        before = self._fronts.get(name)
+        if before is not None and before[0] is machine:
+            return before[1]
+        if not isinstance(machine, Remote):
+            raise Refused(
+                "SameMachine", "it is no node over SSH, and the controller's machine has a gateway already"
+            )
+        front = Front(machine, name)
+        self._fronts[name] = machine, front
+        return front
 
     def reach(self, accesses: Mapping[NodeName, Access]) -> None:
         """Set how to connect to nodes, and close connections with other settings."""

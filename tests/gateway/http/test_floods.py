@@ -8,6 +8,7 @@ import os
 import resource
 import shutil
 import signal
+import ssl
 import sys
 import tempfile
 import time
@@ -21,7 +22,9 @@ import pytest
 
 from reconciler.inventory.gateway_probe import ask
 from reconciler.state import FrontDoor
+from reconciler.wire.front import Tls
 from reconciler.wire.generation import Backend, Route, Routes
+from tests.certificates import made as made_certificate
 from tests.gateway.conftest import write_routes
 from tests.gateway.rank_double import RankDouble, eventually, story
 from tests.ports import free_port
@@ -40,6 +43,8 @@ from reconciler.gateway.server import run_gateway
 sys.exit(run_gateway(pathlib.Path(sys.argv[1]), False))
 """
 HALF = b"GET /health HTTP/1.1\r\nhost: local"
+GREETING = b"\x16\x03\x01\x02\x00\x01\x00"
+"""How a client begins to speak TLS; the rest of its first 512 bytes never comes."""
 WHOLE = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
@@ -62,8 +67,8 @@ def descriptors() -> Iterator[int]:
 
 
 class Gateway:
-    def __init__(self, listen: str, pid: int, http: aiohttp.ClientSession) -> None:
-        self.url = f"http://{listen}"
+    def __init__(self, listen: str, pid: int, http: aiohttp.ClientSession, scheme: str = "http") -> None:
+        self.url = f"{scheme}://{listen}"
         self.address = ("127.0.0.1", int(listen.rpartition(":")[2]))
         self.pid = pid
         self.http = http
@@ -87,20 +92,23 @@ class Gateway:
 
 
 @contextlib.asynccontextmanager
-async def gateway(home: Path, socket: Path, descriptors: int = 0, **route: int) -> AsyncIterator[Gateway]:
+async def gateway(
+    home: Path, socket: Path, descriptors: int = 0, tls: Tls | None = None, **route: int
+) -> AsyncIterator[Gateway]:
     """A gateway in its own process before one group; with so many descriptors, or with all there are."""
     listen = f"127.0.0.1:{free_port()}"
     backend = Backend(0, 1, str(socket), "node-a")
     model = Route("llama", (), route.get("context", 4096), 1, (backend,), 0.0, route.get("batch", 0))
-    write_routes(home, Routes(1, 1, listen, 20.0, (model,)))
+    write_routes(home, Routes(1, 1, listen, 20.0, (model,), tls=tls))
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", PROGRAM, str(home), str(descriptors), stderr=asyncio.subprocess.DEVNULL
     )
-    connector = aiohttp.TCPConnector(limit=0)
+    trusting = ssl.create_default_context(cafile=tls.certificate) if tls else True
+    connector = aiohttp.TCPConnector(limit=0, ssl=trusting)
     try:
         async with aiohttp.ClientSession(connector=connector) as http:
             await eventually((home / "gateway.json").exists)
-            made = Gateway(listen, process.pid, http)
+            made = Gateway(listen, process.pid, http, "https" if tls else "http")
             for _ in range(200):
                 if await ask(made.url + "/v1") == FrontDoor(True):
                     break
@@ -165,6 +173,35 @@ async def test_ten_thousand_connections_are_held_and_slow_nobody_down(home: Path
             async with made.http.get(made.url + "/metrics") as answer:
                 assert f'reconciler_connections{{state="idle"}} {count:.1f}' in await answer.text()
             assert await made.quickest(50) < 2 * alone + 0.01
+    await rank.stop()
+
+
+async def test_ten_thousand_handshakes_that_stall_slow_nobody_down_and_take_little_memory(
+    home: Path, descriptors: int, tmp_path: Path
+) -> None:
+    tls = Tls(f"{tmp_path}/certificate.pem", f"{tmp_path}/key.pem")
+    for path, content in zip((tls.certificate, tls.key), made_certificate(), strict=True):
+        Path(path).write_bytes(content)
+    rank = await RankDouble(home / "0.sock", story(4)).start()
+    async with gateway(home, rank.path, tls=tls) as made:
+        alone, before = await made.quickest(20), made.memory_bytes()
+        count = min(10_000, 3 * descriptors // 4)
+        async with connections(made, count, GREETING):
+            slowest = await made.quickest(20)
+            grown = made.memory_bytes() - before
+            print(
+                f"{count} handshakes: {alone * 1e3:.1f} ms, then {slowest * 1e3:.1f} ms; {grown / count:.0f} bytes each"
+            )
+            assert slowest < 2 * alone + 0.01
+            assert grown < count * 100_000
+        ended = 'reconciler_connections_ended_total{reason="slow_head"} '
+        for _ in range(300):
+            async with made.http.get(made.url + "/metrics") as answer:
+                text = await answer.text()
+            if 'reconciler_connections{state="unfinished"} 0.0' in text:
+                break
+            await asyncio.sleep(0.1)
+        assert ended in text
     await rank.stop()
 
 

@@ -38,7 +38,7 @@ async def lines(cluster: Cluster, count: int, name: str = "access.jsonl") -> lis
     def found() -> list[dict[str, Any]]:
         read = path.read_bytes().splitlines() if path.exists() else []
         parsed = [orjson.loads(line) for line in read]
-        return [line for line in parsed if line.get("path") not in ("/ready", "/metrics")]
+        return [line for line in parsed if line.get("path") != "/metrics"]
 
     await eventually(lambda: len(found()) >= count)
     assert len(found()) == count
