@@ -24,7 +24,7 @@ from reconciler.state import (
     Trouble,
 )
 from reconciler.state.reports.incident import Entry, EntryKind, Incident
-from reconciler.status import Snapshots
+from reconciler.status import Snapshots, certificate
 from reconciler.status.by_object import ByObject
 from reconciler.status.node_comparison import NodeComparison
 
@@ -32,7 +32,10 @@ from .checks import CHECKS, Machine
 from .finding import MEANS, Examination, Finding
 from .unknowns import unknowns
 
-_ORDER = {fault: number for number, fault in enumerate(FaultClass)}
+_ORDER: dict[FaultClass | None, int] = {
+    **{fault: number for number, fault in enumerate(FaultClass)},
+    None: len(FaultClass),
+}
 _BARRED = {
     "HostKeyChanged": "if the machine was reinstalled, compare its fingerprint, then run: reconciler node"
     " add --again {node}; else find out which machine answers at its address",
@@ -43,6 +46,9 @@ _FEW_MEANS = "clients beyond these connections are refused"
 _FEW_STEPS = (
     "raise the hard limit where `reconciler up` is started: `ulimit -Hn 65536` in a shell, LimitNOFILE in a systemd unit,"
     " NumberOfFiles under HardResourceLimits in a launchd service; then restart `reconciler up`"
+)
+_CERTIFICATE_MEANS = (
+    "clients refuse to connect to an endpoint whose certificate has expired, or that has none"
 )
 _ANY = ModelDeployment.model_validate(
     {
@@ -180,17 +186,24 @@ def _checked(machine: Machine) -> Iterator[Finding]:
 
 
 def _of_gateway(snapshots: Snapshots) -> Iterator[Finding]:
-    """Yield what the gateway lacks. Its process has its limits from whatever started `reconciler up`."""
+    """Yield what the gateway lacks, and what is wrong with its certificate. Its process has its limits from whatever started `reconciler up`."""
     seen, wanted = snapshots.observed.gateway, snapshots.desired.gateway
-    if seen is not None and wanted is not None and seen.shortage:
-        key = ObjectKey("Gateway", wanted.metadata.name)
+    if wanted is None:
+        return
+    key = ObjectKey("Gateway", wanted.metadata.name)
+    for state in certificate.conditions(key.name, snapshots):
+        if state.status and wanted.spec.tls is not None:
+            said, _, _ = state.message.partition("; to do: ")
+            steps = certificate.steps(wanted.spec.tls)
+            yield Finding(None, (key,), (), said, _CERTIFICATE_MEANS, steps, True, "Certificate")
+    if seen is not None and seen.shortage:
         yield Finding(FaultClass.LAUNCH_CONTEXT, (key,), (), seen.shortage, _FEW_MEANS, _FEW_STEPS, True)
 
 
 def _without_repeats(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Merge findings about a machine and the groups that suffer from it; steps for a person take precedence over what
     the controller tries."""
-    merged: dict[tuple[FaultClass, str], Finding] = {}
+    merged: dict[tuple[FaultClass | None, str], Finding] = {}
     machines_first = sorted(findings, key=lambda each: each.objects[0].kind != "Node")
     for finding in machines_first:
         key = _explaining(merged, finding)
@@ -199,7 +212,9 @@ def _without_repeats(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(merged.values(), key=lambda each: (_ORDER[each.fault], each.nodes, each.seen)))
 
 
-def _explaining(known: dict[tuple[FaultClass, str], Finding], finding: Finding) -> tuple[FaultClass, str]:
+def _explaining(
+    known: dict[tuple[FaultClass | None, str], Finding], finding: Finding
+) -> tuple[FaultClass | None, str]:
     """Return the key of an equal finding, or of the machine's finding that explains a group's; else its own key."""
     key = (finding.fault, finding.seen)
     if key in known or finding.person or finding.objects[0].kind == "Node":

@@ -12,7 +12,8 @@ from reconciler.state import FaultClass, NodeName, ObjectKey
 class Finding:
     """A current problem."""
 
-    fault: FaultClass
+    fault: FaultClass | None
+    """None for what is wrong with no machine and no group."""
     objects: tuple[ObjectKey, ...]
     """The objects with this problem."""
     nodes: tuple[NodeName, ...]
@@ -23,6 +24,18 @@ class Finding:
     """Steps for people; never empty."""
     person: bool
     """Whether a person has to act; else the controller does."""
+    without_class: str = ""
+    """Title of a finding without a class of faults."""
+
+    @property
+    def code(self) -> str:
+        """Return its class, such as ``C8``; empty without one."""
+        return self.fault.value if self.fault else ""
+
+    @property
+    def title(self) -> str:
+        """Return its title, such as ``rank crash``."""
+        return self.fault.title if self.fault else self.without_class
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""One real completion through rank 0's socket: after it, a group gets requests."""
+"""One real completion, or the vector of a text, through rank 0's socket: after it, a group gets requests."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from reconciler.planning.context.deadlines import PROOF_SECONDS_MAX
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, WireError, decode, to_wire
 from reconciler.wire.generation import GATEWAY_RECEIVES, Failed, Finished, Generate
+from reconciler.wire.question import Question, Texts
 from reconciler.wire.sampling import Sampling
 
 PROOF_TOKENS = 4
-
+_TEXT = "Hello"
+"""Not every model has a template for messages."""
+_COMPLETION = Generate("proof", (), prompt=_TEXT, tokens_max=PROOF_TOKENS, sampling=Sampling(temperature=0.0))
+_VECTOR = Generate("proof-of-vectors", (), tokens_max=0, question=Question(texts=Texts((_TEXT,))))
 
 Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
@@ -35,22 +39,23 @@ async def ask_once(connect: Connect) -> float:
 async def _converse(connect: Connect) -> None:
     reader, writer = await connect()
     try:
-        request = Generate(
-            request="proof",
-            messages=(),
-            prompt="Hello",  # not every model has a template for messages
-            tokens_max=PROOF_TOKENS,
-            sampling=Sampling(temperature=0.0),
-        )
         writer.write(frames.encode(to_wire(Hello("controller", SPOKEN))))
-        writer.write(frames.encode(to_wire(request)))
-        await writer.drain()
-        while (frame := await frames.read(reader)) is not None:
-            message = decode(frame, GATEWAY_RECEIVES)
-            if isinstance(message, Failed):
-                raise Refused("ProofFailed", f"{message.code}: {message.text}")
-            if isinstance(message, Finished):
-                return
-        raise Unreachable("rank 0 closed the connection before its answer was complete")
+        last = await _ask(reader, writer, _COMPLETION)
+        if isinstance(last, Failed) and last.parameter == "model":  # which is for embeddings
+            last = await _ask(reader, writer, _VECTOR)
+        if isinstance(last, Failed):
+            raise Refused("ProofFailed", f"{last.code}: {last.text}")
     finally:
         writer.close()
+
+
+async def _ask(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: Generate
+) -> Finished | Failed:
+    writer.write(frames.encode(to_wire(request)))
+    await writer.drain()
+    while (frame := await frames.read(reader)) is not None:
+        message = decode(frame, GATEWAY_RECEIVES)
+        if isinstance(message, Finished | Failed):
+            return message
+    raise Unreachable("rank 0 closed the connection before its answer was complete")

@@ -48,7 +48,7 @@ class Stage(Enum):
     """What a connection is doing."""
 
     UNFINISHED = "unfinished"
-    """Its next request has no complete head yet."""
+    """Its next request has no complete head yet, or its handshake is not over."""
     BUSY = "busy"
     """A request of it is being answered."""
     IDLE = "idle"
@@ -64,6 +64,8 @@ class End(Enum):
     """There were too many, and all of them had requests."""
     DISPLACED = "displaced"
     """It had no request, and made room for another."""
+    HANDSHAKE = "handshake"
+    """It did not agree on TLS: it spoke something else, or trusts no such certificate."""
     SLOW_HEAD = "slow_head"
     LARGE_HEAD = "large_head"
     IDLE = "idle"

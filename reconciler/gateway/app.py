@@ -11,26 +11,32 @@ from starlette.middleware import Middleware
 from .dialects.dialect import Generation, Lookup, Sources
 from .dialects.table import DEFAULT, DIALECTS
 from .health import Counted, Probes
-from .http.authentication import Authentication
+from .http.authentication import Authentication, client_of
+from .http.cross_origin import CrossOrigin
 from .http.endpoint import GenerationEndpoint, LookupEndpoint
 from .http.middleware import ErrorPages, NoForeignPages, RequestIds
 from .http.paths import Endpoint, Paths
+from .records.logs import Logs
+from .records.middleware import Logged
 from .routing.pool import Pool
 
 
-def build_app(pool: Pool, sources: Sources) -> Starlette:
+def build_app(pool: Pool, sources: Sources, logs: Logs) -> Starlette:
     """Return the endpoint over ``pool``, whose ``watch`` the caller keeps running."""
     paths = Paths([*_probes(pool), *_endpoints(pool, sources)], DEFAULT)
     pages = ErrorPages(paths)
     app = Starlette(
         routes=paths.routes(),
         middleware=[
+            Middleware(Logged, logs=logs, client=client_of),
             Middleware(Counted, metrics=pool.metrics, paths=paths.names()),
             Middleware(RequestIds, paths=paths, new_id=sources.new_id),
+            Middleware(CrossOrigin, origins=lambda: pool.file.origins),
             Middleware(
                 NoForeignPages,
                 paths=paths,
                 hosts=lambda: pool.file.hosts,
+                origins=lambda: pool.file.origins,
                 keys=lambda: pool.file.ring is not None,
             ),
             Middleware(Authentication, paths=paths, ring=lambda: pool.file.ring, now=sources.now),
@@ -43,7 +49,10 @@ def build_app(pool: Pool, sources: Sources) -> Starlette:
 
 def _probes(pool: Pool) -> Iterator[Endpoint]:
     probes = Probes(pool)
+    yield Endpoint("GET", "/", probes.root, DEFAULT, open=True)
     yield Endpoint("GET", "/health", probes.health, DEFAULT, open=True)
+    yield Endpoint("GET", "/ping", probes.health, DEFAULT, open=True)
+    yield Endpoint("POST", "/ping", probes.health, DEFAULT, open=True)
     yield Endpoint("GET", "/ready", probes.ready, DEFAULT, open=True)
     yield Endpoint("GET", "/metrics", probes.metrics, DEFAULT)
 

@@ -240,6 +240,18 @@ def overloaded(text: str) -> ApiError:
     return ApiError(503, "server_error", "overloaded", text, retry_after=2, retry=True)
 
 
+def older_group() -> ApiError:
+    """Return the error for a question to ranks of a version that knew no questions yet."""
+    return ApiError(
+        501,
+        "server_error",
+        "older_group",
+        "the group that serves this model was formed with an earlier version, which answers prompts and says nothing else "
+        "of them; `reconciler rollout restart deployment/NAME` forms it again",
+        retry=False,
+    )
+
+
 def shutting_down() -> ApiError:
     """Return the error for a request that the gateway does not finish any more."""
     return ApiError(

@@ -1,4 +1,5 @@
-"""``/health``, ``/ready`` and ``/metrics``: for load balancers, scripts and Prometheus."""
+"""``/``, ``/health``, ``/ping``, ``/ready`` and ``/metrics``: for clients that look whether there is anything, load balancers,
+scripts and Prometheus. ``/ping`` is SageMaker's name of ``/health``, which vLLM has as well."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from reconciler import __version__
 
 from .dialects.table import DEFAULT
 from .errors import metrics_forbidden
@@ -21,6 +24,10 @@ class Probes:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+
+    async def root(self, request: Request) -> Response:
+        """Answer who this is; Claude Code and Ollama's clients ask with HEAD whether anybody is there."""
+        return _json(200, {"name": "reconciler", "version": __version__, "models": "/v1/models"})
 
     async def health(self, request: Request) -> Response:
         """Answer 200 as long as this process runs, whatever the groups do."""

@@ -140,10 +140,31 @@ class Timeline:
         self._stage = _Stage.WAITING
         self._waited = 0.0
         self._prompt: int | None = None
+        self._cached = 0
         self._tokens = 0
         self._first_at: float | None = None
         self._last_at = now
         counts.stages[_Stage.WAITING] += 1
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Return the length of the prompt; 0 while no group has read it."""
+        return self._prompt or 0
+
+    @property
+    def cached_tokens(self) -> int:
+        """Return how many tokens of the prompt were there already; known at the end."""
+        return self._cached
+
+    @property
+    def tokens(self) -> int:
+        """Return how many tokens were generated."""
+        return self._tokens
+
+    @property
+    def first_token(self) -> float | None:
+        """Return how many seconds after the request its first token came; None if none did."""
+        return None if self._first_at is None else self._first_at - self._began
 
     def on_event(self, event: Event, now: float) -> None:
         """Count an event of a backend."""
@@ -152,16 +173,22 @@ class Timeline:
                 self._take(len(event.tokens), now)
             case Prefill():
                 self._enter(_Stage.RUNNING, now)
-            case Accepted() if self._prompt is None:
-                self._prompt = len(event.prompt_tokens)
-                self._counts.prompt_tokens.inc(self._prompt)
-                self._counts.request_prompt.observe(self._prompt)
+            case Accepted() if self._prompt is None and event.prompt_tokens:
+                self._count_prompt(len(event.prompt_tokens))
             case Finished():
+                if self._prompt is None:  # only its end tells the tokens of texts whose vectors were wanted
+                    self._count_prompt(event.prompt_tokens)
                 self._count_tokens(max(0, event.completion_tokens - self._tokens))
                 self._counts.cache_queries.inc(event.prompt_tokens)
                 self._counts.cache_hits.inc(event.cached_tokens)
+                self._cached = event.cached_tokens
             case _:
                 pass  # a tool call comes with its tokens, and ``Run`` decides what a failure means
+
+    def _count_prompt(self, tokens: int) -> None:
+        self._prompt = tokens
+        self._counts.prompt_tokens.inc(tokens)
+        self._counts.request_prompt.observe(tokens)
 
     def _take(self, tokens: int, now: float) -> None:
         self._enter(_Stage.RUNNING, now)
@@ -277,6 +304,17 @@ class _Connections(Collector):
         yield from (now, ended, most)
 
 
+class _AccessLog(Collector):
+    """Collects at each scrape how many lines the access log has lost."""
+
+    def __init__(self, dropped: Callable[[], int]) -> None:
+        self._dropped = dropped
+
+    def collect(self) -> Iterable[Metric]:
+        text = "Lines of the access log that were lost because the disk took none."
+        yield CounterMetricFamily("reconciler_access_log_dropped_lines", text, value=self._dropped())
+
+
 class Metrics:
     """The registry of one gateway process.
 
@@ -296,9 +334,10 @@ class Metrics:
             registry=self._registry,
         )
 
-    def show(self, admission: Admission) -> None:
-        """Have the page show clients' connections too."""
+    def show(self, admission: Admission, lines_dropped: Callable[[], int]) -> None:
+        """Have the page show clients' connections too, and what the access log has lost."""
         self.add(_Connections(admission))
+        self.add(_AccessLog(lines_dropped))
 
     def add(self, collector: Collector) -> None:
         """Have the page show what a collector has at each scrape."""

@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 import os
 import secrets
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
-import uvicorn
-from starlette.applications import Starlette
 
 from reconciler.errors import Conflict, Invalid
 from reconciler.wire.file_identity import FileIdentity, wait_until_removed, wait_until_replaced
@@ -26,10 +23,12 @@ from .admission import Admission, ConnectionLimits
 from .app import build_app
 from .dialects.dialect import Sources
 from .http import descriptors
-from .http.listening import address_of, bind, reached_at
-from .http.protocol import Protocol
+from .http.certificates import Certificates
+from .http.listener import Listener
+from .http.listening import bind, reached_at
 from .keys.usage import KeyMetrics
 from .keys.usage_file import UsageFile
+from .records.logs import Logs
 from .routing import quarantine_file
 from .routing.pool import Pool
 from .routing.reach import Reach
@@ -43,8 +42,6 @@ RETRY_SECONDS = 1.0
 """How often an address that is taken is tried again."""
 _ROUTES_POLL_SECONDS = 0.1
 _REMIND_SECONDS = 30.0
-_DATE_SECONDS = 1.0
-"""Resolution of the header ``Date``."""
 _STATE_RETRY_SECONDS = 1.0
 _ENDS_AT_ONCE = 50
 """Connections that are ended without a request going on in between: ending one takes some 50 µs."""
@@ -132,19 +129,21 @@ class _Gateway:
         self._home = home
         self._admission = admission
         self._descriptors = descriptors.limit()
-        pool.metrics.show(admission)
+        self._logs = Logs(home / "logs", sources.now)
+        pool.metrics.show(admission, lambda: self._logs.dropped)
         pool.metrics.add(KeyMetrics(pool.desk.book, sources.now))
         self._any_port = any_port
         self._pool = pool
         self._sources = sources
-        self._app = build_app(pool, sources)
+        self._certificates = Certificates()
+        self._app = build_app(pool, sources, self._logs)
         self._started_at = sources.now()
         self._wanted = ""
         self._problem = ""
         """Why it does not listen at the address of the routes."""
         self._written: dict[str, object] = {}
         self._rewrite: asyncio.TimerHandle | None = None
-        self._listener: _Listener | None = None
+        self._listener: Listener | None = None
         self._leaving: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         pool.replaced = self._changed.set
@@ -172,12 +171,14 @@ class _Gateway:
             stopping.cancel()
             await self._end()
             sweeping.cancel()
+            self._logs.close()
 
     async def _end_overdue(self) -> None:
         """End connections whose clients send nothing, until cancelled."""
         while True:
             await asyncio.sleep(self._admission.limits.leaving_seconds)
             self._follow_descriptors()
+            self._follow_certificate()
             await end_overdue(self._admission)
 
     def _follow_descriptors(self) -> None:
@@ -187,6 +188,12 @@ class _Gateway:
             self._descriptors = count
             self._admission.limits = ConnectionLimits.of(count)
             log.warning("this process may have %d descriptors now", count)
+            self._write_state()
+
+    def _follow_certificate(self) -> None:
+        """Use the certificate as it is in its files now."""
+        routes = self._pool.file.current
+        if routes is not None and self._certificates.follow(routes.tls):
             self._write_state()
 
     async def _follow(self) -> None:
@@ -201,11 +208,14 @@ class _Gateway:
     async def _move(self) -> None:
         """Listen at the address of the routes; the old listener ends with its last request."""
         assert self._pool.file.current is not None
+        self._certificates.follow(self._pool.file.current.tls)
+        self._logs.follow(self._pool.file.current.access_log)
         listen = self._pool.file.current.listen
         if listen != self._wanted:
             sock = await self._bound(listen)
             self._wanted = listen
-            old, self._listener = self._listener, _Listener(self._app, sock, self._admission)
+            old = self._listener
+            self._listener = Listener(self._app, sock, self._admission, self._certificates)
             log.info("listening on %s", self._listener.address)
             if old is not None:
                 task = old.leave()
@@ -237,7 +247,9 @@ class _Gateway:
             "version": 1,
             "pid": os.getpid(),
             "listen": self._listener.address,
-            "endpoint": f"http://{reached_at(self._listener.address)}/v1",
+            "local": reached_at(self._listener.address),
+            "endpoint": self._endpoint(reached_at(self._listener.address)),
+            "certificate": self._certificate(),
             "started_at": self._started_at,
             "sequence": self._pool.file.current.sequence,
             "token": self._pool.file.current.token,
@@ -250,6 +262,25 @@ class _Gateway:
             self._written = state
         elif self._rewrite is None or self._rewrite.when() <= asyncio.get_running_loop().time():
             self._rewrite = asyncio.get_running_loop().call_later(_STATE_RETRY_SECONDS, self._write_state)
+
+    def _endpoint(self, address: str) -> str:
+        """Return the URL for clients: by a declared name that the certificate is good for, if there is one."""
+        if not self._certificates.wanted:
+            return f"http://{address}/v1"
+        shown = self._certificates.certificate
+        names = [name for name in self._pool.file.hosts if shown is not None and name in shown.names]
+        port = address.rpartition(":")[2]
+        return f"https://{names[0]}:{port}/v1" if names else f"https://{address}/v1"
+
+    def _certificate(self) -> dict[str, object] | None:
+        if not self._certificates.wanted:
+            return None
+        shown = self._certificates.certificate
+        return {
+            "names": shown.names if shown else (),
+            "expires_at": shown.expires.timestamp() if shown else None,
+            "problem": self._certificates.problem,
+        }
 
     async def _end(self) -> None:
         """Take no new requests, wait for those that run, then fail the rest: none is cut silently."""
@@ -291,61 +322,6 @@ async def end_overdue(admission: Admission) -> None:
 
 def _port(address: str) -> str:
     return address.rpartition(":")[2]
-
-
-class _Listener:
-    """One listening socket with uvicorn behind it."""
-
-    def __init__(self, app: Starlette, sock: socket.socket, admission: Admission) -> None:
-        self.address = address_of(sock)
-        config = uvicorn.Config(
-            app,
-            http=Protocol.admitting(admission),
-            timeout_keep_alive=math.ceil(admission.limits.idle_seconds),
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            ws="none",
-        )
-        self._server = _Server(config)
-        self.task = asyncio.create_task(self._serve(sock))
-
-    def leave(self) -> asyncio.Task[None]:
-        """Stop listening; the returned task ends with the last connection."""
-        self._server.leave()
-        return self.task
-
-    async def _serve(self, sock: socket.socket) -> None:
-        with contextlib.closing(sock):
-            await self._server.serve(sockets=[sock])
-
-
-class _Server(uvicorn.Server):
-    """A server that leaves signals to the process, which may have two of these while its address changes.
-
-    Uvicorn looks ten times a second whether it is to end; this one is told.
-    """
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self._told = asyncio.Event()
-
-    def leave(self) -> None:
-        """Stop listening, and end with the last connection."""
-        self.should_exit = True
-        self._told.set()
-
-    async def main_loop(self) -> None:
-        """Keep the date of answers up to date, until the end."""
-        while not await self.on_tick(0):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_DATE_SECONDS):
-                    await self._told.wait()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 async def _serve_until_signalled(home: Path, any_port: bool, *held: FileIdentity) -> None:

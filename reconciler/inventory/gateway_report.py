@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from reconciler.state import GatewayObservation
+from reconciler.state import GatewayObservation, ServedCertificate
 from reconciler.wire.codec import WireError, from_wire
 from reconciler.wire.keys import KeysUsage, KeyUsage
 from reconciler.wire.prompts import QuarantinedPrompt, QuarantinedPrompts
@@ -30,6 +30,8 @@ def observe_gateway(path: Path, prompts: Path, usage: Path) -> GatewayObservatio
             int(body.get("token", 0)),
             _quarantined(prompts),
             _text(body.get("shortage")) or "",
+            _text(body.get("local")) or "",
+            _certificate(body.get("certificate")),
             usage=_usage(usage),
         )
         if seen.endpoint is None:
@@ -46,6 +48,18 @@ def _quarantined(path: Path) -> tuple[QuarantinedPrompt, ...]:
         return from_wire(QuarantinedPrompts, json.loads(path.read_bytes())).prompts
     except (OSError, ValueError, WireError):
         return ()
+
+
+def _certificate(body: Any) -> ServedCertificate | None:
+    """Return what the gateway says of its certificate. Raises ``ValueError``, ``TypeError`` or ``KeyError``."""
+    if body is None:
+        return None
+    expires_at = body["expires_at"]
+    return ServedCertificate(
+        tuple(map(str, body["names"])),
+        None if expires_at is None else float(expires_at),
+        str(body["problem"]),
+    )
 
 
 def _usage(path: Path) -> tuple[KeyUsage, ...]:

@@ -7,7 +7,7 @@ from .registry import API_VERSION, KIND_NAMES, PLURALS, SHORT_NAMES, SPECS, STOP
 
 if TYPE_CHECKING:
     from .base import PATTERN_RULES, Manifest, Metadata, Strict
-    from .deployment import RANKS_MAX, Growth, Health, ModelDeployment, Parallelism, RopeScaling
+    from .deployment import RANKS_MAX, Embedding, Growth, Health, ModelDeployment, Parallelism, RopeScaling
     from .fabric import Addressing, End, Fabric, FabricSpec, Link, link_between
     from .gateway import Gateway
     from .kinds import KINDS
@@ -29,6 +29,7 @@ __all__ = [
     "STOPPED",
     "Access",
     "Addressing",
+    "Embedding",
     "End",
     "Fabric",
     "FabricSpec",

@@ -100,7 +100,7 @@ class ApiKeySpec(Strict):
     """Names of the ModelDeployments that the key may use. By default all."""
     limits: Limits = Limits()
     expires: Time | None = None
-    """Time from which the key is refused. By default it never expires. What runs then may end."""
+    """Time from which the key is refused, and what runs with it ended. By default it never expires."""
     metrics: bool = False
     """Whether the key may read `/metrics`, which tells of all keys."""
 

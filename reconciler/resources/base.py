@@ -164,6 +164,13 @@ REPOSITORY = Text(
     "mlx-community/Llama-3.2-1B-Instruct-4bit",
 )
 HASH = Text("hash", '"sha256:" and 64 hexadecimal digits', r"^sha256:[0-9a-f]{64}$", 71)
+ORIGIN = Text(
+    "origin",
+    'the origin of a web page such as "https://app.example.com", without a path, or "*"',
+    r"^(\*|https?://[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]{1,5})?)$",
+    300,
+    "https://app.example.com",
+)
 LABEL_KEY = Text(
     "label key",
     'letters, digits, "-", "_", "." and "/", with a letter or digit at both ends',
@@ -178,7 +185,19 @@ LABEL_VALUE = Text(
 )
 PATTERN_RULES = {
     text.pattern: text.rule
-    for text in (NAME, PATH, ABSOLUTE_PATH, VARIABLE, HOST, USER, REPOSITORY, HASH, LABEL_KEY, LABEL_VALUE)
+    for text in (
+        NAME,
+        PATH,
+        ABSOLUTE_PATH,
+        VARIABLE,
+        HOST,
+        USER,
+        REPOSITORY,
+        HASH,
+        ORIGIN,
+        LABEL_KEY,
+        LABEL_VALUE,
+    )
 }
 """What each pattern stands for in words: nobody is shown a regular expression."""
 

@@ -166,6 +166,16 @@ class RopeScaling(Strict):
         return int(self.original_context * self.factor)
 
 
+class Embedding(Strict):
+    """How a model for embeddings makes the vector of a text, where its own files do not say: conversions leave out
+    `modules.json` of sentence-transformers."""
+
+    pooling: Literal["last", "mean", "cls"] = "last"
+    """Which hidden state it is: that of the last token, the mean of all, or that of the first token (`cls`)."""
+    normalize: bool = True
+    """Whether vectors have the length 1."""
+
+
 class Serving(Strict):
     """Limits of requests, what they get where they do not say, and further names of the deployment."""
 
@@ -175,6 +185,7 @@ class Serving(Strict):
         **dict.fromkeys(("kvBits", "kvGroupSize", "quantizedKvStart", "kvCacheDtype"), _QUANTIZED),
         **dict.fromkeys(("maxModelLen", "ctxSize", "maxKvSize"), 'use "context"'),
         "maxNumSeqs": 'use "maxBatch"',
+        **dict.fromkeys(("task", "runner", "poolerConfig", "overridePoolerConfig"), 'use "embedding"'),
     }
 
     context: Context = "auto"
@@ -199,6 +210,8 @@ class Serving(Strict):
     thinking: bool | None = None
     """Whether the model reasons before it answers, where a request does not say and the chat template has a switch. Unset:
     as the template does. A change restarts nothing."""
+    embedding: Embedding | None = None
+    """The model is for embeddings (`/v1/embeddings`) and generates no text. Unset: as its files say. It runs on one node."""
     aliases: tuple[Annotated[str, StringConstraints(min_length=1, max_length=256)], ...] = ()
     """Further names by which clients can request this deployment."""
 
@@ -250,6 +263,14 @@ class ModelDeploymentSpec(Strict):
     growth: Growth = Growth()
     restarted_at: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
     """A change of this value restarts every group. `reconciler rollout restart` sets it to the current time."""
+
+    @field_validator("serving")
+    @classmethod
+    def _embedding_on_one_node(cls, value: Serving, info: Any) -> Serving:
+        parallelism = info.data.get("parallelism")
+        if value.embedding is not None and parallelism is not None and parallelism.nodes.max > 1:
+            raise ValueError("a model for embeddings runs on one node: set parallelism.nodes to 1")
+        return value
 
 
 class ModelDeployment(Manifest):

@@ -7,7 +7,20 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from .base import NAME_PATTERN, NAME_RULE, TYPE, ApiVersion, Manifest, Metadata, Seconds, Strict, Text
+from .base import (
+    NAME_PATTERN,
+    NAME_RULE,
+    ORIGIN,
+    TYPE,
+    ApiVersion,
+    Bytes,
+    Manifest,
+    Metadata,
+    Path,
+    Seconds,
+    Strict,
+    Text,
+)
 
 HOST_NAME = Text("host name", NAME_RULE, NAME_PATTERN, 253, "ai.example.com")
 
@@ -18,6 +31,40 @@ class GatewayAuth(Strict):
     mode: Literal["none", "keys"]
     """`none`: everybody who can open the port may use it. The port is therefore limited to this machine. `keys`: every
     request needs the secret of an ApiKey, and the port may be open to other machines."""
+
+
+class GatewayTls(Strict):
+    """The certificate with which the endpoint speaks HTTPS. Both files are on the gateway's machine, and are read again
+    when they change."""
+
+    certificate: Path
+    """PEM file with the certificate, followed by those that lead to its authority."""
+    key: Path
+    """PEM file with the certificate's private key, without a password, best with mode 0600."""
+
+
+class GatewayCors(Strict):
+    """Web pages of other sites that may use the endpoint."""
+
+    origins: Annotated[tuple[Annotated[str, ORIGIN.field()], ...], Field(min_length=1, max_length=64)]
+    """Origins of the pages, as browsers send them: scheme, host, and the port where it is not the usual one. `*`, which
+    takes all pages, needs keys."""
+
+
+class GatewayAccessLog(Strict):
+    """A line of JSON for each request: who, model, tokens, times and how it ended. Never what was said, unless `content`
+    asks for it."""
+
+    content: bool = False
+    """Whether a second log, which only its owner may read, has each prompt and answer."""
+    max_size: Annotated[Bytes, Field(ge=65536)] = 64 * 2**20
+    """A file that would become larger is rotated."""
+    rotate_after: Annotated[Seconds, Field(ge=60)] = 24 * 3600.0
+    """How long one file is written; a day begins at midnight UTC."""
+    keep_files: Annotated[int, Field(ge=1, le=1000)] = 30
+    """How many rotated files are kept."""
+    keep_for: Annotated[Seconds, Field(ge=60)] = 30 * 24 * 3600.0
+    """How long a rotated file is kept after its last line."""
 
 
 class GatewaySpec(Strict):
@@ -32,6 +79,20 @@ class GatewaySpec(Strict):
     """Further host names by which clients address the endpoint, for a reverse proxy that passes them on. Web pages of
     these hosts may use it too. With `auth.mode: none`, requests to any other name are refused, except loopback addresses,
     `localhost` and `host.docker.internal`."""
+    tls: GatewayTls | None = None
+    """Without it the endpoint speaks plain HTTP."""
+    cors: GatewayCors | None = None
+    """Without it pages of other sites are refused."""
+    access_log: GatewayAccessLog | None = None
+    """Without it there is none."""
+
+    @field_validator("cors")
+    @classmethod
+    def _all_pages_need_keys(cls, value: GatewayCors | None, info: ValidationInfo) -> GatewayCors | None:
+        auth = info.data.get("auth")
+        if value is not None and "*" in value.origins and auth is not None and auth.mode == "none":
+            raise ValueError('"*" lets every web page use the endpoint, which needs auth: {mode: keys}')
+        return value
 
     @field_validator("listen")
     @classmethod

@@ -14,17 +14,23 @@ from typing import Any
 
 from mlx_lm.utils import load_config, load_model, load_tokenizer
 
+from .embedding.layout import ALONE, pooling_of
+from .embedding.weights import classes
 from .model.adapter import FOREIGN_ERRORS, Tokenizer
 from .model.caches import NAMES, reusable
 from .model.loading import check_batching, first_line, stage, unsplittable
 from .model.memory import Size, share
 from .model.positions import kinds
+from .process.ending import RankEnd
 from .requests.prompt import tools_problem
 
 SIZES = range(2, 9)
 """Ranks of a group that are tried; every Mac of a larger one could not be cabled to every other."""
 PROBLEM_CHARACTERS_MAX = 160
 TRUST = "trust_remote_code"
+STRATEGIES = ("tensor", "pipeline")
+HEADLESS = "Missing 1 parameters"
+"""The beginning of mlx-lm's error for weights that lack nothing but one tensor, as a head."""
 
 
 def examine(folder: Path) -> dict[str, Any]:
@@ -34,8 +40,11 @@ def examine(folder: Path) -> dict[str, Any]:
         config = load_config(folder)
         if config.get("model_file") is not None:
             return {"code": f"config.json names its own model_file {str(config['model_file'])[:80]!r}"}
-        model, _ = load_model(folder, lazy=True, strict=True)
+        embeds = pooling_of(folder, config) is not None
+        model = _model(folder, embeds)
         check_batching(model, config.get("model_type"))
+    except RankEnd as end:
+        return {"problem": _shortened(end.sentence)}
     except FOREIGN_ERRORS as error:
         return {"problem": _model_problem(config, error)}
     try:
@@ -44,11 +53,11 @@ def examine(folder: Path) -> dict[str, Any]:
         if TRUST in str(error):
             return {"code": "its tokenizer is Python code of its own"}
         return {"problem": _shortened(f"its tokenizer cannot be loaded: {first_line(error)}")}
-    why = unsplittable(model, config, folder)
+    why = dict.fromkeys(STRATEGIES, ALONE) if embeds else unsplittable(model, config, folder)
     whole = share(model)
     reuse, reread = reusable(model, whole.get("cache"))
     shares = {"tensor/1": [whole]}
-    for strategy in ("tensor", "pipeline"):
+    for strategy in STRATEGIES:
         for size in SIZES if strategy not in why else ():
             try:
                 shares[f"{strategy}/{size}"] = _split(folder, strategy, size)
@@ -64,6 +73,19 @@ def examine(folder: Path) -> dict[str, Any]:
         "ranks_tried": SIZES[-1],
         "shares": shares,
     }
+
+
+def _model(folder: Path, embeds: bool) -> Any:
+    """Return the model without reading a tensor; also one without a head, of which only a deployment says that it is for
+    embeddings."""
+    try:
+        return load_model(
+            folder, lazy=True, strict=True, **({"get_model_classes": classes} if embeds else {})
+        )[0]
+    except ValueError as error:
+        if embeds or not str(error).startswith(HEADLESS):
+            raise
+        return load_model(folder, lazy=True, strict=True, get_model_classes=classes)[0]
 
 
 def _tools_problem(wrapped: Any) -> str:

@@ -18,14 +18,17 @@ from reconciler.wire.group import Join, Leave
 from reconciler.wire.launch import ExitCode, Phase, RankConfig
 from reconciler.wire.log_lines import log_to
 
+from .embedding.layout import ALONE, end_token, hidden_size, pooling_of
 from .group import control_channel
-from .model.files import ModelFiles, check_division, inspect
+from .model.files import ModelFiles, check_division, inspect, invalid_weights
 from .process.config import read_config
 from .process.ending import RankEnd
 from .process.progress import ProgressPipe
 from .process.watch import HURRIED_SECONDS, Watch
 
 if TYPE_CHECKING:
+    from reconciler.wire.question import Pooling
+
     from .decode.batch import Batch
     from .decode.keep_alive import Pulse
     from .group.control_channel import Peers
@@ -118,6 +121,9 @@ def _bound_exit(code: int) -> None:
 
 def _serve(config: RankConfig, progress: ProgressPipe, watch: Watch) -> RankEnd:
     files = inspect(config.model_path)
+    pooling = pooling_of(files.directory, files.config, config.pooling)
+    if config.size > 1 and pooling is not None:
+        raise invalid_weights(f"{ALONE}, and this group has {config.size}")
     if config.size > 1 and config.strategy == "tensor":
         check_division(files, config.size)
     # Takes a second or more, so it comes after the checks that need none of it.
@@ -126,9 +132,11 @@ def _serve(config: RankConfig, progress: ProgressPipe, watch: Watch) -> RankEnd:
     progress.enter(Phase.RENDEZVOUS)
     orders: SimpleQueue[dict[str, Any]] = SimpleQueue()
     peers, group = _form(config, files, progress, watch, orders)
-    with _loading(progress, files, config):
+    with _loading(progress, files, config), _names_expected(pooling is not None):
         loaded = load_shard(files, group, config.strategy, config.trust_remote_code, config.rope_scaling)
     progress.enter(Phase.WARM)
+    if pooling is not None:
+        return _embed(config, files, pooling, loaded, progress, watch)
     footprint = _footprint(loaded, group)
     if config.id.rank == 0:
         return _lead(config, loaded, group, peers, progress, watch, footprint)
@@ -204,6 +212,15 @@ def _loading(progress: ProgressPipe, files: ModelFiles, config: RankConfig) -> I
     progress.loaded(share, share)
 
 
+def _names_expected(embeds: bool) -> contextlib.AbstractContextManager[None]:
+    """Load the weights of a model for embeddings, whatever its tensors are called."""
+    if not embeds:
+        return contextlib.nullcontext()
+    from .embedding.weights import expected
+
+    return expected()
+
+
 def _lead(
     config: RankConfig,
     loaded: Loaded,
@@ -244,6 +261,35 @@ def _lead(
     server.stop()
     _settle(batch, watch)
     control_channel.broadcast(peers, Leave("rank 0 was asked to stop"))
+    return RankEnd(ExitCode.OK, "stopped as asked, with nothing left to do")
+
+
+def _embed(
+    config: RankConfig,
+    files: ModelFiles,
+    pooling: Pooling,
+    loaded: Loaded,
+    progress: ProgressPipe,
+    watch: Watch,
+) -> RankEnd:
+    from .decode.inbox import Inbox
+    from .embedding.embedder import Embedder
+    from .embedding.loop import EmbeddingLoop
+    from .forms.matching import Forms
+    from .requests.server import Server
+    from .requests.texts import TextReader
+
+    inbox = Inbox(4 * config.batch_max + 256, progress)
+    embedder = Embedder(loaded.model, pooling, hidden_size(files.config))
+    end = end_token(files, pooling)
+    texts = TextReader(loaded.tokenizer, loaded.vocabulary, config.context, embedder.size, end)
+    server = Server(config.socket, config.context, loaded, inbox, Forms(loaded), texts)
+    server.start()
+    progress.enter(Phase.READY)
+    watch.ready(inbox.drain)
+    EmbeddingLoop(embedder, inbox, progress).serve(server.post)
+    server.stop()
+    watch.disarm()
     return RankEnd(ExitCode.OK, "stopped as asked, with nothing left to do")
 
 

@@ -47,6 +47,7 @@ from .observed import (
     NodeObservation,
     Observed,
     ObservedRank,
+    ServedCertificate,
     most_informative,
 )
 from .outcome import Outcome
@@ -117,6 +118,7 @@ __all__ = [
     "ReplicaId",
     "RequestedStop",
     "Route",
+    "ServedCertificate",
     "StartAgent",
     "StartRank",
     "Step",

@@ -231,6 +231,18 @@ class FrontDoor:
 
 
 @dataclass(frozen=True, slots=True)
+class ServedCertificate:
+    """The certificate that the gateway shows its clients."""
+
+    names: tuple[str, ...]
+    """The host names and addresses for which it is good."""
+    expires_at: float | None
+    """In seconds since the Unix epoch; None if there is none: nobody can connect."""
+    problem: str = ""
+    """Why the declared files cannot be used as they are now."""
+
+
+@dataclass(frozen=True, slots=True)
 class GatewayObservation:
     """The gateway process: by its own file, and by asking it."""
 
@@ -245,10 +257,21 @@ class GatewayObservation:
     """The prompts that it refuses because they ended groups."""
     shortage: str = ""
     """What the system allows it too little of."""
+    address: str = ""
+    """Where this machine reaches it, such as ``127.0.0.1:8400``. The endpoint may have a name of its certificate instead."""
+    certificate: ServedCertificate | None = None
+    """None where it speaks plain HTTP."""
     door: FrontDoor | None = None
     """None if it was not asked yet."""
     usage: tuple[KeyUsage, ...] = ()
     """What keys have used."""
+
+    @property
+    def local_endpoint(self) -> str | None:
+        """Return the endpoint by its address, which this machine reaches whatever its name leads to elsewhere."""
+        if self.endpoint is None or not self.address:
+            return self.endpoint
+        return f"{self.endpoint.partition('://')[0]}://{self.address}/v1"
 
 
 @dataclass(frozen=True)

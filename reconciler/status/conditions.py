@@ -10,7 +10,7 @@ from reconciler.state.identity import ObjectKey
 from reconciler.state.plan import RefusedBecause
 from reconciler.state.reports.status import Condition, ObjectStatus
 
-from . import node
+from . import certificate, node
 from .by_object import ByObject
 from .kinds import READINESS
 from .node_comparison import NodeComparison
@@ -55,7 +55,8 @@ def each_status(
         if key.kind == "Node":
             yield key, _of_node(key, snapshots, planned, likeness, before, known)
         else:
-            yield key, _status(key, snapshots, planned, (), before)
+            more = certificate.conditions(key.name, snapshots) if key.kind == "Gateway" else ()
+            yield key, _status(key, snapshots, planned, more, before)
 
 
 def _of_node(

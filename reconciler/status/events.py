@@ -29,14 +29,15 @@ from reconciler.state import (
 from reconciler.state.identity import ObjectKey
 from reconciler.state.machine.weights import FetchWeights, RemoveWeights
 from reconciler.state.plan import SetBack
-from reconciler.state.reports.status import Event, ObjectStatus
+from reconciler.state.reports.status import Condition, Event, ObjectStatus
 
+from . import certificate
 from .conditions import TERMINATING
 from .snapshots import Statuses
 
 
 def transitions(before: Statuses, after: Statuses, now: float) -> list[Event]:
-    """Return an event for every object whose ``Ready`` or ``Stalled`` has changed."""
+    """Return an event for every object whose ``Ready``, ``Stalled`` or ``CertificateProblem`` has changed."""
     return [
         event
         for key, status in after.items()
@@ -46,17 +47,25 @@ def transitions(before: Statuses, after: Statuses, now: float) -> list[Event]:
 
 
 def _changes(key: ObjectKey, before: ObjectStatus | None, after: ObjectStatus, now: float) -> Iterable[Event]:
-    for kind in ("Stalled", "Ready"):
+    for kind in ("Stalled", "Ready", certificate.TYPE):
         old, new = before.condition(kind) if before else None, after.condition(kind)
-        was = (old.status, old.message if kind == "Stalled" else "") if old else (False, "")
-        if new is None or (new.status, new.message if kind == "Stalled" else "") == was:
+        was = _told(old) if old else (False, "")
+        if new is None or _told(new) == was:
             continue
         if new.reason == TERMINATING:
             yield Event(now, key, False, TERMINATING, new.message)
             continue
-        bad = new.status == (kind == "Stalled")
+        bad = new.status == (kind != "Ready")
         reason = kind if new.status else f"Not{kind}"
+        if kind == certificate.TYPE:
+            reason = new.reason
         yield Event(now, key, bad, reason, new.message or "the obstacle is gone")
+
+
+def _told(condition: Condition) -> tuple[bool, str]:
+    """Return what of a condition makes an event when it changes: of a problem, also what is to be done about it."""
+    problem = condition.status and condition.type != "Ready"
+    return condition.status, condition.message if problem or condition.type == "Stalled" else ""
 
 
 def endings(observed: Observed, now: float) -> list[Event]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from reconciler.errors import few_names
 from reconciler.resources import Gateway, Manifest
 from reconciler.resources.api_key import ApiKey
-from reconciler.wire.generation import Routes
+from reconciler.resources.gateway import GatewayAccessLog
+from reconciler.wire.generation import AccessLog, Routes, Tls
 from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash
 
+from . import certificate
 from .snapshots import Readiness, Snapshots
 
 
@@ -23,7 +26,9 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
         return Readiness(
             False, "NotListening", "the gateway is not listening", {"endpoint": None, "pid": None}
         )
-    extra = {"endpoint": gateway.endpoint, "pid": gateway.pid}
+    extra: dict[str, Any] = {"endpoint": gateway.endpoint, "pid": gateway.pid}
+    if gateway.certificate is not None:
+        extra["certificate"] = certificate.as_json(gateway.certificate)
     door = gateway.door
     if door is None:
         text = f"it has begun to listen at {gateway.endpoint}, and has not been asked there yet"
@@ -43,7 +48,22 @@ def door(gateway: Gateway, manifests: Iterable[Manifest]) -> Routes:
     """Return what the routes say of the endpoint itself: where it listens, and who may use it."""
     spec = gateway.spec
     keys = () if spec.auth.mode == "none" else tuple(_keys(manifests))
-    return Routes(0, 0, spec.listen, spec.hold, hosts=spec.hosts, auth=spec.auth.mode, keys=keys)
+    return Routes(
+        0,
+        0,
+        spec.listen,
+        spec.hold,
+        hosts=spec.hosts,
+        auth=spec.auth.mode,
+        keys=keys,
+        tls=Tls(spec.tls.certificate, spec.tls.key) if spec.tls else None,
+        origins=spec.cors.origins if spec.cors else (),
+        access_log=_access_log(spec.access_log) if spec.access_log else None,
+    )
+
+
+def _access_log(spec: GatewayAccessLog) -> AccessLog:
+    return AccessLog(spec.max_size, spec.rotate_after, spec.keep_files, spec.keep_for, spec.content)
 
 
 def _keys(manifests: Iterable[Manifest]) -> Iterable[AccessKey]:

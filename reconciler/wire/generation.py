@@ -13,6 +13,7 @@ from typing import Any, Mapping, Optional, Tuple
 from .codec import Hello, message, vocabulary
 from .form import FREE, Form
 from .keys import AccessKey
+from .question import Question, Texts
 from .sampling import BY_DEFAULT, BY_MODEL, Ending, Sampling, SamplingDefaults
 
 # --- gateway to rank 0 -----------------------------------------------------------------------------
@@ -37,7 +38,7 @@ class Generate:
     """Messages in the form of chat templates: role, content (text), tool_calls, tool_call_id, name."""
     tools: Tuple[Mapping[str, Any], ...] = ()
     tokens_max: Optional[int] = None
-    """None: as many as the context leaves."""
+    """None: as many as the context leaves. 0 with a ``question``, and at least 1 without."""
     stop: Tuple[str, ...] = ()
     sampling: Sampling = BY_DEFAULT
     resume: Tuple[int, ...] = ()
@@ -67,6 +68,18 @@ class Generate:
     max_stall_seconds: float = MAX_STALL_SECONDS
     """The longest time between two tokens of this answer for which a step may read others' prompts."""
     form: Form = FREE
+    question: Optional[Question] = None
+    """What is asked of the prompt, where no answer to it is wanted."""
+
+    @property
+    def computes(self) -> bool:
+        """Return whether the group computes anything for it, beside that rank 0 reads its text."""
+        return self.question is None or self.question.texts is not None
+
+    @property
+    def texts(self) -> Optional[Texts]:
+        """Return the texts whose vectors are wanted."""
+        return self.question.texts if self.question is not None else None
 
 
 @message("cancel")
@@ -109,6 +122,8 @@ class Accepted:
     sampling: Optional[Sampling] = None
     """How tokens are chosen, where ``Generate.unset`` left some of that to the model: an answer that goes on elsewhere
     is to go on like this."""
+    token_texts: Tuple[str, ...] = ()
+    """How the tokenizer shows each token, where ``Question.token_texts`` asks for it."""
 
 
 @message("prefill")
@@ -155,6 +170,16 @@ class TokenLogprobs:
     likeliest: Tuple[Likely, ...] = ()
 
 
+@dataclasses.dataclass(frozen=True)
+class Vector:
+    """The vector of a text of ``Question.texts``. A question that is asked again may be answered with it again."""
+
+    place: int
+    """Of the text among those of the question."""
+    numbers: str
+    """In base64: 32 bits each, the lowest byte first."""
+
+
 @message("delta")
 @dataclasses.dataclass(frozen=True)
 class Delta:
@@ -172,6 +197,8 @@ class Delta:
     calls: Tuple[CallPart, ...] = ()
     logprobs: Tuple[TokenLogprobs, ...] = ()
     """Where ``Generate.logprobs`` asks for them: of each of ``tokens`` but one that ends the answer."""
+    vectors: Tuple[Vector, ...] = ()
+    """Where a question asks for them. There is nothing else then."""
 
 
 @message("tool_call")
@@ -357,6 +384,31 @@ class Route:
 
 
 @dataclasses.dataclass(frozen=True)
+class Tls:
+    """Paths of PEM files on the gateway's machine; ``~`` is the home of its user."""
+
+    certificate: str
+    """The certificate, then those that lead to its authority."""
+    key: str
+
+
+@dataclasses.dataclass(frozen=True)
+class AccessLog:
+    """The log with a line for each request, and its bounds."""
+
+    max_bytes: int
+    """A file that would become larger is rotated."""
+    rotate_seconds: float
+    """The length of the intervals, counted from the Unix epoch, each of which has a file of its own."""
+    keep_files: int
+    """How many rotated files are kept."""
+    keep_seconds: float
+    """How long a rotated file is kept after its last line."""
+    content: bool = False
+    """Whether another log has prompts and answers."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Routes:
     """The routes file: one JSON object, replaced atomically."""
 
@@ -374,3 +426,9 @@ class Routes:
     auth: str = "none"
     """``GatewayAuth.mode`` of the Gateway's spec."""
     keys: Tuple[AccessKey, ...] = ()
+    tls: Optional[Tls] = None
+    """None: plain HTTP."""
+    origins: Tuple[str, ...] = ()
+    """Origins whose web pages may use the endpoint; ``*`` for all."""
+    access_log: Optional[AccessLog] = None
+    """None: there is none."""

@@ -18,6 +18,7 @@ import dataclasses
 from typing import Mapping, Optional, Tuple
 
 from .codec import message
+from .question import Pooling
 
 CONFIG_VARIABLE = "RECONCILER_RANK_CONFIG"
 PROGRESS_VARIABLE = "RECONCILER_PROGRESS_FD"
@@ -123,6 +124,8 @@ class RankConfig:
     they take: there is room for ``batch_max`` requests of ``context`` tokens then."""
     rope_scaling: Optional[RopeScaling] = None
     """Instead of what the model's own ``config.json`` says; None: as it says."""
+    pooling: Optional[Pooling] = None
+    """Where the model is for embeddings, whatever its files say; None: as they say."""
 
 
 @dataclasses.dataclass(frozen=True)

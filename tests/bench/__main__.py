@@ -14,6 +14,7 @@ from .figures import Figure, table
 NAMES = (
     "decode",
     "steps",
+    "forms",
     "admission",
     "chat",
     "long-prompt",

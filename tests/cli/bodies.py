@@ -199,6 +199,7 @@ def at_rest() -> dict[str, Any]:
             "revision": "5d0f0a9c2f",
             "source": "git /home/cluster.git",
             "endpoint": "http://127.0.0.1:8400/v1",
+            "localEndpoint": "http://127.0.0.1:8400/v1",
             "settled": True,
         },
         "look": {},

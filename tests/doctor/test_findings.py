@@ -63,7 +63,7 @@ def look(
 def findings_of(found: Examination) -> list[dict[str, Any]]:
     return [
         {
-            "class": f"{each.fault.value} {each.fault.title}",
+            "class": f"{each.code} {each.title}",
             "of": ", ".join(map(str, each.objects)),
             "seen": each.seen,
             "means": each.means,
@@ -227,7 +227,7 @@ def test_checks_are_in_the_order_of_the_classes() -> None:
 def test_findings_come_in_the_order_in_which_one_explains_the_next() -> None:
     world = two_macs()
     learn(world, B, panics=1, sleeps=True, rdma_enabled=False)
-    assert [each.fault.value for each in look(world).findings] == ["C0", "C2", "C12"]
+    assert [each.code for each in look(world).findings] == ["C0", "C2", "C12"]
 
 
 def test_rdma_that_is_off_on_one_machine_is_one_finding_though_the_other_end_is_down_for_it() -> None:
@@ -252,7 +252,7 @@ def test_machines_are_judged_before_anybody_wants_a_group_on_them() -> None:
     world.manifests = [each for each in world.manifests if each.kind != "ModelDeployment"]
     world.settle()
     learn(world, B, rdma_enabled=False)
-    assert [each.fault.value for each in look(world).findings] == ["C2"]
+    assert [each.code for each in look(world).findings] == ["C2"]
 
 
 def test_where_nobody_wants_rdma_its_absence_is_no_finding() -> None:

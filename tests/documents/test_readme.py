@@ -6,9 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from pydantic import ValidationError
 
-from reconciler.resources.gateway import GatewaySpec
 from reconciler.state.faults import FaultClass
 
 from .newcomer import ROOT
@@ -32,22 +30,6 @@ def no_figure_of_a_real_mac() -> bool:
     return "what does the driver print?" in (ROOT / "docs" / "first-day-on-real-macs.md").read_text()
 
 
-def only_loopback_without_keys() -> bool:
-    """A Gateway takes neither another way to authenticate nor an address that others reach."""
-    wrong = ({"mode": "none"}, "0.0.0.0:8400"), ({"mode": "keys"}, "127.0.0.1:8400")
-    return all(not _accepted(auth, listen) for auth, listen in wrong) and _accepted(
-        {"mode": "none"}, "127.0.0.1:8400"
-    )
-
-
-def _accepted(auth: dict[str, str], listen: str) -> bool:
-    try:
-        GatewaySpec.model_validate({"listen": listen, "auth": auth})
-    except ValidationError:
-        return False
-    return True
-
-
 def elsewhere() -> bool:
     """``tests/gateway/test_claims.py`` asks a real gateway."""
     return (ROOT / "tests" / "gateway" / "test_claims.py").exists()
@@ -55,7 +37,6 @@ def elsewhere() -> bool:
 
 MISSING: dict[str, Callable[[], bool]] = {
     "real Macs": no_figure_of_a_real_mac,
-    "API keys": only_loopback_without_keys,
     "/v1/responses": elsewhere,
     "web page": elsewhere,
 }

@@ -66,6 +66,8 @@ class Cluster:
         self.hold_seconds = hold_seconds
         self.sequence = 0
         self.token = 0
+        self.front: dict[str, Any] = {}
+        """What the routes say of the endpoint beyond its address."""
         self.machine: Machine | None = None
         """Where all ranks are, if they are to be reached through SSH."""
         self.ranks: list[RankDouble] = []
@@ -115,7 +117,7 @@ class Cluster:
         routes = Routes(1, self.sequence, self.listen, self.hold_seconds, (route, *beside), self.token, hosts)
         if keys is not None:
             routes = replace(routes, auth="keys", keys=keys)
-        write_routes(self.home, routes)
+        write_routes(self.home, replace(routes, **self.front))
 
     def state(self) -> dict[str, Any]:
         """What the gateway says of itself."""

@@ -26,7 +26,9 @@ def test_a_gateway_that_listens_is_one_whose_process_lives(tmp_path: Path) -> No
     file = tmp_path / "gateway.json"
     assert observe_gateway(file, tmp_path / "prompts.json", tmp_path / "usage.json") is None
     file.write_text(json.dumps({"pid": os.getpid(), "endpoint": "http://x/v1"}))
-    assert observe_gateway(file, tmp_path / "prompts.json", tmp_path / "usage.json") == GatewayObservation(os.getpid(), "http://x/v1")
+    assert observe_gateway(file, tmp_path / "prompts.json", tmp_path / "usage.json") == GatewayObservation(
+        os.getpid(), "http://x/v1"
+    )
     file.write_text(json.dumps({"pid": gone(), "endpoint": "http://x/v1"}))
     assert observe_gateway(file, tmp_path / "prompts.json", tmp_path / "usage.json") is None
 
@@ -43,7 +45,9 @@ def test_one_that_cannot_listen_has_left_its_reason_behind(tmp_path: Path) -> No
     file = tmp_path / "gateway.json"
     pid = gone()
     file.write_text(json.dumps({"pid": pid, "endpoint": None, "problem": "taken"}))
-    assert observe_gateway(file, tmp_path / "prompts.json", tmp_path / "usage.json") == GatewayObservation(pid, None, "taken")
+    assert observe_gateway(file, tmp_path / "prompts.json", tmp_path / "usage.json") == GatewayObservation(
+        pid, None, "taken"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"pid": "x", "endpoint": null}'])

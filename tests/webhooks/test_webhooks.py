@@ -13,9 +13,9 @@ from reconciler import webhooks
 from reconciler.errors import Invalid, ReconcilerError, Refused, Unreachable
 from reconciler.resources import Webhook
 from reconciler.webhooks import Webhooks, body
+from tests.certificates import self_signed
 from tests.worlds import notifier
 
-from .certificate import self_signed
 from .receiver import receiver
 
 

@@ -235,6 +235,7 @@ class Admin:
             "revision": self.parts.last.desired.revision,
             "source": self.source,
             "endpoint": gateway.endpoint if gateway else None,
+            "localEndpoint": gateway.local_endpoint if gateway else None,
             "settled": self.loop.plan.settled and bool(self.parts.last.desired.revision),
             **bodies.kept_out(self.parts.last.desired),
         }

@@ -125,8 +125,8 @@ def _reached(snapshots: Snapshots, name: NodeName) -> bool:
 
 def _finding(finding: Finding) -> dict[str, Any]:
     return {
-        "class": finding.fault.value,
-        "title": finding.fault.title,
+        "class": finding.code,
+        "title": finding.title,
         "objects": [str(key) for key in finding.objects],
         "nodes": list(finding.nodes),
         "seen": finding.seen,

@@ -81,7 +81,7 @@ class Catalog(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Generation:
-    """A path that has a model generate something."""
+    """A path for which rank 0 reads a prompt: to answer it, or to say something of it (``Generate.question``)."""
 
     method: str
     path: str
@@ -127,6 +127,8 @@ class Dialect:
     """Without ``ApiError.headers`` and ``ApiError.figures``."""
     id_header: str = ""
     """What its clients call the header ``x-request-id``, which their answers have as well."""
+    base: str = ""
+    """What its clients add to the address for their base URL."""
     left: Callable[[Figures], Headers] = openai_headers
     """Writes what a key has left."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from .anthropic import count_tokens, messages
 from .anthropic import errors as anthropic_errors
-from .anthropic import messages
 from .dialect import Dialect, Generation, Lookup
-from .openai import chat, completions, errors, model_list
-from .responses import create, stored
+from .openai import chat, completions, embeddings, errors, model_list
+from .responses import create, input_tokens, stored
 from .responses import errors as responses_errors
+from .vllm import tokens, version
 
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(
@@ -17,6 +18,17 @@ DIALECTS: tuple[Dialect, ...] = (
             Lookup("GET", "/v1/models/{name:path}", model_list.one_model),
             Generation("POST", "/v1/chat/completions", chat.parse),
             Generation("POST", "/v1/completions", completions.parse),
+            Generation("POST", "/v1/embeddings", embeddings.parse),
+        ),
+        errors.render_error,
+        base="/v1",
+    ),
+    Dialect(
+        "vLLM",
+        (
+            Lookup("GET", "/version", version.version),
+            Generation("POST", "/tokenize", tokens.parse_tokenize),
+            Generation("POST", "/detokenize", tokens.parse_detokenize),
         ),
         errors.render_error,
     ),
@@ -24,15 +36,20 @@ DIALECTS: tuple[Dialect, ...] = (
         "OpenAI's responses",
         (
             Generation("POST", "/v1/responses", create.parse),
+            Generation("POST", "/v1/responses/input_tokens", input_tokens.parse),
             Lookup("GET", "/v1/responses/{name:path}", stored.not_stored),
             Lookup("DELETE", "/v1/responses/{name:path}", stored.not_stored),
             Lookup("POST", "/v1/responses/{name}/cancel", stored.not_stored),
         ),
         responses_errors.render_error,
+        base="/v1",
     ),
     Dialect(
         "Anthropic",
-        (Generation("POST", "/v1/messages", messages.parse),),
+        (
+            Generation("POST", "/v1/messages", messages.parse),
+            Generation("POST", "/v1/messages/count_tokens", count_tokens.parse),
+        ),
         anthropic_errors.render_error,
         id_header="request-id",
     ),

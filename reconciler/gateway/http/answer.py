@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from starlette.types import Message, Receive, Send
 
@@ -42,8 +42,16 @@ async def send_reply(send: Send, runs: Runs, reply: Reply, timing: Timing, heade
     await send_json(send, 200, reply.body(), headers)
 
 
-async def send_stream(send: Send, runs: Runs, stream: Stream, timing: Timing, headers: Headers = ()) -> None:
-    """Send an answer as it comes. An error before the first part is a status; after it, it is the last part."""
+async def send_stream(
+    send: Send,
+    runs: Runs,
+    stream: Stream,
+    timing: Timing,
+    headers: Headers,
+    failed: Callable[[ApiError], None],
+) -> None:
+    """Send an answer as it comes. An error before the first part is raised and is a status; after it, it is the last
+    part, and ``failed`` is told."""
     pieces: Sequence[Piece] = await runs.next(timing.headers_after)
     await send(
         {
@@ -64,6 +72,7 @@ async def send_stream(send: Send, runs: Runs, stream: Stream, timing: Timing, he
                 await _send_part(send, part, more=not runs.done)
                 written_at = loop.time()
     except ApiError as error:
+        failed(error)
         await _send_part(send, stream.error(error), more=False)
 
 

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from reconciler.gateway.dialects.dialect import Catalog
 from reconciler.gateway.errors import ApiError, from_elsewhere, key_missing, model_forbidden
 from reconciler.gateway.keys.caller import Caller, KeyRing
+from reconciler.gateway.records.entry import note_error
 from reconciler.wire.generation import Route
 
 from .answer import send_error
@@ -27,6 +28,12 @@ def caller_of(scope: Scope) -> Caller:
     """Return who sends a request."""
     caller: Caller = scope[SCOPE_KEY]
     return caller
+
+
+def client_of(scope: Scope) -> str:
+    """Return by which name people know who sends a request: its key's, or its address."""
+    caller: Caller | None = scope.get(SCOPE_KEY)
+    return f"key {caller.key_name}" if caller is not None and caller.key else f"address {_address(scope)}"
 
 
 class Authentication:
@@ -50,6 +57,7 @@ class Authentication:
             try:
                 scope[SCOPE_KEY] = self._caller(scope)
             except ApiError as refusal:
+                note_error(scope, refusal)
                 dialect = self._paths.dialect(scope["path"])
                 await send_error(send, dialect.rendered(refusal))
                 return

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from reconciler.gateway.dialects.dialect import Dialect, Generation, Lookup, Sources, Stream
 from reconciler.gateway.errors import ApiError, ClientGone
+from reconciler.gateway.records.entry import note_error, note_runs
 from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.runs import Runs
 
@@ -20,7 +23,7 @@ SESSION_HEADER = "x-session-affinity"
 
 
 class GenerationEndpoint:
-    """A path that has a model generate something."""
+    """A path for which rank 0 reads a prompt."""
 
     def __init__(self, dialect: Dialect, path: Generation, pool: Pool, sources: Sources) -> None:
         self._dialect = dialect
@@ -30,23 +33,26 @@ class GenerationEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         timing, caller = self._pool.timing, caller_of(scope)
+        failed = functools.partial(note_error, scope)
         try:
             catalog = catalog_for(caller, self._pool)
             parsed = self._path.parse(await read_body(scope, receive, timing), self._sources, catalog)
-            catalog.find(parsed.model)
+            route = catalog.find(parsed.model)
             name = "run-" + self._sources.new_id()
             request = scope.get("request_id", name)
             session = parsed.session or Headers(scope=scope).get(SESSION_HEADER, "")
             runs = Runs(self._pool, parsed.model, parsed.choices, name, caller.client, request, session)
+            note_runs(scope, route.model if route else parsed.model, runs)
             ticket = await self._pool.desk.admit(caller, parsed.choices, parsed.answers, runs)
             with ticket, runs, told_of_reading(scope, runs.read):
                 headers = (*parsed.headers, *self._dialect.left(ticket.figures))
                 async with abandon_when_gone(receive, runs):
                     if isinstance(parsed.answer, Stream):
-                        await send_stream(send, runs, parsed.answer, timing, headers)
+                        await send_stream(send, runs, parsed.answer, timing, headers, failed)
                     else:
                         await send_reply(send, runs, parsed.answer, timing, headers)
         except ApiError as error:
+            failed(error)
             await send_error(send, self._dialect.rendered(error, scope.get("request_id", "")))
         except ClientGone:
             return
@@ -62,8 +68,11 @@ class LookupEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            body = self._path.answer(catalog_for(caller_of(scope), self._pool), scope["path_params"])
+            caller = caller_of(scope)
+            self._pool.desk.seen(caller)
+            body = self._path.answer(catalog_for(caller, self._pool), scope["path_params"])
         except ApiError as error:
+            note_error(scope, error)
             await send_error(send, self._dialect.rendered(error, scope.get("request_id", "")))
             return
         await send_json(send, 200, body)

@@ -14,11 +14,15 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reconciler.gateway.errors import ApiError, foreign_host, foreign_page, internal
+from reconciler.gateway.records.entry import note_error
 
 from .answer import JSON, send_error
+from .cross_origin import allowed
 from .paths import Paths
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_ADDRESS_MAX = 300
+"""Characters of the client's own URL that an error repeats."""
 
 
 class RequestIds:
@@ -60,23 +64,30 @@ class NoForeignPages:
     Where keys are on, a page knows none, whatever name leads it here. Then any host is right, and a page may come from
     the host that it asks; pages of other hosts are refused as before, so that none tries keys in its visitors' names.
 
-    ``hosts`` returns further names under which the endpoint may be addressed, in lower case; ``keys`` whether keys are
-    on.
+    ``hosts`` returns further names under which the endpoint may be addressed, in lower case; ``origins`` those whose
+    pages the Gateway lets in; ``keys`` whether keys are on.
     """
 
     def __init__(
-        self, app: ASGIApp, paths: Paths, hosts: Callable[[], Collection[str]], keys: Callable[[], bool]
+        self,
+        app: ASGIApp,
+        paths: Paths,
+        hosts: Callable[[], Collection[str]],
+        origins: Callable[[], Collection[str]],
+        keys: Callable[[], bool],
     ) -> None:
         self._app = app
         self._paths = paths
         self._hosts = hosts
         self._keys = keys
+        self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self._refusal(Headers(scope=scope)) if scope["type"] == "http" else None
         if refusal is None:
             await self._app(scope, receive, send)
             return
+        note_error(scope, refusal)
         dialect = self._paths.dialect(scope["path"])
         await send_error(send, dialect.rendered(refusal, scope.get("request_id", "")))
 
@@ -84,7 +95,7 @@ class NoForeignPages:
         own, asked, keys = self._hosts(), headers.getlist("host"), self._keys()
         own_of_pages = [*own, *(_host(f"//{host}") for host in asked)] if keys else own
         for origin in headers.getlist("origin"):
-            if not _is_own(origin, own_of_pages):
+            if not _is_own(origin, own_of_pages) and not allowed(origin, self._origins()):
                 return foreign_page(origin)
         for host in asked:
             if not keys and not _is_own(f"//{host}", own):
@@ -125,7 +136,7 @@ class ErrorPages:
         self._paths = paths
 
     async def refuse(self, request: Request, error: Exception) -> Response:
-        """Answer what the router refuses: 404 and 405, with the paths and methods that there are."""
+        """Answer what the router refuses: 404 and 405, with the paths and methods that there are, or that were meant."""
         assert isinstance(error, HTTPException)
         path = request.url.path
         if error.status_code == 405:
@@ -133,7 +144,7 @@ class ErrorPages:
             text = f"{path} does not take {request.method}; it takes {allowed}"
             refusal = ApiError(405, "invalid_request_error", "method_not_allowed", text)
             return self._response(request, refusal, {"allow": allowed})
-        text = f"no such endpoint: {path}; there are {', '.join(self._paths.listed())}"
+        text = self._paths.advice(path, str(request.base_url)[:_ADDRESS_MAX].rstrip("/"))
         return self._response(
             request, ApiError(error.status_code, "invalid_request_error", "unknown_url", text), {}
         )

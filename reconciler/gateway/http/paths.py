@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.routing import Route, compile_path
 
+from reconciler.gateway.dialects import elsewhere
 from reconciler.gateway.dialects.dialect import Dialect
 
 
@@ -51,18 +52,39 @@ class Paths:
         return path in self._open
 
     def dialect(self, path: str) -> Dialect:
-        """Return the dialect that a client of ``path`` speaks: of a path that is none, the one of what it is below."""
+        """Return the dialect that a client of ``path`` speaks: of a path that is none, the one of what it is below, or of
+        what was meant."""
         if path in self._plain:
             return self._plain[path]
         matching = [each.dialect for each in self._endpoints if each.matches(path)]
         above = sorted((plain for plain in self._plain if path.startswith(f"{plain}/")), key=len)
-        return next(iter([*matching, *(self._plain[plain] for plain in reversed(above))]), self._default)
+        found = [*matching, *(self._plain[plain] for plain in reversed(above))]
+        meant = self._meant(path) if not found else None
+        return found[0] if found else meant.dialect if meant is not None else self._default
 
     def methods(self, path: str) -> Sequence[str]:
         """Return the methods that ``path`` takes. Starlette answers HEAD wherever GET is taken."""
         methods = sorted({each.method for each in self._endpoints if each.matches(path)})
         return [taken for method in methods for taken in ([method, "HEAD"] if method == "GET" else [method])]
 
-    def listed(self) -> Sequence[str]:
-        """Return all endpoints, such as ``GET /v1/models``, without those whose path takes a name."""
-        return [f"{each.method} {each.path}" for each in self._endpoints if "{" not in each.path]
+    def advice(self, path: str, address: str) -> str:
+        """Return what to say of a path that is none here. ``address`` is the scheme and the host that the client uses."""
+        row, meant = elsewhere.found(path), self._meant(path)
+        if row is not None and (meant is None or path.startswith("/v1/") or elsewhere.is_named(path)):
+            return f"{path}, of {row.whose}, is not served here: {row.instead}"
+        if meant is None:
+            there = [f"{each.method} {each.path}" for each in self._endpoints if "{" not in each.path]
+            return f"no such endpoint: {path}; there are {', '.join(there)}"
+        base = meant.dialect.base
+        url = f"; the base URL of clients is {address}{base}" if meant.path.startswith(f"{base}/") else ""
+        return f"no such endpoint: {path}; use {meant.method} {meant.path}{url}"
+
+    def _meant(self, path: str) -> Endpoint | None:
+        """Return the endpoint that a path would be with another base URL: without ``/v1``, with it twice, with a slash at
+        its end, below something else."""
+        asked = "/" + "/".join(part for part in path.split("/") if part)
+        tails = {
+            each.path.removeprefix("/v1"): each for each in reversed(self._endpoints) if "{" not in each.path
+        }
+        able = [tail for tail in tails if len(tail) > 1 and asked.endswith(tail)]
+        return tails[max(able, key=len)] if able else None

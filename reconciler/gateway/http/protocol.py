@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -41,12 +39,11 @@ class Protocol(HttpToolsProtocol):
         self._in_head = True
         self._head_too_large = False
         self._leaving = False
+        self._raw: asyncio.Transport | None = None
 
-    @classmethod
-    def admitting(cls, admission: Admission) -> type[asyncio.Protocol]:
-        """Return what uvicorn calls for each connection."""
-        make: Callable[..., Protocol] = functools.partial(cls, admission)
-        return cast("type[asyncio.Protocol]", make)
+    def sealed_in(self, raw: asyncio.Transport) -> None:
+        """Note the transport below TLS, before the connection is made: what it holds is not read either."""
+        self._raw = raw
 
     # --- from the transport ------------------------------------------------------------------------
 
@@ -54,9 +51,7 @@ class Protocol(HttpToolsProtocol):
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
         transport.set_write_buffer_limits(high=UNREAD_BYTES)
-        self._reading = Reading(
-            self.loop, transport.get_write_buffer_size, self._end_unread, self._admission.limits
-        )
+        self._reading = Reading(self.loop, self._unread_bytes, self._end_unread, self._admission.limits)
         if not self._admission.admit(self, self.loop.time()):
             self._refuse(too_many_connections())
 
@@ -131,7 +126,7 @@ class Protocol(HttpToolsProtocol):
 
     def expire(self, stage: Stage) -> None:
         """End a connection that has been in ``stage`` for too long."""
-        if self.transport.is_closing():
+        if self.transport.is_closing() and stage is not Stage.LEAVING:
             return
         match stage:
             case Stage.UNFINISHED if self._fed:
@@ -149,6 +144,11 @@ class Protocol(HttpToolsProtocol):
     def end(self) -> None:
         """Close at once."""
         self.transport.abort()
+
+    def _unread_bytes(self) -> int:
+        """Return how much waits in this process for the client to read."""
+        below = self._raw.get_write_buffer_size() if self._raw is not None else 0
+        return self.transport.get_write_buffer_size() + below
 
     def _end_unread(self) -> None:
         self._admission.ended[End.UNREAD] += 1
@@ -170,6 +170,9 @@ class Protocol(HttpToolsProtocol):
     def _close_when_read(self) -> None:
         """Close once the client has read the answer: while it still sends, a reset would take it away from it."""
         self._admission.move(self, Stage.LEAVING, self.loop.time())
+        if self._raw is not None:
+            self.transport.close()  # says goodbye, and takes what comes until the client does too
+            return
         try:
             self.transport.write_eof()
         except OSError:

@@ -101,6 +101,11 @@ class Desk:
         self._open[ticket] = None
         return ticket
 
+    def seen(self, caller: Caller) -> None:
+        """Note that a key was used for something that costs nothing."""
+        if caller.key is not None:
+            self.book.seen(caller.key.name, self._wall())
+
     def close(self, ticket: Ticket, grant: Grant, usage: Usage, never_began: bool) -> None:
         """Settle what a request has used. One that ``never_began``, which was not its client's fault, does not count."""
         self._open.pop(ticket, None)

@@ -42,7 +42,13 @@ def estimate(choices: Sequence[Generate], answers: int) -> Estimate:
 
 
 def _prompt_bytes(choice: Generate) -> int:
-    """Return the bytes of a prompt; as many as its tokens usually have where these are known."""
+    """Return the bytes of a prompt; as many as its tokens usually have where these are known. A question of which nothing
+    is computed takes none."""
+    if not choice.computes:
+        return 0
+    if choice.texts is not None:
+        tokens = sum(map(len, choice.texts.tokens)) * BYTES_PER_TOKEN
+        return tokens + sum(len(text.encode(errors="replace")) for text in choice.texts.texts)
     if choice.prompt_tokens is not None:
         return len(choice.prompt_tokens) * BYTES_PER_TOKEN
     if choice.prompt is not None:

@@ -75,6 +75,10 @@ class Book:
         counts.requests_today += 1
         counts.last_used = wall
 
+    def seen(self, name: str, wall: float) -> None:
+        """Note that a key was used."""
+        self._of(name, wall).last_used = wall
+
     def never_began(self, name: str, wall: float) -> None:
         """Take a request back that was counted."""
         counts = self._of(name, wall)

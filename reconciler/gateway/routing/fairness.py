@@ -23,6 +23,7 @@ from collections.abc import Hashable, Iterable
 from typing import Protocol
 
 from reconciler.gateway.errors import overloaded
+from reconciler.wire.generation import Generate, Route
 
 SHORT_TOKENS = 64
 """The most tokens of an answer that is short."""
@@ -41,6 +42,16 @@ FIRST_LOOKS_SECONDS = 0.05
 """How often the first of those that wait looks whether one may give way by now."""
 LOOKS_SECONDS = 5.0
 """The same for all others, which are woken when they may go."""
+QUESTIONS_MAX = 4
+"""Questions that one group is asked at a time: it reads one after the other, beside the prompts of requests."""
+
+
+def queue_of(generate: Generate, route: Route) -> tuple[str, int]:
+    """Return the queue that a request waits in, and how many of it one group has at a time.
+
+    What is computed takes a place in the batch. Another question waits for no answer, and no answer gives way to it.
+    """
+    return (route.model, route.batch) if generate.computes else (f"?{route.model}", QUESTIONS_MAX)
 
 
 class Queued(Protocol):
@@ -62,13 +73,14 @@ class Turn:
     """One request and its place."""
 
     model: str
+    """The queue: a model's name, or that of questions about its prompts (``queue_of``)."""
     client: str
     short: bool
     request: Queued
     number: int
     """Grows with each request; kept when it gives way, so that it goes on before later ones of its client."""
     place: Hashable | None = None
-    """The connection to the group that has it in its batch."""
+    """The group that has it in its batch."""
     prompt: int = 0
     """Tokens of its prompt, once they are known."""
     tokens_before: int = 0
@@ -99,7 +111,7 @@ class Turns:
         self._numbers = itertools.count()
         self._waiting: dict[Turn, None] = {}
         self._places: dict[Hashable, dict[Turn, None]] = {}
-        """Those in flight by connection."""
+        """Those in flight by group."""
         self._in_flight: Counter[tuple[str, str]] = Counter()
         """By model and client."""
         self._short_in_flight: Counter[str] = Counter()

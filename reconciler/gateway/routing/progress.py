@@ -11,7 +11,15 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeAlias, TypeVar
 
-from reconciler.gateway.errors import ApiError, internal, invalid, model_loading, model_waiting, overloaded
+from reconciler.gateway.errors import (
+    ApiError,
+    internal,
+    invalid,
+    model_loading,
+    model_waiting,
+    older_group,
+    overloaded,
+)
 from reconciler.gateway.events import Event
 from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Prefill, ToolCall
 
@@ -244,6 +252,10 @@ def _refused(
         case "context_length_exceeded":
             parameter = failed.parameter or "messages"
             return progress, None, Fail(invalid(failed.text, parameter, "context_length_exceeded"))
+        case "invalid_request" if failed.parameter == "tokens_max":
+            # Only a rank that knows no questions refuses it: clients cannot ask for less than one token.
+            waiting = _avoiding(_waiting(progress, attempt, now, limits), attempt, now, limits)
+            return waiting, None, Requeue(unless_alone=older_group())
         case "invalid_request":
             return progress, None, Fail(invalid(failed.text, failed.parameter))
         case "draining":

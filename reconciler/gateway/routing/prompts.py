@@ -14,15 +14,24 @@ from .suspects import Prompt
 def digest(model: str, generate: Generate) -> str:
     """Return the SHA-256, in hexadecimal, of the model's name and all that the rank's template is given.
 
-    How tokens are chosen is not part of it: a client that tries once more with another seed sends the same prompt.
+    How tokens are chosen is not part of it: a client that tries once more with another seed sends the same prompt. A
+    question about a prompt is another prompt: that it was answered does not show that the model can read this one.
     """
-    given = (model, generate.messages, generate.tools, generate.prompt, generate.prompt_tokens)
+    given: tuple[object, ...] = (
+        model,
+        generate.messages,
+        generate.tools,
+        generate.prompt,
+        generate.prompt_tokens,
+    )
+    if generate.question is not None:
+        given = (*given, "question", generate.texts)
     return hashlib.sha256(orjson.dumps(given, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def describe(model: str, generate: Generate, request: str, tokens: int) -> Prompt:
     """Return how a prompt is told of. ``tokens``: its length, 0 where no rank has said it."""
-    size = len(orjson.dumps((generate.messages, generate.prompt, generate.prompt_tokens)))
+    size = len(orjson.dumps((generate.messages, generate.prompt, generate.prompt_tokens, generate.texts)))
     parts = [
         (len(generate.messages), "message"),
         (size, "byte"),

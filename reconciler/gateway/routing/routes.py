@@ -77,6 +77,11 @@ class RoutesFile:
         """Return the further names under which clients may address the endpoint."""
         return self.current.hosts if self.current is not None else ()
 
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Return the origins whose web pages may use the endpoint."""
+        return self.current.origins if self.current is not None else ()
+
     def find(self, name: str) -> Route | None:
         """Return the route of a model's name or alias."""
         return self._by_name.get(name)

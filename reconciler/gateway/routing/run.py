@@ -23,7 +23,7 @@ from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Genera
 from .affinity import Beginnings, beginnings
 from .connection import RankConnection, key_of
 from .defaults import settled, with_defaults
-from .fairness import Turn
+from .fairness import Turn, queue_of
 from .pool import Pool
 from .progress import (
     Attempt,
@@ -92,8 +92,20 @@ class Run:
         self.suspicion = Suspicion(pool, generate, name, request or name)
         self._timeline: Timeline | None = None
         """None before it is known that there is such a model."""
+        self.groups: list[tuple[int, int]] = []
+        """Replica and epoch of each group that it was sent to."""
         self._turn: Turn | None = None
         """None before a group could take the request."""
+
+    @property
+    def end(self) -> str:
+        """Return how it ended: a finish reason, ``abort`` for a client that went away, or ``error``."""
+        return self._progress.finish or ("abort" if self._abandoned else "error")
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """Return what was measured; None before it is known that there is such a model."""
+        return self._timeline
 
     @property
     def done(self) -> bool:
@@ -109,11 +121,13 @@ class Run:
         self._pool.leave(self)
         self.suspicion.left()
         if self._timeline is not None:
-            reason = self._progress.finish or ("abort" if self._abandoned else "error")
-            self._timeline.end(reason, self._loop.time())
+            self._timeline.end(self.end, self._loop.time())
 
     def usage(self) -> Usage:
-        """Return the tokens so far, also those that the client has not been handed yet."""
+        """Return the tokens so far, also those that the client has not been handed yet. A question of which nothing is
+        computed has none."""
+        if not self._generate.computes:
+            return Usage()
         if self._finished is not None:
             finished = self._finished
             return Usage(finished.prompt_tokens, finished.completion_tokens, finished.cached_tokens)
@@ -208,12 +222,13 @@ class Run:
 
     def _waits_until(self, route: Route, connection: RankConnection | None, now: float) -> float | None:
         """Take a place in the batch of a group. Returns None, or when to look again where others go first."""
+        queue, places = queue_of(self._generate, route)
         if self._turn is None:
-            self._turn = self._pool.turns.turn(route.model, self._client, self._generate.tokens_max, self)
+            self._turn = self._pool.turns.turn(queue, self._client, self._generate.tokens_max, self)
         if connection is None:
             self._pool.turns.leave(self._turn)
             return None
-        wait = self._pool.turns.take(self._turn, connection, route.batch)
+        wait = self._pool.turns.take(self._turn, (queue, connection), places)
         if wait is None:
             return None
         self._pool.release(self)
@@ -229,10 +244,8 @@ class Run:
     def _find_connection(self, now: float) -> float:
         """Send the request to a backend if there is one. Returns when to look again without news."""
         route = self._route()
-        if self._timeline is None:
-            self._timeline = self._pool.metrics.begin(route.model, self._began)
-        if len(route.backends) > 1 and not self._begins:
-            self._begins = beginnings(route.model, self._generate, self._session)
+        if self._generate.computes:
+            self._look_at(route)
         connection = self._pool.choose(route, self._progress.avoided(now), self._begins)
         turn = self.suspicion.wait(route.model, connection is not None, now)
         if turn is not None:
@@ -254,6 +267,13 @@ class Run:
                 self._generate = with_defaults(self._generate, route)
                 return self._watch(self._send(chosen, now), now)
 
+    def _look_at(self, route: Route) -> None:
+        """Note which groups may have read the beginning of the prompt, and that an answer to it was asked for."""
+        if self._timeline is None:
+            self._timeline = self._pool.metrics.begin(route.model, self._began)
+        if len(route.backends) > 1 and not self._begins:
+            self._begins = beginnings(route.model, self._generate, self._session)
+
     def _hold(self) -> None:
         """Be woken at each change. Raises ``ApiError`` where too many are already."""
         if not self._pool.hold(self, started=self._progress.attempts > 0):
@@ -265,7 +285,7 @@ class Run:
         if route is None:
             raise model_not_found(self._model)
         tokens = len(self._generate.prompt_tokens or ())
-        if tokens >= route.context > 0:
+        if tokens >= route.context > 0 and self._generate.question is None:
             raise prompt_too_long(tokens, route.context)
         return route
 
@@ -281,6 +301,7 @@ class Run:
         self._pool.release(self)
         self._pool.affinity.note(self._begins, key_of(connection.backend))
         self._progress, self._attempt = progress, attempt
+        self.groups.append((connection.backend.replica, connection.backend.epoch))
         self.suspicion.sent(attempt.request, now)
         return attempt
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Sequence
 
 from reconciler.gateway.errors import ApiError, ClientGone, shutting_down
@@ -13,6 +14,23 @@ from reconciler.wire.generation import Generate
 
 from .pool import Pool
 from .run import Run
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tally:
+    """What the answers of one request took together."""
+
+    prompt: int
+    """Tokens; prompts of several answers are counted as often as there are answers."""
+    cached: int
+    """Tokens of the prompts that were there already."""
+    completion: int
+    first_token: float | None
+    """Seconds from the request to the first token of any; None if there was none."""
+    end: str
+    """How they ended: ``stop``, ``length``, ``tool_calls``, ``abort``, ``error``; each once, with commas."""
+    groups: tuple[tuple[int, int], ...]
+    """Replica and epoch of each group that worked on it, in order."""
 
 
 class Runs:
@@ -76,6 +94,19 @@ class Runs:
             if self._loop.time() >= return_at:
                 return ()
             await self._sleep(min(return_at, look_at))
+
+    def tally(self) -> Tally:
+        """Return what they took, as far as they have come."""
+        lines = [run.timeline for run in self._runs if run.timeline is not None]
+        first = [line.first_token for line in lines if line.first_token is not None]
+        return Tally(
+            sum(line.prompt_tokens for line in lines),
+            sum(line.cached_tokens for line in lines),
+            sum(line.tokens for line in lines),
+            min(first, default=None),
+            ",".join(dict.fromkeys(run.end for run in self._runs)),
+            tuple(dict.fromkeys(group for run in self._runs for group in run.groups)),
+        )
 
     def abandon(self) -> None:
         """Note that the client has gone."""

@@ -29,6 +29,8 @@ def compute(deployment: ModelDeployment, model: Model, context: int | None = Non
         hashed["kvCache"] = spec.serving.kv_cache
     if spec.serving.rope_scaling is not None:
         hashed["ropeScaling"] = spec.serving.rope_scaling.model_dump()
+    if spec.serving.embedding is not None:
+        hashed["embedding"] = spec.serving.embedding.model_dump()
     if spec.fast_synch:
         hashed["fastSynch"] = True
     if spec.restarted_at is not None:  # only then, so that groups formed before the field existed stay

@@ -7,11 +7,13 @@ from reconciler.planning.context.deadlines import KEEP_ALIVE_SECONDS, RENDEZVOUS
 from reconciler.planning.context.memory_needs import ModelNeeds, kv_cache_bytes, prefix_cache_bytes
 from reconciler.planning.context.workload import Workload
 from reconciler.planning.transport.fallback import Wiring
+from reconciler.resources import Embedding
 from reconciler.resources import RopeScaling as WantedScaling
 from reconciler.state import GroupRecord, earlier_context
 from reconciler.wire import paths
 from reconciler.wire.launch import LaunchSpec, RankConfig, RopeScaling
 from reconciler.wire.node import ModelReport, NodeReport
+from reconciler.wire.question import Pooling
 
 from .membership import certificate
 
@@ -57,6 +59,7 @@ def launch(
         prefix_cache_bytes=prefix_cache_bytes(needs, weights, record.strategy, size),
         kv_cache_bytes=kv_cache_bytes(needs, weights, record.strategy, size),
         rope_scaling=_rope_scaling(serving.rope_scaling),
+        pooling=_pooling(serving.embedding),
     )
     return LaunchSpec(
         id=rank_id,
@@ -72,3 +75,7 @@ def launch(
 
 def _rope_scaling(wanted: WantedScaling | None) -> RopeScaling | None:
     return RopeScaling(wanted.type, wanted.factor, wanted.original_context) if wanted else None
+
+
+def _pooling(wanted: Embedding | None) -> Pooling | None:
+    return Pooling(wanted.pooling, wanted.normalize) if wanted else None

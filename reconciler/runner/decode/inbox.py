@@ -35,6 +35,10 @@ class Ticket:
     """Its sequence in the batch, once it has one."""
     measure: Measure | None = None
     """Set where no answer is wanted, but how fast the ranks are."""
+    texts: tuple[tuple[int, ...], ...] = ()
+    """Token ids of texts, where their vectors are wanted and no answer."""
+    dimensions: int | None = None
+    """Numbers of each vector; None: all."""
     packed: bytes = b""
     """The prompt as ``prefixes.packed`` writes it, once somebody asked."""
     read: int = 0

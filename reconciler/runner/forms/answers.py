@@ -89,7 +89,9 @@ def _callable(asked: Asked) -> list[Tool]:
         if form.callable and name not in form.callable:
             continue
         held = form.calls_required or name in form.strict
-        found.append(Tool(name, path, arguments(parameters, path) if held else None))
+        properties = parameters.get("properties") if isinstance(parameters, Mapping) else None
+        names = tuple(properties) if isinstance(properties, Mapping) else ()
+        found.append(Tool(name, path, arguments(parameters, path) if held else None, names))
     return found
 
 

@@ -35,6 +35,8 @@ class Tool:
     """Where the request has its parameters."""
     schema: Schema | None
     """What its arguments satisfy; None: any object."""
+    names: Sequence[str] = ()
+    """What its arguments are called, as far as they are declared."""
 
 
 class Calls:
@@ -182,9 +184,9 @@ class Calls:
 
         def write(tool: Tool) -> str:
             head = self._literal(format.mark + f'<invoke name="{tool.name}">')
-            return sequence(
-                head, GAP, values.arguments(tool.schema, tool.path), self._literal(format.mark + "</invoke>")
-            )
+            free = tool.schema is None
+            inside = values.free(tool.names) if free else values.arguments(tool.schema or {}, tool.path)
+            return sequence(head, GAP, inside, self._literal(format.mark + "</invoke>"))
 
         one = self._each(write)
         block = sequence(one, many(sequence(GAP, one))) if self.several else one

@@ -43,6 +43,11 @@ class _Messages:
     def literal(self, text: str) -> str:
         return self._grammar.literal(text)
 
+    def until(self, end: str) -> str:
+        """Return a text up to what ends its message, and with it."""
+        family = self._family
+        return self._grammar.until(end, [stop for stop in (*family.ends, *family.begins) if stop != end])
+
     def next(self) -> str:
         """Return what begins another message."""
         return self.literal(self._family.begins[0])
@@ -62,10 +67,10 @@ class _Messages:
 
 class _Harmony(_Messages):
     def thought(self) -> str:
-        return sequence(self.literal("<|channel|>analysis<|message|>"), self._grammar.until("<|end|>"))
+        return sequence(self.literal("<|channel|>analysis<|message|>"), self.until("<|end|>"))
 
     def aside(self) -> str:
-        return sequence(self.literal("<|channel|>commentary<|message|>"), self._grammar.until("<|end|>"))
+        return sequence(self.literal("<|channel|>commentary<|message|>"), self.until("<|end|>"))
 
     def said(self, content: str) -> str:
         return sequence(self.literal("<|channel|>final<|message|>"), content)
@@ -86,10 +91,10 @@ class _Harmony(_Messages):
 
 class _Muse(_Messages):
     def thought(self) -> str:
-        return sequence(self.literal(" to=self<|message|>"), self._grammar.until("<|eom|>"))
+        return sequence(self.literal(" to=self<|message|>"), self.until("<|eom|>"))
 
     def aside(self) -> str:
-        return sequence(self.literal(" to=user<|message|>"), self._grammar.until("<|eom|>"))
+        return sequence(self.literal(" to=user<|message|>"), self.until("<|eom|>"))
 
     def said(self, content: str) -> str:
         return sequence(maybe(self.literal(" to=user")), self.literal("<|message|>"), content)

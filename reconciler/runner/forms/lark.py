@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 ANYTHING = r"(?s:.*)"
@@ -63,18 +63,20 @@ class Grammar:
         """Return exactly this text, with its special tokens."""
         return sequence(*map(piece, self.pieces(marker)))
 
-    def until(self, marker: str, body: str = ANYTHING) -> str:
-        """Return any text, as the regular expression ``body`` has it, up to a marker and with it.
+    def until(self, marker: str, never: Sequence[str] = ()) -> str:
+        """Return any text up to a marker and with it, in which there is none of ``never``.
 
         Where the marker has special tokens, it is found as plain text too: what reads answers sees no difference.
         """
-        plain = self.lazy(regex(body + escaped(marker)))
+        body = self.terminal(without(*never))
+        plain = self.lazy(f"{body} {quoted(marker)}")
         pieces = self.pieces(marker)
         at = next((at for at, part in enumerate(pieces) if isinstance(part, int)), None)
         if at is None:
             return plain
         before = "".join(part for part in pieces[:at] if isinstance(part, str))
-        with_special = sequence(self.terminal(regex(body + escaped(before))), *map(piece, pieces[at:]))
+        text = self.terminal(f"{body} {quoted(before)}") if before else body
+        with_special = sequence(text, *map(piece, pieces[at:]))
         return choice(plain, with_special)
 
     def json(self, schema: Mapping[str, Any]) -> str:
@@ -101,6 +103,13 @@ def escaped(text: str) -> str:
 def regex(expression: str) -> str:
     """Return a terminal of a regular expression in which ``/`` is escaped."""
     return f"/{expression}/"
+
+
+def without(*texts: str) -> str:
+    """Return the body of a terminal: any text that has none of these in it."""
+    return " & ".join(
+        [regex(ANYTHING), *(f"~{regex(ANYTHING + escaped(text) + ANYTHING)}" for text in texts)]
+    )
 
 
 def sequence(*parts: str) -> str:

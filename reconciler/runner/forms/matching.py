@@ -25,6 +25,9 @@ LIMITS: Mapping[str, Any] = {"max_grammar_size": 100_000, "verbose_errors": Fals
 """What bounds the time to compile a grammar, beside llguidance's own limits, and keeps requests out of logs."""
 
 
+PLACE = "failed to compile JSON schema: "
+
+
 class Unfit(ValueError):
     """The part of an answer that exists already is not of the form."""
 
@@ -137,7 +140,11 @@ class Forms:
 
 
 def _first_line(error: str) -> str:
-    return error.strip().partition("\n")[0][:300]
+    """Return what llguidance says, without the place in a grammar that nobody has seen."""
+    line = error.strip().partition("\n")[0]
+    if "oneOf constraints" in line:
+        return "answers cannot be held to a oneOf whose alternatives overlap: write anyOf"
+    return line.partition(PLACE)[2][:300] or line[:300]
 
 
 def _tokenizer(loaded: Loaded) -> Any:

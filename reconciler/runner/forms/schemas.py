@@ -11,6 +11,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from .formats import KNOWN, PATTERNS
+
 Schema = Mapping[str, Any]
 
 BYTES_MAX = 256 * 1024
@@ -128,6 +130,12 @@ def _check(schema: Schema, path: str) -> None:
     for key in UNENFORCED:
         if key in schema and not _is_idle(key, schema[key]):
             raise Inexpressible(f"{path}.{key}", f"answers cannot be held to {key}")
+    form = schema.get("format")
+    if form is not None and may_be_text(schema) and not (isinstance(form, str) and form in KNOWN):
+        known = ", ".join(sorted(KNOWN))
+        raise Inexpressible(
+            f"{path}.format", f"answers cannot be held to the format {form!r:.40}, but to {known}"
+        )
     least = schema.get("minProperties")
     required = schema.get("required")
     known = len(required) if isinstance(required, list) else 0
@@ -169,7 +177,25 @@ def _rewritten(schema: Any, closes: bool) -> Any:
             made[key] = value
     if closes and _lists_all(made):
         made["additionalProperties"] = False
-    return made
+    return _with_format(made) if "format" in made else made
+
+
+def may_be_text(schema: Schema) -> bool:
+    """Return whether a schema allows strings, as far as its own type says."""
+    kinds = schema.get("type", "string")
+    return "string" in (kinds if isinstance(kinds, list) else [kinds])
+
+
+def _with_format(schema: dict[str, Any]) -> Schema:
+    """Return a schema without a format that is about no strings, or that is a pattern here."""
+    form = schema.pop("format")
+    if not may_be_text(schema):
+        return schema
+    if form not in PATTERNS:
+        return {**schema, "format": form}
+    if "pattern" not in schema:
+        return {**schema, "pattern": PATTERNS[form]}
+    return {**schema, "allOf": [*schema.get("allOf", ()), {"pattern": PATTERNS[form]}]}
 
 
 def _lists_all(schema: Schema) -> bool:

@@ -14,7 +14,20 @@ from reconciler.runner.markup.loose_calls import LooseCalls
 from reconciler.runner.markup.nested_calls import NestedCalls
 from reconciler.runner.markup.tagged_calls import CDATA, TaggedCalls
 
-from .lark import ANYTHING, NOTHING, Grammar, choice, escaped, many, maybe, piece, quoted, regex, sequence
+from .lark import (
+    ANYTHING,
+    NOTHING,
+    Grammar,
+    choice,
+    escaped,
+    many,
+    maybe,
+    piece,
+    quoted,
+    regex,
+    sequence,
+    without,
+)
 from .schemas import Inexpressible, Schema
 
 GAP = maybe(regex(r"\n{1,2}"))
@@ -26,6 +39,7 @@ _OF_OBJECTS = frozenset(
     ["minProperties", "maxProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref"]
 )
 _OF_TEXTS = ("pattern", "format")
+NAME = re.compile(r"[\w.-]+")
 _SPACES = re.compile(r"\{(\w+)\}")
 
 
@@ -166,7 +180,7 @@ def _as_schema(given: Any) -> Schema:
 
 def free_text(grammar: Grammar, body: str, before: str, end: str, never_first: str = "") -> str:
     """Return text up to an end, and the end. ``before`` stands between both; ``never_first`` is not how the text begins."""
-    parts = [regex(body), f"~{regex(ANYTHING + escaped(end) + ANYTHING)}"]
+    parts = [regex(body), without(end)] if body != ANYTHING else [without(end)]
     if never_first:
         parts.append(f"~{regex(escaped(never_first) + ANYTHING)}")
     content = grammar.terminal(" & ".join(parts))
@@ -218,7 +232,7 @@ class Loose:
         properties, required = _object_schema(schema, path)
         members = []
         for name, given in properties.items():
-            if not re.fullmatch(r"[\w.-]+", name):
+            if not NAME.fullmatch(name):
                 raise Inexpressible(f"{path}.properties.{name}", "this model cannot write this name")
             value = self._value(given, f"{path}.properties.{name}", depth - 1)
             members.append((sequence(quoted(name + ":"), value), name in required))
@@ -261,12 +275,8 @@ class Nested:
         self._grammar = grammar
         self._format = format
 
-    def arguments(self, schema: Schema | None, path: str) -> str:
+    def arguments(self, schema: Schema, path: str) -> str:
         """Return all arguments of a call."""
-        if schema is None:
-            raise Inexpressible(
-                path, "this model's calls can be held to a form only where those of all tools are"
-            )
         return self._members(inlined(schema), path, DEPTH_MAX)
 
     def _members(self, schema: Schema, path: str, depth: int) -> str:
@@ -274,11 +284,16 @@ class Nested:
         written = []
         for name, given in properties.items():
             where = f"{path}.properties.{name}"
-            if not re.fullmatch(r"[\w.-]+", name):
+            if not NAME.fullmatch(name):
                 raise Inexpressible(where, "this model cannot write this name")
             one = sequence(self._element(name, given, where, depth - 1), GAP)
             written.append(one if name in required else maybe(self._grammar.rule(one)))
         return sequence(*written)
+
+    def free(self, names: Sequence[str]) -> str:
+        """Return arguments of these names, with any text."""
+        found = [self._element(name, {}, "", 1) for name in names if NAME.fullmatch(name)]
+        return many(sequence(choice(*found), GAP)) if found else ""
 
     def _element(self, name: str, schema: Any, path: str, depth: int) -> str:
         if not depth:

@@ -143,6 +143,8 @@ def takes_text(schema: Any) -> bool:
         return kinds.lower() in _TEXT_TYPES
     if isinstance(kinds, Sequence):
         return any(takes_text({"type": kind}) for kind in kinds)
+    if isinstance(schema.get("allOf"), list):
+        return all(takes_text(each) for each in schema["allOf"])
     choices = next((schema[key] for key in ("anyOf", "oneOf") if isinstance(schema.get(key), list)), None)
     if choices is not None:
         return any(isinstance(each, Mapping) and "type" in each and takes_text(each) for each in choices)
@@ -160,9 +162,23 @@ def value_json(written: str) -> str:
     bare = written.strip()
     if bare.lower() in _WORDS:
         return json.dumps(_WORDS[bare.lower()])
-    for parse in (json.loads, literal_eval):
+    for parse in (_strictly, literal_eval):
         try:
-            return json.dumps(parse(bare), ensure_ascii=False, allow_nan=False)
+            found = parse(bare)
         except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
             continue
+        try:
+            return json.dumps(found, ensure_ascii=False, allow_nan=False)
+        except (ValueError, TypeError):
+            if parse is _strictly:
+                return bare  # it has a number that floats have not
     return json.dumps(written, ensure_ascii=False)
+
+
+def _strictly(written: str) -> Any:
+    """Return what JSON stands for. Raises ``ValueError``, also for words that only Python reads."""
+
+    def refuse(word: str) -> None:
+        raise ValueError(word)
+
+    return json.loads(written, parse_constant=refuse)

@@ -14,7 +14,7 @@ from .reading import SPACE, Malformed, Reading, Sink, Text
 
 DEPTH_MAX = 64
 """The deepest nesting; the gateway takes no deeper one back in the next turn."""
-_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 _WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-._")
 _WORDS = {
     "true": "true",
@@ -87,7 +87,7 @@ def _copy_one(text: Text, sink: Sink, closers: list[str]) -> Reading[None]:
             yield from _copy_key(text, sink)
     else:
         word = yield from text.while_in(_WORD)
-        if word not in _WORDS and not _NUMBER.fullmatch(word):
+        if word not in _WORDS and not NUMBER.fullmatch(word):
             raise Malformed("expected a value")
         sink(_WORDS.get(word, word))
 

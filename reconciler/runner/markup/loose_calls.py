@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from .calls import Calls
-from .json_text import DEPTH_MAX
+from .json_text import DEPTH_MAX, NUMBER
 from .reading import Malformed, Reading, Text
 
 _WORDS = {"true": "true", "false": "false", "null": "null", "none": "null"}
@@ -97,6 +97,8 @@ class LooseCalls:
         word = yield from _word(text)
         if word.lower() in _WORDS:
             return _WORDS[word.lower()]
+        if NUMBER.fullmatch(word):
+            return word
         try:
             return json.dumps(json.loads(word), allow_nan=False)
         except ValueError:

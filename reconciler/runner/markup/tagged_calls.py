@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .calls import Calls, takes_text, value_json
 from .json_text import mended
@@ -100,15 +100,15 @@ class TaggedCalls:
         ends = CDATA_END + self.value_ends if quoted else self.value_ends
         if textual:
             sink('"')
-            yield from self._copy_value(text, ends, lambda part: sink(mended_text(part)))
+            yield from self._copy_value(text, ends, lambda part: sink(mended_text(part)), lambda: False)
             sink('"')
         else:
             parts: list[str] = []
-            yield from self._copy_value(text, ends, parts.append)
+            yield from self._copy_value(text, ends, parts.append, lambda: _within_string("".join(parts)))
             sink(value_json("".join(parts)))
 
-    def _copy_value(self, text: Text, ends: str, sink: Sink) -> Reading[None]:
-        """Copy a value up to the tag that closes it, and read that."""
+    def _copy_value(self, text: Text, ends: str, sink: Sink, goes_on: Callable[[], bool]) -> Reading[None]:
+        """Copy a value up to the tag that closes it, and read that. ``goes_on`` says whether what was copied has no end."""
         markers = (ends, "\n" + ends) if self.lines else (ends,)
         while True:
             marker = yield from text.copy_until(markers, sink)
@@ -116,9 +116,20 @@ class TaggedCalls:
                 raise Malformed("an argument has no end")
             yield from text.expect(marker)
             space = yield from text.while_in(SPACE)
-            if (yield from text.at((self.value, self.ends))):
+            if (yield from text.at((self.value, self.ends))) and not goes_on():
                 return
             sink(marker + space)
+
+
+def _within_string(written: str) -> bool:
+    """Return whether JSON ends within a string, so that a tag after it is a part of that."""
+    try:
+        json.loads(written)
+    except json.JSONDecodeError as error:
+        return error.msg.startswith("Unterminated string")
+    except RecursionError:
+        return False
+    return False
 
 
 def mended_text(part: str) -> str:

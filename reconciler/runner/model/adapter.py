@@ -173,10 +173,12 @@ class Tokenizer:
         messages: Sequence[Mapping[str, Any]],
         tools: Sequence[Mapping[str, Any]],
         variables: Mapping[str, Any] | None = None,
+        generation_prompt: bool = True,
     ) -> str:
         """Render a conversation as the text of a prompt. Raises ``NoTemplate``, ``FOREIGN_ERRORS``.
 
-        ``variables`` are further ones of the template; none of ``TEMPLATE_RESERVED``.
+        ``variables`` are further ones of the template; none of ``TEMPLATE_RESERVED``. ``generation_prompt``: whether the
+        model's turn begins at its end.
         """
         if not self._encoding.has_chat_template:
             raise NoTemplate(f"this model has no chat template: {TEMPLATE_ADVICE}")
@@ -184,7 +186,7 @@ class Tokenizer:
             text = self._encoding.apply_chat_template(
                 list(messages),
                 tools=list(tools) or None,
-                add_generation_prompt=True,
+                add_generation_prompt=generation_prompt,
                 tokenize=False,
                 **(variables or {}),
             )
@@ -204,6 +206,10 @@ class Tokenizer:
     def text(self, tokens: Sequence[int]) -> str:
         """Return the text of a prompt's token ids."""
         return str(self._encoding.decode(list(tokens), clean_up_tokenization_spaces=False))
+
+    def shown(self, tokens: Sequence[int]) -> tuple[str, ...]:
+        """Return how the tokenizer shows each of these ids; an id without a token is empty."""
+        return tuple(text or "" for text in self._encoding.convert_ids_to_tokens(list(tokens)))
 
     def detokenizer(self) -> Detokenizer:
         return Detokenizer(self.texts)

@@ -68,6 +68,14 @@ def check_division(files: ModelFiles, size: int) -> None:
             )
 
 
+def read_json(path: Path) -> Any:
+    """Return what a file of the model holds. Raises ``RankEnd(WEIGHTS)`` if it cannot be read."""
+    try:
+        return json.loads(_read(path))
+    except (ValueError, RecursionError) as error:
+        raise invalid_weights(f"{path} is not JSON: {error}") from None
+
+
 def invalid_weights(sentence: str) -> RankEnd:
     """Return the end of a rank whose weights cannot be served."""
     return RankEnd(ExitCode.WEIGHTS, sentence)

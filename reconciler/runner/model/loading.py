@@ -134,7 +134,7 @@ def stage(directory: Path, group: Any, trust_remote_code: bool = False) -> tuple
             raise _Requested(allow_patterns)
         return Path(path)
 
-    with _instead(load_model=load_one, _download=ask):
+    with instead(load_model=load_one, _download=ask):
         try:
             sharded_load(str(directory), pipeline_group=group, trust_remote_code=trust_remote_code)
         except _Requested as requested:
@@ -153,12 +153,12 @@ def _positions_scaled(files: ModelFiles, scaling: RopeScaling | None) -> Iterato
     def load_scaled(*args: Any, **kwargs: Any) -> Any:
         return load_model(*args, **{**kwargs, "model_config": change})
 
-    with _instead(load_model=load_scaled):
+    with instead(load_model=load_scaled):
         yield
 
 
 @contextmanager
-def _instead(**functions: Any) -> Iterator[None]:
+def instead(**functions: Any) -> Iterator[None]:
     """Replace functions in mlx-lm's own module for a while."""
     before = {name: getattr(utils, name) for name in functions}
     try:

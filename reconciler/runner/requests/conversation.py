@@ -94,13 +94,14 @@ def render(
     tools: Sequence[Mapping[str, Any]],
     tokenizer: Tokenizer,
     variables: Mapping[str, Any] | None = None,
+    generation_prompt: bool = True,
 ) -> str:
-    """Return the prompt's text for the next message. Raises ``Unanswerable``, and the template's ``FOREIGN_ERRORS``."""
+    """Return the prompt's text for the next message, with the beginning of it or without. Raises ``Unanswerable``, and the template's ``FOREIGN_ERRORS``."""
     shaped = [_message(message) for message in messages]
     _shape_calls(shaped, tokenizer)
     if any(message["role"] == "system" for message in shaped):
         shaped = fold_system(shaped, manners_of(tokenizer))
-    return tokenizer.render(shaped, tools, variables)
+    return tokenizer.render(shaped, tools, variables, generation_prompt)
 
 
 def _shape_calls(messages: Messages, tokenizer: Tokenizer) -> None:

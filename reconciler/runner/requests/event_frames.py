@@ -13,7 +13,7 @@ _text = json.JSONEncoder(ensure_ascii=False).encode
 
 def event_frame(event: object) -> bytes:
     """Return an event as a frame, briefly. Raises ``WireError`` if it is too long."""
-    if type(event) is not Delta or event.calls or event.logprobs:
+    if type(event) is not Delta or event.calls or event.logprobs or event.vectors:
         return encode(to_wire(event, brief=True))
     tokens = ",".join(map(str, event.tokens))
     text = f',"text":{_text(event.text)}' if event.text else ""

@@ -14,6 +14,7 @@ from reconciler.runner.decode.answer import Answer, Event
 from reconciler.runner.forms.answers import Asked
 from reconciler.runner.model.adapter import FOREIGN_ERRORS, TEMPLATE_RESERVED, NoTemplate, Tokenizer
 from reconciler.wire.generation import Generate
+from reconciler.wire.question import Question
 from reconciler.wire.sampling import Ending, Sampling
 
 from .conversation import manners_of, render
@@ -28,6 +29,10 @@ LIKELIEST_MAX = 20
 """OpenAI's bound of ``top_logprobs``, and the default of vLLM's ``max_logprobs``."""
 SEAM_TOKENS = 64
 """Most tokens that a cut may add to a text."""
+QUESTION_CONTEXTS = 4
+"""So many times the context may be asked about, for who asks may want to know how much to leave out."""
+LISTED_MAX = 1 << 18
+"""Tokens that are listed: a few MiB, of which the connection holds several."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +48,10 @@ class Prompt:
     """The events that end the answer, where ``Generate.resume`` holds all of it."""
     text: str = ""
     """The prompt as text, where ``Generate.echo`` asks for it."""
+    token_texts: tuple[str, ...] = ()
+    """Where ``Question.token_texts`` asks for them."""
+    texts: tuple[tuple[int, ...], ...] = ()
+    """Token ids of each text whose vector is wanted; there is no prompt then."""
     asked: Asked | None = None
     """What the rest of the answer is held to; None where it is free."""
 
@@ -53,8 +62,9 @@ def check_length(generate: Generate, tokenizer: Tokenizer, context: int) -> int:
     Takes milliseconds, while a template and a tokenizer take seconds.
     """
     length = 0
-    if generate.prompt_tokens is not None and len(generate.prompt_tokens) >= context:
-        raise _too_long(f"has {len(generate.prompt_tokens)} tokens", context, "prompt")
+    bound = _bound(generate, context)
+    if generate.prompt_tokens is not None and len(generate.prompt_tokens) > bound:
+        raise _too_long(f"has {len(generate.prompt_tokens)} tokens", generate, context)
     parts: list[Any] = [generate.messages, generate.tools, generate.prompt]
     while parts:
         part = parts.pop()
@@ -64,13 +74,10 @@ def check_length(generate: Generate, tokenizer: Tokenizer, context: int) -> int:
             parts.extend(part.values())
         elif isinstance(part, (list, tuple)):
             parts.extend(part)
-    most = context * tokenizer.token_bytes_max
+    most = (bound + 1) * tokenizer.token_bytes_max
     if length > most:
-        raise _too_long(
-            f"has {length} bytes of text, and {context} tokens of this model hold {most}",
-            context,
-            _prompt_parameter(generate),
-        )
+        what = f"has {length} bytes of text, and {bound + 1} tokens of this model hold {most}"
+        raise _too_long(what, generate, context)
     return length
 
 
@@ -83,15 +90,14 @@ def read_prompt(generate: Generate, tokenizer: Tokenizer, vocabulary: int, conte
     _check_logprobs(generate.logprobs)
     what = _prompt_parameter(generate)
     tokens = _tokens(generate, tokenizer, context)
-    if not tokens:
+    if not tokens and generate.question is None:
         raise invalid("the prompt is empty: the model needs at least one token to continue from", what)
     if not all(0 <= token < vocabulary for token in (*tokens, *generate.resume)):
         raise invalid(f"the prompt has unknown tokens: ids must be below {vocabulary}", what)
-    left = context - len(tokens)
-    if left < 1:
-        raise _too_long(f"has {len(tokens)} tokens", context, what)
-    tokens_left = max(0, _tokens_max(generate.tokens_max, left) - len(generate.resume))
-    asked = asked_of(generate, tokens, tokenizer)
+    if len(tokens) > _bound(generate, context):
+        raise _too_long(f"has {len(tokens)} tokens", generate, context)
+    tokens_left = _tokens_left(generate, context - len(tokens))
+    asked = asked_of(generate, tokens, tokenizer) if generate.question is None else None
     answer = Answer(generate, tokens, tokenizer)
     last: list[Event] = []
     if answer.stopped or not tokens_left:
@@ -99,11 +105,27 @@ def read_prompt(generate: Generate, tokenizer: Tokenizer, vocabulary: int, conte
     text = ""
     if generate.echo:
         text = tokenizer.text(tokens) if generate.prompt is None else generate.prompt
-    return Prompt(tuple(tokens), tokens_left, answer, tuple(last), text, None if last else asked)
+    question = generate.question
+    texts = tokenizer.shown(tokens) if question is not None and question.token_texts else ()
+    listed = () if question is not None and not question.tokens else tuple(tokens)
+    return Prompt(
+        listed, tokens_left, answer, tuple(last), text, asked=None if last else asked, token_texts=texts
+    )
+
+
+def _bound(generate: Generate, context: int) -> int:
+    """Return the most tokens of a prompt."""
+    question = generate.question
+    if question is None:
+        return context - 1
+    most = QUESTION_CONTEXTS * context
+    return min(most, LISTED_MAX) if question.tokens or generate.echo else most
 
 
 def _prompt_parameter(generate: Generate) -> str:
     """Return the parameter that contains the prompt."""
+    if generate.question is not None and generate.question.called:
+        return generate.question.called
     return "messages" if generate.prompt is None and generate.prompt_tokens is None else "prompt"
 
 
@@ -111,19 +133,25 @@ def _tokens(generate: Generate, tokenizer: Tokenizer, context: int) -> list[int]
     """Return the token ids of the prompt."""
     if generate.prompt_tokens is not None:
         return list(generate.prompt_tokens)
+    question = generate.question or Question()
     if generate.prompt is not None:
-        return _encoded(tokenizer.plain, generate.prompt, context, "prompt")
+        encode = tokenizer.rendered if question.special_tokens is False else tokenizer.plain
+        return _encoded(encode, generate.prompt, generate, context)
     what = "tools" if generate.tools else "messages"
     _check_template(generate.template)
     try:
-        text = render(generate.messages, generate.tools, tokenizer, generate.template)
+        text = render(
+            generate.messages, generate.tools, tokenizer, generate.template, question.generation_prompt
+        )
     except NoTemplate as error:
         raise invalid(str(error), what) from None
     except FOREIGN_ERRORS as error:
         raise invalid(f"the model's chat template rejects these {what}: {error!s:.400}", what) from None
     if generate.tools:
         _check_tools(tokenizer)
-    return _encoded(tokenizer.rendered, text, context, what)
+    return _encoded(
+        tokenizer.plain if question.special_tokens else tokenizer.rendered, text, generate, context
+    )
 
 
 def _check_template(variables: Mapping[str, Any]) -> None:
@@ -148,23 +176,29 @@ def tools_problem(tokenizer: Tokenizer) -> str:
     return ""
 
 
-def _encoded(encode: Callable[[str], list[int]], text: str, context: int, what: str) -> list[int]:
+def _encoded(encode: Callable[[str], list[int]], text: str, generate: Generate, context: int) -> list[int]:
     """Tokenize a prompt, and stop as soon as a part of it shows that it is too long."""
-    usual = USUAL_TOKEN_CHARACTERS * context
+    bound = _bound(generate, context)
+    usual = USUAL_TOKEN_CHARACTERS * (bound + 1)
     try:
         if len(text) > usual:
             count = len(encode(text[:usual]))
-            if count > context + SEAM_TOKENS:
-                raise _too_long(f"has more than {count - SEAM_TOKENS} tokens", context, what)
+            if count > bound + 1 + SEAM_TOKENS:
+                raise _too_long(f"has more than {count - SEAM_TOKENS} tokens", generate, context)
         return encode(text)
     except FOREIGN_ERRORS as error:
+        what = _prompt_parameter(generate)
         raise invalid(f"the model's tokenizer rejects this text: {error!s:.400}", what) from None
 
 
-def _tokens_max(wished: int | None, left: int) -> int:
+def _tokens_left(generate: Generate, left: int) -> int:
+    """Return how many tokens may still come, of those for which the context has room."""
+    wished = generate.tokens_max
+    if generate.question is not None:
+        return 0
     if wished is not None and wished < 1:
         raise invalid(f"tokens_max is {wished}, but must be at least 1", "tokens_max")
-    return left if wished is None else min(wished, left)
+    return max(0, (left if wished is None else min(wished, left)) - len(generate.resume))
 
 
 def _check_sampling(sampling: Sampling) -> None:
@@ -208,6 +242,9 @@ def _check_stop(stop: tuple[str, ...]) -> None:
         )
 
 
-def _too_long(what: str, context: int, parameter: str) -> Unanswerable:
-    text = f"the prompt {what}; with at least one token for the answer the most is {context}"
-    return Unanswerable("context_length_exceeded", text, parameter)
+def _too_long(what: str, generate: Generate, context: int) -> Unanswerable:
+    most = f"with at least one token for the answer the most is {context}"
+    if generate.question is not None:
+        most = f"the most that can be asked about is {_bound(generate, context)}"
+    text = f"the prompt {what}; {most}"
+    return Unanswerable("context_length_exceeded", text, _prompt_parameter(generate))

@@ -32,7 +32,8 @@ from .event_frames import event_frame
 from .held import hold
 from .outgoing import Outgoing
 from .prompt import Prompt, check_length, read_prompt
-from .unanswerable import Unanswerable
+from .texts import TextReader
+from .unanswerable import Unanswerable, invalid
 
 CONNECTIONS_MAX = 256
 HELLO_SECONDS = 10.0
@@ -54,9 +55,19 @@ log = logging.getLogger("reconciler.runner")
 class Server:
     """Turns frames into tickets for the inbox, and the loop's events into frames."""
 
-    def __init__(self, path: str, context: int, loaded: Loaded, inbox: Inbox, forms: Forms) -> None:
+    def __init__(
+        self,
+        path: str,
+        context: int,
+        loaded: Loaded,
+        inbox: Inbox,
+        forms: Forms,
+        texts: TextReader | None = None,
+    ) -> None:
+        """``texts`` reads those whose vectors are wanted, where the model is for that and generates nothing."""
         self._path = path
         self._forms = forms
+        self._texts = texts
         self._context = context
         self._loaded = loaded
         self._inbox = inbox
@@ -164,7 +175,12 @@ class Server:
         own = known_of(self._loaded.sampling, asked.unset)
         generate = dataclasses.replace(asked, sampling=dataclasses.replace(asked.sampling, **own))
         try:
-            length = check_length(generate, self._loaded.tokenizer, self._context)
+            self._check_purpose(generate)
+            length = (
+                self._texts.length(generate)
+                if generate.texts is not None and self._texts is not None
+                else check_length(generate, self._loaded.tokenizer, self._context)
+            )
         except Unanswerable as error:
             connection.send([error.failed(generate.request)])
             return
@@ -177,18 +193,29 @@ class Server:
         connection.requests[generate.request] = reading
         reading.add_done_callback(lambda done: self._opened(connection, generate, length, done))
 
+    def _check_purpose(self, generate: Generate) -> None:
+        """Raise ``Unanswerable`` for what this model is not for."""
+        if generate.texts is not None and self._texts is None:
+            raise invalid(
+                "this model generates text and is not for embeddings: use /v1/chat/completions", "model"
+            )
+        if self._texts is not None and generate.question is None:
+            raise invalid("this model is for embeddings and generates no text: use /v1/embeddings", "model")
+
     async def _read(self, generate: Generate) -> Reading:
         """Return a request as token ids, and what its answer is held to. Raises ``Unanswerable``."""
-        loaded = self._loaded
-        prompt = await self._loop.run_in_executor(
-            self._tokenizing, read_prompt, generate, loaded.tokenizer, loaded.vocabulary, self._context
-        )
+        prompt = await self._loop.run_in_executor(self._tokenizing, self._read_prompt, generate)
         if prompt.asked is None:
             return prompt, None
         matcher = await self._loop.run_in_executor(
             self._compiling, hold, prompt.asked, generate.resume, self._forms
         )
         return prompt, matcher
+
+    def _read_prompt(self, generate: Generate) -> Prompt:
+        if generate.texts is not None and self._texts is not None:
+            return self._texts.read(generate)
+        return read_prompt(generate, self._loaded.tokenizer, self._loaded.vocabulary, self._context)
 
     def _opened(
         self, connection: _Connection, generate: Generate, length: int, reading: asyncio.Future[Reading]
@@ -221,7 +248,8 @@ def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future
         return None
     prompt, matcher = reading.result()
     sampling = generate.sampling if generate.unset else None
-    connection.send([Accepted(generate.request, prompt.tokens, prompt.text, sampling), *prompt.last])
+    accepted = Accepted(generate.request, prompt.tokens, prompt.text, sampling, prompt.token_texts)
+    connection.send([accepted, *prompt.last])
     if prompt.last:
         return None
     ticket = Ticket(
@@ -236,6 +264,8 @@ def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future
         matcher=matcher,
         client=generate.client,
         max_stall_seconds=generate.max_stall_seconds,
+        texts=prompt.texts,
+        dimensions=generate.texts.dimensions if generate.texts is not None else None,
     )
     connection.requests[generate.request] = ticket
     return ticket

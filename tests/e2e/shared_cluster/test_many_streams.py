@@ -1,14 +1,19 @@
-"""Fifty different streams, in the middle of which ranks are killed: each says what it says undisturbed."""
+"""Fifty different streams, in the middle of which ranks are killed: each says what it says undisturbed.
+
+Every second one is held to a form, and satisfies it; with ``RECONCILER_HELD_EVERY=1`` all are.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import os
 import signal
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from typing import Any
 
+import jsonschema
 import openai
 import pytest
 
@@ -25,6 +30,19 @@ KILLS = ((1, STREAMS), (0, EACH))
 """Ranks, each with how many streams have said something, or ended, with its group by then: when the second is killed, others
 are being read again, or wait."""
 SECONDS_MAX = 120
+HELD_EVERY = int(os.environ.get("RECONCILER_HELD_EVERY", "2"))
+WORDS = {
+    "type": "array",
+    "items": {"type": "string", "pattern": "^[ a-z]{4}$"},
+    "minItems": 12,
+    "maxItems": 12,
+}
+HELD: dict[str, Any] = {
+    "type": "object",
+    "properties": {"words": WORDS, 'said "so"': {"enum": ["\u00e9\\n", "no"]}},
+    "required": ["words", 'said "so"'],
+}
+"""What takes as many tokens as the others do."""
 SYSTEM = " ".join(f"Rule {number}: look at node {number % 7} before you answer." for number in range(20))
 QUESTIONS = (
     "What is a node?", "What is an epoch?", "Who are you?", "What is a rank?", "Hello", "Thank you",
@@ -47,19 +65,52 @@ PENALTIES: tuple[dict[str, Any], ...] = (
 
 
 def bodies() -> Iterator[dict[str, Any]]:
-    """Ten each: with a system prompt in common; with a tool to call; penalized; drawn; drawn and penalized. Every third
-    reports log-probabilities."""
+    """Ten each: with a system prompt in common; with a tool to call; penalized; drawn; drawn and penalized."""
     for number, question in enumerate(QUESTIONS):
         told = {"role": "system", "content": SYSTEM}
         count = {"role": "user", "content": f"Count from {number} to 100."}
         story = {"role": "user", "content": "Tell me a story."}
         penalty = PENALTIES[number % len(PENALTIES)]
         drawn = {"temperature": 1.8, "seed": number}
-        yield asked([told, {"role": "user", "content": question}])
-        yield asked([{"role": "user", "content": f"Please reboot node studio-{number}."}], tools=[TOOL])
-        yield asked([count], **penalty)
-        yield asked([story], **drawn)
-        yield asked([told, story], **drawn, **penalty)
+        reboot = {"role": "user", "content": f"Please reboot node studio-{number}."}
+        five = (
+            asked([told, {"role": "user", "content": question}]),
+            asked([reboot], tools=[TOOL]),
+            asked([count], **penalty),
+            asked([story], **drawn),
+            asked([told, story], **drawn, **penalty),
+        )
+        yield from (held(body) if at % HELD_EVERY == 0 else body for at, body in enumerate(five, number))
+
+
+def held(body: dict[str, Any]) -> dict[str, Any]:
+    """The same request for an answer that has a form, and ends with it."""
+    more = {name: value for name, value in body["extra_body"].items() if name != "min_tokens"}
+    made = {**body, "extra_body": more, "max_tokens": 400}
+    if "tools" in body:
+        function = {**TOOL["function"], "parameters": HELD}
+        return {
+            **made,
+            "tools": [{**TOOL, "function": function}],
+            "tool_choice": "required",
+            "parallel_tool_calls": False,
+        }
+    return {
+        **made,
+        "response_format": {"type": "json_schema", "json_schema": {"name": "held", "schema": HELD}},
+    }
+
+
+def check_form(body: dict[str, Any], answer: Answer) -> None:
+    """Check that an answer has the form that its request asks for, if it asks for one."""
+    if "response_format" in body:
+        assert (answer.finish, answer.calls) == ("stop", [])
+        jsonschema.validate(json.loads(answer.text), HELD)
+    elif "tool_choice" in body:
+        assert (answer.finish, answer.text) == ("tool_calls", "")
+        ((name, arguments),) = answer.calls
+        assert name == "reboot_node"
+        jsonschema.validate(json.loads(arguments), HELD)
 
 
 def asked(messages: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
@@ -76,7 +127,8 @@ def asked(messages: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
 
 
 async def together(cluster: Cluster, kills: Sequence[tuple[int, int]] = ()) -> tuple[list[Answer], list[int]]:
-    """All fifty at once, while ranks are killed. Return also how many were in their middle at each kill."""
+    """All fifty at once, of which every third reports log-probabilities, while ranks are killed. Return also how many were in
+    their middle at each kill."""
     requests = [
         {**body, **({"logprobs": True, "top_logprobs": 2} if number % 3 == 0 else {})}
         for number, body in enumerate(bodies())
@@ -150,6 +202,8 @@ def roomy(shared: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def undisturbed(roomy: Cluster) -> list[Answer]:
     answers, _ = asyncio.run(together(roomy))
     assert [answer.error for answer in answers] == [""] * STREAMS
+    for body, answer in zip(bodies(), answers, strict=True):
+        check_form(body, answer)
     assert sum(bool(answer.calls) for answer in answers) >= EACH
     assert len({str(answer.said) for answer in answers}) >= STREAMS - EACH
     assert sum(answer.cached_tokens > 0 for answer in answers) >= EACH

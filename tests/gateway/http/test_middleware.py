@@ -12,6 +12,7 @@ import pytest
 from starlette.types import Message
 
 from reconciler.gateway.app import build_app
+from reconciler.gateway.records.logs import Logs
 from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.reach import Reach
 from reconciler.gateway.routing.routes import RoutesFile
@@ -46,7 +47,7 @@ async def test_a_defect_of_the_gateway_is_told_in_the_same_shape_and_goes_to_the
 
     sent: list[Message] = []
     pool = Pool(RoutesFile(tmp_path / "routes.json"), Timing(), Reach(tmp_path / "key").connect, time.time)
-    app = build_app(pool, replace(SOURCES, new_seed=broken))
+    app = build_app(pool, replace(SOURCES, new_seed=broken), Logs(tmp_path, time.time))
     scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
     with pytest.raises(ZeroDivisionError):
         await app(scope, receive, send)

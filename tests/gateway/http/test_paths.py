@@ -73,9 +73,42 @@ async def test_an_unknown_path_is_answered_with_those_that_there_are(paths: Path
     response = await ErrorPages(paths).refuse(request("GET", "/v2"), HTTPException(404))
     error = orjson.loads(response.body)["error"]
     assert (response.status_code, error["code"]) == (404, "unknown_url")
-    assert error["message"] == (
-        "no such endpoint: /v2; there are GET /v1/models, POST /v1/chat/completions, POST /v1/completions, "
-        "POST /v1/responses, GET /api/tags, DELETE /api/tags"
+    there = [f"{each.method} {each.path}" for dialect in (*DIALECTS, OTHER) for each in dialect.paths]
+    listed = ", ".join(name for name in there if "{" not in name)
+    assert error["message"] == f"no such endpoint: /v2; there are {listed}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("/chat/completions", "use POST /v1/chat/completions; the base URL of clients is http://x/v1"),
+        ("/v1/v1/chat/completions", "use POST /v1/chat/completions; the base URL of clients is http://x/v1"),
+        ("/v1/chat/completions/", "use POST /v1/chat/completions; the base URL of clients is http://x/v1"),
+        ("//v1//models", "use GET /v1/models; the base URL of clients is http://x/v1"),
+        ("/openai/deployments/llama/chat/completions", "use POST /v1/chat/completions; the base URL of clients is http://x/v1"),
+        ("/v1/tokenize", "use POST /tokenize; the base URL of clients is http://x"),
+    ],
+)  # fmt: skip
+def test_a_wrong_base_url_is_answered_with_the_right_one(paths: Paths, asked: str, told: str) -> None:
+    assert paths.advice(asked, "http://x") == f"no such endpoint: {asked}; {told}"
+
+
+@pytest.mark.parametrize("path", ["/v1/v1", "/x/chat", "/xtokenize", "/completions/x", "/", ""])
+def test_a_path_that_only_looks_like_one_is_answered_with_all(paths: Paths, path: str) -> None:
+    assert paths.advice(path, "http://x").startswith(f"no such endpoint: {path}; there are GET /v1/models")
+
+
+def test_what_others_have_is_named_with_what_to_use_instead(paths: Paths) -> None:
+    assert paths.advice("/props", "http://x").startswith(
+        "/props, of llama.cpp, is not served here: `GET /v1/models`"
+    )
+    assert paths.advice("/v1/threads/thread_1/runs", "").startswith(
+        "/v1/threads/thread_1/runs, of OpenAI, is not "
+    )
+    assert "of OpenAI, is not" in paths.advice("/v1/threads/thread_1/messages", "http://x")
+    # below LM Studio's own paths, which has OpenAI's as well
+    assert paths.advice("/api/v0/chat/completions", "http://x").endswith(
+        "the base URL of clients is http://x/v1"
     )
 
 

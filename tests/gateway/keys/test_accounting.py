@@ -170,7 +170,9 @@ async def settled(cluster: Cluster) -> dict[str, float]:
     """The metrics once every request has ended."""
     for _ in range(500):
         samples = await figures(cluster)
-        running = [samples[f'vllm:num_requests_{what}{{model_name="llama"}}'] for what in ("running", "waiting")]
+        running = [
+            samples[f'vllm:num_requests_{what}{{model_name="llama"}}'] for what in ("running", "waiting")
+        ]
         if not any(running):
             break
         await asyncio.sleep(0.02)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
@@ -90,7 +91,9 @@ async def test_a_days_budget_ends_without_a_retry_and_survives_a_restart(start: 
     assert (cluster.home / "usage.json").stat().st_mode & 0o777 == 0o600
 
 
-async def test_parallel_requests_are_bounded_and_a_client_that_goes_gives_its_place_back(start: Start) -> None:
+async def test_parallel_requests_are_bounded_and_a_client_that_goes_gives_its_place_back(
+    start: Start,
+) -> None:
     async def endless(turn: Turn) -> None:
         turn.accept()
         turn.say("w ", 1)
@@ -138,16 +141,20 @@ async def test_streams_of_a_key_that_is_revoked_end_and_say_why(start: Start) ->
         cluster.route(*cluster.ranks, keys=(revoked, key(1)))
         began = asyncio.get_running_loop().time()
         with pytest.raises(openai.APIError, match="was revoked"):
-            for _ in range(100):
-                await anext(parts)
+            await read_on(parts)
         assert asyncio.get_running_loop().time() - began < 1
         with pytest.raises(openai.AuthenticationError, match="was revoked"):
             await mine.models.list()
         await cluster.until(lambda: len(cluster.ranks[0].cancelled) == 1)
         cluster.route(*cluster.ranks, keys=(revoked,))
         with pytest.raises(openai.APIError, match="was removed"):
-            for _ in range(100):
-                await anext(other_parts)
+            await read_on(other_parts)
+
+
+async def read_on(parts: AsyncIterator[Any]) -> None:
+    """Read a stream to its end."""
+    async for _ in parts:
+        pass
 
 
 async def test_each_key_has_its_own_figures_and_they_are_gone_with_it(start: Start) -> None:

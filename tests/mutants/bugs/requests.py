@@ -29,11 +29,10 @@ from ast import (
 )
 
 from reconciler.gateway import admission, app, errors, health
-from reconciler.gateway import server as gateway_server
 from reconciler.gateway.dialects import fields, known_parameters, parameter
 from reconciler.gateway.dialects.openai import completions_reply, form, messages, parameters, request, shape
 from reconciler.gateway.http import answer as http_answer
-from reconciler.gateway.http import middleware, protocol, reading, request_body
+from reconciler.gateway.http import listener, middleware, protocol, reading, request_body
 from reconciler.gateway.routing import (
     defaults,
     fairness,
@@ -780,7 +779,7 @@ PATHS = (
     ),
     Mutant(
         "what-is-no-http-is-plain-text",
-        gateway_server._Listener.__init__,
+        listener.Listener.__init__,
         put(keyword, "'httptools'", 0, 7),
         "bytes that are no request are answered in a shape that nobody parses",
         HOSTILE,

@@ -19,7 +19,7 @@ from reconciler.runner.markup.parts import Arguments, CallBegun, CallEnded, Call
 from reconciler.wire.form import Form
 
 END = "<|endtoken|>"
-TOKENS_MAX = 4000
+TOKENS_MAX = 1500
 HURRY = 0.5
 """How often the walk takes a token that is none of a text that goes on."""
 PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \xc3\xa9")
@@ -54,20 +54,44 @@ class Vocabulary:
         return b"".join(parts).decode()
 
 
+def tokens_of(known: Family) -> list[str]:
+    """The markers of a family that vocabularies may have as tokens: those that are no text beside them."""
+    return sorted(
+        {m for m in known.markers if m.strip() == m and m[:1] in "<[" and not set(m) & set('\n"= ')}
+    )
+
+
+def endings(known: Family) -> list[str]:
+    """What a walk writes now and then, so that texts end."""
+    values = {getattr(known.format, name, "") for name in ("value_ends", "mark", "quote")} - {""}
+    return [*(m for m in known.markers if m), *values, *("\n" + value for value in values), '"'] + 5 * sorted(
+        values
+    )
+
+
 def matcher(grammar: str, vocabulary: Vocabulary) -> Any:
     found = LLMatcher(vocabulary.matching, grammar, log_level=0, limits=LLParserLimits(**LIMITS))
     assert not found.is_error(), (found.get_error(), grammar)
     return found
 
 
-def walk(grammar: str, vocabulary: Vocabulary, seed: int, hurry: float = HURRY) -> str | None:
-    """One answer; None if it is not over after many tokens."""
+def walk(
+    grammar: str, vocabulary: Vocabulary, seed: int, markers: Sequence[str] = (), hurry: float = HURRY
+) -> str | None:
+    """One answer; None if it is not over after many tokens. Now and then it writes a marker, where it can."""
     drawn = random.Random(seed)
+    written = [[vocabulary.bytes.index(bytes([byte])) for byte in marker.encode()] for marker in markers]
     state = matcher(grammar, vocabulary)
     words = np.zeros((1, -(-vocabulary.matching.vocab_size // 32)), dtype=np.int32)
     said: list[int] = []
     while len(said) < TOKENS_MAX:
         state.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
+        if written and drawn.random() < 0.25:
+            marker = drawn.choice(written)
+            if state.deep_copy().try_consume_tokens(marker) == len(marker):
+                assert state.try_consume_tokens(marker) == len(marker)
+                said += marker
+                continue
         bits = np.unpackbits(words.view(np.uint8), bitorder="little")
         allowed = [int(token) for token in np.flatnonzero(bits)]
         assert allowed

@@ -45,6 +45,7 @@ class Templated:
         messages: Sequence[Mapping[str, Any]],
         tools: Sequence[Mapping[str, Any]],
         variables: Mapping[str, Any] | None = None,
+        generation_prompt: bool = True,
     ) -> str:
         self.rendered += 1
         return self._template.render(messages=messages, tools=tools, **(variables or {}))

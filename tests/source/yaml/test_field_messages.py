@@ -91,7 +91,7 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     ),
     "a field of nothing known": (
         DEPLOYMENT, "maxBatch:", "temperature:",
-        "17:5: spec.serving.temperature: unknown field; the fields here are context, ropeScaling, maxBatch, kvCache, maxStall, prefixCache, sampling, thinking, aliases",
+        "17:5: spec.serving.temperature: unknown field; the fields here are context, ropeScaling, maxBatch, kvCache, maxStall, prefixCache, sampling, thinking, embedding, aliases",
     ),
     "a field of mlx_lm.server that cannot be": (
         DEPLOYMENT, "maxBatch: 16", "kv_bits: 8",
@@ -117,6 +117,18 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     "a field of vLLM that has another name": (
         DEPLOYMENT, "context: 4096", "max_model_len: 4096",
         '16:5: spec.serving.max_model_len: unknown field: use "context"',
+    ),
+    "a task of vLLM": (
+        DEPLOYMENT, "maxBatch: 16", "task: embed",
+        '17:5: spec.serving.task: unknown field: use "embedding"',
+    ),
+    "a pooling that there is not": (
+        DEPLOYMENT, "maxBatch: 16", "embedding: {pooling: max}",
+        '17:26: spec.serving.embedding.pooling: expected one of last, mean, cls, got "max"',
+    ),
+    "embeddings on several nodes": (
+        DEPLOYMENT, "maxBatch: 16", "embedding: {}",
+        "15:3: spec.serving: a model for embeddings runs on one node: set parallelism.nodes to 1",
     ),
     "a field where there are none": (
         NODE, "local: {}", "local: {path: x}",

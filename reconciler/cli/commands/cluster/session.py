@@ -189,7 +189,7 @@ class Session:
             return None
         try:
             with self._client() as client:
-                endpoint = client.ask(ShowStatus())["endpoint"]
+                endpoint = client.ask(ShowStatus())["localEndpoint"]
                 deployments = client.ask(Get("ModelDeployment"))["items"]
         except (Unreachable, Refused):
             return None

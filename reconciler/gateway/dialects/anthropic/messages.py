@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from reconciler.gateway.dialects.dialect import Catalog, Parsed, Sources
+from collections.abc import Sequence
+
+from reconciler.gateway.dialects.dialect import Catalog, Headers, Parsed, Sources
 from reconciler.gateway.dialects.openai.model_list import only_model
 
 from .reply import MessageReply, MessageStream
@@ -21,7 +23,10 @@ def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
     request = parse_request(body, sources.new_seed())
     model = request.model or only_model(catalog)
     shape = MessageStream if request.stream else MessageReply
-    dropped = ", ".join(request.dropped)
-    headers = ((DROPPED_TOOLS, dropped.encode()),) if dropped else ()
     answer = shape(request, "msg_" + sources.new_id(), model, call_id)
-    return Parsed(model, (request.generate,), answer, request.session, headers)
+    return Parsed(model, (request.generate,), answer, request.session, dropped_headers(request.dropped))
+
+
+def dropped_headers(dropped: Sequence[str]) -> Headers:
+    """Return the header that names the types of the tools which the model is not told of, if there are any."""
+    return ((DROPPED_TOOLS, ", ".join(dropped).encode()),) if dropped else ()

@@ -15,6 +15,7 @@ from reconciler.gateway.dialects.known_parameters import refuse_unsupported, ref
 from reconciler.gateway.dialects.parameter import CHAT
 from reconciler.gateway.errors import invalid
 from reconciler.wire.generation import REASONING_SWITCHES, Generate
+from reconciler.wire.question import Question
 
 from .form import parse_form, parse_tool_use
 from .messages import parse_messages
@@ -83,6 +84,20 @@ def parse_chat(body: bytes, drawn_seed: int) -> ChatRequest:
         include_usage=parse_include_usage(fields),
         return_token_ids=fields.flag("return_token_ids"),
         session=parse_session(fields),
+    )
+
+
+def parse_conversation(fields: Fields, question: Question) -> Generate:
+    """Return a question about the prompt that a chat completion with these fields has. Raises ``ApiError`` (400)."""
+    use = parse_tool_use(fields)
+    tools = tuple(_tool(tool) for tool in fields.objects("tools"))
+    return Generate(
+        request="",
+        messages=parse_messages(fields),
+        tools=tools if use.offered else (),
+        tokens_max=0,
+        template=_template(fields),
+        question=question,
     )
 
 

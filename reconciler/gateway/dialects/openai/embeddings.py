@@ -1,0 +1,118 @@
+"""``POST /v1/embeddings``: texts in, their vectors out. Pure.
+
+Whether a model is for that, its rank knows: others refuse it, and it refuses to generate.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from reconciler.gateway.dialects.dialect import Catalog, Parsed, Sources
+from reconciler.gateway.dialects.fields import Fields
+from reconciler.gateway.errors import invalid, unsupported
+from reconciler.gateway.events import Piece
+from reconciler.wire.generation import Delta, Finished, Generate
+from reconciler.wire.question import Question, Texts
+
+from .model_list import only_model
+from .parameters import TOKEN_IDS, parse_model, parse_object
+from .shape import dumps
+
+TEXTS_MAX = 2048
+"""As OpenAI has it."""
+DIMENSIONS_MAX = 1 << 20
+"""How many a model has, only its rank knows."""
+_REFUSED = {
+    "messages": "use input",
+    "truncate_prompt_tokens": "cut the text before",
+    "add_special_tokens": "send token ids",
+    "modality": "models here take text alone",
+}
+"""Parameters of others that would change the vectors, and what to do instead."""
+
+
+def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
+    """Parse a body, and choose what writes the vectors. Raises ``ApiError`` (400)."""
+    fields = parse_object(body)
+    for name, why in _REFUSED.items():
+        if fields.value(name) not in (None, True, "text"):
+            raise unsupported(name, name, why)
+    model = parse_model(fields) or only_model(catalog)
+    in_base64 = False
+    if fields.value("encoding_format") is not None:
+        in_base64 = fields.choice("encoding_format", ("float", "base64")) == "base64"
+    dimensions = fields.optional_integer("dimensions", low=1, high=DIMENSIONS_MAX)
+    question = Question("input", texts=_texts(fields, dimensions))
+    generate = Generate("", (), tokens_max=0, question=question)
+    return Parsed(model, [generate], EmbeddingsReply(model, in_base64))
+
+
+def _texts(fields: Fields, dimensions: int | None) -> Texts:
+    value = fields.value("input")
+    if isinstance(value, str) or (isinstance(value, list) and value and type(value[0]) is int):
+        value = [value]
+    if not isinstance(value, list) or not value:
+        text = "input must be a string, a list of token ids, or a list of either, and not empty"
+        raise invalid(text, "input")
+    if len(value) > TEXTS_MAX:
+        raise invalid(f"input takes at most {TEXTS_MAX} texts, got {len(value)}", "input")
+    if isinstance(value[0], str):
+        return Texts(
+            texts=tuple(_text(entry, at, len(value)) for at, entry in enumerate(value)), dimensions=dimensions
+        )
+    tokens = tuple(_tokens(entry, at, len(value)) for at, entry in enumerate(value))
+    return Texts(tokens=tokens, dimensions=dimensions)
+
+
+def _text(value: Any, at: int, count: int) -> str:
+    if not isinstance(value, str) or not value:
+        raise invalid("a text must be a non-empty string, as the first one is", _place(at, count))
+    return value
+
+
+def _tokens(value: Any, at: int, count: int) -> tuple[int, ...]:
+    if not isinstance(value, list) or not value:
+        raise invalid("expected a non-empty string, or a non-empty list of token ids", _place(at, count))
+    if not all(type(token) is int and 0 <= token < TOKEN_IDS for token in value):
+        raise invalid("expected token ids, as the first one is", _place(at, count))
+    return tuple(value)
+
+
+def _place(at: int, count: int) -> str:
+    return "input" if count == 1 else f"input[{at}]"
+
+
+class EmbeddingsReply:
+    """Writes the vectors, in the order of the texts."""
+
+    def __init__(self, model: str, in_base64: bool) -> None:
+        self._model = model
+        self._in_base64 = in_base64
+        self._vectors: dict[int, str] = {}
+        self._tokens = 0
+
+    def add(self, pieces: Sequence[Piece]) -> None:
+        """Keep what rank 0 says; a vector may come again from another group."""
+        for _, answer in pieces:
+            if isinstance(answer, Delta):
+                self._vectors.update((vector.place, vector.numbers) for vector in answer.vectors)
+            elif isinstance(answer, Finished):
+                self._tokens = answer.prompt_tokens
+
+    def body(self) -> bytes:
+        """Return OpenAI's list."""
+        data = [
+            {"object": "embedding", "index": place, "embedding": self._written(numbers)}
+            for place, numbers in sorted(self._vectors.items())
+        ]
+        usage = {"prompt_tokens": self._tokens, "total_tokens": self._tokens}
+        return dumps({"object": "list", "data": data, "model": self._model, "usage": usage})
+
+    def _written(self, numbers: str) -> str | tuple[float, ...]:
+        if self._in_base64:
+            return numbers
+        raw = base64.b64decode(numbers)
+        return struct.unpack(f"<{len(raw) // 4}f", raw)

@@ -1,0 +1,96 @@
+"""One listening socket with uvicorn behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import math
+import socket
+from collections.abc import Iterator
+from typing import Any, cast
+
+import uvicorn
+from starlette.applications import Starlette
+
+from reconciler.gateway.admission import Admission
+
+from .certificates import Certificates
+from .handshake import Handshake
+from .listening import address_of
+from .protocol import Protocol
+
+_DATE_SECONDS = 1.0
+"""Resolution of the header ``Date``."""
+
+
+class Listener:
+    """Serves ``app`` on a socket from its making on."""
+
+    def __init__(
+        self, app: Starlette, sock: socket.socket, admission: Admission, certificates: Certificates
+    ) -> None:
+        self.address = address_of(sock)
+        self._handshakes: set[Handshake] = set()
+        config = uvicorn.Config(
+            app,
+            http=self._connections(admission, certificates),
+            timeout_keep_alive=math.ceil(admission.limits.idle_seconds),
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ws="none",
+        )
+        self._server = _Server(config)
+        self.task = asyncio.create_task(self._serve(sock))
+
+    def leave(self) -> asyncio.Task[None]:
+        """Stop listening; the returned task ends with the last connection. Who is in a handshake has asked for nothing."""
+        self._server.leave()
+        for handshake in tuple(self._handshakes):
+            handshake.end()
+        return self.task
+
+    async def _serve(self, sock: socket.socket) -> None:
+        with contextlib.closing(sock):
+            await self._server.serve(sockets=[sock])
+
+    def _connections(self, admission: Admission, certificates: Certificates) -> type[asyncio.Protocol]:
+        """Return what uvicorn calls for each connection. Whether it is to speak TLS is looked up then: a Gateway that
+        begins or ceases to declare it keeps its address, and its connections."""
+
+        def make(*args: Any, **kwargs: Any) -> asyncio.Protocol:
+            protocol = functools.partial(Protocol, admission, *args, **kwargs)
+            if certificates.wanted:
+                return Handshake(protocol, admission, certificates, self._handshakes)
+            return protocol()
+
+        return cast("type[asyncio.Protocol]", make)
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the process, which may have two of these while its address changes.
+
+    Uvicorn looks ten times a second whether it is to end; this one is told.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._told = asyncio.Event()
+
+    def leave(self) -> None:
+        """Stop listening, and end with the last connection."""
+        self.should_exit = True
+        self._told.set()
+
+    async def main_loop(self) -> None:
+        """Keep the date of answers up to date, until the end."""
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_DATE_SECONDS):
+                    await self._told.wait()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

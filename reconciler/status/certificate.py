@@ -1,0 +1,71 @@
+"""What is to be done about the certificate of the endpoint."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from reconciler.errors import few_names
+from reconciler.resources.gateway import GatewayTls
+from reconciler.state import ServedCertificate
+
+from .snapshots import ConditionState, Snapshots
+
+TYPE = "CertificateProblem"
+"""The type of the condition, which is true where a person has something to do."""
+_DAY = 24 * 3600.0
+EXPIRES_SOON = ((7 * _DAY, "ExpiresWithin7Days"), (30 * _DAY, "ExpiresWithin30Days"))
+"""The seconds before its end from which on a person is told, each once; the shortest first."""
+
+
+def conditions(name: str, snapshots: Snapshots) -> tuple[ConditionState, ...]:
+    """Return the condition of a Gateway's certificate; none for one that speaks plain HTTP.
+
+    Its texts have dates and no counts of days: what is told once stays as it is.
+    """
+    wanted, seen = snapshots.desired.gateway, snapshots.observed.gateway
+    if wanted is None or wanted.metadata.name != name or wanted.spec.tls is None:
+        return ()
+    if seen is None or seen.certificate is None:
+        return (ConditionState(TYPE, False, "NotSeenYet", ""),)
+    return (_state(seen.certificate, wanted.spec.tls, snapshots.now),)
+
+
+def steps(tls: GatewayTls) -> str:
+    """Return what a person does about a certificate."""
+    return (
+        f"put a good certificate, with those that lead to its authority, into {tls.certificate} and its key into {tls.key}:"
+        " the gateway reads them as soon as they change, and keeps its connections"
+    )
+
+
+def as_json(seen: ServedCertificate | None) -> dict[str, Any] | None:
+    """Return a certificate as the status shows it."""
+    if seen is None:
+        return None
+    expires = None if seen.expires_at is None else _date(seen.expires_at, "seconds")
+    return {"names": list(seen.names), "expires": expires, "problem": seen.problem or None}
+
+
+def _state(seen: ServedCertificate, tls: GatewayTls, now: float) -> ConditionState:
+    if seen.expires_at is None:
+        text = f"nobody can connect: {seen.problem}; to do: {steps(tls)}"
+        return ConditionState(TYPE, True, "CertificateUnusable", text)
+    expires, names = seen.expires_at, few_names(seen.names) or "no name"
+    what = f"the certificate for {names}"
+    if expires <= now:
+        text = f"{what} expired on {_date(expires)}, so that clients refuse it; to do: {steps(tls)}"
+        return ConditionState(TYPE, True, "CertificateExpired", text)
+    if seen.problem:
+        text = f"{seen.problem}; {what} stays in use, until {_date(expires)}; to do: {steps(tls)}"
+        return ConditionState(TYPE, True, "CertificateNotReplaced", text)
+    for seconds, reason in EXPIRES_SOON:
+        if expires - now <= seconds:
+            text = f"{what} expires on {_date(expires)}; to do: {steps(tls)}"
+            return ConditionState(TYPE, True, reason, text)
+    return ConditionState(TYPE, False, "CertificateGood", f"{what} is good until {_date(expires)}")
+
+
+def _date(at: float, timespec: str = "") -> str:
+    when = datetime.fromtimestamp(at, UTC)
+    return when.isoformat(timespec=timespec).replace("+00:00", "Z") if timespec else when.date().isoformat()

@@ -1,0 +1,76 @@
+"""Weights as sentence-transformers writes them: without the outer name, and without a head."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx_lm.utils import load, load_model
+
+from reconciler.runner.embedding.embedder import Embedder
+from reconciler.runner.embedding.weights import classes
+from reconciler.runner.examination import examine
+from reconciler.wire.question import Pooling
+
+from .models import change_config, lay_out
+
+TEXT = tuple(range(5, 20))
+
+
+@pytest.fixture
+def headless(endless: Path, tmp_path: Path) -> Path:
+    """The same weights with the names of the inner model alone."""
+    directory = Path(shutil.copytree(endless, tmp_path / "model"))
+    weights: Any = mx.load(str(directory / "model.safetensors"))
+    inner = {name.removeprefix("model."): array for name, array in weights.items() if "lm_head" not in name}
+    mx.save_safetensors(str(directory / "model.safetensors"), inner, metadata={"format": "mlx"})
+    return directory
+
+
+def vector(model: Any) -> Any:
+    (found,) = Embedder(model, Pooling(), model.args.hidden_size).vectors([TEXT], [None])
+    return np.frombuffer(found, "<f4")
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_they_make_the_vectors_of_the_whole_model(endless: Path, headless: Path, tied: bool) -> None:
+    change_config(headless, tie_word_embeddings=tied)
+    model, _ = load_model(headless, get_model_classes=classes)
+    np.testing.assert_allclose(vector(model), vector(load(str(endless))[0]), rtol=1e-5, atol=1e-5)
+
+
+def test_weights_with_all_names_are_loaded_as_ever(endless: Path) -> None:
+    model, _ = load_model(endless, get_model_classes=classes)
+    plain = load(str(endless))[0]
+    np.testing.assert_array_equal(np.array(model(mx.array([TEXT]))), np.array(plain(mx.array([TEXT]))))
+
+
+def test_a_node_finds_that_they_can_be_served_on_one_node(headless: Path) -> None:
+    change_config(headless, tie_word_embeddings=False)
+    found = examine(lay_out(headless))
+    assert "problem" not in found
+    assert set(found["unsplittable"]) == {"tensor", "pipeline"}
+    assert found["unsplittable"]["tensor"] == "a model for embeddings runs on one node"
+
+
+def test_it_finds_so_of_weights_that_only_lack_a_head_and_refuses_the_names_of_no_layout(
+    endless: Path, headless: Path, tmp_path: Path
+) -> None:
+    converted = Path(shutil.copytree(endless, tmp_path / "converted"))
+    weights: Any = mx.load(str(converted / "model.safetensors"))
+    kept = {name: array for name, array in weights.items() if "lm_head" not in name}
+    mx.save_safetensors(str(converted / "model.safetensors"), kept, metadata={"format": "mlx"})
+    change_config(converted, tie_word_embeddings=False)
+    assert "problem" not in examine(converted)
+    assert "not in model" in examine(headless)["problem"]
+
+
+def test_an_encoder_is_refused_by_its_name(headless: Path) -> None:
+    change_config(headless, model_type="bert")
+    assert (
+        examine(lay_out(headless))["problem"] == "the installed mlx-lm does not know the architecture 'bert'"
+    )
