@@ -65,6 +65,15 @@ def nullable(node):
     return node
 
 
+def loosened(node):
+    """A schema in which what must fit one of several may fit more than one."""
+    if isinstance(node, list):
+        return [loosened(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    return {"anyOf" if key == "oneOf" else key: loosened(each) for key, each in node.items()}
+
+
 def properties(document, schema):
     """All properties of a schema that is put together of others."""
     if "$ref" in schema:
@@ -144,7 +153,8 @@ def fuzz(provider, base, examples, path):
     for stream in (False, True):
         less, every = narrowed(document, path, stream)
         operations.append(schemathesis.openapi.from_dict(less)[path]["POST"])
-    allowed = validator(document, every).is_valid
+    # A message of parts is two of the published items at once, of which it is to be one.
+    allowed = validator(loosened(document), loosened(every)).is_valid
     event = validator(document, streamed(document, path))
     counted, wrong, refusals = collections.Counter(), {}, collections.Counter()
 
