@@ -121,6 +121,15 @@ AGENTS: Sequence[Agent] = (
         call("edit", file_path=_FILE, old_string="colour = red", new_string="colour = blue"),
         call("run_shell_command", command="sh check.sh", is_background=False),
     ),
+    _calling(
+        "Continue",
+        "@continuedev/cli@1.5.47",
+        CHAT,
+        ["cn", "-p", "--auto", "{prompt}"],
+        call("Read", filepath=_FILE),
+        call("Edit", file_path=_FILE, old_string="colour = red", new_string="colour = blue"),
+        call("Bash", command="sh check.sh"),
+    ),
     Agent(
         Client("aider", PYTHON, ["aider-chat==0.86.2"], CHAT),
         [
