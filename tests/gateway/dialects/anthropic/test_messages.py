@@ -60,7 +60,7 @@ async def test_a_whole_answer_has_text_stop_reason_and_usage(start: Start, sdk: 
     message = await sdk(cluster).messages.create(**ASKED)
     assert message.id.startswith("msg_")
     assert (message.type, message.role, message.model) == ("message", "assistant", "llama")
-    assert message.content == [TextBlock(type="text", text=told(5))]
+    assert message.content == [TextBlock(type="text", text=told(5), citations=[])]
     assert (message.stop_reason, message.stop_sequence) == ("end_turn", None)
     assert message.usage.input_tokens == len(PROMPT) - CACHED
     assert message.usage.cache_read_input_tokens == CACHED
@@ -91,7 +91,7 @@ async def test_the_events_of_a_stream_are_those_of_the_documentation(start: Star
     assert found[1][1] == {
         "type": "content_block_start",
         "index": 0,
-        "content_block": {"type": "text", "text": "", "citations": None},
+        "content_block": {"type": "text", "text": "", "citations": []},
     }
     assert found[2][1]["delta"] == {"type": "text_delta", "text": "w0 "}
     assert found[5][1]["delta"] == {**NO_ENDING, "stop_reason": "end_turn"}
@@ -129,7 +129,7 @@ DIRECT = DirectCaller(type="direct")
 SIGNATURE = "bm90IHNpZ25lZA=="
 CONTENT = [
     ThinkingBlock(type="thinking", thinking="hm so", signature=SIGNATURE),
-    TextBlock(type="text", text="\n\nLet me see."),
+    TextBlock(type="text", text="\n\nLet me see.", citations=[]),
     ToolUseBlock(type="tool_use", id="call_0", name="weather", input={"city": "Rome"}, caller=DIRECT),
     ToolUseBlock(type="tool_use", id="call_1", name="weather", input={}, caller=DIRECT),
 ]
