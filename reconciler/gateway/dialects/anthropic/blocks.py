@@ -104,7 +104,7 @@ class Blocks:
             if not text.strip():
                 self._space = (kind, text)
                 return
-            empty = {"signature": ""} if kind == THINKING else {"citations": []}
+            empty: dict[str, Any] = {"signature": ""} if kind == THINKING else {"citations": []}
             self._begin(kind, {"type": kind, kind: "", **empty})
         if self._shows_thinking or kind != THINKING:
             self._steps.append(Grown(self._index, kind, text))
