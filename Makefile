@@ -90,7 +90,7 @@ classes: $(VENV)/dev ## every class of faults on three emulated Macs, as people 
 	RECONCILER_CLASSES=all $(BIN)/python -m pytest tests/e2e/emulated_macs/test_classes.py -v \
 		$(if $(ONLY),-k "[$(ONLY)]")
 
-clients: $(VENV)/dev ## SDKs and coding agents from PyPI and npm against two ranks: ten minutes (ONLY=codex,litellm)
+clients: $(VENV)/dev ## SDKs and coding agents from PyPI and npm against two ranks: five minutes, the first time ten (ONLY=codex,litellm)
 	@$(BIN)/python -m tests.clients $(if $(ONLY),--only "$(ONLY)")
 
 schema-fuzz: $(VENV)/dev ## requests and answers as OpenAI's and Anthropic's published schemas have them (EXAMPLES=n)

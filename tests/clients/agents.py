@@ -14,7 +14,7 @@ from tests.e2e.cluster import Cluster
 from .documents import blocks
 from .installing import installed
 from .outcome import Outcome
-from .rows import CHAT, MESSAGES, NODE, RESPONSES, Client
+from .rows import CHAT, MESSAGES, NODE, PYTHON, RESPONSES, Client
 from .scripts import Script, call
 from .sdks import environment
 from .world import base, continued, generated, kill_rank
@@ -32,26 +32,22 @@ _DONE = "The check printed {seen:checked-[0-9]+}."
 
 @dataclass(frozen=True)
 class Agent:
-    """A coding agent. ``{prompt}`` and ``{folder}`` stand in its command for what they are."""
+    """A coding agent. ``{prompt}`` stands in its command for the task."""
 
     client: Client
     command: Sequence[str]
-    read: Mapping[str, object]
-    edit: Mapping[str, object]
-    check: Mapping[str, object]
+    steps: Script
+    slow: int = 2
+    """The step during which a rank is killed."""
+    shows: str = CHECKED
+    """What it prints in the end."""
 
     @property
     def scripts(self) -> Mapping[str, Script]:
         """Return its task, undisturbed and slowly enough that a rank can be killed in the middle."""
-        steps = (
-            {"say": _READING, "calls": [self.read]},
-            {"calls": [self.edit]},
-            {"say": _CHECKING, "calls": [self.check]},
-            {"say": _DONE},
-        )
-        slow = (*steps[:2], {**steps[2], "pace": PACE}, steps[3])
+        slowly = [{**step, "pace": PACE} if at == self.slow else step for at, step in enumerate(self.steps)]
         name = self.client.name.lower().replace(" ", "-")
-        return {name: steps, f"{name}-slowly": slow}
+        return {name: self.steps, f"{name}-slowly": slowly}
 
 
 _PATCH = """apply_patch <<'EOF'
@@ -63,17 +59,33 @@ _PATCH = """apply_patch <<'EOF'
 *** End Patch
 EOF"""
 _FILE = "{folder}/notes.txt"
+_EDIT = f"""The notes get another colour, which the check that is in this folder then looks at.
+
+notes.txt
+```
+<<<<<<< SEARCH
+{NOTES}=======
+{EDITED}>>>>>>> REPLACE
+```"""
+"""An edit for an agent that reads edits out of the text."""
 
 
-def _agent(
+def _calling(
     name: str, package: str, surface: str, command: Sequence[str], *calls: Mapping[str, object]
 ) -> Agent:
+    """An agent that works by calls of tools."""
     read, edit, check = calls
-    return Agent(Client(name, NODE, [package], surface), command, read, edit, check)
+    steps = (
+        {"say": _READING, "calls": [read]},
+        {"calls": [edit]},
+        {"say": _CHECKING, "calls": [check]},
+        {"say": _DONE},
+    )
+    return Agent(Client(name, NODE, [package], surface), command, steps)
 
 
 AGENTS: Sequence[Agent] = (
-    _agent(
+    _calling(
         "Codex",
         "@openai/codex@0.169.0",
         RESPONSES,
@@ -82,7 +94,7 @@ AGENTS: Sequence[Agent] = (
         call("exec_command", cmd=_PATCH),
         call("exec_command", cmd="sh check.sh"),
     ),
-    _agent(
+    _calling(
         "Claude Code",
         "@anthropic-ai/claude-code@2.1.197",
         MESSAGES,
@@ -91,7 +103,7 @@ AGENTS: Sequence[Agent] = (
         call("Edit", file_path=_FILE, old_string="colour = red", new_string="colour = blue"),
         call("Bash", command="sh check.sh", description="Run the check"),
     ),
-    _agent(
+    _calling(
         "OpenCode",
         "opencode-ai@1.18.33",
         CHAT,
@@ -100,7 +112,7 @@ AGENTS: Sequence[Agent] = (
         call("edit", filePath=_FILE, oldString="colour = red", newString="colour = blue"),
         call("bash", command="sh check.sh", description="Run the check"),
     ),
-    _agent(
+    _calling(
         "qwen-code",
         "@qwen-code/qwen-code@0.24.4",
         CHAT,
@@ -108,6 +120,31 @@ AGENTS: Sequence[Agent] = (
         call("read_file", file_path=_FILE),
         call("edit", file_path=_FILE, old_string="colour = red", new_string="colour = blue"),
         call("run_shell_command", command="sh check.sh", is_background=False),
+    ),
+    _calling(
+        "Continue",
+        "@continuedev/cli@1.5.47",
+        CHAT,
+        ["cn", "-p", "--auto", "{prompt}"],
+        call("Read", filepath=_FILE),
+        call("Edit", file_path=_FILE, old_string="colour = red", new_string="colour = blue"),
+        call("Bash", command="sh check.sh"),
+    ),
+    Agent(
+        Client("aider", PYTHON, ["aider-chat==0.86.2"], CHAT),
+        [
+            *("aider", "--model", "openai/tiny", "--no-git", "--yes-always", "--edit-format", "diff"),
+            *(
+                "--no-check-update",
+                "--no-show-release-notes",
+                "--no-show-model-warnings",
+                "--analytics-disable",
+            ),
+            *("--auto-test", "--test-cmd", "sh check.sh", "--message", "{prompt}", "notes.txt"),
+        ],
+        [{"say": _EDIT}, {"say": _READING}],
+        slow=0,
+        shows="checked-14",
     ),
 )
 
@@ -135,11 +172,11 @@ def _task(agent: Agent, made: Cluster, folder: Path, script: str, kill: bool) ->
     (work / "notes.txt").write_text(NOTES)
     (work / "check.sh").write_text(CHECK)
     command, variables = _laid_out(agent, made, folder, work)
-    words = {"{prompt}": f"Follow the script {script} in {work}.", "{folder}": str(work)}
+    prompt = f"Follow the script {script} in {work}."
     before = continued(made)
     with (work / "output").open("wb") as output, (work / "errors").open("wb") as errors:
         process = subprocess.Popen(
-            [command, *(words.get(word, word) for word in agent.command[1:])],
+            [command, *(word.replace("{prompt}", prompt) for word in agent.command[1:])],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=errors,
@@ -147,7 +184,7 @@ def _task(agent: Agent, made: Cluster, folder: Path, script: str, kill: bool) ->
             env={**environment(folder), **variables},
         )
         try:
-            killed = not kill or _kill_while_it_streams(made, work, process)
+            killed = not kill or _kill_while_it_streams(made, agent, work, process)
             process.wait(SECONDS_MAX)
         except subprocess.TimeoutExpired:
             return f"had not ended after {SECONDS_MAX:.0f} s: {_tail(work)}"
@@ -158,17 +195,17 @@ def _task(agent: Agent, made: Cluster, folder: Path, script: str, kill: bool) ->
         return f"no rank was killed while it streamed: {_tail(work)}"
     if kill and continued(made) == before:
         return f"no answer was continued: {_tail(work)}"
-    if process.returncode or CHECKED not in (work / "output").read_text(errors="replace"):
+    if process.returncode or agent.shows not in (work / "output").read_text(errors="replace"):
         return f"exited with {process.returncode}: {_tail(work)}"
     if (work / "notes.txt").read_text() != EDITED:
         return f"did not edit the file: {_tail(work)}"
     return ""
 
 
-def _kill_while_it_streams(made: Cluster, work: Path, process: subprocess.Popen[bytes]) -> bool:
-    """Kill a rank some tokens after the edit: the model then says what it will do next, slowly."""
+def _kill_while_it_streams(made: Cluster, agent: Agent, work: Path, process: subprocess.Popen[bytes]) -> bool:
+    """Kill a rank some tokens after the slow step has begun: for those who call tools, after the edit."""
     ends = time.monotonic() + SECONDS_MAX
-    while (work / "notes.txt").read_text() != EDITED:
+    while agent.slow and (work / "notes.txt").read_text() != EDITED:
         if process.poll() is not None or time.monotonic() > ends:
             return False
         time.sleep(0.05)
@@ -193,7 +230,7 @@ def _laid_out(agent: Agent, made: Cluster, folder: Path, work: Path) -> tuple[st
             target.write_text(block.at(base(made)))
         else:
             variables |= block.exports(base(made))
-    program = shutil.which(agent.command[0], path=str(where / "node_modules" / ".bin"))
+    program = shutil.which(agent.command[0], path=f"{where}/bin:{where}/node_modules/.bin")
     assert program is not None, f"{where} has no {agent.command[0]}"
     return program, variables
 

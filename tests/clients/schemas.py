@@ -52,18 +52,24 @@ def main() -> int:
 
 
 def _told(command: Sequence[str], paths: Sequence[str], folder: Path) -> Iterator[dict[str, Any]]:
-    done = subprocess.run(
-        [*command, *paths],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=environment(folder),
-        timeout=SECONDS_MAX,
-        check=False,
-    )
-    yield from map(json.loads, done.stdout.splitlines())
-    if done.returncode:
-        raise AssertionError(done.stderr[-4000:])
+    with (folder / "stderr").open("w") as stderr:
+        process = subprocess.Popen(
+            [*command, *paths],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            cwd=folder,
+            env=environment(folder),
+        )
+    try:
+        assert process.stdout is not None
+        yield from map(json.loads, process.stdout)
+        process.wait(SECONDS_MAX)
+    finally:
+        process.kill()
+        process.wait(10)
+    if process.returncode:
+        raise AssertionError((folder / "stderr").read_text()[-4000:])
 
 
 def _tell(told: dict[str, Any]) -> bool:

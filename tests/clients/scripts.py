@@ -24,9 +24,12 @@ SDK_SCRIPTS: Mapping[str, Script] = {
         {"say": "It is {seen:[0-9]+} degrees in Paris."},
     ],
     "typed": [{"say": TYPED}],
+    "name-a-city": [{"calls": [call("City", city="Paris")]}],
     "typed-by-call": [{"calls": [call("Weather", **WEATHER)]}],
     "typed-by-result": [{"calls": [call("final_result", **WEATHER)]}],
-    "typed-by-json": [{"calls": [call("json_tool_call", **WEATHER)]}],
+    "typed-by-part": [{"calls": [call("PartialWeather", **WEATHER)]}],
+    "typed-for-litellm": [{"calls": [call("json_tool_call", **WEATHER)]}],
+    "typed-for-ai-sdk": [{"calls": [call("json", **WEATHER)]}],
 }
 
 SEEN: Mapping[str, Any] = {
@@ -34,10 +37,11 @@ SEEN: Mapping[str, Any] = {
     "stream": STORY,
     "tools": "It is 21 degrees in Paris.",
     "typed": WEATHER,
-    "refused": [400, "temperature"],
+    "refused": [400, True],
     "retry": "Hello from the script.",
 }
-"""What each feature of a client gives; for ``stream`` the pieces joined, of which there must be several."""
+"""What each feature of a client gives; for ``stream`` the pieces joined, of which there must be several; for ``refused`` the
+status, and whether the error names the parameter."""
 
 FEATURES = tuple(SEEN)
 PIECES_MIN = 3

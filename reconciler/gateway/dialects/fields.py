@@ -60,6 +60,8 @@ class Fields:
         value = self._fields.get(name)
         if value is None:
             return None
+        if isinstance(value, float) and value.is_integer():  # JSON has one kind of numbers: 16.0 is whole
+            value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             bounds = f"of at least {low}" if high == INTEGER_MAX else f"from {low} to {high}"
             raise invalid(f"{name} must be a whole number {bounds}", self.path(name))

@@ -45,7 +45,7 @@ async def refused():
     try:
         await Runner.run(agent(model_settings=ModelSettings(temperature=9)), course.follow("story"))
     except openai.BadRequestError as error:
-        return [error.status_code, error.param]
+        return course.refusal(error.status_code, error.param)
 
 
 async def retry():

@@ -3,6 +3,8 @@ import { Output, generateText, jsonSchema, stepCountIs, streamText, tool } from 
 import { CITY, SCHEMA, follow, getWeather, refusal, run } from "./course.mjs";
 import { answer, model } from "./setup.mjs";
 
+const ofAnthropic = model.provider.startsWith("anthropic");
+
 await run(answer.text, {
   async stream() {
     const pieces = [];
@@ -21,11 +23,14 @@ await run(answer.text, {
   },
   async typed() {
     const output = Output.object({ schema: jsonSchema(SCHEMA) });
-    return (await generateText({ model, prompt: follow("typed"), output })).output;
+    const prompt = follow(ofAnthropic ? "typed-for-ai-sdk" : "typed"); // there it asks for a call of a tool of its own
+    return (await generateText({ model, prompt, output })).output;
   },
   async refused() {
-    const asked = generateText({ model, prompt: follow("story"), temperature: 9 });
-    return await asked.catch((error) => refusal(error.statusCode, error.message + (error.responseBody ?? "")));
+    const wrong = ofAnthropic ? { topK: -5 } : { temperature: 9 }; // it corrects temperatures for Anthropic itself
+    const asked = generateText({ model, prompt: follow("story"), ...wrong });
+    const parameter = ofAnthropic ? "top_k" : "temperature";
+    return await asked.catch((error) => refusal(error.statusCode, error.responseBody, parameter));
   },
   async retry() {
     return (await generateText({ model, prompt: "Say hello." })).text;

@@ -17,7 +17,7 @@ export const getWeather = ({ city }) => {
   if (city !== "Paris") throw new Error(`another city: ${city}`);
   return "21";
 };
-export const refusal = (status, text) => [status, text.includes("temperature") ? "temperature" : text];
+export const refusal = (status, text, parameter = "temperature") => [status, text.includes(parameter)];
 
 async function tell(name, feature) {
   const began = performance.now();

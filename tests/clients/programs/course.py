@@ -40,9 +40,9 @@ def get_weather(city: str) -> str:
     return "21"
 
 
-def refusal(status: int, text: str) -> list[object]:
-    """Whether an error names the parameter that it is about."""
-    return [status, "temperature" if "temperature" in text else text]
+def refusal(status: int, text: str, parameter: str = "temperature") -> list[object]:
+    """The status of an error, and whether it names the parameter."""
+    return [status, parameter in text]
 
 
 def run(text: str, **features: Callable[[], object]) -> None:

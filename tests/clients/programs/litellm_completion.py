@@ -42,7 +42,9 @@ def tools():
 
 
 def typed():
-    return json.loads(ask("typed", response_format=Weather).choices[0].message.content)
+    # Of messages LiteLLM asks for a call of a tool of its own.
+    script = "typed-for-litellm" if SETTINGS["model"].startswith("anthropic/") else "typed"
+    return json.loads(ask(script, response_format=Weather).choices[0].message.content)
 
 
 def refused():

@@ -4,9 +4,11 @@ TEXT = {"type": "string", "maxLength": 60}
 SOME = {"type": "string", "minLength": 1, "maxLength": 60}
 MODEL = {"type": "string", "enum": ["tiny"]}
 NAME = {"type": "string", "pattern": "^[a-z]{1,8}$"}
-COUNT = {"type": "integer", "minimum": 1, "maximum": 24}
+NAMES = [{"type": "string", "pattern": f"^{letter}[a-z]{{0,7}}$"} for letter in "ab"]
+"""Of tools, which must have different ones."""
+COUNT = {"type": "integer", "minimum": 16, "maximum": 24}
+TOKEN = {"enum": list(range(3, 1000, 7))}
 TRUTH = {"type": "boolean"}
-ID = {"type": "string", "pattern": "^call_[a-z0-9]{8}$"}
 PARAMETERS = {
     "type": "object",
     "properties": {
@@ -48,6 +50,17 @@ def listed(items, most, least=0):
     return {"type": "array", "items": items, "minItems": least, "maxItems": most}
 
 
+def placed(*items, least=1):
+    """A list with these items at their places, of which the last ones may be left out."""
+    return {
+        "type": "array",
+        "prefixItems": list(items),
+        "minItems": least,
+        "maxItems": len(items),
+        "items": False,
+    }
+
+
 def _message(role, content=TEXT, **more):
     return record({"role": const(role), "content": content}, **more)
 
@@ -79,15 +92,16 @@ CHAT = {
     },
     "stop": {"anyOf": [SOME, listed(SOME, 4, 1)]},
     "seed": {"type": "integer", "minimum": -(2**62), "maximum": 2**62},
-    "tools": listed(
-        record(
-            {
-                "type": const("function"),
-                "function": record({"name": NAME}, description=TEXT, parameters=PARAMETERS),
-            }
-        ),
-        3,
-        1,
+    "tools": placed(
+        *(
+            record(
+                {
+                    "type": const("function"),
+                    "function": record({"name": name}, description=TEXT, parameters=PARAMETERS),
+                }
+            )
+            for name in NAMES
+        )
     ),
     "tool_choice": {"enum": ["none", "auto"]},
     "response_format": record({"type": {"enum": ["text", "json_object"]}}),
@@ -100,8 +114,8 @@ COMPLETIONS = {
         "anyOf": [
             SOME,
             listed(SOME, 3, 1),
-            listed({"type": "integer", "minimum": 3, "maximum": 1000}, 8, 1),
-            listed(listed({"type": "integer", "minimum": 3, "maximum": 1000}, 8, 1), 3, 1),
+            listed(TOKEN, 8, 1),
+            listed(listed(TOKEN, 8, 1), 3, 1),
         ]
     },
     **{
@@ -109,10 +123,13 @@ COMPLETIONS = {
         for name in ("max_tokens", "n", "logit_bias", "stop", "seed", "stream_options", "stream")
     },
 }
-_FUNCTION = record(
-    {"type": const("function"), "name": NAME, "parameters": PARAMETERS, "strict": const(False)},
-    description=TEXT,
-)
+_FUNCTIONS = [
+    record(
+        {"type": const("function"), "name": name, "parameters": PARAMETERS, "strict": const(False)},
+        description=TEXT,
+    )
+    for name in NAMES
+]
 _INPUT_PARTS = listed(record({"type": const("input_text"), "text": TEXT}), 3, 1)
 _CALLED = [
     record(
@@ -135,17 +152,11 @@ RESPONSES = {
                 4,
                 1,
             ),
-            {
-                "type": "array",
-                "prefixItems": [record({"role": const("user"), "content": TEXT}), *_CALLED],
-                "minItems": 3,
-                "maxItems": 3,
-                "items": False,
-            },
+            placed(record({"role": const("user"), "content": TEXT}), *_CALLED, least=3),
         ]
     },
     "max_output_tokens": COUNT,
-    "tools": listed(_FUNCTION, 3, 1),
+    "tools": placed(*_FUNCTIONS),
     "tool_choice": {"enum": ["none", "auto"]},
     "text": record({}, format=record({"type": {"enum": ["text", "json_object"]}})),
     "reasoning": record({}, effort={"enum": ["low", "medium", "high"]}),
@@ -155,23 +166,22 @@ RESPONSES = {
     "store": TRUTH,
     "stream_options": record({}, include_obfuscation=TRUTH),
 }
+_ASKED = {
+    "anyOf": [
+        _message("user", SOME),
+        _message("user", listed(record({"type": const("text"), "text": SOME}), 3, 1)),
+    ]
+}
 MESSAGES = {
     "model": MODEL,
     "max_tokens": COUNT,
     "messages": {
-        "type": "array",
-        "minItems": 1,
-        "maxItems": 4,
-        "items": {
-            "anyOf": [
-                _message("user", SOME),
-                _message("assistant", SOME),
-                _message("user", listed(record({"type": const("text"), "text": SOME}), 3, 1)),
-            ]
-        },
+        "anyOf": [placed(_ASKED, _ASKED), placed(_ASKED, _message("assistant", SOME), _ASKED, least=3)]
     },
     "system": {"anyOf": [TEXT, listed(record({"type": const("text"), "text": SOME}), 3, 1)]},
-    "tools": listed(record({"name": NAME, "input_schema": PARAMETERS}, description=TEXT), 3, 1),
+    "tools": placed(
+        *(record({"name": name, "input_schema": PARAMETERS}, description=TEXT) for name in NAMES)
+    ),
     "tool_choice": record({"type": {"enum": ["none", "auto"]}}),
     "stop_sequences": listed({"type": "string", "pattern": "^[a-z]{1,8}$"}, 4),
     "top_k": {"type": "integer", "minimum": 0, "maximum": 1000},

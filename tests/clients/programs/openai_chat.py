@@ -60,7 +60,7 @@ def refused():
     try:
         ask("story", temperature=9)
     except openai.BadRequestError as error:
-        return [error.status_code, error.param]
+        return course.refusal(error.status_code, error.param)
 
 
 def retry():

@@ -47,7 +47,7 @@ def refused():
     try:
         client.responses.create(model=MODEL, input=course.follow("story"), temperature=9)
     except openai.BadRequestError as error:
-        return [error.status_code, error.param]
+        return course.refusal(error.status_code, error.param)
 
 
 def retry():

@@ -24,10 +24,13 @@ async def tools():
 
 
 async def typed():
-    native = await Agent(model, output_type=NativeOutput(Weather)).run(course.follow("typed"))
     called = await Agent(model, output_type=ToolOutput(Weather)).run(course.follow("typed-by-result"))
-    assert native.output == called.output, called.output
-    return native.output.model_dump()
+    if model.profile.get(
+        "supports_json_schema_output"
+    ):  # not for models of Anthropic that the library does not know
+        native = await Agent(model, output_type=NativeOutput(Weather)).run(course.follow("typed"))
+        assert native.output == called.output, native.output
+    return called.output.model_dump()
 
 
 async def refused():

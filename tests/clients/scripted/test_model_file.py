@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.clients.scripted import model_file, weights
 
-SCRIPTS = {
+SCRIPTS: dict[str, list[dict[str, Any]]] = {
     "task": [
         {"say": "First I read.", "calls": [{"name": "read", "arguments": {"path": "{folder}/a.txt"}}]},
         {"say": "It says {seen:[0-9]+}."},

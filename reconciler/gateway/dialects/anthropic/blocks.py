@@ -104,7 +104,7 @@ class Blocks:
             if not text.strip():
                 self._space = (kind, text)
                 return
-            empty = {"signature": ""} if kind == THINKING else {}
+            empty: dict[str, Any] = {"signature": ""} if kind == THINKING else {"citations": []}
             self._begin(kind, {"type": kind, kind: "", **empty})
         if self._shows_thinking or kind != THINKING:
             self._steps.append(Grown(self._index, kind, text))
@@ -120,7 +120,7 @@ class Blocks:
             if self._open != TOOL_USE:
                 call = self._call
                 block = {"type": TOOL_USE, "id": call.id or self._call_id(), "name": call.name, "input": {}}
-                self._begin(TOOL_USE, block)
+                self._begin(TOOL_USE, {**block, "caller": {"type": "direct"}})
             self._steps.append(Grown(self._index, TOOL_USE, part.arguments))
         if part.withdrawn:
             self._call = CallPart(-1)

@@ -23,6 +23,9 @@ _DELTAS = {
     TOOL_USE: ("input_json_delta", "partial_json"),
 }
 """The type of a delta, and its field."""
+_NO_ENDING = dict.fromkeys(("stop_reason", "stop_sequence", "stop_details", "container"))
+_NO_DETAILS = dict.fromkeys(("cache_creation", "inference_geo", "service_tier"))
+"""What Anthropic's published schema requires, and nothing here has."""
 
 
 class MessageStream:
@@ -55,7 +58,7 @@ class MessageStream:
     def _start(self, accepted: Accepted) -> bytes:
         """Return the first event. How much of the prompt did not have to be read, nobody knows yet."""
         usage = _usage(len(accepted.prompt_tokens), 0, 0)
-        message = {**self._heading, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+        message = {**self._heading, "content": [], **_NO_ENDING, "usage": usage | _NO_DETAILS}
         return _named("message_start", {"message": message})
 
     def _end(self, finished: Finished) -> bytes:
@@ -100,7 +103,7 @@ class MessageReply:
         assert self._finished is not None
         content = [_whole(block, "".join(self._texts[index])) for index, block in self._content.items()]
         ending = _ending(self._finished, self._request)
-        fields = {"content": content, **ending, "usage": _used(self._finished)}
+        fields = {"content": content, **ending, "usage": _used(self._finished) | _NO_DETAILS}
         return dumps(self._heading | fields | _edits(self._request))
 
 
@@ -140,7 +143,8 @@ def _named(name: str, fields: dict[str, Any]) -> bytes:
 
 def _ending(finished: Finished, request: MessagesRequest) -> dict[str, Any]:
     reason = _stop_reason(finished, request.tokens_max)
-    return {"stop_reason": reason, "stop_sequence": finished.stop if reason == "stop_sequence" else None}
+    sequence = finished.stop if reason == "stop_sequence" else None
+    return {**_NO_ENDING, "stop_reason": reason, "stop_sequence": sequence}
 
 
 def _stop_reason(finished: Finished, tokens_max: int) -> str:
@@ -154,17 +158,19 @@ def _stop_reason(finished: Finished, tokens_max: int) -> str:
             return "end_turn" if finished.stop is None else "stop_sequence"
 
 
-def _used(finished: Finished) -> dict[str, int]:
+def _used(finished: Finished) -> dict[str, int | None]:
     return _usage(finished.prompt_tokens, finished.cached_tokens, finished.completion_tokens)
 
 
-def _usage(prompt: int, cached: int, completion: int) -> dict[str, int]:
+def _usage(prompt: int, cached: int, completion: int) -> dict[str, int | None]:
     """Return the tokens of an answer. Those of the prompt that were not read are not counted as input here."""
     return {
         "input_tokens": prompt - cached,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": cached,
         "output_tokens": completion,
+        "output_tokens_details": None,
+        "server_tool_use": None,
     }
 
 

@@ -10,7 +10,7 @@ import anthropic
 import orjson
 import pytest
 from anthropic import AsyncAnthropic
-from anthropic.types import TextBlock, ThinkingBlock, ToolUseBlock
+from anthropic.types import DirectCaller, TextBlock, ThinkingBlock, ToolUseBlock
 
 from reconciler.gateway.routing.timeouts import Timing
 from reconciler.wire.generation import CallPart, Finished
@@ -60,12 +60,16 @@ async def test_a_whole_answer_has_text_stop_reason_and_usage(start: Start, sdk: 
     message = await sdk(cluster).messages.create(**ASKED)
     assert message.id.startswith("msg_")
     assert (message.type, message.role, message.model) == ("message", "assistant", "llama")
-    assert message.content == [TextBlock(type="text", text=told(5))]
+    assert message.content == [TextBlock(type="text", text=told(5), citations=[])]
     assert (message.stop_reason, message.stop_sequence) == ("end_turn", None)
     assert message.usage.input_tokens == len(PROMPT) - CACHED
     assert message.usage.cache_read_input_tokens == CACHED
     assert message.usage.output_tokens == 5
     assert message._request_id.startswith("req_")
+
+
+NO_ENDING = dict.fromkeys(("stop_reason", "stop_sequence", "stop_details", "container"))
+"""What the published schema requires of an ending."""
 
 
 async def test_the_events_of_a_stream_are_those_of_the_documentation(start: Start) -> None:
@@ -87,15 +91,17 @@ async def test_the_events_of_a_stream_are_those_of_the_documentation(start: Star
     assert found[1][1] == {
         "type": "content_block_start",
         "index": 0,
-        "content_block": {"type": "text", "text": ""},
+        "content_block": {"type": "text", "text": "", "citations": []},
     }
     assert found[2][1]["delta"] == {"type": "text_delta", "text": "w0 "}
-    assert found[5][1]["delta"] == {"stop_reason": "end_turn", "stop_sequence": None}
+    assert found[5][1]["delta"] == {**NO_ENDING, "stop_reason": "end_turn"}
     assert found[5][1]["usage"] == {
         "input_tokens": len(PROMPT) - CACHED,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": CACHED,
         "output_tokens": 2,
+        "output_tokens_details": None,
+        "server_tool_use": None,
     }
 
 
@@ -119,12 +125,13 @@ async def _think_and_call(turn: Turn) -> None:
     turn.finish("tool_calls")
 
 
+DIRECT = DirectCaller(type="direct")
 SIGNATURE = "bm90IHNpZ25lZA=="
 CONTENT = [
     ThinkingBlock(type="thinking", thinking="hm so", signature=SIGNATURE),
-    TextBlock(type="text", text="\n\nLet me see."),
-    ToolUseBlock(type="tool_use", id="call_0", name="weather", input={"city": "Rome"}),
-    ToolUseBlock(type="tool_use", id="call_1", name="weather", input={}),
+    TextBlock(type="text", text="\n\nLet me see.", citations=[]),
+    ToolUseBlock(type="tool_use", id="call_0", name="weather", input={"city": "Rome"}, caller=DIRECT),
+    ToolUseBlock(type="tool_use", id="call_1", name="weather", input={}, caller=DIRECT),
 ]
 
 
@@ -185,7 +192,8 @@ async def _withdraw(turn: Turn) -> None:
 async def test_a_call_that_turns_out_to_be_none_is_text(start: Start) -> None:
     cluster = await start(_withdraw)
     _, _, message = await post(cluster)
-    assert message["content"] == [{"type": "text", "text": "<tool_call>broken<tool_call>"}]
+    (block,) = message["content"]
+    assert (block["type"], block["text"]) == ("text", "<tool_call>broken<tool_call>")
     assert message["stop_reason"] == "end_turn"
 
 
@@ -235,7 +243,7 @@ async def test_the_end_of_an_answer_has_its_reason(
     assert (message["stop_reason"], message["stop_sequence"]) == (reason, sequence)
     assert cluster.ranks[0].asked[0].stop == ("END",)
     (delta,) = [data["delta"] for name, data in await events(cluster) if name == "message_delta"]
-    assert delta == {"stop_reason": reason, "stop_sequence": sequence}
+    assert delta == {**NO_ENDING, "stop_reason": reason, "stop_sequence": sequence}
 
 
 async def test_the_query_and_the_headers_of_its_clients_change_nothing(start: Start, sdk: Any) -> None:

@@ -66,6 +66,11 @@ def test_ints_are_floats_and_unknown_fields_are_ignored() -> None:
     assert (sampling.temperature, sampling.top_p, sampling.top_k) == (0.0, 1.0, 0)
 
 
+def test_whole_floats_are_ints_as_json_schema_has_it() -> None:
+    assert parsed(max_tokens=16.0, n=2.0, seed=-3.0) == parsed(max_tokens=16, n=2, seed=-3)
+    assert refused(max_tokens=16.5).param == "max_tokens"
+
+
 def test_no_probability_mass_at_all_is_greedy() -> None:
     sampling = parsed(temperature=1, top_p=0).choices[0].sampling
     assert (sampling.temperature, sampling.top_p) == (0.0, 1.0)
@@ -106,7 +111,7 @@ def test_seeds_of_either_sign_stay_within_63_bits() -> None:
         ("top_p", -0.1),
         ("top_p", 1.1),
         ("top_k", -2),
-        ("top_k", 1.0),
+        ("top_k", 1.5),
         ("min_p", 2),
         ("max_tokens", 0),
         ("max_completion_tokens", -1),
@@ -134,7 +139,7 @@ def test_seeds_of_either_sign_stay_within_63_bits() -> None:
         ("top_logprobs", 21),
         ("top_logprobs", -1),
         ("top_logprobs", 3),
-        ("n", 2.0),
+        ("n", 2.5),
         ("n", True),
         ("logit_bias", []),
         ("logit_bias", {"a": 1}),
