@@ -98,9 +98,8 @@ def _client(scope: Scope) -> str:
 
     A program that sends several is several clients.
     """
-    for name, value in scope["headers"]:
-        if name == b"authorization" and value:
-            return "key " + hashlib.blake2b(value, digest_size=8).hexdigest()
+    for secret in _secrets(scope):
+        return "key " + hashlib.blake2b(secret.encode(), digest_size=8).hexdigest()
     return f"address {_address(scope)}"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-COMPILED = frozenset("duration email hostname ipv4 ipv6 uri uuid".split())
+COMPILED = frozenset(["duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid"])
 _YEAR = "[12][0-9]{3}"
 _LEAP = "([12][0-9](0[48]|[2468][048]|[13579][26])|(12|16|20|24|28)00)"
 _DATE = (

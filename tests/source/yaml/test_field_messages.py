@@ -128,7 +128,7 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     ),
     "embeddings on several nodes": (
         DEPLOYMENT, "maxBatch: 16", "embedding: {}",
-        "15:3: spec.serving: a model for embeddings runs on one node: set parallelism.nodes to 1",
+        "16:5: spec.serving: a model for embeddings runs on one node: set parallelism.nodes to 1",
     ),
     "a field where there are none": (
         NODE, "local: {}", "local: {path: x}",
