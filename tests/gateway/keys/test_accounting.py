@@ -125,7 +125,13 @@ async def _until(answer: aiohttp.ClientResponse, tokens: int) -> AsyncIterator[N
         yield
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "count",
+    [
+        pytest.param(1000, marks=pytest.mark.second_tier),
+        pytest.param(10_000, marks=pytest.mark.nightly),
+    ],
+)
 @pytest.mark.timeout(600)
 async def test_mixed_requests_are_accounted_for_to_the_token(start: Start, count: int) -> None:
     """Whole answers, several to a prompt, clients that leave at any time, requests that fail."""

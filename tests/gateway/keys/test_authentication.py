@@ -157,6 +157,7 @@ async def test_without_keys_secrets_are_not_looked_at(cluster: Cluster) -> None:
     assert (await asked(cluster, Authorization="Bearer anything"))[0] == 200
 
 
+@pytest.mark.second_tier
 async def test_the_address_may_become_that_of_all_machines_on_the_same_port_and_a_stream_goes_on(
     start: Start,
 ) -> None:

@@ -115,6 +115,7 @@ async def test_a_days_budget_ends_without_a_retry_and_is_written_down(start: Sta
     assert (cluster.home / "usage.json").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.second_tier
 async def test_a_restart_goes_on_with_the_days_counts_also_of_what_was_cut_off(start: Start) -> None:
     cluster = await started(start, story(100_000, pause=0.01), key(tokens_per_day=100_000), key(1))
     streaming = asyncio.create_task(ask(cluster, max_tokens=90_000))
