@@ -17,7 +17,7 @@ from reconciler.wire.keys import AccessKey, SecretHash, hash_of, secret_of
 from tests.gateway.conftest import Cluster, Start
 from tests.gateway.rank_double import Turn, eventually
 
-from .test_limits import figures
+from .test_limits import figures, written
 
 KEYS = ("whole", "several", "left", "wild", "wrong")
 SECRETS = {name: secret_of(bytes([number] * 32)) for number, name in enumerate(KEYS, 10)}
@@ -125,7 +125,13 @@ async def _until(answer: aiohttp.ClientResponse, tokens: int) -> AsyncIterator[N
         yield
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "count",
+    [
+        pytest.param(1000, marks=pytest.mark.second_tier),
+        pytest.param(10_000, marks=pytest.mark.nightly),
+    ],
+)
 @pytest.mark.timeout(600)
 async def test_mixed_requests_are_accounted_for_to_the_token(start: Start, count: int) -> None:
     """Whole answers, several to a prompt, clients that leave at any time, requests that fail."""
@@ -156,14 +162,7 @@ async def test_mixed_requests_are_accounted_for_to_the_token(start: Start, count
     # What a client that leaves at any time has used nobody knows but the gateway: here by another way of counting.
     generated = sum(samples[f'reconciler_key_generation_tokens_total{{key="{name}"}}'] for name in KEYS)
     assert generated == samples['vllm:generation_tokens_total{model_name="llama"}']
-    await eventually(lambda: saved(cluster) == used)
-
-
-def saved(cluster: Cluster) -> dict[str, int]:
-    """The tokens of the day of each key, as they are written down."""
-    file = cluster.home / "usage.json"
-    keys = orjson.loads(file.read_bytes())["keys"] if file.exists() else []
-    return {each["name"]: each["tokens"] for each in keys}
+    await eventually(lambda: written(cluster) == used)
 
 
 async def settled(cluster: Cluster) -> dict[str, float]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
 import openai
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
+from reconciler.gateway.dialects.table import DEFAULT
+from reconciler.gateway.http.authentication import Authentication
+from reconciler.gateway.http.paths import Endpoint, Paths
 from reconciler.wire.generation import Route
 from reconciler.wire.keys import AccessKey, SecretHash, hash_of, secret_of
 from tests.gateway.conftest import HELLO, Cluster, Start
@@ -38,42 +43,34 @@ async def cluster(start: Start) -> Cluster:
     return made
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
+async def test_a_secret_may_come_in_each_header_that_clients_use(cluster: Cluster) -> None:
+    sent: tuple[dict[str, str], ...] = (
         {"Authorization": f"Bearer {SECRET}"},
         {"Authorization": f"bearer  {SECRET}"},
         {"x-api-key": SECRET},
         {"api-key": SECRET},
         {"Authorization": "Bearer none", "x-api-key": SECRET},
-    ],
-)
-async def test_a_secret_may_come_in_each_header_that_clients_use(
-    cluster: Cluster, headers: dict[str, str]
-) -> None:
-    assert (await asked(cluster, **headers))[0] == 200
+    )
+    for headers in sent:
+        assert (await asked(cluster, **headers))[0] == 200
 
 
-@pytest.mark.parametrize(
-    ("headers", "says"),
-    [
+async def test_any_other_request_is_refused_and_says_why(cluster: Cluster) -> None:
+    sent: tuple[tuple[dict[str, str], str], ...] = (
         ({}, "needs an API key"),
         ({"Authorization": f"Basic {SECRET}"}, "needs an API key"),
         ({"Authorization": "Bearer sk-1234"}, "no key here has it"),
         ({"Authorization": f"Bearer {OTHER}"}, "no key here has it"),
         ({"Authorization": f"Bearer {SECRET[:-1]}"}, "cut off or mistyped"),
         ({"x-api-key": SECRET.swapcase()}, "no key here has it"),
-    ],
-)
-async def test_any_other_request_is_refused_and_says_why(
-    cluster: Cluster, headers: dict[str, str], says: str
-) -> None:
-    status, code, text = await asked(cluster, **headers)
-    assert (status, code) == (401, "invalid_api_key")
-    assert says in text
-    assert SECRET not in text
-    async with cluster.http.post(cluster.url("/v1/chat/completions"), headers=headers) as answer:
-        assert answer.headers["www-authenticate"].startswith("Bearer")
+    )
+    for headers, says in sent:
+        status, code, text = await asked(cluster, **headers)
+        assert (status, code) == (401, "invalid_api_key")
+        assert says in text
+        assert SECRET not in text
+        async with cluster.http.post(cluster.url("/v1/chat/completions"), headers=headers) as answer:
+            assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
 async def test_a_key_that_has_ended_says_how(cluster: Cluster) -> None:
@@ -150,6 +147,49 @@ async def test_without_keys_secrets_are_not_looked_at(cluster: Cluster) -> None:
     await cluster.until(cluster.up)
     assert (await asked(cluster))[0] == 200
     assert (await asked(cluster, Authorization="Bearer anything"))[0] == 200
+
+
+@pytest.mark.second_tier
+async def test_the_address_may_become_that_of_all_machines_on_the_same_port_and_a_stream_goes_on(
+    start: Start,
+) -> None:
+    cluster = await start(story(40, pause=0.05))
+    streaming = asyncio.create_task(cluster.events())
+    await cluster.ranks[0].until(lambda rank: bool(rank.asked))
+    port = cluster.listen.rpartition(":")[2]
+    cluster.listen = f"0.0.0.0:{port}"
+    cluster.route(*cluster.ranks, keys=(key(),))
+    await cluster.until(lambda: cluster.state()["listen"] == cluster.listen)
+    assert cluster.state()["endpoint"].startswith("http://127.0.0.1:")
+    cluster.listen = f"127.0.0.1:{port}"
+    assert (await asked(cluster))[0] == 401
+    assert (await asked(cluster, **{"x-api-key": SECRET}))[0] == 200
+    assert (await streaming)[-1] == "data: [DONE]"
+
+
+async def test_without_keys_no_other_machine_is_answered_whatever_the_gateway_listens_on() -> None:
+    """Its address and its keys change one after the other."""
+    endpoint = Endpoint("GET", "/v1/models", _nothing, DEFAULT)
+    passed: list[Scope] = []
+
+    async def inner(scope: Scope, receive: Receive, send: Send) -> None:
+        passed.append(scope)
+
+    app = Authentication(inner, Paths([endpoint], DEFAULT), lambda: None, time.time)
+    for address, status in (("192.168.1.7", 403), ("fe80::1", 403), ("127.0.0.1", None), ("::1", None)):
+        sent: list[Message] = []
+
+        async def send(message: Message, sent: list[Message] = sent) -> None:
+            sent.append(message)
+
+        scope: Scope = {"type": "http", "path": "/v1/models", "headers": [], "client": (address, 5000)}
+        await app(scope, _nothing, send)
+        assert [message.get("status") for message in sent[:1]] == ([status] if status else [])
+    assert [scope["client"][0] for scope in passed] == ["127.0.0.1", "::1"]
+
+
+async def _nothing() -> Message:
+    return {"type": "http.request"}
 
 
 async def test_without_keys_a_secret_is_the_same_client_whichever_header_has_it(start: Start) -> None:

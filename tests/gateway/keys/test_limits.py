@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
@@ -13,6 +14,12 @@ import openai
 import orjson
 import pytest
 
+from reconciler.gateway.errors import ApiError
+from reconciler.gateway.keys.caller import KeyRing
+from reconciler.gateway.keys.desk import Desk
+from reconciler.gateway.keys.usage import Usage
+from reconciler.gateway.keys.usage_file import UsageFile
+from reconciler.wire.generation import Generate
 from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash, hash_of, secret_of
 from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.rank_double import PROMPT, Script, Turn, eventually, story
@@ -94,7 +101,7 @@ async def test_tokens_are_settled_at_the_end_so_that_what_was_not_used_is_left(s
     assert "at any time" in body["error"]["message"]
 
 
-async def test_a_days_budget_ends_without_a_retry_and_survives_a_restart(start: Start) -> None:
+async def test_a_days_budget_ends_without_a_retry_and_is_written_down(start: Start) -> None:
     limited = key(tokens_per_day=40)
     cluster = await started(start, story(30), limited)
     assert (await ask(cluster, max_tokens=30))[0] == 200
@@ -106,6 +113,46 @@ async def test_a_days_budget_ends_without_a_retry_and_survives_a_restart(start: 
     saved = orjson.loads((cluster.home / "usage.json").read_bytes())["keys"]
     assert [(each["name"], each["tokens"], each["requests"]) for each in saved] == [("key-0", 33, 1)]
     assert (cluster.home / "usage.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.second_tier
+async def test_a_restart_goes_on_with_the_days_counts_also_of_what_was_cut_off(start: Start) -> None:
+    cluster = await started(start, story(100_000, pause=0.01), key(tokens_per_day=100_000), key(1))
+    streaming = asyncio.create_task(ask(cluster, max_tokens=90_000))
+    await cluster.ranks[0].until(lambda rank: bool(rank.asked))
+    await eventually(lambda: bool(written(cluster).get("key-0")))
+    cluster.stop.set()
+    await streaming
+    await eventually(lambda: not (cluster.home / "usage.json").with_name(".usage.json.new").exists())
+    used = written(cluster)["key-0"]
+    assert used > len(PROMPT)
+    desk = Desk(time.time, time.monotonic)
+    UsageFile(cluster.home / "usage.json", desk)
+    caller = KeyRing([key(tokens_per_day=100_000)]).identify(SECRETS[0], time.time())
+    for tokens_max, fits in ((100_000 - used + 1, False), (100_000 - used - 20, True)):
+        generate = Generate("", ({"role": "user", "content": ""},), tokens_max=tokens_max)
+        if fits:
+            await desk.admit(caller, [generate], 1, Idle())
+        else:
+            with pytest.raises(ApiError, match="tokens a day"):
+                await desk.admit(caller, [generate], 1, Idle())
+
+
+class Idle:
+    """A request that uses nothing."""
+
+    def usage(self, answers: int) -> Usage:
+        return Usage()
+
+    def end(self, error: ApiError) -> None:
+        raise error
+
+
+def written(cluster: Cluster) -> dict[str, int]:
+    """The tokens of the day of each key, as they are written down."""
+    file = cluster.home / "usage.json"
+    keys = orjson.loads(file.read_bytes())["keys"] if file.exists() else []
+    return {each["name"]: each["tokens"] for each in keys}
 
 
 async def test_parallel_requests_are_bounded_and_a_client_that_goes_gives_its_place_back(

@@ -644,7 +644,7 @@ GONE = (
     Mutant(
         "a-held-client-that-left-is-held",
         runs.Runs.next,
-        never(If, 0, 4),
+        never(If, 0, 5),
         "who left while its model was loading takes the place of one who waits",
         FAILOVER,
     ),
