@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from reconciler.state import NodeName
-from reconciler.wire.generation import LinkPace, Measured
+from reconciler.wire.measuring import LinkPace, Measured
 
 UNEVEN = 1.25
 """Ratio of a rank's uncharged memory to that of the others from which the split is not as planned."""

@@ -8,15 +8,8 @@ from dataclasses import dataclass
 from reconciler.errors import Refused, Unreachable
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, WireError, decode, to_wire
-from reconciler.wire.generation import (
-    GATEWAY_RECEIVES,
-    Delta,
-    Failed,
-    Finished,
-    Generate,
-    Measure,
-    Measured,
-)
+from reconciler.wire.generation import GATEWAY_RECEIVES, Delta, Failed, Finished, Generate
+from reconciler.wire.measuring import Measure, Measured
 from reconciler.wire.sampling import Sampling
 
 from .proof import Connect

@@ -17,7 +17,7 @@ from mlx_lm.utils import load_config, load_model, load_tokenizer
 from .embedding.layout import ALONE, pooling_of
 from .embedding.weights import classes
 from .model.adapter import FOREIGN_ERRORS, Tokenizer
-from .model.caches import NAMES, reusable
+from .model.caches import NAMES, NOT, reusable
 from .model.loading import check_batching, first_line, stage, unsplittable
 from .model.memory import Size, share
 from .model.positions import kinds
@@ -29,6 +29,7 @@ SIZES = range(2, 9)
 PROBLEM_CHARACTERS_MAX = 160
 TRUST = "trust_remote_code"
 STRATEGIES = ("tensor", "pipeline")
+NOTHING_KEPT = "a model for embeddings keeps nothing of one text for the next"
 HEADLESS = "Missing 1 parameters"
 """The beginning of mlx-lm's error for weights that lack nothing but one tensor, as a head."""
 
@@ -55,7 +56,7 @@ def examine(folder: Path) -> dict[str, Any]:
         return {"problem": _shortened(f"its tokenizer cannot be loaded: {first_line(error)}")}
     why = dict.fromkeys(STRATEGIES, ALONE) if embeds else unsplittable(model, config, folder)
     whole = share(model)
-    reuse, reread = reusable(model, whole.get("cache"))
+    reuse, reread = (NOT, NOTHING_KEPT) if embeds else reusable(model, whole.get("cache"))
     shares = {"tensor/1": [whole]}
     for strategy in STRATEGIES:
         for size in SIZES if strategy not in why else ():

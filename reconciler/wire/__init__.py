@@ -11,6 +11,7 @@ module             conversation
 ``launch``         the controller's description of a rank, and the rank's progress
 ``node``           controller and agent; agent and shim
 ``generation``     gateway and rank 0
+``measuring``      controller and rank 0, among them
 ``tools``          controller and agent: looking at the machine
 ``repair``         controller and agent: changing the machine's settings
 ``weights``        agent and fetcher: weights that a node fetches

@@ -14,6 +14,7 @@ from .codec import Hello, message, vocabulary
 from .form import FREE, Form
 from .front import AccessLog, Tls
 from .keys import AccessKey
+from .measuring import Measure, Measured
 from .question import Question, Texts, Vector
 from .sampling import BY_DEFAULT, BY_MODEL, Ending, Sampling, SamplingDefaults
 
@@ -89,21 +90,6 @@ class Cancel:
     """Stop working on a request. Its answer is a ``Finished`` with reason ``cancelled``, or none at all."""
 
     request: str
-
-
-@message("measure")
-@dataclasses.dataclass(frozen=True)
-class Measure:
-    """Let all ranks of the group measure how fast they compute and communicate, together and between two steps.
-    Answered with ``Measured``, or ``Failed``: ``busy`` while requests are being answered."""
-
-    request: str
-    rounds: int = 20
-    """Number of small transfers; a quarter of that for large ones."""
-    small_bytes: int = 4096
-    large_bytes: int = 4 * 1024 * 1024
-    under_load: bool = False
-    """Measure also while answers are being produced, which stand still meanwhile."""
 
 
 RANK_RECEIVES = vocabulary(Hello, Generate, Cancel, Measure)
@@ -250,41 +236,6 @@ class Failed:
     code: str
     text: str
     parameter: Optional[str] = None
-
-
-@dataclasses.dataclass(frozen=True)
-class RankPace:
-    """One rank's measurements of itself."""
-
-    compute_seconds: float
-    """Median time of a matrix multiplication that is the same on every rank."""
-    memory_bytes: int
-    """Memory that MLX holds there."""
-
-
-@dataclasses.dataclass(frozen=True)
-class LinkPace:
-    """The measurements of two neighbouring ranks of their link."""
-
-    ranks: Tuple[int, int]
-    small_seconds: float
-    """One way, the median."""
-    large_seconds: float
-
-
-@message("measured")
-@dataclasses.dataclass(frozen=True)
-class Measured:
-    """The last event of a ``Measure``. Seconds are medians, of the slowest rank."""
-
-    request: str
-    ranks: Tuple[RankPace, ...]
-    small_bytes: int = 0
-    large_bytes: int = 0
-    small_seconds: float = 0.0
-    """Time to sum a small array over all ranks; 0 with one rank."""
-    large_seconds: float = 0.0
-    links: Tuple[LinkPace, ...] = ()
 
 
 GATEWAY_RECEIVES = vocabulary(Hello, Accepted, Prefill, Delta, ToolCall, Finished, Failed, Measured)

@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.doctor.acceptance import Check, Stream, Trial, Work, judge
 from reconciler.state import NodeName
-from reconciler.wire.generation import LinkPace, Measured, RankPace
+from reconciler.wire.measuring import LinkPace, Measured, RankPace
 
 NODES = tuple(NodeName(f"studio-{number}") for number in (1, 2, 3))
 GIB = 2**30

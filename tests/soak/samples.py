@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, decode, to_wire
-from reconciler.wire.generation import GATEWAY_RECEIVES, Measure, Measured
+from reconciler.wire.generation import GATEWAY_RECEIVES
+from reconciler.wire.measuring import Measure, Measured
 from tests.e2e.cluster import Cluster
 from tests.processes import cpu_seconds, resident_bytes
 

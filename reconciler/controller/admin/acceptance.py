@@ -15,8 +15,8 @@ from reconciler.execution import trial
 from reconciler.execution.proof import Connect
 from reconciler.state import DeploymentName, GroupRecord, NodeName, ObservedRank
 from reconciler.wire.admin import Accept
-from reconciler.wire.generation import Measured
 from reconciler.wire.launch import Phase
+from reconciler.wire.measuring import Measured
 
 RUNS_MAX = 8
 WAIT_SECONDS_MAX = 60.0

@@ -11,9 +11,10 @@ from typing import Any
 
 from reconciler.runner.forms.matching import Matcher
 from reconciler.runner.model.generator import Read, Token
-from reconciler.wire.generation import Failed, Finished, Measured, Prefill
+from reconciler.wire.generation import Failed, Finished, Prefill
 from reconciler.wire.group import Gauging, Insertion, KeepAlive, Reading, Step
 from reconciler.wire.launch import CONTEXT_MAX
+from reconciler.wire.measuring import Measured
 from reconciler.wire.sampling import Sampling
 
 from .answer import Answer

@@ -10,8 +10,8 @@ from typing import Any
 
 import mlx.core as mx
 
-from reconciler.wire.generation import LinkPace, Measured, RankPace
 from reconciler.wire.group import Gauging
+from reconciler.wire.measuring import LinkPace, Measured, RankPace
 
 ROUNDS_MAX = 100
 BYTES_MAX = 64 * 2**20

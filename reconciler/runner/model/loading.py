@@ -149,9 +149,10 @@ def _positions_scaled(files: ModelFiles, scaling: RopeScaling | None) -> Iterato
         yield
         return
     change = scaled(files.config, scaling)
+    load_plain = utils.load_model
 
     def load_scaled(*args: Any, **kwargs: Any) -> Any:
-        return load_model(*args, **{**kwargs, "model_config": change})
+        return load_plain(*args, **{**kwargs, "model_config": change})
 
     with instead(load_model=load_scaled):
         yield

@@ -24,8 +24,9 @@ from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, WireError, agree, decode
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.frames import read
-from reconciler.wire.generation import RANK_RECEIVES, Accepted, Cancel, Failed, Generate, Measure
+from reconciler.wire.generation import RANK_RECEIVES, Accepted, Cancel, Failed, Generate
 from reconciler.wire.launch import ExitCode
+from reconciler.wire.measuring import Measure
 from reconciler.wire.sampling import Sampling, known_of
 
 from .event_frames import event_frame

@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 
 from reconciler.gateway.routing.timeouts import Timing
-from reconciler.wire.generation import Accepted, Finished
+from reconciler.wire.generation import Accepted, Delta, Finished
+from reconciler.wire.question import Texts, Vector
 from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.rank_double import Turn, silent, story
 
@@ -61,6 +62,25 @@ async def test_it_is_asked_again_where_its_group_is_lost(start: Start) -> None:
     rank.script = dies_once
     status, body = await count(cluster)
     assert (status, body["count"], len(rank.asked)) == (200, len(TOKENS), 2)
+
+
+async def test_vectors_that_were_there_before_a_loss_are_made_once_more_and_told_once(start: Start) -> None:
+    first, second = (Vector(place, number) for place, number in enumerate(("AACAPw==", "AAAAQA==")))
+
+    async def dies_once(turn: Turn) -> None:
+        request, again = turn.generate.request, len(rank.asked) > 1
+        assert turn.generate.texts == Texts(texts=("a", "b"))
+        turn.send(Accepted(request, ()), Delta(request, (), vectors=(first,)))
+        if not again:
+            turn.die()
+            return
+        turn.send(Delta(request, (), vectors=(second,)), Finished(request, "stop", 2, 0))
+
+    cluster = await start(dies_once, timing=QUICK)
+    rank = cluster.ranks[0]
+    reply = await cluster.client.embeddings.create(model="llama", input=["a", "b"], encoding_format="float")
+    assert [each.embedding for each in reply.data] == [[1.0], [2.0]]
+    assert len(rank.asked) == 2
 
 
 async def test_it_waits_for_no_place_in_the_batch_and_takes_none(start: Start) -> None:

@@ -832,15 +832,15 @@ EXECUTED = (
     ),
     Mutant(
         "a-broken-answer-is-a-proof",
-        proof._converse,
-        put(Raise, "return", 1, 2),
+        proof._ask,
+        put(Raise, "return Finished('', 'stop', 0, 0)"),
         "a group that accepts connections and answers nothing gets the requests of clients",
         EXECUTION,
     ),
     Mutant(
         "a-refused-answer-is-a-proof",
         proof._converse,
-        precede(Raise, "return", 0, 2),
+        precede(Raise, "return"),
         "a group whose first completion fails gets the requests of clients",
         EXECUTION,
     ),

@@ -393,7 +393,7 @@ WEIGHTS = (
     Mutant(
         "an-unknown-architecture-is-fine",
         "reconciler.runner.examination:examine",
-        put(Dict, "{{}}", 2, 8),
+        put(Dict, "{{}}", 3, 9),
         "an architecture that mlx-lm does not have is found out by a crash loop",
         EXAMINATION,
     ),

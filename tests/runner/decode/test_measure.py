@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.runner.decode.measure import BYTES_MAX, Gauge
-from reconciler.wire.generation import Delta, Failed, Finished, Generate, Measure, Measured
+from reconciler.wire.generation import Delta, Failed, Finished, Generate
 from reconciler.wire.group import Gauging
+from reconciler.wire.measuring import Measure, Measured
 from tests.runner.ranks import GREEDY, Group, connected, running
 
 SMALL: dict[str, Any] = {"rounds": 4, "small_bytes": 256, "large_bytes": 65536}

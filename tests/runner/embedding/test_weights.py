@@ -12,8 +12,11 @@ import pytest
 from mlx_lm.utils import load, load_model
 
 from reconciler.runner.embedding.embedder import Embedder
-from reconciler.runner.embedding.weights import classes
+from reconciler.runner.embedding.weights import classes, expected
 from reconciler.runner.examination import examine
+from reconciler.runner.model.files import inspect
+from reconciler.runner.model.loading import load_shard
+from reconciler.wire.launch import RopeKind, RopeScaling
 from reconciler.wire.question import Pooling
 
 from .models import change_config, lay_out
@@ -43,6 +46,15 @@ def test_they_make_the_vectors_of_the_whole_model(endless: Path, headless: Path,
     np.testing.assert_allclose(vector(model), vector(load(str(endless))[0]), rtol=1e-5, atol=1e-5)
 
 
+def test_so_they_do_with_scaled_positions(headless: Path) -> None:
+    scaling = RopeScaling(RopeKind.LINEAR, 4.0, 1024)
+    with expected():
+        scaled = load_shard(inspect(str(headless)), None, "tensor", False, scaling).model
+    change_config(headless, rope_scaling={"type": "linear", "factor": 4.0})
+    plain, _ = load_model(headless, get_model_classes=classes)
+    np.testing.assert_allclose(vector(scaled), vector(plain), rtol=1e-5, atol=1e-5)
+
+
 def test_weights_with_all_names_are_loaded_as_ever(endless: Path) -> None:
     model, _ = load_model(endless, get_model_classes=classes)
     plain = load(str(endless))[0]
@@ -55,6 +67,10 @@ def test_a_node_finds_that_they_can_be_served_on_one_node(headless: Path) -> Non
     assert "problem" not in found
     assert set(found["unsplittable"]) == {"tensor", "pipeline"}
     assert found["unsplittable"]["tensor"] == "a model for embeddings runs on one node"
+    assert (found["reuse"], found["reread"]) == (
+        "none",
+        "a model for embeddings keeps nothing of one text for the next",
+    )
 
 
 def test_it_finds_so_of_weights_that_only_lack_a_head_and_refuses_the_names_of_no_layout(

@@ -25,6 +25,7 @@ from tests.runner.conftest import write_endless
 from tests.runner.embedding.models import lay_out
 from tests.runner.ranks import running
 
+pytestmark = pytest.mark.second_tier
 CONTEXT = 64
 
 
@@ -86,15 +87,15 @@ async def test_a_text_may_be_alone_or_token_ids_and_the_vector_shorter(
         np.testing.assert_allclose(each.embedding, expected(weights, "word", 8), rtol=2e-3, atol=2e-3)
 
 
-async def test_a_thousand_texts_are_one_request_beside_which_others_are_answered(cluster: Cluster) -> None:
-    texts = [f"text number {number}" for number in range(1000)]
+async def test_hundreds_of_texts_are_one_request_beside_which_others_are_answered(cluster: Cluster) -> None:
+    texts = [f"text number {number}" for number in range(300)]
     many = asyncio.create_task(cluster.client.embeddings.create(model="llama", input=texts))
     await cluster.client.embeddings.create(model="llama", input="beside them")
     reply = await many
-    assert [each.index for each in reply.data] == list(range(1000))
+    assert [each.index for each in reply.data] == list(range(300))
     samples = await cluster.samples()
     assert samples['vllm:request_success_total{finished_reason="stop",model_name="llama"}'] >= 2
-    assert samples['vllm:prompt_tokens_total{model_name="llama"}'] > 10_000
+    assert samples['vllm:prompt_tokens_total{model_name="llama"}'] > 4000
 
 
 @pytest.mark.parametrize(
