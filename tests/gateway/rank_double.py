@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from reconciler.wire import SPOKEN
@@ -85,6 +86,9 @@ class Turn:
 
     def finish(self, reason: str = "stop") -> None:
         self.send(Finished(self.generate.request, reason, len(PROMPT), self._tokens, CACHED, KEPT))
+
+    def finish_as(self, finished: Finished) -> None:
+        self.send(replace(finished, request=self.generate.request))
 
     def fail(self, code: str, text: str = "no", parameter: str | None = None) -> None:
         self.send(Failed(self.generate.request, code, text, parameter))

@@ -1,11 +1,11 @@
-"""Parameters that only Anthropic's clients send; ``parameter_table`` has them with all others. Pure.
+"""Parameters that mean something to Anthropic's clients alone; ``parameter_table`` has them with all others. Pure.
 
 The names are from anthropic 2.13.0 (``types/beta/message_create_params.py``).
 """
 
 from __future__ import annotations
 
-from .parameter import ANTHROPIC, OF_OPENAI, ONLY_MESSAGES, Row, each
+from .parameter import ANTHROPIC, LLAMA, OF_OPENAI, ONLY_MESSAGES, OPENAI, VLLM, Row, each
 
 ANTHROPIC_ROWS: tuple[Row, ...] = (
     Row(
@@ -38,6 +38,7 @@ ANTHROPIC_ROWS: tuple[Row, ...] = (
         "use `response_format`, or `text` of responses",
         on=OF_OPENAI,
     ),
+    Row(each("reasoning_effort"), (OPENAI, VLLM, LLAMA), "use `effort` of `output_config`", on=ONLY_MESSAGES),
     Row(
         each("metadata"),
         (ANTHROPIC,),
@@ -59,4 +60,4 @@ ANTHROPIC_ROWS: tuple[Row, ...] = (
         on=OF_OPENAI,
     ),
 )
-"""Each name that works on one path, and what becomes of it on the others."""
+"""Each name that works on one path, and what becomes of it on the others; and what has another name here."""

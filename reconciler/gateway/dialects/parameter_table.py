@@ -169,6 +169,7 @@ ROWS: tuple[Row, ...] = (
         (OPENAI, VLLM, LLAMA),
         "Reaches the chat template. `none` switches reasoning off as `thinking` does.",
         ONLY_CHAT,
+        on=OF_OPENAI,
     ),
     Row(
         each("thinking", False, {"type": "disabled"}),

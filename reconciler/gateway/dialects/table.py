@@ -6,6 +6,7 @@ from .anthropic import count_tokens, messages
 from .anthropic import errors as anthropic_errors
 from .dialect import Dialect, Generation, Lookup
 from .openai import chat, completions, embeddings, errors, model_list
+from .rate_limits import anthropic_headers
 from .responses import create, input_tokens, stored
 from .responses import errors as responses_errors
 from .vllm import tokens, version
@@ -52,6 +53,7 @@ DIALECTS: tuple[Dialect, ...] = (
         ),
         anthropic_errors.render_error,
         id_header="request-id",
+        left=anthropic_headers,
     ),
 )
 """No path may stand in two rows."""

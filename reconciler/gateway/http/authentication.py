@@ -59,7 +59,7 @@ class Authentication:
             except ApiError as refusal:
                 note_error(scope, refusal)
                 dialect = self._paths.dialect(scope["path"])
-                await send_error(send, dialect.rendered(refusal))
+                await send_error(send, dialect.rendered(refusal, scope.get("request_id", "")))
                 return
         await self._app(scope, receive, send)
 
@@ -98,9 +98,8 @@ def _client(scope: Scope) -> str:
 
     A program that sends several is several clients.
     """
-    for name, value in scope["headers"]:
-        if name == b"authorization" and value:
-            return "key " + hashlib.blake2b(value, digest_size=8).hexdigest()
+    for secret in _secrets(scope):
+        return "key " + hashlib.blake2b(secret.encode(), digest_size=8).hexdigest()
     return f"address {_address(scope)}"
 
 

@@ -15,13 +15,16 @@ from typing import Any
 import mlx_lm.server
 import orjson
 import pytest
+from anthropic.types.beta import message_create_params
+from anthropic.types.message_create_params import MessageCreateParamsBase
 from openai.types.chat import completion_create_params as chat_params
 from openai.types.completion_create_params import CompletionCreateParamsBase
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
+from reconciler.gateway.dialects.anthropic.request import MessagesRequest, parse_request
 from reconciler.gateway.dialects.openai.completions_reply import CompletionRequest, parse_completion
 from reconciler.gateway.dialects.openai.request import ChatRequest, parse_chat
-from reconciler.gateway.dialects.parameter import CHAT, PATHS, RESPONSES, TEXT, Row
+from reconciler.gateway.dialects.parameter import CHAT, MESSAGES, PATHS, RESPONSES, TEXT, Row
 from reconciler.gateway.dialects.parameter_table import INSIDE, ROWS
 from reconciler.gateway.dialects.responses.request import ResponseRequest, parse_response
 from reconciler.gateway.errors import ApiError
@@ -33,9 +36,13 @@ STRANGE: Any = [{"something": "else"}]
 """A value of no parameter's type, which hence is none of those without effect."""
 
 
-def parsed(path: str, **fields: Any) -> ChatRequest | CompletionRequest | ResponseRequest:
+def parsed(path: str, **fields: Any) -> ChatRequest | CompletionRequest | ResponseRequest | MessagesRequest:
     if path == CHAT:
         return parse_chat(orjson.dumps({"model": "llama", "messages": HELLO, **fields}), 42)
+    if path == MESSAGES:
+        return parse_request(
+            orjson.dumps({"model": "llama", "messages": HELLO, "max_tokens": 9, **fields}), 42
+        )
     if path == RESPONSES:
         return parse_response(orjson.dumps({"model": "llama", "input": "Once", **fields}), 42)
     return parse_completion(orjson.dumps({"model": "llama", "prompt": "Once", **fields}), 42)
@@ -137,6 +144,13 @@ def test_every_parameter_of_openais_sdk_is_in_it() -> None:
     assert set(chat_params.CompletionCreateParamsBase.__annotations__) <= names(CHAT)
     assert set(CompletionCreateParamsBase.__annotations__) <= names(TEXT)
     assert set(ResponseCreateParamsBase.__annotations__) <= names(RESPONSES)
+
+
+def test_every_parameter_of_anthropics_sdk_is_in_it() -> None:
+    headers = {"betas", "workspace_id"}
+    beta = set(message_create_params.MessageCreateParamsBase.__annotations__) - headers
+    assert set(MessageCreateParamsBase.__annotations__) - headers <= beta
+    assert beta <= names(MESSAGES)
 
 
 def test_every_parameter_of_mlx_lms_server_is_in_it() -> None:

@@ -49,10 +49,15 @@ def names(catalog: Catalog, parameters: Mapping[str, str]) -> bytes:
 
 
 def render_error(error: ApiError, request_id: str = "") -> RenderedError:
-    return RenderedError(418, orjson.dumps({"oops": error.text}))
+    return RenderedError(418, orjson.dumps({"oops": error.text, "for": request_id}))
 
 
-LINES = Dialect("Lines", (Generation("POST", "/lines", parse), Lookup("GET", "/names", names)), render_error)
+LINES = Dialect(
+    "Lines",
+    (Generation("POST", "/lines", parse), Lookup("GET", "/names", names)),
+    render_error,
+    id_header="x-line",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -76,5 +81,18 @@ async def test_its_errors_are_written_by_the_dialect(start: Start) -> None:
         ("POST", b"nope", "the model 'nope' does not exist; GET /v1/models lists those that do"),
         ("PUT", b"llama", "/lines does not take PUT; it takes POST"),
     ):
-        async with cluster.http.request(method, cluster.url("/lines"), data=body) as answer:
-            assert (answer.status, await answer.json()) == (418, {"oops": text})
+        headers = {"x-request-id": "mine"}
+        async with cluster.http.request(method, cluster.url("/lines"), data=body, headers=headers) as answer:
+            assert (answer.status, await answer.json()) == (418, {"oops": text, "for": "mine"})
+
+
+async def test_its_answers_have_the_id_of_the_request_by_its_own_name_too(start: Start) -> None:
+    cluster = await start(story(1))
+    for path, body, known in (
+        ("/lines", b"llama", True),
+        ("/lines/nowhere", b"", True),
+        ("/health", b"", False),
+    ):
+        async with cluster.http.post(cluster.url(path), data=body) as answer:
+            assert answer.headers["x-request-id"]
+            assert (answer.headers.get("x-line") == answer.headers["x-request-id"]) is known

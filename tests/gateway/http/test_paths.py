@@ -63,6 +63,12 @@ def test_a_path_belongs_to_the_dialect_that_names_it_and_others_to_the_first(pat
     assert paths.dialect("/nothing") is DEFAULT
 
 
+def test_a_path_that_is_none_belongs_to_the_dialect_of_what_it_is_below(paths: Paths) -> None:
+    assert paths.dialect("/v1/messages/batches").name == "Anthropic"
+    assert paths.dialect("/v1/messages/").name == "Anthropic"
+    assert paths.dialect("/v1/messagesx") is DEFAULT
+
+
 def test_a_path_takes_the_methods_of_its_rows(paths: Paths) -> None:
     assert paths.methods("/api/tags") == ["DELETE", "GET", "HEAD"]
     assert paths.methods("/v1/chat/completions") == ["POST"]

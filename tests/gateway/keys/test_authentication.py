@@ -150,3 +150,18 @@ async def test_without_keys_secrets_are_not_looked_at(cluster: Cluster) -> None:
     await cluster.until(cluster.up)
     assert (await asked(cluster))[0] == 200
     assert (await asked(cluster, Authorization="Bearer anything"))[0] == 200
+
+
+async def test_without_keys_a_secret_is_the_same_client_whichever_header_has_it(start: Start) -> None:
+    cluster = await start(story(1))
+    sent: tuple[dict[str, str], ...] = (
+        {"Authorization": "Bearer a"},
+        {"x-api-key": "a"},
+        {"x-api-key": "b"},
+        {},
+    )
+    for headers in sent:
+        assert (await asked(cluster, **headers))[0] == 200
+    bearer, header, other, none = [request.client for request in cluster.ranks[0].asked]
+    assert bearer == header
+    assert len({bearer, other, none}) == 3

@@ -710,14 +710,14 @@ PATHS = (
     Mutant(
         "there-are-no-completions",
         DIALECTS,
-        drop(Call, 4, 5),
+        drop(Call, 4, 19),
         "autocomplete plug-ins find no endpoint",
         COMPLETIONS,
     ),
     Mutant(
         "a-model-cannot-be-asked-about",
         DIALECTS,
-        drop(Call, 2, 5),
+        drop(Call, 2, 19),
         "SDKs' models.retrieve fails",
         COMPLETIONS,
     ),

@@ -84,6 +84,23 @@ def test_a_stop_string_is_held_back_until_it_is_certain(endless_tokenizer: Token
     assert answer_of(endless_tokenizer, "one STO", stop=("STOP",)).text == "one STO"
 
 
+@pytest.mark.parametrize(
+    ("text", "stops", "found"),
+    [
+        ("one STOP two", ("HALT", "STOP"), "STOP"),
+        ("one STOP two", ("STOP two", "TOP"), "TOP"),
+        ("one abcd", ("bc", "abcd"), "bc"),
+        ("naïve 🦙!", ("🦙",), "🦙"),
+        ("one STO", ("STOP",), None),
+        ("one two", (), None),
+    ],
+)
+def test_an_answer_tells_which_stop_string_ended_it(
+    endless_tokenizer: Tokenizer, text: str, stops: tuple[str, ...], found: str | None
+) -> None:
+    assert answer_of(endless_tokenizer, text, stop=stops).last.stop == found
+
+
 @pytest.mark.parametrize("text", ["naïve 🦙!", f"<think>hm</think>ok {CALL} and {CALL} done", "x <tool_cal"])
 def test_an_answer_cut_anywhere_tells_the_rest_and_nothing_twice(
     endless_tokenizer: Tokenizer, text: str

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from reconciler.gateway.events import Answer
-from reconciler.wire.generation import CallPart, Delta, Finished, ToolCall
+from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, ToolCall
 
 THINKING, TEXT, TOOL_USE, SIGNATURE = "thinking", "text", "tool_use", "signature"
 NO_SIGNATURE = "bm90IHNpZ25lZA=="
@@ -50,7 +50,8 @@ Step = Begun | Grown | Ended
 class Blocks:
     """Takes the events of one answer, and tells what becomes of its blocks.
 
-    Text that is only white space is no block: Anthropic refuses it when a client sends it back.
+    Text that is only white space is no block: Anthropic refuses it when a client sends it back. A call begins with its first
+    argument: one without any is a complete call to clients.
     """
 
     def __init__(self, call_id: Callable[[], str], shows_thinking: bool = True) -> None:
@@ -60,8 +61,8 @@ class Blocks:
         self._index = -1
         self._open = ""
         """What the open block is; empty if there is none."""
-        self._call = -1
-        """The call of the open block, by its own index."""
+        self._call = CallPart(-1)
+        """The first part of the call that is being written; its block may not have begun."""
         self._space = ("", "")
         """White space that a block may begin with, and of what kind that block is."""
         self._steps: list[Step] = []
@@ -73,9 +74,11 @@ class Blocks:
             case Delta():
                 self._take_delta(answer)
             case ToolCall():
-                self._begin_call(answer.index, answer.name, self._call_id(), answer.arguments)
+                self._begin_call(CallPart(answer.index, answer.name, self._call_id(), answer.arguments))
             case Finished():
                 self._end()
+            case Accepted():
+                pass
         return self._steps
 
     def _take_delta(self, delta: Delta) -> None:
@@ -83,7 +86,7 @@ class Blocks:
         if delta.reasoning:
             self._say(THINKING, delta.reasoning)
         for part in delta.calls:
-            if part.index == self._call and not part.name:
+            if part.index == self._call.index and not part.name:
                 self._continue(part)
         if delta.text:
             self._say(TEXT, delta.text)
@@ -91,8 +94,8 @@ class Blocks:
         withdrawn = {part.index for part in delta.calls if part.withdrawn}
         for part in begun:
             if part.index not in withdrawn:
-                arguments = [other.arguments for other in delta.calls if other.index == part.index]
-                self._begin_call(part.index, part.name, part.id or self._call_id(), "".join(arguments))
+                fragments = [other.arguments for other in delta.calls if other.index == part.index]
+                self._begin_call(dataclasses.replace(part, arguments="".join(fragments)))
 
     def _say(self, kind: str, text: str) -> None:
         if self._open != kind:
@@ -106,17 +109,23 @@ class Blocks:
         if self._shows_thinking or kind != THINKING:
             self._steps.append(Grown(self._index, kind, text))
 
-    def _begin_call(self, call: int, name: str, id: str, arguments: str) -> None:
-        self._begin(TOOL_USE, {"type": TOOL_USE, "id": id, "name": name, "input": {}})
-        self._call = call
-        if arguments:
-            self._steps.append(Grown(self._index, TOOL_USE, arguments))
+    def _begin_call(self, part: CallPart) -> None:
+        if self._open == TOOL_USE:
+            self._end()
+        self._call = part
+        self._continue(part)
 
     def _continue(self, part: CallPart) -> None:
-        if part.withdrawn:
-            self._end(withdrawn=True)
-        elif part.arguments:
+        if part.arguments:
+            if self._open != TOOL_USE:
+                call = self._call
+                block = {"type": TOOL_USE, "id": call.id or self._call_id(), "name": call.name, "input": {}}
+                self._begin(TOOL_USE, block)
             self._steps.append(Grown(self._index, TOOL_USE, part.arguments))
+        if part.withdrawn:
+            self._call = CallPart(-1)
+            if self._open == TOOL_USE:
+                self._end(withdrawn=True)
 
     def _begin(self, kind: str, block: dict[str, Any]) -> None:
         self._end()
@@ -126,9 +135,8 @@ class Blocks:
         self._steps.append(Begun(self._index, block))
 
     def _end(self, withdrawn: bool = False) -> None:
-        if not self._open:
-            return
         if self._open == THINKING:
             self._steps.append(Grown(self._index, SIGNATURE, NO_SIGNATURE))
-        self._steps.append(Ended(self._index, withdrawn))
-        self._open, self._call = "", -1
+        if self._open:
+            self._steps.append(Ended(self._index, withdrawn))
+        self._open = ""

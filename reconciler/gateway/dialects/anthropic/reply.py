@@ -91,8 +91,9 @@ class MessageReply:
                 self._content[step.index][SIGNATURE] = step.text
             case Grown():
                 self._texts[step.index].append(step.text)
-            case Ended() if step.withdrawn:
-                del self._content[step.index]
+            case Ended():
+                if step.withdrawn:
+                    del self._content[step.index]
 
     def body(self) -> bytes:
         """Return the message, once it is finished."""

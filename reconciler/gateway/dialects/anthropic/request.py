@@ -11,9 +11,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
 from reconciler.gateway.dialects.fields import Fields
+from reconciler.gateway.dialects.forms import schema_form
 from reconciler.gateway.dialects.known_parameters import refuse_unsupported
 from reconciler.gateway.dialects.openai.parameters import (
     parse_ending,
@@ -24,6 +23,7 @@ from reconciler.gateway.dialects.openai.parameters import (
 )
 from reconciler.gateway.dialects.parameter import MESSAGES
 from reconciler.gateway.errors import invalid
+from reconciler.wire.form import Form
 from reconciler.wire.generation import REASONING_SWITCHES, Generate
 
 from .conversation import parse_conversation
@@ -83,7 +83,7 @@ def parse_request(body: bytes, drawn_seed: int) -> MessagesRequest:
         template=prompt.template,
         ending=parse_ending(fields, tokens_max),
         unset=parse_unset(fields),
-        form=dataclasses.replace(prompt.tools.form, schema=_schema(fields)),
+        form=prompt.tools.form,
     )
     return MessagesRequest(
         model=parse_model(fields),
@@ -99,7 +99,7 @@ def parse_request(body: bytes, drawn_seed: int) -> MessagesRequest:
 
 def parse_prompt(fields: Fields) -> Prompt:
     """Return the prompt of a request, or of one that only asks how long it is. Raises ``ApiError`` (400)."""
-    return Prompt(parse_conversation(fields), parse_tools(fields), _template(fields))
+    return Prompt(parse_conversation(fields), parse_tools(fields, _content(fields)), _template(fields))
 
 
 def _tokens_max(fields: Fields) -> int:
@@ -149,18 +149,15 @@ def _shows_thinking(fields: Fields) -> bool:
     return thinking.choice("display", ("summarized", "omitted")) == "summarized"
 
 
-def _schema(fields: Fields) -> str | None:
-    """Return the JSON Schema of the answer: of ``output_config``, or of ``output_format`` as it was called before."""
+def _content(fields: Fields) -> Form | None:
+    """Return what the text of the answer has to be: by a JSON Schema of ``output_config``, or of ``output_format`` as it was called before."""
     output = fields.object("output_config")
     form = output.object("format") if output is not None else None
     form = form or fields.object("output_format")
     if form is None:
         return None
     form.choice("type", ("json_schema",))
-    schema = form.object("schema")
-    if schema is None:
-        raise invalid("a format of type json_schema needs a schema", form.path("schema"))
-    return orjson.dumps(schema.plain()).decode()
+    return schema_form(form.value("schema"), form.path("schema"))
 
 
 def _session(fields: Fields) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reconciler.gateway.dialects.fields import Fields
+from reconciler.gateway.dialects.forms import ToolUse, form_of
 from reconciler.gateway.errors import invalid
 from reconciler.wire.form import FREE, Form
 
@@ -30,52 +31,44 @@ class Tools:
     calls_max: int | None = None
 
 
-def parse_tools(fields: Fields) -> Tools:
-    """Return the tools of a request. Raises ``ApiError`` (400) with the path of what is wrong."""
-    shown: list[Mapping[str, Any]] = []
-    strict: list[str] = []
-    dropped: list[str] = []
+def parse_tools(fields: Fields, content: Form | None = None) -> Tools:
+    """Return the tools of a request; ``content`` is what it asks of the text. Raises ``ApiError`` (400) with the path of what is
+    wrong."""
+    own: list[Fields] = []
+    dropped: dict[str, None] = {}
     for tool in fields.objects("tools"):
         kind = tool.optional_text("type")
-        if kind not in (None, _CUSTOM):
-            dropped.append(kind if _PLAIN.fullmatch(kind or "") else "unnamed")
-            continue
-        shown.append(_tool(tool))
-        if tool.flag("strict"):
-            strict.append(tool.text("name"))
-    names = tuple(tool["function"]["name"] for tool in shown)
-    found = _chosen(fields, names, tuple(strict))
-    if found is None:
-        return Tools(dropped=_once(dropped))
-    form, calls_max = found
-    return Tools(tuple(shown), _once(dropped), form, calls_max)
+        if kind in (None, _CUSTOM):
+            own.append(tool)
+        else:
+            dropped[kind if _PLAIN.fullmatch(kind or "") else "unnamed"] = None
+    rendered = tuple(_tool(tool) for tool in own)
+    strict = [tool.text("name") for tool in own if tool.flag("strict")]
+    use, calls_max = _use(fields)
+    form = form_of(content, use, strict, [tool.text("name") for tool in own])
+    return Tools(
+        shown=rendered if use.offered else (),
+        dropped=tuple(dropped)[:DROPPED_MAX],
+        form=dataclasses.replace(form, tool_paths=tuple(tool.path("input_schema") for tool in own)),
+        calls_max=calls_max if rendered and use.offered else None,
+    )
 
 
-def _once(names: Sequence[str]) -> Sequence[str]:
-    return tuple(dict.fromkeys(names))[:DROPPED_MAX]
-
-
-def _chosen(fields: Fields, names: Sequence[str], strict: tuple[str, ...]) -> tuple[Form, int | None] | None:
-    """Return what ``tool_choice`` asks for, and the most calls; None where the model is to see no tools."""
+def _use(fields: Fields) -> tuple[ToolUse, int | None]:
+    """Return what ``tool_choice`` asks for, and the most calls."""
     choice = fields.object("tool_choice")
     if choice is None:
-        return Form(strict=strict), None
-    kind = choice.choice("type", ("auto", "any", "tool", "none"))
-    calls_max = 1 if names and choice.flag("disable_parallel_tool_use") else None
-    match kind:
-        case "none":
-            return None
+        return ToolUse(), None
+    calls_max = 1 if choice.flag("disable_parallel_tool_use") else None
+    match choice.choice("type", ("auto", "any", "tool", "none")):
         case "auto":
-            return Form(strict=strict), calls_max
-        case "any" if not names:
-            raise invalid("there is no tool to call", choice.path("type"))
+            return ToolUse(), calls_max
         case "any":
-            return Form(calls_required=True, strict=strict), calls_max
+            return ToolUse(required=True), calls_max
+        case "tool":
+            return ToolUse(required=True, names=(choice.text("name"),)), calls_max
         case _:
-            name = choice.text("name")
-            if name not in names:
-                raise invalid(f"there is no tool {name!r:.80}", choice.path("name"))
-            return Form(calls_required=True, callable=(name,), strict=strict), calls_max
+            return ToolUse(offered=False), None
 
 
 def _tool(tool: Fields) -> Mapping[str, Any]:

@@ -29,6 +29,7 @@ EXAMPLES = int(os.environ.get("RECONCILER_FUZZ_EXAMPLES", "300"))
 TOGETHER = 10
 """Requests at a time: they meet in the batch, and waiting for one of them costs the others nothing."""
 CHAT, TEXT, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
+MESSAGES = "/v1/messages"
 CONTEXT = 128
 """So short that an answer takes no time, whatever was asked for."""
 
@@ -89,6 +90,53 @@ BODIES: list[tuple[str, dict[str, Any]]] = [
     (TEXT, {**SHARED, "prompt": ["a", "b"], "stream": True, "best_of": 1, "suffix": None, "logprobs": 2}),
     (TEXT, {**SHARED, "prompt": [[5, 6], [7]], "logprobs": None}),
     (TEXT, {"model": "tiny", "prompt": [5, 6, 7]}),
+    (
+        MESSAGES,
+        {
+            "model": "tiny",
+            "max_tokens": 3,
+            "system": [{"type": "text", "text": "be brief", "cache_control": {"type": "ephemeral"}}],
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "text": "reboot a"}]},
+                {"role": "system", "content": "be kind"},
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "thinking", "thinking": "hm", "signature": "x"},
+                        {"type": "redacted_thinking", "data": "x"},
+                        {"type": "text", "text": "so"},
+                        {"type": "tool_use", "id": "c1", "name": "reboot_node", "input": {"node": "a"}},
+                    ],
+                },
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "tool_result", "tool_use_id": "c1", "content": "no", "is_error": True},
+                        {"type": "text", "text": "and b"},
+                    ],
+                },
+            ],
+            "tools": [
+                {
+                    "name": "reboot_node",
+                    "input_schema": FUNCTION["parameters"],
+                    "type": "custom",
+                    "strict": False,
+                },
+                {"type": "bash_20250124", "name": "bash"},
+            ],
+            "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+            "thinking": {"type": "enabled", "budget_tokens": 1024, "display": "omitted"},
+            "output_config": {"effort": "low"},
+            "metadata": {"user_id": "u"},
+            "stop_sequences": ["zebra"],
+            "top_k": 20,
+        },
+    ),
+    (
+        MESSAGES,
+        {"model": "tiny", "max_tokens": 3, "messages": HELLO, "stream": True, "context_management": {}},
+    ),
     (RESPONSES, {"model": "tiny", "input": "reboot a", "max_output_tokens": 3, "top_logprobs": 2}),
     (
         RESPONSES,
@@ -239,6 +287,9 @@ def assert_in_shape(status: int, kind: str, body: bytes) -> None:
         if body.startswith(b"event: response.created"):
             assert events_of(body)[-1]["response"]["status"] in ("completed", "incomplete")
             return
+        if body.startswith(b"event: message_start"):
+            assert body.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
+            return
         *events, end, rest = body.decode().split("\n\n")
         assert (end, rest) == ("data: [DONE]", "")
         objects = [json.loads(event.removeprefix("data: ")) for event in events if event != ": keep-alive"]
@@ -247,6 +298,9 @@ def assert_in_shape(status: int, kind: str, body: bytes) -> None:
         return
     assert kind == "application/json"
     answer = json.loads(body)
+    if answer.get("type") in ("message", "error"):
+        assert_in_shape_of_messages(status, answer)
+        return
     if status == 200 and answer["object"] == "response":
         check(answer)
         return
@@ -262,6 +316,24 @@ def assert_in_shape(status: int, kind: str, body: bytes) -> None:
     assert isinstance(error["message"], str)
     assert isinstance(error["param"], (str, type(None)))
     assert isinstance(error["code"], (str, type(None)))
+
+
+def assert_in_shape_of_messages(status: int, answer: Any) -> None:
+    """One answer as Anthropic's clients take it."""
+    if status == 200:
+        assert answer["stop_reason"] in (
+            "end_turn",
+            "max_tokens",
+            "tool_use",
+            "stop_sequence",
+            "model_context_window_exceeded",
+        )
+        assert isinstance(answer["content"], list)
+        return
+    assert status in (400, 404, 413, 529), answer
+    assert answer["request_id"].startswith("req_")
+    assert set(answer["error"]) <= {"type", "message", "details"}
+    assert isinstance(answer["error"]["message"], str)
 
 
 @pytest.mark.timeout(120 + EXAMPLES)
