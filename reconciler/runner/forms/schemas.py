@@ -23,8 +23,6 @@ COUNT_MAX = 10_000
 TRIALS_MAX = 200
 """Schemas that are compiled to find out which one cannot be."""
 
-WITHIN = 1e-12
-"""How far within an exclusive bound answers stay, as a part of it."""
 UNENFORCED = [
     "not",
     "if",
@@ -179,25 +177,7 @@ def _rewritten(schema: Any, closes: bool) -> Any:
             made[key] = value
     if closes and _lists_all(made):
         made["additionalProperties"] = False
-    _exclude_as_floats(made)
     return _with_format(made) if "format" in made else made
-
-
-def _exclude_as_floats(schema: dict[str, Any]) -> None:
-    """Replace bounds that are not allowed themselves by ones a little within: what is written close to a bound, with more
-    digits than floats have, would be read as it. llguidance looks at 15 digits of a bound."""
-    for exclusive, inclusive, sign in (
-        ("exclusiveMaximum", "maximum", -1),
-        ("exclusiveMinimum", "minimum", 1),
-    ):
-        bound, other = schema.get(exclusive), schema.get(inclusive)
-        number = isinstance(bound, (int, float)) and not isinstance(bound, bool)
-        if schema.get("type") == "integer" or not number or not bound:
-            continue
-        within = float(f"{bound + sign * abs(bound) * WITHIN:.13g}")
-        del schema[exclusive]
-        known = [one for one in (other, within) if isinstance(one, (int, float))]
-        schema[inclusive] = min(known) if sign < 0 else max(known)
 
 
 def may_be_text(schema: Schema) -> bool:
