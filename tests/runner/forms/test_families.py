@@ -86,6 +86,7 @@ def test_one_call_of_the_tool_that_is_named_is_all(name: str) -> None:
         check(found)
 
 
+@pytest.mark.second_tier
 @families
 def test_content_satisfies_its_schema_unless_there_are_calls(name: str) -> None:
     known = family(name)
@@ -95,6 +96,7 @@ def test_content_satisfies_its_schema_unless_there_are_calls(name: str) -> None:
             jsonschema.validate(json.loads(found.content), CONTENT)
 
 
+@pytest.mark.second_tier
 @families
 @vocabularies
 def test_calls_within_free_text_satisfy_the_schemas_of_strict_tools(name: str, tokens: bool) -> None:
@@ -106,6 +108,7 @@ def test_calls_within_free_text_satisfy_the_schemas_of_strict_tools(name: str, t
         check(found)
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"harmony", "muse", "functionary-3.2"}))
 @pytest.mark.parametrize(
     "prompt", ["", "<think>\n", "<think>\n\n</think>\n\n"], ids=["may reason", "reasons", "has reasoned"]

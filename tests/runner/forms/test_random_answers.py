@@ -8,6 +8,7 @@ import collections
 import json
 import os
 from collections.abc import Awaitable, Callable, Iterator
+from decimal import Decimal
 from typing import Any
 
 import jsonschema
@@ -45,7 +46,9 @@ NUMBERS = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
         ),
     }
 )
-Exact = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=NUMBERS)
+Exact: Any = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+    jsonschema.Draft202012Validator, type_checker=NUMBERS
+)
 """Takes numbers as they are written: a float next to a bound may be read as the bound."""
 
 
