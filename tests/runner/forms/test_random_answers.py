@@ -8,7 +8,7 @@ import collections
 import json
 import os
 from collections.abc import Awaitable, Callable, Iterator
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import jsonschema
@@ -52,8 +52,16 @@ Exact: Any = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
 """Takes numbers as they are written: a float next to a bound may be read as the bound."""
 
 
+def exact(written: str) -> Decimal | float:
+    """A number as it is written; one with an exponent beyond all reason as a float, which is infinite or 0."""
+    try:
+        return Decimal(written)
+    except InvalidOperation:
+        return float(written)
+
+
 def check(text: str, schema: Any) -> None:
-    Exact(schema, format_checker=CHECKER).validate(json.loads(text, parse_float=Decimal))
+    Exact(schema, format_checker=CHECKER).validate(json.loads(text, parse_float=exact))
 
 
 def described(parameters: Any, name: str) -> dict[str, Any]:
