@@ -22,7 +22,7 @@ WORKERS ?= 3
 CLUSTER_WORKERS ?= 5
 SIDE_BY_SIDE = -q --dist loadfile --no-loadscope-reorder
 
-.PHONY: help quickstart test test-all nightly check fuzz faults fuzz-faults chaos soak classes clients schema-fuzz bench mutants mutants-generated schemas tiny clean
+.PHONY: forms help quickstart test test-all nightly check fuzz faults fuzz-faults chaos soak classes clients schema-fuzz bench mutants mutants-generated schemas tiny clean
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ soak: $(VENV)/dev ## 16 agents' conversations on two ranks: does memory stay fla
 classes: $(VENV)/dev ## every class of faults on three emulated Macs, as people rehearse it (ONLY=C9)
 	RECONCILER_CLASSES=all $(BIN)/python -m pytest tests/e2e/emulated_macs/test_classes.py -v \
 		$(if $(ONLY),-k "[$(ONLY)]")
+
+forms: $(VENV)/dev ## 2,000 answers and 2,000 calls of random schemas from two ranks: ten minutes (FORMS=n for another number)
+	RECONCILER_FORMS=$(or $(FORMS),2000) $(BIN)/python -m pytest tests/runner/forms -s --timeout=7200
 
 clients: $(VENV)/dev ## SDKs and coding agents from PyPI and npm against two ranks: five minutes, the first time ten (ONLY=codex,litellm)
 	@$(BIN)/python -m tests.clients $(if $(ONLY),--only "$(ONLY)")

@@ -26,7 +26,9 @@ def test_the_agent_asks_for_the_packages_and_starts_the_ranks_of_the_engine_befo
         in (ROOT / "reconciler/agent/weights/runtime.py").read_text()
     )
     assert program_of_ranks("/opt/python") == (MLX.argv("/opt/python"), dict(MLX.environment))
-    assert {compatibility.MLX, compatibility.MLX_LM} == set(MLX.packages)
+    assert {compatibility.MLX, compatibility.MLX_LM} < set(MLX.packages), (
+        "what is only rank 0's need not be equal"
+    )
 
 
 def test_a_rank_needs_every_package() -> None:

@@ -66,18 +66,7 @@ def _content(form: Form, grammar: Grammar) -> str:
     """Return the content; empty where it may be any."""
     if form.schema is not None:
         return grammar.json(parsed(form.schema, form.schema_path))
-    return grammar.terminal(regex(slashed(form.regex))) if form.regex is not None else ""
-
-
-def slashed(expression: str) -> str:
-    """Return a regular expression as it can stand between slashes."""
-    found, escaping = [], False
-    for character in expression:
-        found.append(
-            "\\/" if character == "/" and not escaping else "\\n" if character == "\n" else character
-        )
-        escaping = character == "\\" and not escaping
-    return "".join(found)
+    return grammar.terminal(regex(form.regex)) if form.regex is not None else ""
 
 
 def _callable(asked: Asked) -> list[Tool]:

@@ -101,8 +101,13 @@ def escaped(text: str) -> str:
 
 
 def regex(expression: str) -> str:
-    """Return a terminal of a regular expression in which ``/`` is escaped."""
-    return f"/{expression}/"
+    """Return the body of a terminal that matches a regular expression."""
+    found, escaping = [], False
+    for character in expression:
+        bare = {"/": "\\/", "\n": "\\n"}.get(character, character)
+        found.append(bare if not escaping else character)
+        escaping = character == "\\" and not escaping
+    return f"/{''.join(found)}/"
 
 
 def without(*texts: str) -> str:

@@ -14,21 +14,9 @@ from reconciler.runner.markup.loose_calls import LooseCalls
 from reconciler.runner.markup.nested_calls import NestedCalls
 from reconciler.runner.markup.tagged_calls import CDATA, TaggedCalls
 
-from .lark import (
-    ANYTHING,
-    NOTHING,
-    Grammar,
-    choice,
-    escaped,
-    many,
-    maybe,
-    piece,
-    quoted,
-    regex,
-    sequence,
-    without,
-)
+from .lark import NOTHING, Grammar, choice, many, maybe, quoted, regex, sequence
 from .schemas import Inexpressible, Schema
+from .texts import bodies, chosen_of, free_text, texts
 
 GAP = maybe(regex(r"\n{1,2}"))
 KEY = regex("[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -38,7 +26,6 @@ KINDS = "(boolean|number|integer|object|array|null)"
 _OF_OBJECTS = frozenset(
     ["minProperties", "maxProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref"]
 )
-_OF_TEXTS = ("pattern", "format")
 NAME = re.compile(r"[\w.-]+")
 _SPACES = re.compile(r"\{(\w+)\}")
 
@@ -70,45 +57,6 @@ def _object_schema(schema: Schema, path: str) -> tuple[Mapping[str, Any], Sequen
 
 def _definitions(schema: Schema) -> dict[str, Any]:
     return {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-
-
-def _texts(schema: Any, path: str) -> list[tuple[Schema, str]]:
-    """Return the schemas of the texts that a value may be, with their paths; it is written as text.
-
-    Raises ``Inexpressible`` for what text cannot be held to.
-    """
-    if not isinstance(schema, Mapping):
-        return [({}, path)]
-    for key in ("anyOf", "oneOf"):
-        if isinstance(schema.get(key), list) and "type" not in schema:
-            found = [
-                text
-                for index, each in enumerate(schema[key])
-                if isinstance(each, Mapping) and "type" in each and takes_text(each)
-                for text in _texts(each, f"{path}.{key}[{index}]")
-            ]
-            if found:
-                return found
-    for key in (*_OF_TEXTS, "allOf", "anyOf", "oneOf", "$ref"):
-        if key in schema:
-            raise Inexpressible(f"{path}.{key}", f"this model's calls cannot be held to {key} here")
-    return [(schema, path)]
-
-
-def _chosen(schema: Schema) -> list[str] | None:
-    """Return the only texts that a schema allows; None if it names none."""
-    if "const" in schema:
-        return [schema["const"]] if isinstance(schema["const"], str) else []
-    values = schema.get("enum")
-    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else None
-
-
-def _length(schema: Schema) -> str:
-    """Return the regular expression of texts of the lengths that a schema allows."""
-    least, most = schema.get("minLength", 0), schema.get("maxLength")
-    if not least and most is None:
-        return ANYTHING
-    return f"(?s:.{{{least},{'' if most is None else most}}})"
 
 
 class Tagged:
@@ -154,13 +102,13 @@ class Tagged:
         return sequence(self._grammar.json(schema), quoted("\n") if self._format.lines else "", end)
 
     def _texts(self, schema: Any, path: str) -> str:
-        return choice(*(self._text(text, where) for text, where in _texts(schema, path)))
+        return choice(*(self._text(text, where) for text, where in texts(schema, path)))
 
     def _text(self, schema: Schema, path: str) -> str:
         """Return a text and the tag that ends it."""
         end = self._format.value_ends
         before = "\n" if self._format.lines else ""
-        chosen = _chosen(schema)
+        chosen = chosen_of(schema, path)
         if chosen is not None:
             for text in chosen:
                 if end in text or text.startswith(CDATA):
@@ -171,25 +119,11 @@ class Tagged:
                 choice(*(quoted(text + before) if text + before else NOTHING for text in chosen)),
                 self._grammar.literal(end),
             )
-        return free_text(self._grammar, _length(schema), before, end, CDATA)
+        return free_text(self._grammar, bodies(schema, path), before, end, CDATA)
 
 
 def _as_schema(given: Any) -> Schema:
     return given if isinstance(given, Mapping) else {}
-
-
-def free_text(grammar: Grammar, body: str, before: str, end: str, never_first: str = "") -> str:
-    """Return text up to an end, and the end. ``before`` stands between both; ``never_first`` is not how the text begins."""
-    parts = [regex(body), without(end)] if body != ANYTHING else [without(end)]
-    if never_first:
-        parts.append(f"~{regex(escaped(never_first) + ANYTHING)}")
-    content = grammar.terminal(" & ".join(parts))
-    first, *rest = grammar.pieces(before + end)
-    if isinstance(first, int):
-        return sequence(content, *map(piece, [first, *rest]))
-    if not rest:
-        return grammar.lazy(f"{content} {quoted(first)}")
-    return sequence(grammar.terminal(f"{content} {quoted(first)}"), *map(piece, rest))
 
 
 class Loose:
@@ -221,7 +155,7 @@ class Loose:
     def _any(self, depth: int) -> str:
         if not self._format.quote:
             return self._grammar.json({})
-        simple = [self._text(ANYTHING), self._grammar.json({"type": ["number", "boolean", "null"]})]
+        simple = [self._text(()), self._grammar.json({"type": ["number", "boolean", "null"]})]
         if depth:
             inner = self._grammar.rule(self._any(depth - 1))
             member = sequence(KEY, quoted(":"), inner)
@@ -253,19 +187,19 @@ class Loose:
         if kind == "array":
             return elements(schema, path, "[", "]", lambda item, where: self._value(item, where, depth - 1))
         if kind == "string":
-            ((text, where),) = _texts(schema, path)
-            chosen = _chosen(text)
+            ((text, where),) = texts(schema, path)
+            chosen = chosen_of(text, where)
             if chosen is None:
-                return self._text(_length(text))
+                return self._text(bodies(text, where))
             if any(self._format.quote in each for each in chosen) or not chosen:
                 raise Inexpressible(where, "no text that this model can write satisfies this schema")
             quote = self._grammar.literal(self._format.quote)
             return choice(*(sequence(quote, quoted(each) if each else "", quote) for each in chosen))
         return self._grammar.json(schema)
 
-    def _text(self, body: str) -> str:
+    def _text(self, matching: Sequence[str]) -> str:
         quote = self._grammar.literal(self._format.quote)
-        return sequence(quote, free_text(self._grammar, body, "", self._format.quote))
+        return sequence(quote, free_text(self._grammar, matching, "", self._format.quote))
 
 
 class Nested:
@@ -305,7 +239,7 @@ class Nested:
     def _inside(self, schema: Any, path: str, close: str, depth: int) -> str:
         end = self._grammar.literal(close)
         if takes_text(schema):
-            return choice(*(self._text(text, where, close) for text, where in _texts(schema, path)))
+            return choice(*(self._text(text, where, close) for text, where in texts(schema, path)))
         found = branches(schema, path)
         if all(kind == "simple" for kind, _, _ in found):
             return sequence(choice(*(self._grammar.json(each) for _, each, _ in found)), end)
@@ -322,10 +256,10 @@ class Nested:
         raise Inexpressible(path, "this model's calls need one type here")
 
     def _text(self, schema: Schema, path: str, close: str) -> str:
-        chosen = _chosen(schema)
+        chosen = chosen_of(schema, path)
         mark = self._format.mark
         if chosen is None:
-            end = free_text(self._grammar, _length(schema), "", mark)
+            end = free_text(self._grammar, bodies(schema, path), "", mark)
             return sequence(end, self._grammar.literal(close.removeprefix(mark)))
         if any(mark in each for each in chosen) or not chosen:
             raise Inexpressible(path, "no text that this model can write satisfies this schema")

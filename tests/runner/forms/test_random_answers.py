@@ -8,6 +8,7 @@ import collections
 import json
 import os
 from collections.abc import Awaitable, Callable, Iterator
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import jsonschema
@@ -37,8 +38,30 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
         yield found.ready()
 
 
-def check(value: Any, schema: Any) -> None:
-    jsonschema.Draft202012Validator(schema, format_checker=CHECKER).validate(value)
+NUMBERS = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+    {
+        "number": lambda _, one: isinstance(one, (int, float, Decimal)) and not isinstance(one, bool),
+        "integer": lambda _, one: (
+            isinstance(one, (int, Decimal)) and not isinstance(one, bool) and one == int(one)
+        ),
+    }
+)
+Exact: Any = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+    jsonschema.Draft202012Validator, type_checker=NUMBERS
+)
+"""Takes numbers as they are written: a float next to a bound may be read as the bound."""
+
+
+def exact(written: str) -> Decimal | float:
+    """A number as it is written; one with an exponent beyond all reason as a float, which is infinite or 0."""
+    try:
+        return Decimal(written)
+    except InvalidOperation:
+        return float(written)
+
+
+def check(text: str, schema: Any) -> None:
+    Exact(schema, format_checker=CHECKER).validate(json.loads(text, parse_float=exact))
 
 
 def described(parameters: Any, name: str) -> dict[str, Any]:
@@ -99,7 +122,7 @@ def test_whatever_content_ends_satisfies_its_schema(group: Group) -> None:
     for reply, schema in asyncio.run(all_of(group.socket, content)):
         ends[end := judged(reply)] += 1
         if end == "stop":
-            check(json.loads(reply.text), schema)
+            check(reply.text, schema)
     print("contents:", dict(ends))
     assert ends["stop"] >= COUNT / 2
     assert ends["refused"] <= COUNT / 4
@@ -118,7 +141,7 @@ def test_whatever_call_ends_satisfies_the_schema_of_its_tool(group: Group) -> No
         known = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
         for name, arguments in reply.calls:
             assert number % 3 or name == "tool_1"
-            check(json.loads(arguments), known[name])
+            check(arguments, known[name])
     print("calls:", dict(ends))
     assert ends["tool_calls"] >= COUNT / 2
     assert ends["refused"] <= COUNT / 4

@@ -1,0 +1,120 @@
+"""Strings in formats that write them as they are, without quotes or escapes. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reconciler.runner.markup.calls import takes_text
+
+from .lark import ANYTHING, Grammar, escaped, piece, quoted, regex, sequence, without
+from .schemas import Inexpressible, Schema
+
+_HEX = "[0-9a-f]"
+_BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_URI = "A-Za-z0-9._~!$&'()*+,;=:@-"
+FORMATS: Mapping[str, str] = {
+    "uuid": f"^{_HEX}{{8}}(-{_HEX}{{4}}){{3}}-{_HEX}{{12}}$",
+    "ipv4": rf"^{_BYTE}(\.{_BYTE}){{3}}$",
+    "uri": rf"^[a-z][a-z0-9+.-]{{0,15}}://[a-z0-9-]{{1,63}}(\.[a-z0-9-]{{1,63}}){{0,8}}(:[0-9]{{1,5}})?(/[{_URI}/]*)?(\?[{_URI}/?]*)?$",
+}
+_ELSEWHERE = ("allOf", "anyOf", "oneOf", "$ref")
+_CLASSES = {"d": "0-9", "w": "0-9A-Za-z_"}
+_UNLIKE = re.compile(r"\(\?(?!:)|\\[1-9bBpPkDW]")
+"""Look-around, references and the like: what is no plain regular expression, or means something else to others."""
+
+
+def texts(schema: Any, path: str) -> list[tuple[Schema, str]]:
+    """Return the schemas of the texts that a value may be, with their paths; it is written as text.
+
+    Raises ``Inexpressible`` for what text cannot be held to.
+    """
+    if not isinstance(schema, Mapping):
+        return [({}, path)]
+    for key in ("anyOf", "oneOf"):
+        if isinstance(schema.get(key), list) and "type" not in schema:
+            found = [
+                text
+                for index, each in enumerate(schema[key])
+                if isinstance(each, Mapping) and "type" in each and takes_text(each)
+                for text in texts(each, f"{path}.{key}[{index}]")
+            ]
+            if found:
+                return found
+    for key in _ELSEWHERE:
+        if key in schema:
+            raise Inexpressible(f"{path}.{key}", f"this model's calls cannot be held to {key} here")
+    return [(schema, path)]
+
+
+def chosen_of(schema: Schema, path: str) -> list[str] | None:
+    """Return the only texts that a schema allows; None if it names none. Raises ``Inexpressible``."""
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    if not isinstance(values, list):
+        return None
+    matching = bodies(schema, path)
+    try:
+        return [
+            value
+            for value in values
+            if isinstance(value, str) and all(re.fullmatch(body, value) for body in matching)
+        ]
+    except re.error as error:
+        raise Inexpressible(path, f"no regular expression: {error}") from None
+
+
+def bodies(schema: Schema, path: str) -> list[str]:
+    """Return the regular expressions that a text matches, all of them. Raises ``Inexpressible``."""
+    found = []
+    least, most = schema.get("minLength", 0), schema.get("maxLength")
+    if least or most is not None:
+        found.append(f"(?s:.{{{least},{'' if most is None else most}}})")
+    if "pattern" in schema:
+        found.append(_whole(schema["pattern"], f"{path}.pattern"))
+    if "format" in schema:
+        if schema["format"] not in FORMATS:
+            raise Inexpressible(f"{path}.format", "this model's calls cannot be held to this format")
+        found.append(_whole(FORMATS[schema["format"]], path))
+    return found
+
+
+def _whole(pattern: Any, path: str) -> str:
+    """Return the regular expression of whole texts in which a pattern is found. Raises ``Inexpressible``."""
+    if not isinstance(pattern, str) or _UNLIKE.search(pattern):
+        raise Inexpressible(path, "this model's calls cannot be held to such a pattern")
+    parts, anchors, depth, alternatives, within = [], [], 0, False, False
+    for found in re.finditer(r"\\.|.", pattern, re.DOTALL):
+        part = found[0]
+        if part[0] == "\\":
+            content = _CLASSES.get(part[1:])
+            part = part if content is None else content if within else f"[{content}]"
+        elif within:
+            within = part != "]"
+        elif part in "^$":
+            anchors.append((part, found.start()))
+            continue
+        else:
+            within = part == "["
+            depth += (part == "(") - (part == ")")
+            alternatives = alternatives or (part == "|" and not depth)
+        parts.append(part)
+    begins, ends = ("^", 0) in anchors, ("$", len(pattern) - 1) in anchors
+    if len(anchors) > begins + ends or (anchors and alternatives):
+        raise Inexpressible(path, "this model's calls cannot be held to such anchors")
+    return f"{'' if begins else ANYTHING}(?:{''.join(parts)}){'' if ends else ANYTHING}"
+
+
+def free_text(grammar: Grammar, matching: Sequence[str], before: str, end: str, never_first: str = "") -> str:
+    """Return text that matches regular expressions up to an end, and the end. ``before`` stands between both;
+    ``never_first`` is not how the text begins."""
+    parts = [without(end), *map(regex, matching)]
+    if never_first:
+        parts.append(f"~{regex(escaped(never_first) + ANYTHING)}")
+    content = grammar.terminal(" & ".join(parts))
+    first, *rest = grammar.pieces(before + end)
+    if isinstance(first, int):
+        return sequence(content, *map(piece, [first, *rest]))
+    if not rest:
+        return grammar.lazy(f"{content} {quoted(first)}")
+    return sequence(grammar.terminal(f"{content} {quoted(first)}"), *map(piece, rest))
