@@ -724,7 +724,7 @@ PATHS = (
     Mutant(
         "names-have-no-slashes",
         DIALECTS,
-        respell("name:path", "name", 0, 3),
+        respell("models/{name:path", "models/{name"),
         "models that are named like their repositories are not found",
         COMPLETIONS,
     ),
