@@ -121,9 +121,14 @@ def key_unknown(mistyped: bool) -> ApiError:
     return ApiError(401, "authentication_error", "invalid_api_key", text, headers=(_BAD_KEY,))
 
 
-def key_ended(how: str, text: str) -> ApiError:
-    """Return the error for a key that is good no longer. ``how``: ``revoked`` or ``expired``."""
-    return ApiError(401, "authentication_error", f"{how}_api_key", text, retry=False, headers=(_BAD_KEY,))
+def key_revoked(text: str) -> ApiError:
+    """Return the error for a key that somebody has ended."""
+    return ApiError(401, "authentication_error", "revoked_api_key", text, retry=False, headers=(_BAD_KEY,))
+
+
+def key_expired(text: str) -> ApiError:
+    """Return the error for a key, or a secret of one, whose time is over."""
+    return ApiError(401, "authentication_error", "expired_api_key", text, retry=False, headers=(_BAD_KEY,))
 
 
 def model_forbidden(model: str, key: str) -> ApiError:

@@ -116,8 +116,8 @@ class Access(Strict):
     ssh: SshAccess | None = None
     """SSH access to another machine. Use either `local` or `ssh`."""
     python: Annotated[str, ABSOLUTE_PATH.field()] | None = None
-    """Python interpreter on the node with `mlx`, `mlx-lm` and `reconciler`, which you maintain. By default a local node
-    uses the controller's interpreter, and any other node a managed one."""
+    """Python interpreter on the node with `mlx`, `mlx-lm`, `llguidance` and `reconciler`, which you maintain. By default
+    a local node uses the controller's interpreter, and any other node a managed one."""
 
     @model_validator(mode="after")
     def _one(self) -> Self:

@@ -13,7 +13,7 @@ from typing import Any, Mapping, Optional, Tuple
 from .codec import Hello, message, vocabulary
 from .form import FREE, Form
 from .keys import AccessKey
-from .question import Question, Texts
+from .question import Question, Texts, Vector
 from .sampling import BY_DEFAULT, BY_MODEL, Ending, Sampling, SamplingDefaults
 
 # --- gateway to rank 0 -----------------------------------------------------------------------------
@@ -168,16 +168,6 @@ class TokenLogprobs:
 
     chosen: Likely
     likeliest: Tuple[Likely, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Vector:
-    """The vector of a text of ``Question.texts``. A question that is asked again may be answered with it again."""
-
-    place: int
-    """Of the text among those of the question."""
-    numbers: str
-    """In base64: 32 bits each, the lowest byte first."""
 
 
 @message("delta")

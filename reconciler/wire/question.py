@@ -45,6 +45,16 @@ class Texts:
 
 
 @dataclasses.dataclass(frozen=True)
+class Vector:
+    """The vector of a text of ``Texts``. A question that is asked again may be answered with it again."""
+
+    place: int
+    """Of the text among those of the question."""
+    numbers: str
+    """In base64: 32 bits each, the lowest byte first."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Question:
     """The tokens of a prompt as an answer to it would be charged, unless it says otherwise."""
 

@@ -53,7 +53,9 @@ def test_one_that_cannot_listen_has_left_its_reason_behind(tmp_path: Path) -> No
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"pid": "x", "endpoint": null}'])
 def test_a_file_that_says_nothing_is_no_gateway(tmp_path: Path, text: str) -> None:
     (tmp_path / "gateway.json").write_text(text)
-    assert observe_gateway(tmp_path / "gateway.json", tmp_path / "prompts.json") is None
+    assert (
+        observe_gateway(tmp_path / "gateway.json", tmp_path / "prompts.json", tmp_path / "usage.json") is None
+    )
 
 
 @pytest.mark.parametrize("damage", [None, "", "[]", '{"version": 1, "prompts": [{}]}'])
@@ -65,7 +67,21 @@ def test_the_prompts_that_it_refuses_are_in_a_file_of_their_own(tmp_path: Path, 
     assert prompts.stat().st_mode & 0o777 == 0o600
     if damage is not None:
         prompts.write_text(damage)
-    seen = observe_gateway(status, prompts)
+    seen = observe_gateway(status, prompts, tmp_path / "usage.json")
     assert seen is not None
     assert seen.quarantined == ((refused,) if damage is None else ())
     assert quarantine_file.read(prompts) == seen.quarantined
+
+
+def test_what_keys_have_used_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    status, usage = tmp_path / "gateway.json", tmp_path / "usage.json"
+    status.write_text(json.dumps({"pid": os.getpid(), "endpoint": "http://x/v1"}))
+    for text, tokens in (
+        ('{"version": 1, "keys": [{"name": "webui", "day": 20000, "tokens": 5}]}', [5]),
+        ('{"version": 1, "keys": [{"name": "webui", "day": 20000, "tokens": 17}]}', [17]),
+        ("{}", []),
+    ):
+        usage.write_text(text)
+        seen = observe_gateway(status, tmp_path / "prompts.json", usage)
+        assert seen is not None
+        assert [each.tokens for each in seen.usage] == tokens

@@ -192,9 +192,16 @@ ROWS: tuple[Row, ...] = (
         BOTH,
     ),
     Row(
-        each("guided_json guided_regex guided_choice structured_outputs json_schema"),
+        each("guided_json guided_regex guided_choice json_schema"),
         (VLLM, LLAMA),
-        "The same, and a regular expression or a list of texts. One form in all.",
+        "A schema, a regular expression or a list of texts, of which the content is one. One form in all.",
+        BOTH,
+    ),
+    Row(
+        each("structured_outputs"),
+        (VLLM,),
+        "`json`, `regex`, `choice` or `json_object`; `grammar`, `structural_tag` and `whitespace_pattern` are refused, "
+        "`disable_additional_properties` unless false; `disable_fallback` and `disable_any_whitespace` have no effect.",
         BOTH,
     ),
     Row(

@@ -59,7 +59,7 @@ class Authentication:
             except ApiError as refusal:
                 note_error(scope, refusal)
                 dialect = self._paths.dialect(scope["path"])
-                await send_error(send, dialect.rendered(refusal))
+                await send_error(send, dialect.rendered(refusal, scope.get("request_id", "")))
                 return
         await self._app(scope, receive, send)
 

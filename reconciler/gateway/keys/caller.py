@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from reconciler.gateway.errors import ApiError, key_ended, key_unknown
+from reconciler.gateway.errors import ApiError, key_expired, key_revoked, key_unknown
 from reconciler.wire.keys import AccessKey, SecretHash, hash_of, looks_mistyped
 
 
@@ -56,14 +56,12 @@ class KeyRing:
         """Return why the secret with this hash is refused; None where it is not."""
         found = self._by_hash.get(hashed)
         if found is None:
-            return key_ended("revoked", "the API key was removed")
+            return key_revoked("the API key was removed")
         key, secret = found
         if key.revoked:
-            return key_ended("revoked", f"the API key {key.name!r} was revoked")
+            return key_revoked(f"the API key {key.name!r} was revoked")
         if key.expires and key.expires <= now:
-            return key_ended("expired", f"the API key {key.name!r} has expired")
+            return key_expired(f"the API key {key.name!r} has expired")
         if secret.until and secret.until <= now:
-            return key_ended(
-                "expired", f"the API key {key.name!r} has a newer secret, and this one has ended"
-            )
+            return key_expired(f"the API key {key.name!r} has a newer secret, and this one has ended")
         return None

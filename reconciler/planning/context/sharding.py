@@ -44,7 +44,7 @@ def split(wanted: str, weights: ModelReport, ranks: int) -> Split | Unsplit:
     if as_pipeline is None:
         return Split("pipeline", f"auto: not by tensor, {by_tensor.text}")
     lasting = by_tensor.lasting and as_pipeline.lasting
-    return Unsplit(f"{by_tensor.text}; {as_pipeline.text}", lasting)
+    return Unsplit("; ".join(dict.fromkeys((by_tensor.text, as_pipeline.text))), lasting)
 
 
 def splits(wanted: str, weights: ModelReport, ranks: int) -> tuple[Split, ...] | Unsplit:

@@ -30,8 +30,12 @@ class Embedder:
         states."""
         self._model = model
         self._pooling = pooling
-        self.size = self._size(size)
-        """Numbers of a vector."""
+        self._size = self._checked(size)
+
+    @property
+    def size(self) -> int:
+        """Return the numbers of a vector."""
+        return self._size
 
     def vectors(self, texts: Sequence[tuple[int, ...]], dimensions: Sequence[int | None]) -> list[bytes]:
         """Return the vector of each text of token ids, as 32-bit numbers, the lowest byte first.
@@ -48,7 +52,7 @@ class Embedder:
         mx.eval(found)
         return [bytes(memoryview(vector)) for vector in found]
 
-    def _size(self, expected: int | None) -> int:
+    def _checked(self, expected: int | None) -> int:
         try:
             shape = self._model.model(mx.array([[0, 0]])).shape
             if expected is not None and shape == (1, 2, expected):
@@ -88,7 +92,7 @@ class Embedder:
         return total / len(text) if self._pooling.pool == Pool.MEAN else total
 
     def _finished(self, vector: Any, dimensions: int | None) -> Any:
-        vector = vector.astype(mx.float32)[: dimensions or self.size]
+        vector = vector.astype(mx.float32)[: dimensions or self._size]
         if self._pooling.normalize:
             vector = vector / mx.maximum(mx.linalg.norm(vector), LENGTH_MIN)
         return mx.contiguous(vector)

@@ -16,14 +16,21 @@ from reconciler.runner.decode.batch import known_endings
 from reconciler.runner.decode.inbox import Inbox, Ticket
 from reconciler.runner.decode.leader import Post
 from reconciler.runner.process.progress import ProgressPipe
-from reconciler.wire.generation import Delta, Failed, Finished, Vector
+from reconciler.wire.generation import Delta, Failed, Finished
+from reconciler.wire.question import Vector
 
 STEP_TOKENS = 4096
 """Tokens of a step with their padding, or one text; others wait for its end."""
+STEP_BYTES = 1 << 19
+"""Bytes of the vectors of a step: the connection holds several times as much."""
 
 
 class Vectors(Protocol):
     """What computes vectors."""
+
+    @property
+    def size(self) -> int:
+        """Return the numbers of a vector."""
 
     def vectors(self, texts: Sequence[tuple[int, ...]], dimensions: Sequence[int | None]) -> list[bytes]:
         """Return the vector of each text."""
@@ -50,6 +57,7 @@ class EmbeddingLoop:
         self._embedder = embedder
         self._inbox = inbox
         self._progress = progress
+        self._texts_max = max(1, STEP_BYTES // (4 * embedder.size))
         self._numbers = itertools.count()
         self._works: list[_Work] = []
         self._read: dict[str, int] = {}
@@ -121,7 +129,7 @@ class EmbeddingLoop:
         for work in sorted(self._works, key=lambda work: (self._read[work.ticket.client], work.number)):
             while work.left:
                 longest = max(width, len(work.left[0][1]))
-                if chosen and longest * (len(chosen) + 1) > STEP_TOKENS:
+                if (chosen and longest * (len(chosen) + 1) > STEP_TOKENS) or len(chosen) == self._texts_max:
                     break
                 place, tokens = work.left.pop(0)
                 chosen.append((work, place, tokens))

@@ -132,9 +132,9 @@ def _check(schema: Schema, path: str) -> None:
             raise Inexpressible(f"{path}.{key}", f"answers cannot be held to {key}")
     form = schema.get("format")
     if form is not None and may_be_text(schema) and not (isinstance(form, str) and form in KNOWN):
-        known = ", ".join(sorted(KNOWN))
+        others = ", ".join(sorted(KNOWN))
         raise Inexpressible(
-            f"{path}.format", f"answers cannot be held to the format {form!r:.40}, but to {known}"
+            f"{path}.format", f"answers cannot be held to the format {form!r:.40}, but to {others}"
         )
     least = schema.get("minProperties")
     required = schema.get("required")

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.gateway.dialects.dialect import Parsed, Sources, Stream
 from reconciler.gateway.dialects.openai import chat
 from reconciler.gateway.dialects.responses import create
-from reconciler.gateway.errors import internal
+from reconciler.gateway.errors import ApiError, internal, invalid, prompt_quarantined, prompt_too_long
 from reconciler.gateway.events import Answer, Piece
 from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, Route
 from tests.gateway.conftest import HELLO
@@ -173,3 +174,22 @@ def test_an_answer_that_breaks_off_anywhere_ends_with_what_there_was(parts: list
     assert last["response"]["error"] == {"code": "server_error", "message": "every group failed"}
     assert text_of(last["response"]) == deltas_of(events, "output_text")
     assert reasoning_of(last["response"]) == deltas_of(events, "reasoning_text")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (internal("x"), "server_error"),
+        (invalid("x", "messages"), "invalid_prompt"),
+        (prompt_quarantined("m", 2, "r", 60), "invalid_prompt"),
+        (prompt_too_long(5000, 4096), "context_length_exceeded"),
+        (ApiError(429, "rate_limit_error", "rate_limit_exceeded", "x"), "rate_limit_exceeded"),
+        (ApiError(401, "authentication_error", "revoked_api_key", "x"), "server_error"),
+    ],
+)
+def test_a_response_that_fails_has_a_code_that_its_clients_know(error: ApiError, code: str) -> None:
+    """OpenAI sends ``context_length_exceeded`` too, though its published schema has no such code."""
+    stream = parsed("responses", stream=True).answer
+    assert isinstance(stream, Stream)
+    last = orjson.loads(stream.error(error).rpartition(b"data: ")[2])
+    assert (last["type"], last["response"]["error"]["code"]) == ("response.failed", code)

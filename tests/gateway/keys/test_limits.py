@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
+import anthropic
 import openai
 import orjson
 import pytest
@@ -60,6 +62,21 @@ async def test_requests_a_minute_are_counted_and_refused_with_what_sdks_read(sta
     assert headers["x-ratelimit-remaining-requests"] == "0"
     status, headers, _ = await ask(cluster, 1)
     assert status == 200
+    assert not [name for name in headers if name.startswith("x-ratelimit")]
+
+
+async def test_anthropics_clients_are_told_in_the_headers_that_they_read(start: Start) -> None:
+    cluster = await started(start, story(3), key(requests_per_minute=1, tokens_per_day=5000))
+    _, headers, _ = await ask(cluster, path="/v1/messages", max_tokens=50)
+    assert headers["anthropic-ratelimit-requests-remaining"] == "0"
+    assert headers["anthropic-ratelimit-tokens-limit"] == "5000"
+    reset = datetime.datetime.fromisoformat(headers["anthropic-ratelimit-requests-reset"])
+    assert 50 < (reset - datetime.datetime.now(datetime.UTC)).total_seconds() <= 62
+    sdk = anthropic.AsyncAnthropic(base_url=cluster.url(""), api_key=SECRETS[0], max_retries=0)
+    async with sdk:
+        with pytest.raises(anthropic.RateLimitError, match="1 requests a minute") as refused:
+            await sdk.messages.create(model="llama", messages=HELLO, max_tokens=50)
+    assert int(refused.value.response.headers["retry-after"]) > 50
     assert not [name for name in headers if name.startswith("x-ratelimit")]
 
 

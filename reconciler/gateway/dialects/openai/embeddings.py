@@ -15,7 +15,7 @@ from reconciler.gateway.dialects.fields import Fields
 from reconciler.gateway.errors import invalid, unsupported
 from reconciler.gateway.events import Piece
 from reconciler.wire.generation import Delta, Finished, Generate
-from reconciler.wire.question import Question, Texts
+from reconciler.wire.question import Question, Texts, Vector
 
 from .model_list import only_model
 from .parameters import TOKEN_IDS, parse_model, parse_object
@@ -25,6 +25,8 @@ TEXTS_MAX = 2048
 """As OpenAI has it."""
 DIMENSIONS_MAX = 1 << 20
 """How many a model has, only its rank knows."""
+NUMBERS_MAX = 1 << 22
+"""Of all vectors together, where they are written one by one, each as some twenty characters."""
 _REFUSED = {
     "messages": "use input",
     "truncate_prompt_tokens": "cut the text before",
@@ -86,33 +88,40 @@ def _place(at: int, count: int) -> str:
 
 
 class EmbeddingsReply:
-    """Writes the vectors, in the order of the texts."""
+    """Writes the vectors, in the order of the texts. Each is written when it comes: all at the end would hold up others."""
 
     def __init__(self, model: str, in_base64: bool) -> None:
         self._model = model
         self._in_base64 = in_base64
-        self._vectors: dict[int, str] = {}
+        self._written: dict[int, bytes] = {}
+        self._numbers = 0
         self._tokens = 0
 
     def add(self, pieces: Sequence[Piece]) -> None:
-        """Keep what rank 0 says; a vector may come again from another group."""
+        """Keep what rank 0 says; a vector may come again from another group. Raises ``ApiError`` (400) for too many
+        numbers."""
         for _, answer in pieces:
             if isinstance(answer, Delta):
-                self._vectors.update((vector.place, vector.numbers) for vector in answer.vectors)
+                for vector in answer.vectors:
+                    self._add(vector)
             elif isinstance(answer, Finished):
                 self._tokens = answer.prompt_tokens
 
     def body(self) -> bytes:
         """Return OpenAI's list."""
-        data = [
-            {"object": "embedding", "index": place, "embedding": self._written(numbers)}
-            for place, numbers in sorted(self._vectors.items())
-        ]
         usage = {"prompt_tokens": self._tokens, "total_tokens": self._tokens}
-        return dumps({"object": "list", "data": data, "model": self._model, "usage": usage})
+        rest = dumps({"object": "list", "model": self._model, "usage": usage})
+        data = b",".join(self._written[place] for place in sorted(self._written))
+        return rest[:-1] + b',"data":[' + data + b"]}"
 
-    def _written(self, numbers: str) -> str | tuple[float, ...]:
-        if self._in_base64:
-            return numbers
-        raw = base64.b64decode(numbers)
-        return struct.unpack(f"<{len(raw) // 4}f", raw)
+    def _add(self, vector: Vector) -> None:
+        numbers: str | tuple[float, ...] = vector.numbers
+        if not self._in_base64:
+            raw = base64.b64decode(vector.numbers)
+            numbers = struct.unpack(f"<{len(raw) // 4}f", raw)
+            self._numbers += len(numbers) if vector.place not in self._written else 0
+            if self._numbers > NUMBERS_MAX:
+                text = f"more than {NUMBERS_MAX} numbers: set encoding_format to base64, or send fewer texts"
+                raise invalid(text, "input")
+        entry = {"object": "embedding", "index": vector.place, "embedding": numbers}
+        self._written[vector.place] = dumps(entry)

@@ -133,7 +133,10 @@ def _read_output(item: Fields, conversation: _Conversation) -> None:
 
 
 def _refuse_reference(item: Fields, conversation: _Conversation) -> None:
-    text = "items are not stored here, so that none can be referred to: send the item itself"
+    text = (
+        "items are not stored here, so that none can be referred to: send the item itself, as clients do that are told so by "
+        "`store: false`"
+    )
     raise invalid(text, item.path("id"), "unsupported_item")
 
 

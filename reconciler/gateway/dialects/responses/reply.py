@@ -58,7 +58,7 @@ class _Response:
         return self._shaped("failed", error=shown, output=self.output.items)
 
     def _shaped(self, status: str, **fields: Any) -> Mapping[str, Any]:
-        nothing = {"error": None, "incomplete_details": None, "completed_at": None, "usage": None}
+        nothing = {"error": None, "incomplete_details": None, "completed_at": None}
         return {**self._fields, "status": status, **nothing, **fields}
 
     def _usage(self, finished: Finished) -> Mapping[str, Any]:
@@ -77,7 +77,7 @@ def _code(error: ApiError) -> str:
         return error.code
     if error.status == 429:
         return "rate_limit_exceeded"
-    return "server_error" if error.status >= 500 else "invalid_prompt"
+    return "invalid_prompt" if error.status in (400, 422) else "server_error"
 
 
 class ResponseReply:

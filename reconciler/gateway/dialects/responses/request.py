@@ -10,9 +10,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
 from reconciler.gateway.dialects.fields import Fields
+from reconciler.gateway.dialects.forms import ANY_OBJECT, form_of, schema_form
 from reconciler.gateway.dialects.known_parameters import refuse_unsupported, refuse_unsupported_inside
 from reconciler.gateway.dialects.openai.parameters import (
     LIKELIEST_MAX,
@@ -85,7 +84,7 @@ def parse_response(body: bytes, drawn_seed: int) -> ResponseRequest:
     reasoning = _reasoning(fields)
     tokens_max = fields.optional_integer("max_output_tokens", low=1)
     parallel = fields.flag("parallel_tool_calls", default=True)
-    rendered = () if choice.barred else tuple(tool.rendered for tool in tools.known)
+    rendered = tuple(tool.rendered for tool in tools.known) if choice.use.offered else ()
     generate = Generate(
         request="",
         messages=parse_input(fields),
@@ -98,7 +97,7 @@ def parse_response(body: bytes, drawn_seed: int) -> ResponseRequest:
         ending=parse_ending(fields, tokens_max),
         logprobs=_logprobs(fields, included),
         unset=parse_unset(fields),
-        form=_form(text, tools, choice),
+        form=_form(fields, tools, choice),
     )
     return ResponseRequest(
         model=parse_model(fields),
@@ -114,9 +113,7 @@ def parse_response(body: bytes, drawn_seed: int) -> ResponseRequest:
             "max_tool_calls": fields.optional_integer("max_tool_calls", low=1),
             "metadata": _metadata(fields),
             "parallel_tool_calls": parallel,
-            "prompt_cache_key": fields.optional_text("prompt_cache_key"),
             "reasoning": reasoning,
-            "safety_identifier": _repeatable(fields, "safety_identifier"),
             "temperature": fields.value("temperature"),
             "text": text,
             "tool_choice": choice.shown,
@@ -124,7 +121,7 @@ def parse_response(body: bytes, drawn_seed: int) -> ResponseRequest:
             "top_logprobs": fields.value("top_logprobs") or 0,
             "top_p": fields.value("top_p"),
             "truncation": _truncation(fields),
-            "user": _repeatable(fields, "user"),
+            **_repeated_texts(fields),
         },
     )
 
@@ -171,41 +168,35 @@ def _template(fields: Fields, effort: str | None) -> Mapping[str, Any]:
     return variables if given is None else {**variables, **given.plain()}
 
 
+def _format(fields: Fields) -> Fields:
+    """Return the form of text that is asked for."""
+    text = fields.object("text") or Fields({}, "text")
+    refuse_unsupported_inside(text, "text")
+    return text.object("format") or Fields({"type": "text"})
+
+
 def _text(fields: Fields) -> Mapping[str, Any]:
     """Return the form of text as answers repeat it."""
-    text = fields.object("text")
-    asked = None if text is None else text.object("format")
-    if text is not None:
-        refuse_unsupported_inside(text, "text")
-    if asked is None:
-        return {"format": {"type": "text"}}
+    asked = _format(fields)
     kind = asked.choice("type", ("text", "json_object", "json_schema"))
     if kind != "json_schema":
         return {"format": {"type": kind}}
-    schema = asked.object("schema")
-    if schema is None:
-        raise invalid("a format of type json_schema needs a schema", asked.path("schema"))
-    return {
-        "format": {
-            "type": kind,
-            "name": asked.text("name"),
-            "description": asked.optional_text("description"),
-            "schema": schema.plain(),
-            "strict": asked.flag("strict"),
-        }
-    }
+    named = {"type": kind, "name": asked.text("name"), "schema": asked.value("schema")}
+    description = asked.optional_text("description")
+    described = {} if description is None else {"description": description}
+    return {"format": {**named, **described, "strict": asked.flag("strict")}}
 
 
-def _form(text: Mapping[str, Any], tools: Tools, choice: Choice) -> Form:
-    schemas = {"text": None, "json_object": {"type": "object"}}
-    asked = text["format"]
-    schema = asked["schema"] if asked["type"] == "json_schema" else schemas[asked["type"]]
-    return Form(
-        schema=None if schema is None else orjson.dumps(schema).decode(),
-        calls_required=choice.required,
-        callable=choice.callable,
-        strict=() if choice.barred else tools.strict,
-    )
+def _form(fields: Fields, tools: Tools, choice: Choice) -> Form:
+    asked = _format(fields)
+    content = None
+    if asked.value("type") == "json_object":
+        content = schema_form(ANY_OBJECT, asked.path("type"))
+    elif asked.value("type") == "json_schema":
+        content = schema_form(asked.value("schema"), asked.path("schema"))
+    form = form_of(content, choice.use, tools.strict, [tool.called for tool in tools.known])
+    paths = tuple(tool.path for tool in tools.known) if choice.use.offered else ()
+    return dataclasses.replace(form, tool_paths=paths)
 
 
 def _metadata(fields: Fields) -> Mapping[str, Any]:
@@ -228,7 +219,7 @@ def _chosen(fields: Fields, name: str, choices: tuple[str, ...]) -> str | None:
     return None if fields.value(name) is None else fields.choice(name, choices)
 
 
-def _repeatable(fields: Fields, name: str) -> str | None:
-    """Return a field that does nothing, where it has the type that clients expect to see again."""
-    value = fields.value(name)
-    return value if isinstance(value, str) else None
+def _repeated_texts(fields: Fields) -> Mapping[str, str]:
+    """Return the fields that answers have only where the request has them, as text: others of any type do nothing."""
+    given = {name: fields.value(name) for name in ("prompt_cache_key", "safety_identifier", "user")}
+    return {name: value for name, value in given.items() if isinstance(value, str)}

@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from reconciler.gateway.dialects.fields import Fields
+from reconciler.gateway.dialects.forms import ToolUse
 from reconciler.gateway.dialects.known_parameters import refuse_unsupported_inside
 from reconciler.gateway.errors import invalid, unsupported
 
@@ -37,6 +38,8 @@ class Tool:
     rendered: Mapping[str, Any]
     """As chat templates take it, with the name that the model knows."""
     strict: bool
+    path: str
+    """Where the request has its parameters."""
 
     @property
     def called(self) -> str:
@@ -67,14 +70,11 @@ class Tools:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choice:
-    """Which tools may be called, and whether one has to be."""
+    """The client's choice of tools."""
 
-    callable: tuple[str, ...] = ()
-    """By the names that the model knows; empty: all."""
-    required: bool = False
-    barred: bool = False
-    """Whether there is to be no call at all."""
-    shown: Any = "auto"
+    use: ToolUse
+    """With the names that the model knows."""
+    shown: Any
     """As answers repeat it."""
 
 
@@ -91,7 +91,13 @@ def parse_tools(fields: Fields) -> Tools:
     name, count = max(Counter(tool.called for tool in known).items(), key=itemgetter(1), default=("", 0))
     if count > 1:
         raise invalid(f"{count} tools have the name {name[:60]!r}", "tools")
-    return Tools(known, tuple(dropped), tuple(_shown(known)))
+    return Tools(known, tuple(dropped), tuple(_shown(known, _descriptions(fields))))
+
+
+def _descriptions(fields: Fields) -> Mapping[str, str]:
+    """Return what is said of each namespace, which OpenAI's objects do not leave empty: else its name."""
+    spaces = [tool for tool in fields.objects("tools") if tool.value("type") == "namespace"]
+    return {tool.text("name"): tool.optional_text("description") or tool.text("name") for tool in spaces}
 
 
 def _entries(tool: Fields) -> Iterator[Tool | str]:
@@ -125,10 +131,11 @@ def _function(tool: Fields, namespace: str | None) -> Tool:
     parameters = tool.object("parameters")
     if parameters is not None:
         function["parameters"] = parameters.plain()
-    return Tool(name, namespace, {"type": "function", "function": function}, tool.flag("strict"))
+    rendered = {"type": "function", "function": function}
+    return Tool(name, namespace, rendered, tool.flag("strict"), tool.path("parameters"))
 
 
-def _shown(known: Sequence[Tool]) -> Iterator[Mapping[str, Any]]:
+def _shown(known: Sequence[Tool], descriptions: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
     """Yield the tools as the fields of OpenAI's objects, which are all there."""
     spaces: dict[str, list[Mapping[str, Any]]] = {}
     for tool in known:
@@ -145,26 +152,25 @@ def _shown(known: Sequence[Tool]) -> Iterator[Mapping[str, Any]]:
         else:
             spaces.setdefault(tool.namespace, []).append(shown)
     for name, tools in spaces.items():
-        yield {"type": "namespace", "name": name, "description": "", "tools": tools}
+        yield {"type": "namespace", "name": name, "description": descriptions[name], "tools": tools}
 
 
 def parse_choice(fields: Fields, tools: Tools) -> Choice:
-    """Return the choice. Raises ``ApiError`` (400) where it is wrong, or asks for a call that nothing can be called for."""
+    """Return the choice. Raises ``ApiError`` (400) where it is wrong, or is of a tool that there is not."""
     value = fields.value("tool_choice")
     if value is None or value == "auto":
-        return Choice()
+        return Choice(ToolUse(), "auto")
     if value == "none":
-        return Choice(barred=True, shown=value)
+        return Choice(ToolUse(offered=False), value)
     if value == "required":
-        _check_any(tools, "tool_choice")
-        return Choice(required=True, shown=value)
+        return Choice(ToolUse(required=True), value)
     choice = fields.object("tool_choice") if isinstance(value, dict) else None
     if choice is None:
         raise invalid('tool_choice must be "none", "auto", "required" or an object', "tool_choice")
     kind = choice.text("type")
     if kind == "function":
         tool = _find(choice, tools)
-        return Choice((tool.called,), required=True, shown=_reference(tool))
+        return Choice(ToolUse(required=True, names=(tool.called,)), _reference(tool))
     if kind == "allowed_tools":
         return _allowed(choice, tools)
     raise unsupported(
@@ -173,6 +179,7 @@ def parse_choice(fields: Fields, tools: Tools) -> Choice:
 
 
 def _allowed(choice: Fields, tools: Tools) -> Choice:
+    """Return the choice of some. Where no function is among them, there is to be no call."""
     required = choice.choice("mode", ("auto", "required")) == "required"
     listed = [entry for entry in choice.objects("tools") if entry.text("type") == "function"]
     found = [_find(entry, tools) for entry in listed]
@@ -183,7 +190,8 @@ def _allowed(choice: Fields, tools: Tools) -> Choice:
         "mode": "required" if required else "auto",
         "tools": [_reference(tool) for tool in found],
     }
-    return Choice(tuple(tool.called for tool in found), required, barred=not found, shown=shown)
+    names = tuple(tool.called for tool in found)
+    return Choice(ToolUse(offered=bool(found), required=required, names=names), shown)
 
 
 def _reference(tool: Tool) -> Mapping[str, Any]:
@@ -198,9 +206,3 @@ def _find(named: Fields, tools: Tools) -> Tool:
         text = f"{'several tools have' if found else 'no tool has'} the name {name[:60]!r}"
         raise invalid(text, named.path("name"))
     return found[0]
-
-
-def _check_any(tools: Tools, path: str) -> None:
-    if not tools.known:
-        also = f": {', '.join(tools.dropped)} are not functions" if tools.dropped else ""
-        raise invalid(f"a call is required, and there is no function to call{also}", path)

@@ -161,11 +161,8 @@ def test_a_wrong_value_is_refused_by_name(field: str, value: Any) -> None:
         ("function_call", {"name": "f"}),
         ("audio", {"voice": "alloy"}),
         ("modalities", ["text", "audio"]),
-        ("tool_choice", "required"),
-        ("tool_choice", {"type": "function", "function": {"name": "f"}}),
-        ("response_format", {"type": "json_object"}),
-        ("response_format", {"type": "json_schema", "json_schema": {"name": "a", "schema": {}}}),
         ("response_format", {"type": "structural_tag"}),
+        ("guided_grammar", "start: /a/"),
         ("verbosity", "low"),
     ],
 )

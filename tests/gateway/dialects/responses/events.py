@@ -26,6 +26,8 @@ REQUIRED = {
     *("parallel_tool_calls", "metadata", "tool_choice", "temperature", "top_p"),
 }
 """Of ``Response`` in OpenAI's published schema. The SDK takes a null for absent."""
+NEVER_NULL = {"user", "usage", "prompt_cache_key"}
+"""Those that may be absent there."""
 
 
 def events_of(stream: bytes) -> list[dict[str, Any]]:
@@ -52,6 +54,7 @@ def _events(stream: bytes) -> Iterator[dict[str, Any]]:
 def check(response: Mapping[str, Any]) -> None:
     """See that nothing which clients rely on is missing."""
     assert response.keys() >= REQUIRED
+    assert not [name for name in NEVER_NULL & response.keys() if response[name] is None]
     Response.model_validate(response)
 
 

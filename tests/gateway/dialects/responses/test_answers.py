@@ -326,7 +326,10 @@ async def test_a_required_call_reaches_the_rank(start: Start) -> None:
     cluster = await start(story(1))
     await whole(cluster, tools=[WEATHER], tool_choice={"type": "function", "name": "weather"})
     assert cluster.ranks[0].asked[0].form == Form(
-        calls_required=True, callable=("weather",), strict=("weather",)
+        calls_required=True,
+        callable=("weather",),
+        strict=("weather",),
+        tool_paths=("tools[0].parameters",),
     )
 
 
