@@ -27,7 +27,7 @@ MESSAGES = (
         REQUEST,
     ),
     Mutant(
-        "results-need-no-call",
+        "results-of-no-call-are-read",
         conversation._result,
         never(If, 0, 2),
         "the model sees the result of a call that it never made",
