@@ -8,6 +8,7 @@ from tests.mutants.mutant import Mutant
 
 from .catalogue import MUTANTS
 from .handling import HANDLED
+from .messages import MESSAGES
 from .oversights import OVERSIGHTS
 from .placing import PLACED
 from .repairing import REPAIRED
@@ -18,7 +19,7 @@ GROUPS: Mapping[str, tuple[Mutant, ...]] = {
     "handling": HANDLED,
     "placing": PLACED,
     "repairing": REPAIRED,
-    "requests": REQUESTS,
+    "requests": (*REQUESTS, *MESSAGES),
     "oversights": OVERSIGHTS,
 }
 EVERY: tuple[Mutant, ...] = tuple(mutant for group in GROUPS.values() for mutant in group)

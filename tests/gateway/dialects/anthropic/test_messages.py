@@ -148,6 +148,23 @@ async def test_thinking_text_and_calls_are_blocks_in_the_order_in_which_they_com
     assert (streamed.stop_reason, streamed.usage) == ("tool_use", message.usage)
 
 
+async def test_white_space_alone_is_no_block(start: Start) -> None:
+    async def call(turn: Turn) -> None:
+        turn.accept()
+        turn.say("\n\n", 1)
+        turn.call_part(CallPart(0, "weather", "call_0", "{}"), 2)
+        turn.say("\n", 3)
+        turn.finish("tool_calls")
+
+    cluster = await start(call)
+    _, _, message = await post(cluster)
+    assert [block["type"] for block in message["content"]] == ["tool_use"]
+    begun = [
+        data["content_block"]["type"] for name, data in await events(cluster) if name == "content_block_start"
+    ]
+    assert begun == ["tool_use"]
+
+
 async def test_an_answer_can_be_sent_back_with_the_result_of_its_call(start: Start, sdk: Any) -> None:
     cluster = await start(_think_and_call)
     message = await sdk(cluster).messages.create(**ASKED, tools=TOOLS)
