@@ -71,7 +71,7 @@ MESSAGES = (
     Mutant(
         "cached-tokens-count-twice",
         reply._usage,
-        keep(BinOp, "left"),
+        keep(BinOp, "left", 0, 2),
         "agents take their context for full, and compact it",
         ANSWERS,
     ),

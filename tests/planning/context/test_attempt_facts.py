@@ -36,6 +36,7 @@ def test_everything_that_may_explain_an_end_is_known_of_a_mac() -> None:
         "memory of the GPU": str(48 * 2**30),
         "mlx": "0.32.4",
         "mlx-lm": "0.32.2",
+        "llguidance": "1.9.1",
         "/3 cable": "yes",
         "/3 peer": "node-b/4",
         "/3 Gb/s": "80",
@@ -51,7 +52,7 @@ def test_everything_that_may_explain_an_end_is_known_of_a_mac() -> None:
 def test_what_no_probe_has_told_is_left_out() -> None:
     world = two_nodes()
     world.settle()
-    assert facts(world).keys() == {"boot", "memory", "mlx", "mlx-lm", "weights"}
+    assert facts(world).keys() == {"boot", "memory", "mlx", "mlx-lm", "llguidance", "weights"}
     world = two_macs()
     learn(world, A, ports=(PortFacts(3),))
     assert [name for name in facts(world) if name.startswith("/")] == []

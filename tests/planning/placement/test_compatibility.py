@@ -12,7 +12,7 @@ from reconciler.state import AllocateEpoch, Cause, DeploymentName, Plan, Refused
 from reconciler.wire.node import ModelReport
 from tests.worlds import TINY, World, deployment, hub_model, model, node
 
-NEW = {"mlx": "0.32.5", "mlx-lm": "0.32.2"}
+NEW = {"mlx": "0.32.5", "mlx-lm": "0.32.2", "llguidance": "1.9.1"}
 MAC = {"system": "Darwin", "release": "25.2.0", "machine": "arm64", "build": "25C56"}
 
 
@@ -33,7 +33,7 @@ def members(world: World) -> tuple[str, ...]:
     [
         ({"runtime": NEW}, "node-b has mlx 0.32.5 instead of 0.32.4"),
         (
-            {"runtime": {"mlx": "0.32.4", "mlx-lm": "0.33"}},
+            {"runtime": {"mlx": "0.32.4", "mlx-lm": "0.33", "llguidance": "1.9.1"}},
             "mlx-lm 0.33 instead of 0.32.2 as on node-a: install",
         ),
         ({"machine": "aarch64"}, "system Linux aarch64 instead of Linux x86_64"),
@@ -67,7 +67,7 @@ def test_a_kernel_of_linux_makes_no_difference() -> None:
 
 
 def test_code_of_ranks_that_differs_keeps_nodes_apart_and_one_that_is_not_known_does_not() -> None:
-    versions = {"mlx": "0.32.4", "mlx-lm": "0.32.2"}
+    versions = {"mlx": "0.32.4", "mlx-lm": "0.32.2", "llguidance": "1.9.1"}
     mixed = cluster(
         2, 2, a={"runtime": {**versions, "engine": "aa"}}, b={"runtime": {**versions, "engine": "bb"}}
     )
@@ -83,7 +83,7 @@ def test_the_largest_set_of_like_nodes_is_chosen() -> None:
 
 
 def test_one_of_which_little_is_known_joins_those_that_agree_with_each_other() -> None:
-    runtime = {"mlx": "0.32.4", "mlx-lm": "0.32.2"}
+    runtime = {"mlx": "0.32.4", "mlx-lm": "0.32.2", "llguidance": "1.9.1"}
     one, two = ({"runtime": {**runtime, "engine": engine}} for engine in ("aa", "bb"))
     world = cluster(3, {"min": 2, "max": 3}, a=one, b={"runtime": runtime}, c=two)
     world.settle()
