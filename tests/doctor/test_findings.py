@@ -127,7 +127,9 @@ BESIDE: dict[str, Callable[[World], None]] = {
     "C1 updates by itself": _knows(updates_itself=True),
     "C5 a firewall": _knows(firewall=True),
     "C8 an index and backups of weights": _knows(weights_indexed=True, weights_backed_up=True),
-    "C1 another version of MLX": _reports(runtime={"mlx": "0.32.1", "mlx-lm": "0.32.2", "llguidance": "1.9.1"}),
+    "C1 another version of MLX": _reports(
+        runtime={"mlx": "0.32.1", "mlx-lm": "0.32.2", "llguidance": "1.9.1"}
+    ),
     "C1 no MLX": _reports(runtime={}),
     "C1 a cable of Thunderbolt 4": lambda world: learn_of_port(world, B, gbps=40),
     "C1 a dock between": lambda world: learn_of_port(
