@@ -11,6 +11,8 @@ UV := $(shell command -v uv 2>/dev/null)
 VENV := .venv
 BIN := $(VENV)/bin
 TINY_VENV := .venv-tiny
+LITELLM_VENV := .venv-litellm
+LITELLM := litellm[proxy]==1.108.7
 RECONCILER_HOME ?= $(CURDIR)/.reconciler
 export RECONCILER_HOME
 comma := ,
@@ -22,7 +24,7 @@ WORKERS ?= 3
 CLUSTER_WORKERS ?= 5
 SIDE_BY_SIDE = -q --dist loadfile --no-loadscope-reorder
 
-.PHONY: forms help quickstart test test-all nightly check fuzz faults fuzz-faults chaos soak classes clients schema-fuzz bench mutants mutants-generated schemas tiny clean
+.PHONY: forms help quickstart test test-all nightly check fuzz faults fuzz-faults chaos soak classes clients schema-fuzz bench bench-peers mutants mutants-generated schemas tiny clean
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +63,8 @@ check: $(VENV)/dev ## style, types, import contracts, schemas up to date
 
 bench: $(VENV)/dev ## how fast it is, beside a peer: 12 minutes; ONLY=decode for one, QUICK=1 to try
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only "$(ONLY)") $(if $(QUICK),--quick)
+
+bench-peers: $(LITELLM_VENV)/ready ## install LiteLLM, for make bench to measure beside the gateway; nginx is the system's
 
 fuzz: $(VENV)/dev ## spoiled manifests, requests and tools' outputs, 20,000 of each (FUZZ=n for another number)
 	RECONCILER_FUZZ_EXAMPLES=$(or $(FUZZ),20000) $(BIN)/python -m pytest tests/source tests/gateway tests/inventory/probes -k mutated \
@@ -108,7 +112,7 @@ tiny: $(TINY_VENV)/ready ## train the tiny model anew (PyTorch on the CPU, up to
 	$(TINY_VENV)/bin/python examples/models/training/train.py --out examples/models/tiny
 
 clean: ## remove the environments; the quickstart's state stays
-	rm -rf $(VENV) $(TINY_VENV)
+	rm -rf $(VENV) $(TINY_VENV) $(LITELLM_VENV)
 
 $(VENV)/runtime: pyproject.toml constraints.txt
 	@$(call install,$(VENV),-e '.[runtime]')
@@ -120,6 +124,12 @@ $(VENV)/dev: pyproject.toml constraints.txt
 
 $(TINY_VENV)/ready: examples/models/training/requirements.txt
 	@$(call install,$(TINY_VENV),-r examples/models/training/requirements.txt)
+	@touch $@
+
+# It has requirements of its own, which are not those of constraints.txt.
+$(LITELLM_VENV)/ready:
+	@test -x $(LITELLM_VENV)/bin/python || "$(PYTHON)" -m venv $(LITELLM_VENV)
+	@$(LITELLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check "$(LITELLM)"
 	@touch $@
 
 # $(1) the environment, $(2) what goes into it. uv is used where it is there: it is many times faster.

@@ -84,7 +84,8 @@ Reader = Callable[[Any], Any]
 
 def from_wire(cls: Type[M], frame: Mapping[str, Any]) -> M:
     """Build one dataclass from a JSON object. Raises ``WireError`` naming the field that does not fit."""
-    if not isinstance(frame, Mapping):
+    # for each event the second question alone would take a microsecond
+    if type(frame) is not dict and not isinstance(frame, Mapping):
         raise WireError("{}: expected an object, got {}".format(cls.__name__, type(frame).__name__))
     readers, required = _fields(typing.cast(Any, cls))
     values = {name: readers[name](value) for name, value in frame.items() if name in readers}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Union
 
 from .codec import WireError
 
@@ -38,24 +38,33 @@ def framed(text: str) -> bytes:
     return _HEADER.pack(len(body)) + body
 
 
+def read_json(body: Union[bytes, bytearray]) -> Any:
+    """Return what JSON says. Raises ``ValueError``, or ``RecursionError`` where it is nested too deeply."""
+    return _READ_JSON(body.decode("utf-8", "surrogatepass"))
+
+
 class Decoder:
     """Splits bytes into complete frames. Keeps at most one unfinished frame."""
 
-    def __init__(self) -> None:
+    def __init__(self, read: Callable[[Union[bytes, bytearray]], Any] = read_json) -> None:
+        """``read`` returns what a frame's JSON says, and raises ``ValueError``."""
         self._buffer = bytearray()
+        self._read = read
 
     def feed(self, chunk: bytes) -> List[Dict[str, Any]]:
         """Return the frames that ``chunk`` completes. Raises ``WireError`` for an invalid frame."""
         self._buffer += chunk
         frames: List[Dict[str, Any]] = []
-        while len(self._buffer) >= _HEADER.size:
-            (length,) = _HEADER.unpack_from(self._buffer)
+        start = 0
+        while len(self._buffer) - start >= _HEADER.size:
+            (length,) = _HEADER.unpack_from(self._buffer, start)
             _check(length)
-            end = _HEADER.size + length
+            end = start + _HEADER.size + length
             if len(self._buffer) < end:
                 break
-            frames.append(_parse(bytes(self._buffer[_HEADER.size : end])))
-            del self._buffer[:end]
+            frames.append(_parse(self._buffer[start + _HEADER.size : end], self._read))
+            start = end
+        del self._buffer[:start]
         return frames
 
 
@@ -64,9 +73,9 @@ def _check(length: int) -> None:
         raise WireError("frame of {} bytes, the most is {}".format(length, FRAME_BYTES_MAX))
 
 
-def _parse(body: bytes) -> Dict[str, Any]:
+def _parse(body: Union[bytes, bytearray], read: Callable[[Union[bytes, bytearray]], Any]) -> Dict[str, Any]:
     try:
-        frame = _READ_JSON(body.decode("utf-8", "surrogatepass"))
+        frame = read(body)
     except (ValueError, RecursionError) as error:
         raise WireError("not JSON: {}".format(error)) from None
     if not isinstance(frame, dict):
@@ -84,7 +93,7 @@ def receive(sock: socket.socket) -> Optional[Dict[str, Any]]:
     body = _exactly(sock, length)
     if body is None and length:
         raise WireError("connection closed within a frame")
-    return _parse(body or b"")
+    return _parse(body or b"", read_json)
 
 
 def _exactly(sock: socket.socket, count: int) -> Optional[bytes]:
@@ -112,6 +121,6 @@ async def read(reader: asyncio.StreamReader) -> Optional[Dict[str, Any]]:
     (length,) = _HEADER.unpack(header)
     _check(length)
     try:
-        return _parse(await reader.readexactly(length))
+        return _parse(await reader.readexactly(length), read_json)
     except IncompleteReadError:
         raise WireError("connection closed within a frame") from None

@@ -1,12 +1,11 @@
-"""Answers of the endpoint: JSON or a stream, and a client that may go away meanwhile."""
+"""Answers of the endpoint: JSON or a stream."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 
-from starlette.types import Message, Receive, Send
+from starlette.types import Message, Send
 
 from reconciler.gateway.dialects.dialect import Headers, RenderedError, Reply, Stream
 from reconciler.gateway.errors import ApiError
@@ -14,25 +13,11 @@ from reconciler.gateway.events import Piece
 from reconciler.gateway.routing.runs import Runs
 from reconciler.gateway.routing.timeouts import Timing
 
+from .open_body import OpenBody
+
 JSON = b"application/json"
 _UNBUFFERED = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
 """Proxies hand each part of a stream on as it comes."""
-
-
-@contextlib.asynccontextmanager
-async def abandon_when_gone(receive: Receive, runs: Runs) -> AsyncIterator[None]:
-    """Abandon ``runs`` when the client goes away meanwhile."""
-    watcher = asyncio.create_task(_watch_client(receive, runs))
-    try:
-        yield
-    finally:
-        watcher.cancel()
-
-
-async def _watch_client(receive: Receive, runs: Runs) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        continue
-    runs.abandon()
 
 
 async def send_reply(send: Send, runs: Runs, reply: Reply, timing: Timing, headers: Headers = ()) -> None:
@@ -42,6 +27,34 @@ async def send_reply(send: Send, runs: Runs, reply: Reply, timing: Timing, heade
     await send_json(send, 200, reply.body(), headers)
 
 
+class _Straight:
+    """Writes what comes of a stream straight to its connection."""
+
+    def __init__(self, stream: Stream, body: OpenBody) -> None:
+        self._stream = stream
+        self._body = body
+        self._loop = asyncio.get_running_loop()
+        self.written_at = self._loop.time()
+
+    def take(self, pieces: Sequence[Piece]) -> bool:
+        """Write the next pieces, if the connection takes more."""
+        if not self._body.ready:
+            return False
+        part = self._stream.encode(pieces)
+        if part:
+            self._body.write(part)
+            self.written()
+        return True
+
+    def written(self) -> None:
+        """Note that the client has been sent something."""
+        self.written_at = self._loop.time()
+
+    def silent_for(self, seconds: float) -> float:
+        """Return in how many seconds nothing will have been written for so long."""
+        return self.written_at + seconds - self._loop.time()
+
+
 async def send_stream(
     send: Send,
     runs: Runs,
@@ -49,9 +62,13 @@ async def send_stream(
     timing: Timing,
     headers: Headers,
     failed: Callable[[ApiError], None],
+    body: OpenBody,
 ) -> None:
     """Send an answer as it comes. An error before the first part is raised and is a status; after it, it is the last
-    part, and ``failed`` is told."""
+    part, and ``failed`` is told.
+
+    Once it has begun, its text goes to ``body`` while the client reads, past everything that stands before ``send``.
+    """
     pieces: Sequence[Piece] = await runs.next(timing.headers_after)
     await send(
         {
@@ -61,16 +78,15 @@ async def send_stream(
         }
     )
     await _send_part(send, stream.encode(pieces) or stream.keep_alive, more=not runs.done)
-    loop = asyncio.get_running_loop()
-    written_at = loop.time()
+    runs.outlet = straight = _Straight(stream, body)
     try:
         while not runs.done:
-            part = stream.encode(await runs.next(timing.keep_alive))
-            if not part and loop.time() - written_at >= timing.keep_alive:
+            part = stream.encode(await runs.next(straight.silent_for(timing.keep_alive)))
+            if not part and straight.silent_for(timing.keep_alive) <= 0:
                 part = stream.keep_alive
             if part or runs.done:  # the end of an answer may have no text of its own
                 await _send_part(send, part, more=not runs.done)
-                written_at = loop.time()
+                straight.written()
     except ApiError as error:
         failed(error)
         await _send_part(send, stream.error(error), more=False)

@@ -13,9 +13,10 @@ from reconciler.gateway.records.entry import note_error, note_runs
 from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.runs import Runs
 
-from .answer import abandon_when_gone, send_error, send_json, send_reply, send_stream
+from .answer import send_error, send_json, send_reply, send_stream
 from .authentication import caller_of, catalog_for
-from .reading import told_of_reading
+from .open_body import open_body
+from .reading import told_of_client
 from .request_body import read_body
 
 SESSION_HEADER = "x-session-affinity"
@@ -44,13 +45,12 @@ class GenerationEndpoint:
             runs = Runs(self._pool, parsed.model, parsed.choices, name, caller.client, request, session)
             note_runs(scope, route.model if route else parsed.model, runs)
             ticket = await self._pool.desk.admit(caller, parsed.choices, parsed.answers, runs)
-            with ticket, runs, told_of_reading(scope, runs.read):
+            with ticket, runs, told_of_client(scope, runs.read, runs.abandon):
                 headers = (*parsed.headers, *self._dialect.left(ticket.figures))
-                async with abandon_when_gone(receive, runs):
-                    if isinstance(parsed.answer, Stream):
-                        await send_stream(send, runs, parsed.answer, timing, headers, failed)
-                    else:
-                        await send_reply(send, runs, parsed.answer, timing, headers)
+                if isinstance(parsed.answer, Stream):
+                    await send_stream(send, runs, parsed.answer, timing, headers, failed, open_body(scope))
+                else:
+                    await send_reply(send, runs, parsed.answer, timing, headers)
         except ApiError as error:
             failed(error)
             await send_error(send, self._dialect.rendered(error, scope.get("request_id", "")))

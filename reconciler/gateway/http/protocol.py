@@ -13,6 +13,8 @@ from reconciler.gateway.dialects.dialect import RenderedError
 from reconciler.gateway.dialects.table import DEFAULT
 from reconciler.gateway.errors import ApiError, head_too_large, head_too_slow, invalid, too_many_connections
 
+from .open_body import SCOPE_KEY as OPEN_BODY
+from .open_body import OpenBody
 from .reading import SCOPE_KEY, Reading
 
 HEAD_BYTES_MAX = 64 * 1024
@@ -59,6 +61,7 @@ class Protocol(HttpToolsProtocol):
         self._admission.forget(self)
         if self._reading is not None:
             self._reading.resume()
+            self._reading.gone()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -97,6 +100,7 @@ class Protocol(HttpToolsProtocol):
             raise HeadTooLargeError
         self._fed = 0
         super().on_headers_complete()
+        self.scope["state"][OPEN_BODY] = OpenBody(self.cycle)
         self._in_head = False
         self._admission.move(self, Stage.BUSY, self.loop.time())
 
@@ -107,6 +111,8 @@ class Protocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._fed = 0
         super().on_message_complete()
+        if not self.pipeline:
+            self.flow.resume_reading()  # the end of the connection is read like everything else
 
     def on_response_complete(self) -> None:
         super().on_response_complete()

@@ -1,4 +1,4 @@
-"""Whether the client of a connection reads its answer."""
+"""Whether the client of a connection reads its answer, and whether it is still there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCOPE_KEY = "reading"
 """Where a request's scope has the ``Reading`` of its connection, in its ``state``."""
 
 
-def _tell_nobody(unread: bool) -> None:
+def _tell_nobody(unread: bool = False) -> None:
     return
 
 
@@ -33,6 +33,9 @@ class Reading:
     ) -> None:
         self.tell: Callable[[bool], None] = _tell_nobody
         """Called when the client has read nothing for ``unread_seconds``, and when it reads again."""
+        self.tell_gone: Callable[[], None] = _tell_nobody
+        """Called when the connection is closed."""
+        self.is_gone = False
         self._loop = loop
         self._waiting_bytes = waiting_bytes
         self._end = end
@@ -55,6 +58,11 @@ class Reading:
             self._timer = None
         self._say(unread=False)
 
+    def gone(self) -> None:
+        """The connection is closed."""
+        self.is_gone = True
+        self.tell_gone()
+
     def _look_later(self) -> None:
         self._timer = self._loop.call_later(self._limits.unread_seconds, self._look)
 
@@ -76,14 +84,14 @@ class Reading:
 
 
 @contextlib.contextmanager
-def told_of_reading(scope: Scope, tell: Callable[[bool], None]) -> Iterator[None]:
-    """Have ``tell`` called whenever the client of a request stops to read its answer, and when it goes on."""
-    reading: Reading | None = scope.get("state", {}).get(SCOPE_KEY)
-    if reading is None:
-        yield
-        return
-    reading.tell = tell
+def told_of_client(scope: Scope, tell: Callable[[bool], None], gone: Callable[[], None]) -> Iterator[None]:
+    """Have ``tell`` called whenever the client of a request stops to read its answer, and when it goes on; and ``gone``
+    when it goes away, or at once if it has already."""
+    reading: Reading = scope["state"][SCOPE_KEY]
+    reading.tell, reading.tell_gone = tell, gone
+    if reading.is_gone:
+        gone()
     try:
         yield
     finally:
-        reading.tell = _tell_nobody
+        reading.tell = reading.tell_gone = _tell_nobody

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
+
+import orjson
 
 from reconciler.gateway.events import Event
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
-from reconciler.wire.frames import Decoder, encode
+from reconciler.wire.frames import Decoder, encode, read_json
 from reconciler.wire.generation import (
     GATEWAY_RECEIVES,
     Backend,
@@ -44,8 +46,8 @@ UNSENT_BYTES_MAX = 4 * 1024 * 1024
 class Listener(Protocol):
     """Receives the events of one request. Called from the event loop's callbacks: must not block."""
 
-    def on_event(self, event: Event) -> None:
-        """Take an event."""
+    def on_events(self, events: Sequence[Event]) -> None:
+        """Take the events that have arrived together, in their order."""
 
     def on_lost(self) -> None:
         """Take note that the connection is gone; no event follows."""
@@ -110,7 +112,7 @@ class RankConnection:
         """Send a request. Raises ``WireError`` when it does not fit into a frame."""
         if self._connection is None:
             raise WireError("not connected")
-        frame = encode(to_wire(generate))
+        frame = encode(to_wire(generate, brief=True))
         if not self._listeners:
             self.last_event_at = asyncio.get_running_loop().time()  # without requests it was not silent
         self._listeners[generate.request] = listener
@@ -139,7 +141,7 @@ class RankConnection:
             self._connection.close()
 
     async def _open(self) -> None:
-        connection = _Connection(self._on_event, self._lost, self._notify)
+        connection = _Connection(self._on_events, self._lost, self._notify)
         try:
             async with asyncio.timeout(self._timing.hello):
                 await self._reach(self.backend, connection)
@@ -163,13 +165,18 @@ class RankConnection:
         self._retry_at = asyncio.get_running_loop().time() + self._backoff
         self._backoff = min(self._backoff * 2, self._timing.reconnect_max)
 
-    def _on_event(self, event: Event) -> None:
+    def _on_events(self, events: Sequence[Event]) -> None:
+        """Hand each request what has arrived for it, all at once: it is then one write to its client."""
         self.last_event_at = asyncio.get_running_loop().time()
-        if isinstance(event, Finished):
-            self.kept = event.prefix_cache or self.kept
-        listener = self._listeners.get(event.request)
-        if listener is not None:
-            listener.on_event(event)
+        of_request: dict[str, list[Event]] = {}
+        for event in events:
+            if type(event) is Finished:
+                self.kept = event.prefix_cache or self.kept
+            of_request.setdefault(event.request, []).append(event)
+        for request, its in of_request.items():
+            listener = self._listeners.get(request)
+            if listener is not None:
+                listener.on_events(its)
 
     def _lost(self, connection: _Connection) -> None:
         if connection is not self._connection:
@@ -184,21 +191,29 @@ class RankConnection:
             listener.on_lost()
 
 
+def _read_json(body: bytes | bytearray) -> Any:
+    """Return what JSON says, a few times faster than the standard library, which reads halves of surrogate pairs too."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return read_json(body)
+
+
 class _Connection(asyncio.Protocol):
     """Decodes events from one socket; sends ``Hello`` first and expects one."""
 
     def __init__(
         self,
-        on_event: Callable[[Event], None],
+        on_events: Callable[[Sequence[Event]], None],
         on_lost: Callable[[_Connection], None],
         on_writable: Callable[[], None],
     ) -> None:
-        self._on_event = on_event
+        self._on_events = on_events
         self._on_lost = on_lost
         self._on_writable = on_writable
         self.paused = False
         """The rank does not read what was sent."""
-        self._decoder = Decoder()
+        self._decoder = Decoder(_read_json)
         self._transport: asyncio.Transport | None = None
         self.hello: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -216,21 +231,27 @@ class _Connection(asyncio.Protocol):
             self._transport.write(frame)
 
     def data_received(self, data: bytes) -> None:
+        events: list[Event] = []
+        broken: WireError | None = None
         try:
             for frame in self._decoder.feed(data):
-                self._take(frame)
+                self._take(frame, events)
         except WireError as error:
-            log.error("a rank broke the protocol: %s", error)
-            self._end(error)
+            broken = error
+        if events:
+            self._on_events(events)
+        if broken is not None:
+            log.error("a rank broke the protocol: %s", broken)
+            self._end(broken)
 
-    def _take(self, frame: Mapping[str, Any]) -> None:
+    def _take(self, frame: Mapping[str, Any], events: list[Event]) -> None:
         event = decode(frame, GATEWAY_RECEIVES)
-        if isinstance(event, Hello):
+        if type(event) is Hello:
             agree(SPOKEN, event.versions)
             if not self.hello.done():
                 self.hello.set_result(None)
         elif self.hello.done():
-            self._on_event(event)
+            events.append(event)
         else:
             raise WireError("expected hello first")
 

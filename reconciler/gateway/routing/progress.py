@@ -98,7 +98,7 @@ class Progress(Generic[C]):
     """The reason of ``Finished``; empty while the answer goes on."""
 
     def after(self, tokens: tuple[int, ...]) -> Progress[C]:
-        """Return the progress with more tokens.
+        """Return the progress after further text, with its tokens: all that ``step`` decides about it.
 
         Called for every token, and ``replace`` would take several times as long.
         """

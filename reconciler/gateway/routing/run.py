@@ -49,6 +49,10 @@ from .suspicion import Suspicion
 log = logging.getLogger(__name__)
 
 
+def _takes_nothing(deltas: Sequence[Delta]) -> bool:
+    return False
+
+
 class Run:
     """One request until its ``Finished``. Use as a context manager: leaving it cancels what still runs.
 
@@ -73,13 +77,18 @@ class Run:
         self._generate = dataclasses.replace(generate, client=pool.pseudonym(client))
         self._name = name
         self._wake = wake
+        self.take: Callable[[Sequence[Delta]], bool] = _takes_nothing
+        """Called with further text of the answer, where all before it was taken: then ``answers`` does not return it if
+        this takes it."""
         self._client = client
         self._session = session
         self._begins: Beginnings = ()
         """Empty while there is one group at most."""
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
-        self._progress: Progress[RankConnection] = Progress(self._began + pool.hold_seconds)
+        self._decided: Progress[RankConnection] = Progress(self._began + pool.hold_seconds)
+        self._taken: list[int] | None = None
+        """The tokens of what ``take`` has taken since; None for nothing."""
         self._attempt: Attempt[RankConnection] | None = None
         self._inbox: deque[Event | Lost] = deque()
         """Events of the attempt, in the order in which they came."""
@@ -98,6 +107,17 @@ class Run:
         """None before a group could take the request."""
 
     @property
+    def _progress(self) -> Progress[RankConnection]:
+        if self._taken is not None:
+            self._decided = self._decided.after(tuple(self._taken))
+            self._taken = None
+        return self._decided
+
+    @_progress.setter
+    def _progress(self, progress: Progress[RankConnection]) -> None:
+        self._decided = progress
+
+    @property
     def end(self) -> str:
         """Return how it ended: a finish reason, ``abort`` for a client that went away, or ``error``."""
         return self._progress.finish or ("abort" if self._abandoned else "error")
@@ -110,7 +130,7 @@ class Run:
     @property
     def done(self) -> bool:
         """Return whether ``answers`` has returned the end of the answer."""
-        return bool(self._progress.finish)
+        return bool(self._decided.finish)
 
     def __enter__(self) -> Run:
         self._pool.join(self)
@@ -161,20 +181,26 @@ class Run:
 
     # --- called from callbacks ---------------------------------------------------------------------
 
-    def on_event(self, event: Event) -> None:
-        """Keep an event of the attempt until ``answers`` is called."""
-        self._inbox.append(event)
-        if isinstance(event, Accepted):
-            self._generate = settled(self._generate, event)
-            self._prompt_tokens = len(event.prompt_tokens)
-        elif isinstance(event, Finished):
-            self._finished = event
-        self.suspicion.on_event(event)
-        if self._turn is not None:
-            self._note(event, self._turn)
-        if self._timeline is not None:
-            self._timeline.on_event(event, self._loop.time())
-        self._wake()
+    def on_events(self, events: Sequence[Event]) -> None:
+        """Take events of the attempt: all that is no text is kept until ``answers`` is called."""
+        now = self._loop.time()
+        deltas: list[Delta] = []
+        for event in events:
+            if type(event) is Delta:
+                deltas.append(event)
+            else:
+                self._note(event)
+            self.suspicion.on_event(event)
+            if self._timeline is not None:
+                self._timeline.on_event(event, now)
+        if len(deltas) < len(events) or self._inbox or self._kept or not self.take(deltas):
+            self._inbox.extend(events)
+            self._wake()
+            return
+        if self._taken is None:
+            self._taken = []
+        for delta in deltas:
+            self._taken += delta.tokens
 
     def on_lost(self) -> None:
         """Keep the end of the connection until ``answers`` is called."""
@@ -214,11 +240,18 @@ class Run:
             self._timeline.give_way(now)
         self._wake()
 
-    def _note(self, event: Event, turn: Turn) -> None:
-        if isinstance(event, Finished | Failed):
-            self._pool.turns.leave(turn)  # its place is free, whether or not the client has read it all
-        elif isinstance(event, Accepted):
-            turn.prompt = len(event.prompt_tokens)
+    def _note(self, event: Event) -> None:
+        if isinstance(event, Accepted):
+            self._generate = settled(self._generate, event)
+            self._prompt_tokens = len(event.prompt_tokens)
+            if self._turn is not None:
+                self._turn.prompt = self._prompt_tokens
+        elif isinstance(event, Finished | Failed):
+            self._finished = event if isinstance(event, Finished) else self._finished
+            if self._turn is not None:
+                self._pool.turns.leave(
+                    self._turn
+                )  # its place is free, whether or not the client has read it all
 
     def _waits_until(self, route: Route, connection: RankConnection | None, now: float) -> float | None:
         """Take a place in the batch of a group. Returns None, or when to look again where others go first."""

@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Sequence
+from typing import Protocol
 
 from reconciler.gateway.errors import ApiError, ClientGone, shutting_down
 from reconciler.gateway.events import Piece
 from reconciler.gateway.keys.usage import Usage
-from reconciler.wire.generation import Generate
+from reconciler.wire.generation import Delta, Generate
 
 from .pool import Pool
 from .run import Run
+
+
+class Outlet(Protocol):
+    """Takes text of an answer as it comes, past whoever waits for ``Runs.next``."""
+
+    def take(self, pieces: Sequence[Piece]) -> bool:
+        """Take the next pieces, or return False."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,6 +60,7 @@ class Runs:
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._woken = False
         self._abandoned = False
         self._ended: ApiError | None = None
@@ -58,6 +68,11 @@ class Runs:
             Run(pool, model, choice, f"{name}.{index}", self._wake, client, request, session)
             for index, choice in enumerate(choices)
         ]
+        for index, run in enumerate(self._runs):
+            run.take = functools.partial(self._take, index)
+        self.outlet: Outlet | None = None
+        """Takes text that comes while ``next`` waits, which goes on waiting: to wake a task for each token costs more
+        than all the rest. What it does not take, ``next`` returns."""
         self._leaving = contextlib.ExitStack()
 
     @property
@@ -71,6 +86,8 @@ class Runs:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         self._leaving.close()
 
     async def next(self, seconds: float) -> Sequence[Piece]:
@@ -140,14 +157,34 @@ class Runs:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
+    def _take(self, index: int, deltas: Sequence[Delta]) -> bool:
+        """Hand further text of a choice to the outlet, where everything before it has been handed on."""
+        waiter, outlet = self._waiter, self.outlet
+        if outlet is None or waiter is None or waiter.done():
+            return False
+        try:
+            return outlet.take([(index, delta) for delta in deltas])
+        except Exception as error:  # noqa: BLE001  # ends this request alone, in its own task
+            waiter.set_exception(error)
+            return True
+
     async def _sleep(self, until: float) -> None:
-        """Sleep until then, or until a run wants another look."""
+        """Sleep until then at the latest, or until a run wants another look.
+
+        A timer that is due earlier stays: nearly every sleep is over long before.
+        """
         if self._woken:
             return
         self._waiter = self._loop.create_future()
-        timer = self._loop.call_at(until, self._wake)
+        if self._timer is None or self._timer.when() > until:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_at(until, self._ring)
         try:
             await self._waiter
         finally:
-            timer.cancel()
             self._waiter = None
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._wake()

@@ -12,13 +12,16 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from tests.bench.asking import ask
+from tests.bench.backend import serving
 from tests.bench.figures import Figure, alone, paired
+from tests.bench.middles import gateway
 from tests.gateway.conftest import let_in
-from tests.gateway.rank_double import RankDouble, eventually, story
+from tests.gateway.rank_double import eventually
 from tests.ports import free_port
 from tests.sshd import Sshd, descendants, sshd
 
-from .overhead import PAUSE_SECONDS, added, gateway, per_chunk, timed_stream
+from .overhead import added, per_chunk
 
 
 def measure(quick: bool) -> Iterator[Figure]:
@@ -32,29 +35,29 @@ async def _measure(quick: bool) -> list[Figure]:
     async with AsyncExitStack() as stack:
         home = Path(tempfile.mkdtemp(prefix="r-"))
         stack.callback(shutil.rmtree, home)
-        rank = await RankDouble(home / "r-000000000000.sock", story(1)).start()
-        stack.push_async_callback(rank.stop)
+        socket = home / "r-000000000000.sock"
+        backend, _ = await stack.enter_async_context(serving(socket))
         machine = await stack.enter_async_context(sshd(home / "sshd", free_port()))
         let_in(machine, home)
         places = [home / "near", home / "far"]
         for place in places:
             place.mkdir()
         (home / "keys").rename(places[1] / "keys")
-        near = await stack.enter_async_context(gateway(places[0], rank))
-        far = await stack.enter_async_context(gateway(places[1], rank, machine.machine))
-        await eventually(lambda: rank.connections == 2)
+        near = await stack.enter_async_context(gateway(places[0], socket))
+        far = await stack.enter_async_context(gateway(places[1], socket, machine=machine.machine))
+        await eventually(lambda: backend.connections == 2)
         there = _serving(machine)
         added_ms = [
-            1000 * await added(far.url, lambda: timed_stream(near.url), requests) for _ in range(times)
+            1000 * await added(lambda: ask(far.url, 1), lambda: ask(near.url, 1), requests)
+            for _ in range(times)
         ]
         figures.append(alone("SSH: added to an idle request", "ms", added_ms, "<= 2 ms"))
         for streams, words in loads:
-            rank.script = story(words, pause=PAUSE_SECONDS)
             ours, direct, theirs = [], [], []
             for _ in range(times):
-                ours.append(await per_chunk(far, streams, words))
-                direct.append(await per_chunk(near, streams, words))
-                theirs.append(await per_chunk(far, streams, words, there))
+                ours.append(await per_chunk(backend, far, streams, words))
+                direct.append(await per_chunk(backend, near, streams, words))
+                theirs.append(await per_chunk(backend, far, streams, words, there))
             figures.append(paired(f"SSH: CPU a chunk, {streams} streams", "us", ours, direct, "<= 2 x"))
             figures.append(alone(f"SSH: sshd and relay, {streams} streams", "us", theirs))
     return figures

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from reconciler.gateway.admission import ConnectionLimits
-from reconciler.gateway.http.reading import Reading, told_of_reading
+from reconciler.gateway.http.reading import Reading, told_of_client
 
 LIMITS = ConnectionLimits(1, 1, 1, unread_seconds=1.0, unread_end_seconds=60.0)
 
@@ -108,10 +108,9 @@ def test_one_that_is_sent_more_is_not_taken_for_one_that_reads(client: Client) -
 def test_nobody_is_told_after_the_request(client: Client) -> None:
     heard: list[bool] = []
     scope: dict[str, Any] = {"type": "http", "state": {"reading": client.reading}}
-    with told_of_reading(scope, heard.append):
+    with told_of_client(scope, heard.append, lambda: heard.append(False)):
         client.reading.pause()
         client.clock.advance(1)
     client.reading.resume()
+    client.reading.gone()
     assert heard == [True]
-    with told_of_reading({"type": "http"}, heard.append):
-        assert heard == [True]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -30,8 +30,8 @@ class Listening:
         self.events: list[str] = []
         self.lost = 0
 
-    def on_event(self, event: Event) -> None:
-        self.events.append(type(event).__name__)
+    def on_events(self, events: Sequence[Event]) -> None:
+        self.events += [type(event).__name__ for event in events]
 
     def on_lost(self) -> None:
         self.lost += 1

@@ -209,7 +209,7 @@ async def test_a_group_that_died_under_a_request_makes_it_a_suspect_until_it_goe
     suspects = groups.pool.suspects("llama")
     with asked.run, other.run:
         asked.run.next_look()
-        await eventually(lambda: first.left)
+        await eventually(lambda: first.left and groups.pool.connected() == {"llama": 0})
         asked.answers += asked.run.answers()
         assert not suspects.idle
         assert suspects.suspected(asked.run.suspicion.digest)

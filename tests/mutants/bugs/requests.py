@@ -629,8 +629,8 @@ OVERFLOW = (
 GONE = (
     Mutant(
         "nobody-notices-who-left",
-        http_answer._watch_client,
-        put(Expr, "return"),
+        reading.Reading.gone,
+        drop(Expr, 1, 2),
         "an answer that nobody waits for is generated to its end",
         FAILOVER,
     ),
@@ -825,7 +825,7 @@ FRONT = (
     Mutant(
         "a-closed-connection-is-counted",
         protocol.Protocol.connection_lost,
-        drop(Expr, 0, 3),
+        drop(Expr, 0, 4),
         "after as many connections as there may be, there are none any more",
         CONNECTIONS,
     ),
@@ -909,7 +909,7 @@ FRONT = (
     Mutant(
         "an-unread-end-keeps-its-place",
         run.Run._note,
-        never(If, 0, 2),
+        never(If, 3, 4),
         "answers that were finished and never read fill the batch",
         CONNECTIONS,
     ),

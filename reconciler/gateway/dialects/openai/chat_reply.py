@@ -46,8 +46,10 @@ class ChatStream(EventStream):
 
     def _text(self, index: int, delta: Delta) -> bytes:
         """Return a chunk for each kind of text. The first has the ids and log-probabilities of all tokens."""
-        parts = _deltas(delta)
         with_ids = self._request.return_token_ids
+        if delta.text and not (delta.reasoning or delta.calls or delta.logprobs or with_ids):
+            return b'%b{"content":%b}}]}\n\n' % (self._deltas[index], dumps(delta.text))  # nearly every delta
+        parts = _deltas(delta)
         if not parts and (with_ids or delta.logprobs):
             parts = [b'{"content":""}']
         head = self._deltas[index]

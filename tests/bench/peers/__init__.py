@@ -1,0 +1,1 @@
+"""What people would put between clients and a model instead of the gateway."""
