@@ -248,10 +248,8 @@ class Run:
                 self._turn.prompt = self._prompt_tokens
         elif isinstance(event, Finished | Failed):
             self._finished = event if isinstance(event, Finished) else self._finished
-            if self._turn is not None:
-                self._pool.turns.leave(
-                    self._turn
-                )  # its place is free, whether or not the client has read it all
+            if self._turn is not None:  # its place is free, whether or not the client has read it all
+                self._pool.turns.leave(self._turn)
 
     def _waits_until(self, route: Route, connection: RankConnection | None, now: float) -> float | None:
         """Take a place in the batch of a group. Returns None, or when to look again where others go first."""

@@ -114,3 +114,11 @@ def test_nobody_is_told_after_the_request(client: Client) -> None:
     client.reading.resume()
     client.reading.gone()
     assert heard == [True]
+
+
+def test_who_left_before_the_answer_began_is_known_at_once(client: Client) -> None:
+    heard: list[str] = []
+    scope: dict[str, Any] = {"type": "http", "state": {"reading": client.reading}}
+    client.reading.gone()
+    with told_of_client(scope, lambda unread: None, lambda: heard.append("gone")):
+        assert heard == ["gone"]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 import pytest
 
 from reconciler.gateway.errors import ApiError, ClientGone
+from reconciler.gateway.events import Piece
 from reconciler.gateway.routing.runs import Runs
 from reconciler.wire.generation import Delta
-from tests.gateway.rank_double import Turn, silent, story
+from tests.gateway.rank_double import Turn, eventually, silent, story
 
 from .test_run import HELLO, Asked, Groups, begun
 
@@ -92,3 +93,85 @@ async def test_a_request_that_its_client_does_not_read_gives_its_place_to_anothe
         other.run.next_look()
         await rank.until(lambda rank: len(rank.asked) == 2)
     assert rank.cancelled[0] == "unread.0.0"
+
+
+class Straight:
+    """An outlet that notes the text of each write."""
+
+    def __init__(self) -> None:
+        self.open = True
+        self.writes: list[str] = []
+
+    def take(self, pieces: Sequence[Piece]) -> bool:
+        if self.open:
+            self.writes.append(text_of(pieces))
+        return self.open
+
+
+def text_of(pieces: Sequence[Piece]) -> str:
+    return "".join(answer.text for _, answer in pieces if isinstance(answer, Delta))
+
+
+async def told_in_steps(turn: Turn) -> None:
+    """Three words; two at a time, in one write, and then the end once it may come."""
+    turn.accept()
+    for words in (("a ", "b "), ("c ",)):
+        await asyncio.sleep(0.05)
+        turn.send(*(Delta(turn.generate.request, (len(word),), word) for word in words))
+    await asyncio.sleep(0.05)
+    turn.finish()
+
+
+async def test_text_goes_to_the_outlet_all_of_one_read_at_once_and_the_end_to_who_waits(
+    groups: Groups,
+) -> None:
+    await groups.route(told_in_steps)
+    with Runs(groups.pool, "llama", (HELLO,), "chat") as runs:
+        await runs.next(60.0)  # that it was accepted
+        runs.outlet = outlet = Straight()
+        rest = await runs.next(60.0)
+        assert (outlet.writes, text_of(rest), runs.done) == (["a b ", "c "], "", True)
+    assert groups.sample('vllm:generation_tokens_total{model_name="llama"}') == 3
+
+
+async def test_what_an_outlet_does_not_take_comes_in_its_order_from_next(groups: Groups) -> None:
+    await groups.route(story(40, pause=0.005))
+    with Runs(groups.pool, "llama", (HELLO,), "chat") as runs:
+        text = text_of(await runs.next(60.0))
+        runs.outlet = outlet = Straight()
+        while not runs.done:
+            outlet.open = not outlet.open
+            pieces = await runs.next(0.03)
+            text += "".join(outlet.writes) + text_of(pieces)
+            outlet.writes.clear()
+    assert text == "".join(f"w{number} " for number in range(40))
+
+
+async def test_an_answer_whose_text_went_to_the_outlet_goes_on_with_another_group(groups: Groups) -> None:
+    await groups.route(story(6, die_after=3, pause=0.02))
+    with Runs(groups.pool, "llama", (HELLO,), "chat") as runs:
+        begun_with = text_of(await runs.next(60.0))
+        runs.outlet = outlet = Straight()
+        (other,) = await groups.route(story(6), epoch=2)
+        rest = ""
+        while not runs.done:
+            rest += text_of(await runs.next(60.0))
+    assert other.asked[0].resume == (0, 1, 2)
+    assert begun_with + "".join(outlet.writes) + rest == "".join(f"w{number} " for number in range(6))
+
+
+async def test_a_defect_of_one_outlet_ends_its_request_alone(groups: Groups) -> None:
+    class Broken(Straight):
+        def take(self, pieces: Sequence[Piece]) -> bool:
+            raise ZeroDivisionError
+
+    (rank,) = await groups.route(told_in_steps)
+    broken, other = (Runs(groups.pool, "llama", (HELLO,), name) for name in ("broken", "other"))
+    with broken, other:
+        for runs in (broken, other):
+            await runs.next(60.0)
+        broken.outlet, other.outlet = Broken(), Straight()
+        with pytest.raises(ZeroDivisionError):
+            await broken.next(60.0)
+        await go_on(other)
+    await eventually(lambda: rank.connections == 1)
