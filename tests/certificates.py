@@ -12,13 +12,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 
 def made(
-    names: tuple[str, ...] = ("localhost",), days: float = 90, password: bytes | None = None
+    names: tuple[str, ...] = ("localhost",),
+    days: float = 90,
+    password: bytes | None = None,
+    addresses: tuple[str, ...] = ("127.0.0.1",),
 ) -> tuple[bytes, bytes]:
-    """A certificate for ``names`` and 127.0.0.1, which ends in so many days, and its key, both as PEM."""
+    """A certificate for ``names`` and ``addresses``, which ends in so many days, and its key, both as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, names[0])])
     now = datetime.datetime.now(datetime.UTC)
-    others = [x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    others = [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -36,9 +39,9 @@ def made(
     return certificate.public_bytes(serialization.Encoding.PEM), private
 
 
-def self_signed(folder: Path) -> Path:
-    """A file with a certificate for ``localhost`` and its key."""
-    certificate, key = made()
+def self_signed(folder: Path, addresses: tuple[str, ...] = ("127.0.0.1",)) -> Path:
+    """A file with a certificate for ``localhost`` and ``addresses``, and its key."""
+    certificate, key = made(addresses=addresses)
     file = folder / "certificate.pem"
     file.write_bytes(key + certificate)
     return file

@@ -37,6 +37,10 @@ def state(item: Item) -> str:
     return busy["message"] if busy["status"] == "True" and busy["message"] else ready["message"] or "Unknown"
 
 
+_RUNTIME = ("mlx", "mlx-lm")
+"""The packages that a table has room for; ``describe`` shows all."""
+
+
 def _node(item: Item, wide: bool) -> list[str]:
     status = item["status"]
     row = [
@@ -46,7 +50,8 @@ def _node(item: Item, wide: bool) -> list[str]:
         size(status.get("memoryBytes")),
         status.get("system") or "-",
     ]
-    runtime = " ".join(f"{name} {version}" for name, version in status.get("runtime", {}).items())
+    versions = status.get("runtime", {})
+    runtime = " ".join(f"{name} {versions[name]}" for name in _RUNTIME if name in versions)
     reported = state(item) + _withheld(item["spec"])
     return [*row, _host(item["spec"]), runtime or "-", reported] if wide else [*row, reported]
 
