@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from reconciler.gateway.dialects.dialect import Dialect, Generation, Lookup, Sources, Stream
 from reconciler.gateway.errors import ApiError, ClientGone
-from reconciler.gateway.records.entry import note_error, note_runs
+from reconciler.gateway.records.entry import note_error, note_runs, noting
 from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.runs import Runs
 
@@ -48,7 +48,9 @@ class GenerationEndpoint:
             with ticket, runs, told_of_client(scope, runs.read, runs.abandon):
                 headers = (*parsed.headers, *self._dialect.left(ticket.figures))
                 if isinstance(parsed.answer, Stream):
-                    await send_stream(send, runs, parsed.answer, timing, headers, failed, open_body(scope))
+                    await send_stream(
+                        send, runs, parsed.answer, timing, headers, failed, open_body(scope, noting(scope))
+                    )
                 else:
                     await send_reply(send, runs, parsed.answer, timing, headers)
         except ApiError as error:

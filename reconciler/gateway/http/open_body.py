@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
@@ -17,6 +19,7 @@ class OpenBody:
     """
 
     def __init__(self, cycle: RequestResponseCycle) -> None:
+        self.told: Callable[[bytes], None] | None = None
         self._cycle = cycle
         self._flow = cycle.flow
         self._write = cycle.transport.write
@@ -30,9 +33,12 @@ class OpenBody:
     def write(self, part: bytes) -> None:
         """Write a part, which must not be empty: that would be the end."""
         self._write(b"%x\r\n%b\r\n" % (len(part), part))
+        if self.told is not None:
+            self.told(part)
 
 
-def open_body(scope: Scope) -> OpenBody:
-    """Return the body of the answer to a request."""
+def open_body(scope: Scope, told: Callable[[bytes], None] | None) -> OpenBody:
+    """Return the body of the answer to a request; ``told`` is called with each part that is written to it."""
     body: OpenBody = scope["state"][SCOPE_KEY]
+    body.told = told
     return body

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -41,6 +42,8 @@ class Entry:
     """Bytes of the body."""
     sent: int = 0
     """Bytes of the answer's body."""
+    passed: Callable[[bytes], None] | None = None
+    """Notes a part of that body."""
 
     def line(self, first_byte: float | None, seconds: float) -> bytes:
         """Return the line, once the request is over. Times are in seconds from its beginning."""
@@ -77,6 +80,12 @@ def note_runs(scope: Scope, model: str, runs: Runs) -> None:
     entry: Entry | None = scope.get(SCOPE_KEY)
     if entry is not None:
         entry.model, entry.runs = model[:NAME_CHARACTERS], runs
+
+
+def noting(scope: Scope) -> Callable[[bytes], None] | None:
+    """Return what notes the parts of an answer that go past ``send``; None where there is no log."""
+    entry: Entry | None = scope.get(SCOPE_KEY)
+    return entry.passed if entry is not None else None
 
 
 def note_error(scope: Scope, error: ApiError) -> None:

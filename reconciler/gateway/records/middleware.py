@@ -58,6 +58,7 @@ class _Passing:
         self._answered = bytearray() if logs.content else None
         self.entry = Entry(logs.now(), scope["method"], scope["path"])
         scope[SCOPE_KEY] = self.entry
+        self.entry.passed = self._note
 
     async def receive(self) -> Message:
         message = await self._receive()
@@ -70,12 +71,14 @@ class _Passing:
         if message["type"] == "http.response.start":
             self.entry.status = message["status"]
         else:
-            body = message.get("body", b"")
-            if body and self._first_byte is None:
-                self._first_byte = self._clock() - self._began
-            self.entry.sent += len(body)
-            _keep(self._answered, body)
+            self._note(message.get("body", b""))
         await self._send(message)
+
+    def _note(self, body: bytes) -> None:
+        if body and self._first_byte is None:
+            self._first_byte = self._clock() - self._began
+        self.entry.sent += len(body)
+        _keep(self._answered, body)
 
     def write(self) -> None:
         entry = self.entry
