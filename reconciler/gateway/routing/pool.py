@@ -20,6 +20,7 @@ from reconciler.wire.prompts import QuarantinedPrompt
 from .affinity import Affinity, Beginnings
 from .connection import Key, RankConnection, Reach, key_of
 from .fairness import Turns
+from .progress import Limits
 from .routes import RoutesFile
 from .suspects import STRONG, Group, Suspects
 from .suspicion import Suspicion
@@ -139,9 +140,11 @@ class Pool:
             connection not in avoid and (connection.ready or connection.opening) for connection in connections
         )
 
-    def attempt_in(self, route: Route) -> float | None:
-        """Return in how many seconds the next attempt is made to form a group; None if that is not known."""
-        return max(0.0, route.attempt_at - self.wall()) if route.attempt_at and not route.backends else None
+    def limits(self, route: Route | None = None) -> Limits:
+        """Return the bounds of requests; ``route`` tells when the next attempt is made to form a group."""
+        known = route is not None and route.attempt_at and not route.backends
+        attempt_in = max(0.0, route.attempt_at - self.wall()) if route and known else None
+        return Limits(self.timing, self.hold_seconds, attempt_in)
 
     def join(self, run: Waiter) -> None:
         """Wake ``run`` when the gateway is closed."""

@@ -33,7 +33,6 @@ from .progress import (
     Fail,
     Hold,
     Ignore,
-    Limits,
     Lost,
     Progress,
     Requeue,
@@ -47,10 +46,6 @@ from .progress import (
 from .suspicion import Suspicion
 
 log = logging.getLogger(__name__)
-
-
-def _takes_nothing(deltas: Sequence[Delta]) -> bool:
-    return False
 
 
 class Run:
@@ -77,7 +72,7 @@ class Run:
         self._generate = dataclasses.replace(generate, client=pool.pseudonym(client))
         self._name = name
         self._wake = wake
-        self.take: Callable[[Sequence[Delta]], bool] = _takes_nothing
+        self.take: Callable[[Sequence[Delta]], bool] = lambda _: False
         """Called with further text of the answer, where all before it was taken: then ``answers`` does not return it if
         this takes it."""
         self._client = client
@@ -159,7 +154,7 @@ class Run:
 
         What arrived before a failure is returned first; the next call meets the failure.
         """
-        now, limits = self._loop.time(), self._limits()
+        now, limits = self._loop.time(), self._pool.limits()
         answers, self._kept = self._kept, []
         while self._inbox and self._attempt is not None:
             progress, attempt, decision = step(self._progress, self._attempt, self._inbox[0], now, limits)
@@ -283,12 +278,12 @@ class Run:
             if self._turn is not None:
                 self._pool.turns.leave(self._turn)  # those behind it need not wait for its trial
             self._hold()
-            self._progress = postponed(self._progress, turn, self._limits())
+            self._progress = postponed(self._progress, turn, self._pool.limits())
             return turn
         until = self._waits_until(route, connection, now)
         if until is not None:
             return until
-        match seek(self._progress, connection, self._model, now, self._limits(route)):
+        match seek(self._progress, connection, self._model, now, self._pool.limits(route)):
             case Fail(error):
                 raise error
             case Hold(until):
@@ -340,7 +335,7 @@ class Run:
 
     def _watch(self, attempt: Attempt[RankConnection], now: float) -> float:
         """Leave a backend that is no longer routed to and silent. Returns when to look again."""
-        connection, limits = attempt.connection, self._limits()
+        connection, limits = attempt.connection, self._pool.limits()
         if not connection.withdrawn:
             return now + limits.timing.withdrawn_silence
         until = silent_at(attempt, connection.last_event_at, limits)
@@ -385,12 +380,10 @@ class Run:
         self._finished = None
         if self._timeline is not None:
             self._timeline.wait(now)
-        if decision.unless_alone is not None and not self._has_other(now):
-            raise decision.unless_alone
-
-    def _has_other(self, now: float) -> bool:
         route = self._pool.find(self._model)
-        return route is not None and self._pool.may_choose(route, self._progress.avoided(now))
+        other = route is not None and self._pool.may_choose(route, self._progress.avoided(now))
+        if decision.unless_alone is not None and not other:
+            raise decision.unless_alone
 
     def _detach(self, cancel: bool) -> None:
         attempt, self._attempt = self._attempt, None
@@ -403,8 +396,3 @@ class Run:
     def _note_death(self) -> None:
         if self._attempt is not None:
             self.suspicion.died(self._attempt.connection.backend, self._loop.time())
-
-    def _limits(self, route: Route | None = None) -> Limits:
-        """Return the bounds; ``route`` tells when the next attempt is made to form a group."""
-        attempt_in = self._pool.attempt_in(route) if route is not None else None
-        return Limits(self._pool.timing, self._pool.hold_seconds, attempt_in)

@@ -140,6 +140,15 @@ async def test_content_is_in_a_log_of_its_own_only_where_it_is_asked_for(start: 
     assert not [path for path in logs.iterdir() if SECRET in path.read_text()]
 
 
+async def test_a_streamed_answer_is_in_both_logs_whole(start: Start) -> None:
+    cluster = await logging(start, story(20, pause=0.005), content=True)
+    events = await cluster.events()
+    (line,) = await lines(cluster, 1, "content.jsonl")
+    answered = line["answered"]
+    assert [part for part in answered.split("\n") if part] == events
+    assert (await lines(cluster, 1))[0]["sent"] == len(answered.encode())
+
+
 async def test_a_folder_that_cannot_be_written_costs_lines_and_no_request(start: Start) -> None:
     cluster = await start(story(1), timing=QUICK)
     (cluster.home / "logs").write_text("in the way")

@@ -308,10 +308,10 @@ async def test_when_the_next_attempt_is_made_matters_only_where_there_is_no_grou
         made.write(route())
         pool = made.pool()
         backend = Backend(0, 1, "/run/0.sock", "node-a", None)
-        assert pool.attempt_in(route()) is None
-        assert pool.attempt_in(replace(route(), attempt_at=WALL + 5)) == 5.0
-        assert pool.attempt_in(replace(route(), attempt_at=WALL - 5)) == 0.0
-        assert pool.attempt_in(replace(route(backend), attempt_at=WALL + 5)) is None
+        assert pool.limits(route()).attempt_in is None
+        assert pool.limits(replace(route(), attempt_at=WALL + 5)).attempt_in == 5.0
+        assert pool.limits(replace(route(), attempt_at=WALL - 5)).attempt_in == 0.0
+        assert pool.limits(replace(route(backend), attempt_at=WALL + 5)).attempt_in is None
         pool.close()
 
 
