@@ -16,6 +16,8 @@ from reconciler.gateway.routing.timeouts import Timing
 from .open_body import OpenBody
 
 JSON = b"application/json"
+PIECE_BYTES = 64 * 1024
+"""The most of an answer that is written at once."""
 _UNBUFFERED = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
 """Proxies hand each part of a stream on as it comes."""
 
@@ -109,4 +111,9 @@ async def send_json(send: Send, status: int, body: bytes, headers: Headers = ())
 
 
 async def _send_part(send: Send, part: bytes, more: bool) -> None:
-    await send({"type": "http.response.body", "body": part, "more_body": more})
+    """Send a part in pieces: before each, the server waits for a client that does not read. Below TLS, one write of all of it
+    would be taken, however much waits there."""
+    for at in range(0, len(part) - PIECE_BYTES, PIECE_BYTES):
+        await send({"type": "http.response.body", "body": part[at : at + PIECE_BYTES], "more_body": True})
+    last = part[(max(0, len(part) - 1) // PIECE_BYTES) * PIECE_BYTES :]
+    await send({"type": "http.response.body", "body": last, "more_body": more})

@@ -143,7 +143,10 @@ class Protocol(HttpToolsProtocol):
                 self.transport.close()
             case Stage.IDLE:
                 self._admission.ended[End.IDLE] += 1
-                self.transport.close()
+                if self._unread_bytes():
+                    self.end()  # to close would wait for a client that does not read
+                else:
+                    self.transport.close()
             case _:
                 self.end()
 
