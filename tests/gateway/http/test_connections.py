@@ -230,8 +230,9 @@ async def all_but_the_end(turn: Turn) -> None:
 
 
 def words(stream: bytes) -> list[int]:
-    """The numbers that ``much`` says, as they came."""
-    return [int(word) for text in re.findall(rb'"content":"([^"]*)"', stream) for word in text.split()]
+    """The numbers that ``much`` says, as they came in chunks of HTTP."""
+    events = re.sub(rb"\r\n[0-9a-f]+\r\n", b"", stream)
+    return [int(word) for text in re.findall(rb'"content":"([^"]*)"', events) for word in text.split()]
 
 
 @asynccontextmanager

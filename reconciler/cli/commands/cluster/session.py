@@ -118,9 +118,11 @@ class Session:
         options: UpOptions,
         supervisor: Supervisor,
         identity: FileIdentity,
+        began_at: float,
         revision: str | None = None,
     ) -> None:
-        """``revision``: what the repository is at; None where it is empty, or is not used."""
+        """``began_at``: a time before any service was started, in seconds since the Unix epoch; events from then on are
+        shown. ``revision``: what the repository is at; None where it is empty, or is not used."""
         self._settings = settings
         self._say = say
         self._options = options
@@ -128,7 +130,7 @@ class Session:
         self._identity = identity
         self._revision = revision
         self._last_event = 0
-        self._began_at = time.time()
+        self._began_at = began_at
         self._looked_at = 0.0
         self._waits_for = "the controller to start"
         self._welcomed = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -79,11 +80,12 @@ def up(settings: Settings, /, **options: Any) -> int:
         if how.watch is not None and not how.watch.is_dir():
             raise Invalid(f"{how.watch} is not a folder; --watch needs the folder with the manifests")
         supervisor = _supervisor(settings, say, how)
+        began_at = time.time()
         with _undone(supervisor):
             revision = _seed(settings, say, how, supervisor)
         if requested.any and not supervisor.started:
             return INTERRUPTED_STATUS
-        return Session(settings, say, requested, supervisor, identity, revision).run(how.once)
+        return Session(settings, say, requested, supervisor, identity, began_at, revision).run(how.once)
 
 
 def _seed(settings: Settings, say: Screen, how: _How, supervisor: Supervisor) -> str | None:
