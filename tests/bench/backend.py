@@ -66,7 +66,7 @@ class Backend:
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
-                await reader.readexactly(int(head.partition(b"content-length:")[2].partition(b"\r\n")[0]))
+                await _skip_body(reader, head)
                 close = b"connection: close" in head
                 ended = asyncio.Event()
                 writer.write(_HEAD + (b"Connection: close\r\n\r\n" if close else b"\r\n"))
@@ -146,3 +146,15 @@ async def serving(socket: Path) -> AsyncIterator[tuple[Backend, int]]:
     finally:
         rank.close()
         http.close()
+
+
+async def _skip_body(reader: asyncio.StreamReader, head: bytes) -> None:
+    """Read a request's body, with a length or in chunks. ``head`` is in lower case."""
+    if b"transfer-encoding: chunked" not in head:
+        length = head.partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0]
+        await reader.readexactly(int(length or b"0"))
+        return
+    while size := int((await reader.readline()).partition(b";")[0], 16):
+        await reader.readexactly(size + len(b"\r\n"))
+    while (await reader.readline()).strip():
+        pass  # trailers

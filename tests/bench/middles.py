@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,9 +121,8 @@ async def _litellm(home: Path, backend: int) -> AsyncIterator[list[Middle]]:
     port = free_port()
     config = home / "litellm.yaml"
     config.write_text(_LITELLM.format(model=MODEL, backend=backend))
-    with _process(
-        [str(LITELLM), "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
-    ) as process:
+    command = [str(LITELLM), "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
+    with _process(command, {"LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}) as process:
         await _listening(port)
         yield [Middle("LiteLLM", f"http://127.0.0.1:{port}/v1", process.pid)]
 
@@ -142,10 +141,10 @@ async def _listening(port: int) -> None:
 
 
 @contextmanager
-def _process(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+def _process(command: list[str], more: Mapping[str, str] = {}) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that ends with the block. ``more`` are variables of its environment."""
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(command, env={**os.environ, **more}, stdin=quiet, stdout=quiet, stderr=quiet)
     try:
         yield process
     finally:
