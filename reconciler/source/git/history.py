@@ -13,7 +13,8 @@ from reconciler.source.editing import Edit, Result, put_text
 from reconciler.source.yaml.documents import Document, load, parse
 from reconciler.source.yaml.pieces import decode, split
 
-from .repository import ClusterRepo, run_git
+from .process import run_git
+from .repository import ClusterRepo
 
 COMMITS_MAX = 1000
 """Most commits to look back."""
