@@ -12,7 +12,8 @@ from reconciler.source.editing import Edit, Result, put_text
 from reconciler.source.yaml.documents import Document, load
 
 from .history import Commit, Key, changes, text_at
-from .repository import ClusterRepo, run_git
+from .process import run_git
+from .repository import ClusterRepo
 
 
 @dataclass(frozen=True, slots=True)
