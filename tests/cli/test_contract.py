@@ -119,7 +119,7 @@ ROWS: list[Row] = [
     ("logs", "", 2, NOTHING, "^error: expected one of: a deployment"),
     ("logs -l tier=test", "", 1, NOTHING, "^error: big has no group now"),
     ("logs -l tier=none", "", 1, NOTHING, "^error: no deployment has these labels"),
-    ("top pods", "", 2, NOTHING, '^error: "pods" has no measurements; expected one of nodes, ranks'),
+    ("top pods", "", 2, NOTHING, '^error: "pods" has no measurements; expected nodes or ranks'),
     ("top", "", 0, r"\Anodes:\nNAME ", "no measurements of ranks now"),
     # explain, api-resources, completion, version
     ("explain md.spec.replicas", "", 0, r"\AKIND: +ModelDeployment\nVERSION: +reconciler/v1alpha1\n", NOTHING),

@@ -122,7 +122,9 @@ def _kinds() -> list[str]:
 
 
 def _every_name(ctx: click.Context) -> list[str]:
-    return sorted({name for kind in _kinds() for name in _names(ctx, kind)})
+    from reconciler.resources import PLURALS
+
+    return sorted({name for kind in PLURALS.values() for name in _names(ctx, kind)})
 
 
 def _names(ctx: click.Context, word: str) -> list[str]:

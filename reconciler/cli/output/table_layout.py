@@ -34,7 +34,7 @@ def folded_table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: i
     """
     shown, width = [headers, *rows], width or terminal_width()
     widths = fitting(shown, width)
-    if widths[-1] < min(FOLD_WIDTH_MIN, *(max(len(row[-1]) for row in shown),)):
+    if widths[-1] < min(FOLD_WIDTH_MIN, max(len(plain(row[-1])) for row in shown)):
         return "\n".join(_below(shown, width))
     return "\n".join(lines([line for row in shown for line in _folded(row, widths[-1])], widths))
 

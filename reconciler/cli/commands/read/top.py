@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from reconciler.cli.core.app import Settings, nearest
+from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import ask
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.table_layout import size, table
@@ -45,7 +45,7 @@ def top(settings: Settings, what: str | None, names: tuple[str, ...], output: st
       reconciler top node studio-1 -o json
     """
     if what is not None and what not in KINDS:
-        raise click.UsageError(f'"{what}" has no measurements{nearest(what, list(BOTH))}')
+        raise click.UsageError(f'"{what}" has no measurements; expected {" or ".join(BOTH)}')
     usage = ask(settings.socket, ShowUsage())
     if what is None:
         _print_both(usage, output)
