@@ -52,6 +52,7 @@ GROUPS = {
         "explain": "Explain a kind or a field.",
         "api-resources": "List the kinds and their short names.",
         "api-versions": "List the supported versions of manifests.",
+        "context": "Name clusters, and choose the one that commands are for.",
         "completion": "Print a shell script that completes commands, options, kinds and names.",
         "help": "Show what a command does, or list the commands.",
         "version": "Print the versions of this command and of the running controller.",
