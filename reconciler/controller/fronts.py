@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from reconciler.inventory.gateway_report import limits_of
 from reconciler.errors import Refused, Unreachable
 from reconciler.remote.nodes.front import FrontFiles
 from reconciler.state import FrontObservation, GatewayObservation, NodeName
@@ -101,7 +102,12 @@ class Fronts:
             state = await self._front(name).keep(files)
             listen = None if state["endpoint"] is None else str(state["listen"])
             return FrontObservation(
-                name, listen, int(state["pid"]), int(state.get("sequence", 0)), str(state["problem"])
+                name,
+                listen,
+                int(state["pid"]),
+                int(state.get("sequence", 0)),
+                str(state["problem"]),
+                limits_of(state.get("limits")),
             )
         except (Unreachable, Refused, OSError) as error:
             return replace(before, problem=str(error))
@@ -159,6 +165,7 @@ def routes_for(name: NodeName, routes: Routes) -> Routes:
     controller's own machine not at all."""
     return replace(
         routes,
+        gateway=name,
         routes=tuple(
             replace(route, backends=tuple(_reached(name, route.backends))) for route in routes.routes
         ),
