@@ -35,7 +35,6 @@ from . import certificate, limits
 from .conditions import TERMINATING
 from .snapshots import Statuses
 
-
 _TOLD_WITH_REASON = (certificate.TYPE, limits.TYPE)
 """Types of conditions whose every reason is an event of its own."""
 

@@ -29,6 +29,7 @@ PORT = 8400
 SECRET = "sk-both"
 WORDS = 20
 KEY = AccessKey("webui", (SecretHash(hash_of(SECRET)),))
+STORY = story(WORDS, pause=0.01)
 OWN = GatewayObservation(1, "http://127.0.0.1:8400/v1")
 
 
@@ -51,7 +52,9 @@ class Gateways:
     def routes(self, *nodes: str, **more: Any) -> Routes:
         self.sequence += 1
         listen = f"0.0.0.0:{PORT}"
-        made = Routes(1, self.sequence, listen, 20.0, (self.route,), 1, auth="keys", keys=self.keys, nodes=nodes)
+        made = Routes(
+            1, self.sequence, listen, 20.0, (self.route,), 1, auth="keys", keys=self.keys, nodes=nodes
+        )
         return replace(made, **more)
 
     def seen(self) -> dict[str, FrontObservation]:
@@ -68,7 +71,7 @@ class Gateways:
 
 
 @asynccontextmanager
-async def gateways(script: Script = story(WORDS, pause=0.01)) -> AsyncIterator[Gateways]:
+async def gateways(script: Script = STORY) -> AsyncIterator[Gateways]:
     """Two hosts, one group on the first of them, and a gateway on each."""
     with network("front-a", "front-b") as hosts:
         bundle, gate = bundle_of(write_bundle(hosts.folder / "agents")), asyncio.Semaphore(4)

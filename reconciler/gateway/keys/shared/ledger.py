@@ -270,7 +270,9 @@ class SharedLedger:
     def _lose(self, problem: str) -> None:
         self.failures += 1
         if self.shared or problem != self.problem:
-            log.warning("limits are not shared through %s, each gateway has its share: %s", self._store, problem)
+            log.warning(
+                "limits are not shared through %s, each gateway has its share: %s", self._store, problem
+            )
             self.shared, self.problem = False, problem
             self._changed()
 

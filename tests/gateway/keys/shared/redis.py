@@ -10,14 +10,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
-
 from tests.ports import free_port
 
 PROGRAM = shutil.which("valkey-server") or shutil.which("redis-server")
-needs_redis = pytest.mark.skipif(
-    PROGRAM is None, reason="it needs a Redis or Valkey: Debian's package redis-server"
-)
+REASON = "" if PROGRAM else "it needs a Redis or Valkey: Debian's package redis-server"
+"""Why there is none here; empty where there is."""
 WAIT_SECONDS = 20.0
 
 

@@ -22,9 +22,7 @@ from reconciler.wire.front import LimitsStore
 from reconciler.wire.keys import KeyLimits
 from tests.gateway.rank_double import eventually
 
-from .redis import RedisServer, needs_redis, redis
-
-pytestmark = needs_redis
+from .redis import RedisServer, redis
 
 
 def now() -> Moment:
