@@ -48,7 +48,8 @@ def _plain(value: Any, disguise: Disguise, form: Form | None) -> Any:
             return [_plain(each, disguise, form) for each in value]
         case frozenset():
             return sorted(_plain(each, disguise, form) for each in value)
-    return _of_fields(value, disguise)
+        case _:
+            return _of_fields(value, disguise)
 
 
 def _of_fields(value: Any, disguise: Disguise) -> dict[str, Any]:
@@ -109,9 +110,7 @@ def _container(origin: Any, kinds: tuple[Any, ...], value: Any, place: str) -> A
     if origin is tuple and kinds[-1] is not ...:
         return _pair(kinds, value, place)
     if origin in (tuple, frozenset):
-        return origin(
-            read(kinds[0], each, f"{place}[{at}]") for at, each in enumerate(_list(value, place))
-        )
+        return origin(read(kinds[0], each, f"{place}[{at}]") for at, each in enumerate(_list(value, place)))
     return {
         read(kinds[0], key, place): read(kinds[1], each, f"{place}.{key}")
         for key, each in _object(value, place).items()

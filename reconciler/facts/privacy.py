@@ -134,7 +134,7 @@ TEXTS: dict[type[Any], dict[str, Form]] = {
 
 LEFT_OUT: dict[type[Any], frozenset[str]] = {
     NodeReport: frozenset({"hostname"}),
-    RankReport: frozenset({"socket", "pid", "shim_pid"}),
+    RankReport: frozenset({"socket", "shim_pid"}),
     Ends: frozenset({"jumps"}),
     Memory: frozenset({"agents", "leaving", "deliveries", "unwritable", "locked"}),
 }

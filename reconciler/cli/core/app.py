@@ -43,6 +43,7 @@ COMMANDS = {
     "sandbox": "cluster.sandbox",
     "approve": "write.approve",
     "plan": "read.plan",
+    "facts": "read.facts",
     "get": "read.get",
     "describe": "read.describe",
     "top": "read.top",
