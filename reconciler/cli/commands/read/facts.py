@@ -20,7 +20,7 @@ BYTES_MAX = 16 * 2**20
 
 @click.group()
 def facts() -> None:
-    """Record a cluster's facts in a file, to plan changes where no controller runs."""
+    """Record a cluster's facts in a file, to plan changes elsewhere."""
 
 
 @facts.command()
