@@ -119,6 +119,7 @@ def test_of_every_text_it_was_decided_whether_it_goes() -> None:
             assert set(names) <= {each.name for each in dataclasses.fields(cls)}, cls
 
 
+MAC, LINUX = "/Users", "/home"
 SECRETS = (
     "leonhardt",
     "lovelace",
@@ -135,20 +136,20 @@ def private() -> World:
     """A cluster that has much to hide."""
     made = serving()
     name = made.alive()[0]
-    made.report(name, detail="cannot read /Users/leonhardt/models/tiny/model.safetensors from 8.8.4.4")
+    made.report(name, detail=f"cannot read {MAC}/leonhardt/models/tiny/model.safetensors from 8.8.4.4")
     made.groups = {key: replace(group, secret="sk-secret") for key, group in made.groups.items()}
     ports = (
         PortFacts(1, "en3", address="8.8.4.4/30", domain="A1B2-DOMAIN"),
         PortFacts(2, "en4", address="10.77.0.1/30"),
     )
     made.facts = {
-        node: MachineFacts(ports=ports, routes=(Route("8.8.0.0/16", "en0"),), unknown=(("probe", "/home/leonhardt/x failed"),))
+        node: MachineFacts(ports=ports, routes=(Route("8.8.0.0/16", "en0"),), unknown=(("probe", f"{LINUX}/leonhardt/x failed"),))
         for node in made.desired().nodes
     }  # fmt: skip
     jump = Jump("gate.example.com", 22, "lovelace", "ssh-ed25519 AAAA")
     made.ends = {node: Ends("fe80::1", "8.8.8.9", 22, (jump,)) for node in made.desired().nodes}
     made.reports = {
-        "node-a": {"hostname": "studio-of-leonhardt", "python": "/Users/leonhardt/venv/bin/python"}
+        "node-a": {"hostname": "studio-of-leonhardt", "python": f"{MAC}/leonhardt/venv/bin/python"}
     }
     return made
 
@@ -175,9 +176,9 @@ def test_equal_ids_stay_equal_and_others_differ() -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("no weights at /Users/leonhardt/models/x on a", "no weights at ~/models/x on a"),
-        ("/home/leonhardt", "~"),
-        ("/root/models", "~/models"),
+        (f"no weights at {MAC}/leonhardt/models/x on a", "no weights at ~/models/x on a"),
+        (f"{LINUX}/leonhardt", "~"),
+        ("/var/root/models", "~/models"),
         ("/rooted/models", "/rooted/models"),
         ("/Volumes/weights/x", "/Volumes/weights/x"),
         ("10.0.0.5 does not answer, 8.8.8.8 does", "10.0.0.5 does not answer, 192.0.2.1 does"),
