@@ -20,7 +20,12 @@ BYTES_MAX = 16 * 2**20
 
 @click.group()
 def facts() -> None:
-    """Record a cluster's facts in a file, to plan changes elsewhere."""
+    """Record a cluster's facts in a file, to plan changes elsewhere.
+
+    \b
+    Example:
+      reconciler facts export -o .reconciler/facts.json
+    """
 
 
 @facts.command()
