@@ -14,7 +14,7 @@ from pathlib import Path
 
 from reconciler.errors import InvalidManifests, ReconcilerError
 
-from .git.repository import BRANCH, REF, ClusterRepo
+from .git.repository import BRANCH, REF, ClusterRepo, mirror_text
 from .yaml.documents import load
 
 PROBLEMS_SHOWN_MAX = 100
@@ -39,7 +39,8 @@ def pre_receive(lines: Iterable[str], folder: Path, environment: Mapping[str, st
         old, new, ref = line.rstrip("\n").split(" ", 2)
         if ref == REF:
             try:
-                objection = objection_to(repo, old, new)
+                url = repo.mirrored()
+                objection = mirror_text(url) if url else objection_to(repo, old, new)
             except ReconcilerError as error:
                 objection = str(error)
             if objection:
@@ -50,8 +51,8 @@ def pre_receive(lines: Iterable[str], folder: Path, environment: Mapping[str, st
 _OBJECT_VARIABLES = ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
 
 
-def objection_to(repo: ClusterRepo, old: str, new: str) -> str:
-    """Return why ``main`` may not move from one commit to another; empty if it may. Raises ``ReconcilerError``."""
+def objection_to(repo: ClusterRepo, old: str, new: str, ref: str = REF) -> str:
+    """Return why a branch may not move from one commit to another; empty if it may. Raises ``ReconcilerError``."""
     if not new.strip("0"):
         return f"{BRANCH} cannot be deleted: it is the desired state of the cluster"
     if old.strip("0") and not repo.is_ancestor(old, new):

@@ -13,7 +13,8 @@ import pytest
 from reconciler.controller.desired_state import PROBLEMS_SHOWN_MAX, DesiredState
 from reconciler.errors import Refused
 from reconciler.source.git import hooks
-from reconciler.source.git.repository import ClusterRepo, run_git
+from reconciler.source.git.process import run_git
+from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.sources import DirectorySource, GitSource, Source
 from reconciler.state import Desired
 from reconciler.state.reports.status import Event

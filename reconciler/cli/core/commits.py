@@ -195,10 +195,10 @@ def prepare(settings: Settings) -> Any:
     from reconciler.source.git import hooks
     from reconciler.source.git.repository import ClusterRepo
 
-    def check(repo: ClusterRepo, old: str, new: str) -> str:
+    def check(repo: ClusterRepo, old: str, new: str, ref: str) -> str:
         from reconciler.source.hook import objection_to  # what checks manifests takes a while to import
 
-        return objection_to(repo, old, new)
+        return objection_to(repo, old, new, ref)
 
     Home(settings.home).create()
     return ClusterRepo.create(settings.repo, hooks.command(), check)

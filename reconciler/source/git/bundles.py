@@ -7,7 +7,8 @@ from pathlib import Path
 from reconciler.errors import Invalid
 
 from . import hooks
-from .repository import REF, ClusterRepo, run_git
+from .process import run_git
+from .repository import REF, ClusterRepo
 
 
 def write_bundle(repo: Path, bundle: Path) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 LOCK_SECONDS_MAX = 120.0
@@ -12,11 +13,16 @@ QUARANTINE_SECONDS_MAX = 24 * 3600.0
 """No push takes this long: objects in quarantine for longer are left over from a killed push."""
 
 
-def drop_leftovers(path: Path, ref: str) -> list[Path]:
-    """Remove what a killed git has left in the bare repository at ``path``, with the lock of its branch ``ref``. Return
+def drop_leftovers(path: Path, refs: Sequence[str]) -> list[Path]:
+    """Remove what a killed git has left in the bare repository at ``path``, with the locks of its branches ``refs``. Return
     what was removed."""
     dropped = []
-    for lock in (path / f"{ref}.lock", path / "packed-refs.lock", path / "config.lock", path / "HEAD.lock"):
+    for lock in (
+        *(path / f"{ref}.lock" for ref in refs),
+        path / "packed-refs.lock",
+        path / "config.lock",
+        path / "HEAD.lock",
+    ):
         if _age_seconds(lock) > LOCK_SECONDS_MAX:
             lock.unlink(missing_ok=True)
             dropped.append(lock)

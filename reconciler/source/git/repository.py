@@ -7,37 +7,38 @@ authors' names come from the user's configuration.
 
 from __future__ import annotations
 
-import contextlib
 import getpass
 import os
 import re
-import signal
 import socket
-import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reconciler.errors import Conflict, Invalid, InvalidManifests, Problem, Refused, Unreachable
+from reconciler.errors import Conflict, Invalid, InvalidManifests, Problem, Refused
 from reconciler.source.yaml.pieces import DOCUMENTS_MAX, FILE_BYTES_MAX, too_large
 
 from . import hooks
 from .leftovers import drop_leftovers
 from .output import contents_of, yaml_blobs
+from .process import PUSH_TIMEOUT_SECONDS, TIMEOUT_SECONDS, error_text, git_process, run_git
 
 BRANCH = "main"
 REF = f"refs/heads/{BRANCH}"
+"""The wishes: the manifests that people want."""
+OPERATIONS = "refs/heads/operations"
+"""The operations: what is done to the running cluster for a while, beside the wishes."""
 IN_FORCE = "refs/reconciler/in-force"
 """Ref of the revision last in force, for a controller that lost its store. Clones do not fetch it."""
 EMPTY = "empty"
 """Revision of a repository without commits."""
 NO_COMMIT = "0" * 40
 """What git calls the commit of a branch that does not exist."""
-TIMEOUT_SECONDS = 30.0
-PUSH_TIMEOUT_SECONDS = 120.0
 TOTAL_BYTES_MAX = 64 * 1024 * 1024
 PUSH_BYTES_MAX = 256 * 1024 * 1024
+MIRROR = "reconciler.mirror"
+"""Setting of a repository whose ``main`` follows another repository: the URL of that one."""
 
 _SETTINGS = {
     "core.hooksPath": "hooks",  # explicit, because a global hooksPath would override the default
@@ -49,8 +50,9 @@ _SETTINGS = {
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
-Check = Callable[["ClusterRepo", str, str], str]
-"""From a repository and the old and the new commit of ``main`` to what is wrong with the new one; empty if nothing is."""
+Check = Callable[["ClusterRepo", str, str, str], str]
+"""From a repository, the old and the new commit of a branch, and the branch, to what is wrong with the new commit; empty
+if nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,26 +108,31 @@ class ClusterRepo:
         Returns what was removed, by its place in the repository. git never removes locks, and quarantined objects only
         in `git gc`, which a small repository never runs.
         """
-        return [str(each.relative_to(self.path)) for each in drop_leftovers(self.path, REF)]
+        return [str(each.relative_to(self.path)) for each in drop_leftovers(self.path, (REF, OPERATIONS))]
 
     # --- reading -----------------------------------------------------------------------------------
 
-    def head(self) -> str | None:
-        """Return the commit at the head of ``main``, or None before the first.
+    def head(self, ref: str = REF) -> str | None:
+        """Return the commit at the head of a branch, by default of ``main``; None before the first.
 
         A branch that exists but cannot be read is ``Invalid``: `git rev-parse` would report it as missing.
         """
-        return self._at(REF)
+        return self._at(ref)
 
     def in_force(self) -> str | None:
         """Return the last commit that ``keep`` noted, or None."""
         return self._at(IN_FORCE)
 
+    def mirrored(self) -> str:
+        """Return the URL that ``main`` is a mirror of, so that nobody may commit here; empty if it is the truth itself."""
+        arguments = self._located(("config", "--local", "--get", MIRROR))
+        return run_git(arguments, environment=self.environment, codes=(0, 1)).decode().strip()
+
     def _at(self, name: str) -> str | None:
         arguments = self._located(("for-each-ref", "--format=%(objectname) %(refname)", name))
-        process = _process(arguments, b"", self.environment, TIMEOUT_SECONDS)
+        process = git_process(arguments, b"", self.environment, TIMEOUT_SECONDS)
         if process.returncode or name.encode() in process.stderr:
-            raise self._damaged(_error_text(process.stderr))
+            raise self._damaged(error_text(process.stderr))
         named = (line.split(" ", 1) for line in process.stdout.decode().splitlines())
         return next((revision for revision, ref in named if ref == name), None)
 
@@ -194,9 +201,9 @@ class ClusterRepo:
     def is_ancestor(self, older: str, newer: str) -> bool:
         """Return whether ``newer`` is a descendant of ``older``."""
         arguments = self._located(("merge-base", "--is-ancestor", _checked(older), _checked(newer)))
-        process = _process(arguments, b"", self.environment, TIMEOUT_SECONDS)
+        process = git_process(arguments, b"", self.environment, TIMEOUT_SECONDS)
         if process.returncode > 1:
-            raise Invalid(f"git merge-base: {_error_text(process.stderr)}")
+            raise Invalid(f"git merge-base: {error_text(process.stderr)}")
         return process.returncode == 0
 
     def keep(self, revision: str | None) -> None:
@@ -209,13 +216,22 @@ class ClusterRepo:
     # --- writing -----------------------------------------------------------------------------------
 
     def commit(
-        self, base: str | None, changes: Mapping[str, bytes | None], message: str, author: Author
+        self,
+        base: str | None,
+        changes: Mapping[str, bytes | None],
+        message: str,
+        author: Author,
+        ref: str = REF,
     ) -> str:
-        """Make a commit on ``base`` and push it to ``main``, checked as every push.
+        """Make a commit on ``base`` and push it to a branch, by default ``main``, checked as every push.
 
         A value of None removes the file. Returns the new revision, or ``base`` if nothing changes. Raises
-        ``Conflict`` if ``main`` is no longer at ``base``, and ``Refused`` with the hook's message.
+        ``Conflict`` if the branch is no longer at ``base``, and ``Refused`` with the hook's message, or if ``main`` is a
+        mirror.
         """
+        url = self.mirrored() if ref == REF else ""
+        if url:
+            raise Refused("Mirrored", mirror_text(url))
         tree = self._write_tree(base, changes)
         if base is not None and tree == self._git("rev-parse", f"{_checked(base)}^{{tree}}").strip():
             return base
@@ -227,7 +243,7 @@ class ClusterRepo:
         }
         made = self._bytes("commit-tree", *parents, tree, stdin=message.encode(), environment=identity)
         revision = made.decode().strip()
-        self._land(base, revision)
+        self._land(base, revision, ref)
         return revision
 
     def _write_tree(self, base: str | None, changes: Mapping[str, bytes | None]) -> str:
@@ -245,10 +261,10 @@ class ClusterRepo:
             self._bytes("update-index", "-z", "--index-info", stdin=entries, environment=index)
             return self._bytes("write-tree", environment=index).decode().strip()
 
-    def _land(self, base: str | None, revision: str) -> None:
+    def _land(self, base: str | None, revision: str, ref: str) -> None:
         checked: tuple[str, ...] = ()
         if self.check is not None:
-            objection = self.check(self, base or NO_COMMIT, revision)
+            objection = self.check(self, base or NO_COMMIT, revision, ref)
             if objection:
                 raise Refused("Rejected", objection)
             checked = (f"--receive-pack=git -c core.hooksPath=hooks/{hooks.CHECKED} receive-pack",)
@@ -258,10 +274,10 @@ class ClusterRepo:
             "--no-follow-tags",
             *checked,
             str(self.path.absolute()),
-            f"{revision}:{REF}",
+            f"{revision}:{ref}",
         )
-        process = _process(self._located(arguments), b"", self.environment, PUSH_TIMEOUT_SECONDS)
-        head = self.head()
+        process = git_process(self._located(arguments), b"", self.environment, PUSH_TIMEOUT_SECONDS)
+        head = self.head(ref)
         if process.returncode == 0 or head == revision:
             return
         if head != base:
@@ -291,7 +307,7 @@ def author_of(folder: Path) -> Author:
 
     Without a configured author: the account's name at this host.
     """
-    process = _process(("-C", str(folder), "var", "GIT_AUTHOR_IDENT"), b"", None, TIMEOUT_SECONDS)
+    process = git_process(("-C", str(folder), "var", "GIT_AUTHOR_IDENT"), b"", None, TIMEOUT_SECONDS)
     match = re.match(r"(.+) <([^<>]*)> \d+ [-+]\d{4}$", process.stdout.decode("utf-8", "replace").strip())
     if process.returncode == 0 and match:
         return Author(match[1], match[2])
@@ -305,77 +321,17 @@ def _setting(entry: tuple[str, str]) -> str:
     return f"[{section}]\n\t{name} = {entry[1]}\n"
 
 
+def mirror_text(url: str) -> str:
+    """Return why nothing may be committed to ``main``, which is a mirror of ``url``, and what to do instead."""
+    return f"{BRANCH} is a mirror: the truth is at {url}; push the change there, and it is fetched"
+
+
 def hook_words(stderr: str) -> str:
     """Return what a remote hook printed, without git's ``remote: `` before every line."""
     lines = [
         line.removeprefix("remote:").strip(" ") for line in stderr.splitlines() if line.startswith("remote:")
     ]
     return "\n".join(line for line in lines if line) or stderr.strip() or "git push failed"
-
-
-def run_git(
-    arguments: Sequence[str],
-    *,
-    stdin: bytes = b"",
-    environment: Mapping[str, str] | None = None,
-    codes: tuple[int, ...] = (0,),
-    timeout_seconds: float = TIMEOUT_SECONDS,
-) -> bytes:
-    """Run git and return its output. Raises ``Invalid`` for an exit status that is not in ``codes``."""
-    process = _process(arguments, stdin, environment or {}, timeout_seconds)
-    if process.returncode not in codes:
-        raise Invalid(f"git {_command(arguments)}: {_error_text(process.stderr)}")
-    return process.stdout
-
-
-def _process(
-    arguments: Sequence[str], stdin: bytes, environment: Mapping[str, str] | None, timeout_seconds: float
-) -> subprocess.CompletedProcess[bytes]:
-    """Run git in a process group of its own, which is killed at the time-out.
-
-    With ``environment`` None the user's own configuration applies.
-    """
-    command = ["git", "--no-pager", *arguments]
-    try:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=_environment(environment),
-            start_new_session=True,
-        )
-    except FileNotFoundError:
-        raise Invalid("git is not installed, or not on PATH") from None
-    except OSError as error:
-        raise Unreachable(f"git cannot be started: {error}") from error
-    with process:
-        try:
-            out, err = process.communicate(stdin, timeout_seconds)
-        except subprocess.TimeoutExpired:
-            raise Unreachable(f"git {_command(arguments)} took more than {timeout_seconds:g} s") from None
-        finally:
-            if process.poll() is None:
-                with contextlib.suppress(ProcessLookupError, PermissionError):  # it has just ended by then
-                    os.killpg(process.pid, signal.SIGKILL)
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
-
-
-def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if extra is None or not name.startswith("GIT_")}
-    fixed = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
-    if extra is None:
-        return {**kept, **fixed}
-    own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    return {**kept, **fixed, **own, **extra}
-
-
-def _command(arguments: Sequence[str]) -> str:
-    return next((argument for argument in arguments if not argument.startswith("-")), "")
-
-
-def _error_text(stderr: bytes) -> str:
-    return stderr.decode("utf-8", "replace").strip().removeprefix("fatal: ") or "failed"
 
 
 def _checked(revision: str) -> str:

@@ -15,7 +15,7 @@ import openai
 import pytest
 
 from reconciler.cli.core.client import ask
-from reconciler.source.git.repository import run_git
+from reconciler.source.git.process import run_git
 from reconciler.wire.admin import Look, ShowStatus
 from tests.e2e.cluster import Cluster
 from tests.source.yaml.broken import BROKEN

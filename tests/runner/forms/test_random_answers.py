@@ -131,17 +131,20 @@ def test_whatever_content_ends_satisfies_its_schema(group: Group) -> None:
 def test_whatever_call_ends_satisfies_the_schema_of_its_tool(group: Group) -> None:
     ends: collections.Counter[str] = collections.Counter()
     for number, (reply, tools) in enumerate(asyncio.run(all_of(group.socket, call))):
-        ends[end := judged(reply)] += 1
+        one_call = number % 2
+        end = judged(reply)
+        ends[end if one_call else f"{end}, any number of calls"] += 1
         if end == "length":
             continue
         if end != "refused":
             assert end == "tool_calls"
             assert not reply.text.strip()
-            assert len(reply.calls) == 1 or not number % 2
+            assert len(reply.calls) == 1 or not one_call
         known = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
         for name, arguments in reply.calls:
             assert number % 3 or name == "tool_1"
             check(arguments, known[name])
     print("calls:", dict(ends))
-    assert ends["tool_calls"] >= COUNT / 2
-    assert ends["refused"] <= COUNT / 4
+    # A model with random weights seldom stops calling by itself: of the answers with one call, half must end.
+    assert ends["tool_calls"] >= COUNT / 2 / 2
+    assert sum(count for end, count in ends.items() if end.startswith("refused")) <= COUNT / 4

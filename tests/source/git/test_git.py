@@ -14,7 +14,8 @@ import pytest
 from reconciler.errors import Conflict, Invalid, InvalidManifests, Refused, Unreachable
 from reconciler.source.git import hooks
 from reconciler.source.git.history import commits
-from reconciler.source.git.repository import Author, ClusterRepo, author_of, run_git
+from reconciler.source.git.process import run_git
+from reconciler.source.git.repository import MIRROR, REF, Author, ClusterRepo, author_of
 from reconciler.source.yaml.pieces import FILE_BYTES_MAX
 from tests.source.conftest import AUTHOR, NODE, Person
 
@@ -145,7 +146,8 @@ def test_a_commit_that_was_checked_before_its_push_is_not_checked_again_and_anno
 ) -> None:
     checks: list[tuple[str, str]] = []
 
-    def check(repo: ClusterRepo, old: str, new: str) -> str:
+    def check(repo: ClusterRepo, old: str, new: str, ref: str) -> str:
+        assert ref == REF
         checks.append((old, new))
         return "no" if list(repo.read(new)) == ["b.yaml"] else ""
 
@@ -162,6 +164,19 @@ def test_a_commit_that_was_checked_before_its_push_is_not_checked_again_and_anno
     with pytest.raises(Refused):
         repo.commit(first, {"c.yaml": b"# x"}, "whoever has not checked it", AUTHOR)
     assert repo.head() == first
+
+
+def test_main_takes_no_commit_while_it_is_a_mirror_and_other_branches_do(repo: ClusterRepo) -> None:
+    first = repo.commit(None, {"a.yaml": NODE.encode()}, "first", AUTHOR)
+    assert repo.mirrored() == ""
+    run_git((f"--git-dir={repo.path}", "config", MIRROR, "https://example.org/hub.git"))
+    assert repo.mirrored() == "https://example.org/hub.git"
+    with pytest.raises(
+        Refused, match=r"the truth is at https://example\.org/hub\.git; push the change there"
+    ):
+        repo.commit(first, {"b.yaml": b"# x"}, "second", AUTHOR)
+    other = repo.commit(None, {"b.yaml": b"# x"}, "beside", AUTHOR, "refs/heads/drafts")
+    assert (repo.head(), repo.head("refs/heads/drafts")) == (first, other)
 
 
 @pytest.mark.parametrize("path", ["../a.yaml", "/a.yaml", ".Git/hooks/x", "a//b.yaml", "a\nb.yaml", ""])

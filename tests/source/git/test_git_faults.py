@@ -13,7 +13,8 @@ import pytest
 
 from reconciler.source.git import hooks
 from reconciler.source.git.leftovers import LOCK_SECONDS_MAX
-from reconciler.source.git.repository import ClusterRepo, run_git
+from reconciler.source.git.process import run_git
+from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.yaml.documents import load
 from tests.source.conftest import NODE, Person
 

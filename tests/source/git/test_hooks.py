@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from reconciler.source.git.history import commits
-from reconciler.source.git.repository import ClusterRepo
+from reconciler.source.git.process import run_git
+from reconciler.source.git.repository import MIRROR, ClusterRepo
 from reconciler.source.hook import PROBLEMS_SHOWN_MAX
 from reconciler.wire import SPOKEN, admin, codec, frames
 from tests.source.conftest import NODE, Person, clone
@@ -220,3 +221,14 @@ def test_a_hook_without_its_python_keeps_everything_out_and_says_why(
     status, output = person.pushes()
     assert status == 1
     assert output == ["reconciler: /gone/python is gone; start the reconciler once to renew this hook"]
+
+
+def test_a_push_to_a_mirror_is_told_where_the_truth_is(repo: ClusterRepo, person: Person) -> None:
+    run_git((f"--git-dir={repo.path}", "config", MIRROR, "ssh://git@example.org/hub"))
+    person.commits(NODE)
+    status, output = person.pushes()
+    assert status == 1
+    assert output[0] == (
+        "reconciler: main is a mirror: the truth is at ssh://git@example.org/hub; push the change there, and it is fetched"
+    )
+    assert repo.head() is None
