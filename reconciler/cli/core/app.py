@@ -50,6 +50,7 @@ COMMANDS = {
     "sandbox": "cluster.sandbox",
     "approve": "write.approve",
     "plan": "read.plan",
+    "facts": "read.facts",
     "get": "read.get",
     "describe": "read.describe",
     "top": "read.top",

@@ -32,6 +32,7 @@ GROUPS = {
         "diff": "Show what an apply would change.",
         "validate": "Check manifests without changing anything.",
         "plan": "Show what the controller would do now, what it waits for, and what it refuses.",
+        "facts": "Record a cluster's facts in a file, to plan changes elsewhere.",
         "approve": "Apply a revision that is held because it would remove much.",
         "edit": "Change an object in an editor.",
         "scale": "Set the number of replicas of deployments.",
