@@ -18,7 +18,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE", "reconciler", "manifests", "examples/models/tiny", "packaging")
+BUILT_FROM = (
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "reconciler",
+    "manifests",
+    "examples/models/tiny",
+    "packaging",
+)
 ITSELF = re.compile(r"^(mlx[-_])?reconciler$")
 
 

@@ -22,7 +22,9 @@ def seed_manifests(
     """
     head = repo.head()
     if head is not None:
-        say(f"{repo.path} already has commits and is used as it is; to change it: reconciler apply -f {named}")
+        say(
+            f"{repo.path} already has commits and is used as it is; to change it: reconciler apply -f {named}"
+        )
         return head
     landed = commit_documents(repo, documents, "Start the cluster")
     objects = "1 object" if len(landed.results) == 1 else f"{len(landed.results)} objects"
