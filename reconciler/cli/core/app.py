@@ -47,6 +47,7 @@ COMMANDS = {
     "approve": "write.approve",
     "plan": "read.plan",
     "facts": "read.facts",
+    "rehearse": "ci.rehearse",
     "get": "read.get",
     "describe": "read.describe",
     "top": "read.top",
