@@ -22,7 +22,6 @@ STILL_SECONDS = 2.0
 """A cluster that has had nothing to do for so long does nothing more."""
 POLL_SECONDS = 0.2
 APPROVER = "rehearsal"
-SAID_MAX = 3
 
 Say = Callable[[str], None]
 
@@ -75,6 +74,8 @@ class Course:
     steps: list[Step] = field(default_factory=list)
     pushed: str = ""
     """What the pusher saw."""
+    excused: set[str] = field(default_factory=set)
+    """Deployments that were not served before either, and that the change leaves as they were."""
 
     def __post_init__(self) -> None:
         self.watcher = Watcher(self.home.ask)
@@ -96,15 +97,24 @@ class Course:
         """Start, and wait until what can serve serves. What the base cannot serve is not the change's fault."""
         step, at = self._begin("start the base")
         step.seen_after = self._until("the controller", at, lambda: bool(self._status()["revision"]))
-        served = self._until("the base to serve", at, lambda: self._served(base) or self._still(at))
-        step.ok = served is not None
-        if self._served(base):
-            step.served_after = served
-        endpoint = self._status()["localEndpoint"] if step.ok else None
-        if endpoint:
-            self.watcher.load(endpoint, {**base.served, **self.change.served})
+        served = self._until("the base to serve", at, lambda: self._served(base) or self._still())
+        if served is not None:
+            ready = self._ready_now()
+            unserved = {name for name, replicas in base.served.items() if ready.get(name) != replicas}
+            self.excused = {name for name in unserved if self._unchanged(name)}
+            step.said += [
+                f"modeldeployment/{name} is not served before the change either" for name in unserved
+            ]
+            step.served_after = None if unserved else served
+            self.watcher.load(self._status()["localEndpoint"], base.asked | self.change.asked)
+            answered = (base.asked & ready.keys()) - unserved
+            step.ok = self._until("an answer", at, lambda: self.watcher.answered(answered, at)) is not None
         self._end(step, at, {})
         return step.ok
+
+    def _unchanged(self, name: str) -> bool:
+        one, other = (each.of_kind("ModelDeployment").get(name) for each in (self.base, self.change))
+        return one == other
 
     def _apply(self) -> bool:
         step, at = self._begin("apply the change")
@@ -120,7 +130,9 @@ class Course:
             "the change to come into force", at, lambda: self._taken(step, revision)
         )
         served = self._until(
-            "the change to be served", at, lambda: self._served(self.change) or self._still(at)
+            "the change to be served",
+            at,
+            lambda: self._healed(at) or (not self._served(self.change) and self._still()),
         )
         step.ok = step.seen_after is not None and served is not None and self._served(self.change)
         step.served_after = served if step.ok else None
@@ -150,7 +162,7 @@ class Course:
             self.home.run("sandbox", *command.split())
         if fault.back:
             self._rest(POLL_SECONDS)
-        served = self._until(f"{fault.name}: to be healed", at, lambda: self._served(self.change))
+        served = self._until(f"{fault.name}: to be healed", at, lambda: self._healed(at))
         noticed = step.seen_after is not None or not fault.needed
         step.ok, step.served_after = noticed and served is not None, served
         self._end(step, at, before)
@@ -162,18 +174,25 @@ class Course:
         return status
 
     def _ready_now(self) -> dict[str, int]:
-        return dict(self.watcher.samples[-1].ready) if self.watcher.samples else {}
+        items = self.home.ask(Get("ModelDeployment"))["items"]
+        return {each["metadata"]["name"]: each["status"].get("readyReplicas", 0) for each in items}
+
+    def _healed(self, at: float) -> bool:
+        """Return whether the change is served, and clients have noticed."""
+        asked = self.change.asked - self.excused
+        return self._served(self.change) and self.watcher.answered(asked, at)
 
     def _epochs(self) -> dict[str, int]:
         return dict(self.watcher.samples[-1].epochs) if self.watcher.samples else {}
 
     def _served(self, wanted: StandIns) -> bool:
         """Return whether every replica is ready, and nothing is left to do."""
-        items = self.home.ask(Get("ModelDeployment"))["items"]
-        ready = {each["metadata"]["name"]: each["status"].get("readyReplicas", 0) for each in items}
-        return ready == {**dict.fromkeys(ready, 0), **wanted.served} and bool(self._status()["settled"])
+        ready = self._ready_now()
+        expected = {**dict.fromkeys(ready, 0), **wanted.served}
+        served = all(ready.get(name) == count for name, count in expected.items() if name not in self.excused)
+        return served and bool(self._status()["settled"])
 
-    def _still(self, at: float) -> bool:
+    def _still(self) -> bool:
         """Return whether nothing has been left to do for a while: what is not served now will not be."""
         end = time.monotonic() + STILL_SECONDS
         while self._status()["settled"]:

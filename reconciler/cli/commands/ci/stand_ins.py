@@ -50,6 +50,14 @@ class StandIns:
         }
         return {name: replicas for name, replicas in found.items() if replicas}
 
+    @property
+    def asked(self) -> set[str]:
+        """Return the served deployments that answer in words."""
+        deployments = self.of_kind("ModelDeployment")
+        return {
+            name for name in self.served if not deployments[name]["spec"].get("serving", {}).get("embedding")
+        }
+
     def note(self, text: str) -> None:
         """Say once what is different."""
         if text not in self.notes:

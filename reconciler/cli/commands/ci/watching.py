@@ -48,6 +48,10 @@ class Request:
     def failed(self) -> bool:
         return bool(self.error)
 
+    @property
+    def answered(self) -> bool:
+        return self.ended_at is not None and not self.error
+
 
 @dataclass
 class Watcher:
@@ -76,6 +80,11 @@ class Watcher:
         self.over.set()
         for thread in self.threads:
             thread.join(REQUEST_SECONDS_MAX)
+
+    def answered(self, models: Iterable[str], since: float) -> bool:
+        """Return whether each model has answered a request that was begun after a moment."""
+        found = {each.model for each in self.requests if each.begun_at >= since and each.answered}
+        return found.issuperset(models)
 
     def news(self) -> list[dict[str, Any]]:
         """Return the events since the last call, oldest first."""
