@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from reconciler.cli.output.kind_columns import state
 from reconciler.errors import Invalid, Refused, Unreachable
 from reconciler.source.yaml.plain import as_yaml
 from reconciler.wire.admin import Approve, Get, ShowPlan, ShowStatus
@@ -21,6 +22,7 @@ SEEN_SECONDS_MAX = 60.0
 STILL_SECONDS = 2.0
 """A cluster that has had nothing to do for so long does nothing more."""
 POLL_SECONDS = 0.2
+READY = "Ready"
 APPROVER = "rehearsal"
 
 Say = Callable[[str], None]
@@ -86,8 +88,10 @@ class Course:
         self.watcher.start()
         try:
             if self._serve(self.base) and self._apply():
-                fabrics = self.home.ask(Get("Fabric"))["items"]
-                for fault in choose(self.watcher.items, fabrics):
+                deployments, fabrics = (
+                    self.home.ask(Get(kind))["items"] for kind in ("ModelDeployment", "Fabric")
+                )
+                for fault in choose(deployments, fabrics):
                     self._break(fault)
         finally:
             self.watcher.end()
@@ -174,8 +178,12 @@ class Course:
         return status
 
     def _ready_now(self) -> dict[str, int]:
+        """Return the ready replicas of each deployment; none of one whose newest spec is not served."""
         items = self.home.ask(Get("ModelDeployment"))["items"]
-        return {each["metadata"]["name"]: each["status"].get("readyReplicas", 0) for each in items}
+        return {
+            each["metadata"]["name"]: each["status"].get("readyReplicas", 0) if state(each) == READY else 0
+            for each in items
+        }
 
     def _healed(self, at: float) -> bool:
         """Return whether the change is served, and clients have noticed."""
