@@ -1,6 +1,6 @@
 """kubectl's contract, one row for each part of it, on a real controller over a real repository.
 
-What does not hold here is in the last section of docs/cli.md, with the reason.
+What does not hold here is in docs/kubectl.md, with the reason.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ ROWS: list[Row] = [
     ("get node node-a node-b", "", 0, r"^node-a .*\nnode-b ", NOTHING),
     ("get node/node-a model/tiny -o name", "", 0, r"\Anode\.reconciler/node-a\nmodel\.reconciler/tiny\Z", ""),
     ("get models,gateways --no-headers", "", 0, r"\Atiny .*\n\nmain ", NOTHING),
-    ("get all", "", 0, r"(?s)\ANAME.*\n\nNAME.*\n\nNAME.*\n\nNAME", NOTHING),
+    ("get all", "", 0, r"(?s)\Anodes:\nNAME.*\n\nmodels:\nNAME.*\n\nmodeldeployments:\nNAME", NOTHING),
+    ("get big", "", 0, r"\ANAME +MODEL .*\nbig +tiny ", NOTHING),
+    ("get tiny -o name", "", 0, rf"\Amodel\.reconciler/tiny\n{TINY}\Z", NOTHING),
+    ("get md -L tier", "", 0, r"\ANAME .*TIER\nbig .* test\ntiny .*<none>\Z", NOTHING),
     ("get md -o wide", "", 0, r"\ANAME +MODEL .*NODES ", NOTHING),
     ("get md/tiny -o json", "", 0, r'\A\{\n  "apiVersion": "reconciler/v1alpha1"', NOTHING),
     ("get md/tiny -o=yaml", "", 0, r"\AapiVersion: reconciler/v1alpha1\n", NOTHING),
@@ -67,6 +70,7 @@ ROWS: list[Row] = [
     ("get md -l no=such", "", 0, NOTHING, r"\ANo resources found\Z"),
     ("get md -l no=such -o json", "", 0, r'"items": \[\]', NOTHING),
     ("get podz", "", 2, NOTHING, '^error: unknown kind "podz"'),
+    ("get tinny", "", 2, NOTHING, '^error: there is no kind and no object "tinny", did you mean "tiny"'),
     ("get md -o jsonpath={{.items[}}", "", 2, NOTHING, "at character 9"),
     # wait
     (f"wait {READY}=False --timeout=30s", "", 0, f"^{TINY} condition met$", NOTHING),
@@ -78,10 +82,16 @@ ROWS: list[Row] = [
     ("wait md/absent --for=condition=Ready", "", 1, NOTHING, '^error: modeldeployments "absent" not found'),
     ("wait md -l no=such --for=condition=Ready", "", 1, NOTHING, "^error: no matching resources found$"),
     ("wait md/tiny", "", 2, NOTHING, "Missing option '--for'"),
+    ("wait md/tiny --for=condition=Redy", "", 2, NOTHING, 'have no condition "Redy", did you mean "Ready"'),
+    ("wait big --for=create", "", 0, "condition met$", NOTHING),
+    ("wait tiny --for=create", "", 2, NOTHING, "say which: model/tiny or modeldeployment/tiny"),
     # scale, rollout
     ("scale deployment/tiny --replicas=2", "", 0, f"^{TINY} scaled$", NOTHING),
+    ("scale tiny --replicas=2", "", 0, f"^{TINY} scaled$", NOTHING),
+    ("scale tinny --replicas=2", "", 1, NOTHING, 'modeldeployments "tinny" not found; did you mean "tiny"'),
     ("scale deployment/tiny --replicas=1 --current-replicas=7", "", 1, NOTHING, "expected replicas of tiny to be 7"),
     ("rollout history deployment/tiny", "", 0, f"^{TINY}$", NOTHING),
+    ("rollout history tiny", "", 0, f"^{TINY}$", NOTHING),
     ("rollout restart deployment/tiny", "", 0, f"^{TINY} restarted$", NOTHING),
     ("rollout undo deployment/tiny", "", 0, f"^{TINY} rolled back$", NOTHING),
     ("rollout status deployment/tiny --timeout=1s", "", 1, "", "^error: "),
@@ -106,7 +116,11 @@ ROWS: list[Row] = [
     ("events --types=Odd", "", 2, NOTHING, '"Odd" is not a type of event'),
     ("logs absent", "", 1, NOTHING, '^error: modeldeployments "absent" not found'),
     ("logs deployment/tiny", "", 1, NOTHING, "^error: tiny has no group now"),
-    ("logs", "", 2, NOTHING, "^error: expected a deployment"),
+    ("logs", "", 2, NOTHING, "^error: expected one of: a deployment"),
+    ("logs -l tier=test", "", 1, NOTHING, "^error: big has no group now"),
+    ("logs -l tier=none", "", 1, NOTHING, "^error: no deployment has these labels"),
+    ("top pods", "", 2, NOTHING, '^error: "pods" has no measurements; expected nodes or ranks'),
+    ("top", "", 0, r"\Anodes:\nNAME ", "no measurements of ranks now"),
     # explain, api-resources, completion, version
     ("explain md.spec.replicas", "", 0, r"\AKIND: +ModelDeployment\nVERSION: +reconciler/v1alpha1\n", NOTHING),
     ("explain md.spec.replica", "", 1, NOTHING, 'field "replica" does not exist'),
@@ -116,6 +130,7 @@ ROWS: list[Row] = [
     ("version -o json", "", 0, '"controller": "', NOTHING),
     ("edit deployment/absent", "", 1, NOTHING, '^error: modeldeployments "absent" not found'),
     # delete
+    ("delete big", "", 2, NOTHING, '"big" is a name without a kind; say: modeldeployment/big'),
     ("delete deployment big --dry-run=client", "", 0, r"^modeldeployment\.reconciler/big deleted \(dry run\)$", ""),
     ("delete deployment/big --timeout=60s", "", 0, r"^modeldeployment\.reconciler/big deleted$", ""),
     ("delete deployment big", "", 1, NOTHING, '^error: modeldeployments "big" not found'),

@@ -13,7 +13,10 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from reconciler.cli.output.colour import colours
 from reconciler.errors import InvalidManifests, ReconcilerError
+
+from .groups import grouped, summary
 
 USAGE_STATUS = 2
 INTERRUPTED_STATUS = 130
@@ -43,6 +46,7 @@ COMMANDS = {
     "sandbox": "cluster.sandbox",
     "approve": "write.approve",
     "plan": "read.plan",
+    "facts": "read.facts",
     "get": "read.get",
     "describe": "read.describe",
     "top": "read.top",
@@ -58,6 +62,7 @@ COMMANDS = {
     "api-resources": "read.explain",
     "api-versions": "read.explain",
     "completion": "read.completion",
+    "help": "shell.help",
     "version": "read.plan",
     "controller": "cluster.processes",
     "gateway": "cluster.processes",
@@ -120,6 +125,17 @@ class Commands(SuggestingGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in groups. Only commands without a group are imported for their summary."""
+        width = max(map(len, LISTED))
+        for title, names in grouped(LISTED):
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), self._summary(ctx, name)) for name in names])
+
+    def _summary(self, ctx: click.Context, name: str) -> str:
+        command = None if summary(name) else self.get_command(ctx, name)
+        return summary(name) or (command.get_short_help_str(UNCUT) if command else "")
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         module = COMMANDS.get(cmd_name)
@@ -205,6 +221,8 @@ def closest(word: str, known: list[str]) -> str | None:
 def reconciler(context: click.Context, home: Path) -> None:
     """Serve models on a cluster, as manifests in git declare.
 
+    Help of one command: reconciler help COMMAND. For people who know kubectl: docs/kubectl.md.
+
     \b
     Examples:
       reconciler up -f manifests/        run a cluster on this machine, in the foreground
@@ -254,8 +272,3 @@ def fail(text: str, context: click.Context | None = None) -> None:
     click.echo(click.style("error: ", fg="red", bold=True) + text, err=True, color=colours(sys.stderr))
     if context is not None:
         click.echo(f"See: {context.command_path} --help", err=True)
-
-
-def colours(stream: Any) -> bool:
-    """Return whether to use colours: only on a terminal, and not with NO_COLOR (no-color.org)."""
-    return bool(stream.isatty()) and not os.environ.get("NO_COLOR")

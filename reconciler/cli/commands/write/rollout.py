@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings, SuggestingGroup
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.commits import (
@@ -50,7 +51,7 @@ def rollout() -> None:
 
 
 @rollout.command()
-@click.argument("words", nargs=-1, metavar="KIND/NAME")
+@click.argument("words", nargs=-1, metavar="NAME | KIND/NAME", shell_complete=complete.deployments)
 @click.option(
     "-w", "--watch/--no-watch", default=True, help="Wait until it is done, or only show the current state."
 )
@@ -63,10 +64,10 @@ def status(settings: Settings, words: tuple[str, ...], watch: bool, timeout: flo
 
     \b
     Examples:
-      reconciler rollout status deployment/tiny
-      reconciler rollout status deployment tiny --timeout=10m
+      reconciler rollout status tiny
+      reconciler rollout status deployment/tiny --timeout=10m
     """
-    key = one_object(words)
+    key = one_object(words, DEPLOYMENT)
     if key[0] != DEPLOYMENT:
         raise Refused("NoRollout", f"{key[0].lower()}/{key[1]} has no rollout; only modeldeployments do")
     say = Screen()
@@ -143,7 +144,7 @@ def restart(settings: Settings, targets: Targets, how: How) -> None:
         from reconciler.source.editing import set_fields
 
         there = labels_of(files)
-        chosen, missing = targets.choose(there)
+        chosen, missing = targets.of_kind(DEPLOYMENT).choose(there)
         if missing:
             raise missing_all(missing, there)
         wrong = next((key for key in chosen if key[0] != DEPLOYMENT), None)
@@ -163,7 +164,7 @@ def restart(settings: Settings, targets: Targets, how: How) -> None:
 
 
 @rollout.command(cls=WritingCommand)
-@click.argument("words", nargs=-1, metavar="KIND/NAME")
+@click.argument("words", nargs=-1, metavar="NAME | KIND/NAME", shell_complete=complete.deployments)
 @click.option(
     "--to-revision", metavar="REVISION", help="Go back to this commit; by default to before the last change."
 )
@@ -180,17 +181,17 @@ def undo(settings: Settings, words: tuple[str, ...], to_revision: str | None, ho
       reconciler rollout undo deployment/tiny --to-revision=1f0c2a9b3d
       reconciler rollout undo deployment/tiny --dry-run
     """
-    from reconciler.source.git import history
+    from reconciler.source.git import going_back
 
-    key = one_object(words)
-    undone: list[history.Undo] = []
+    key = one_object(words, DEPLOYMENT)
+    undone: list[going_back.Undo] = []
 
     def decide(files: Mapping[str, bytes]) -> Any:
         repo = opened(settings)
         if to_revision is None:
-            undone[:] = [history.undo(repo, files, key)]
+            undone[:] = [going_back.undo(repo, files, key)]
         else:
-            undone[:] = [history.go_back(repo, files, key, repo.resolve(to_revision))]
+            undone[:] = [going_back.go_back(repo, files, key, repo.resolve(to_revision))]
         return undone[0].edit
 
     landed = carry_out(settings, how, decide, lambda _: undone[0].message)
@@ -202,7 +203,7 @@ def undo(settings: Settings, words: tuple[str, ...], to_revision: str | None, ho
 
 
 @rollout.command(name="history")
-@click.argument("words", nargs=-1, metavar="KIND/NAME")
+@click.argument("words", nargs=-1, metavar="NAME | KIND/NAME", shell_complete=complete.deployments)
 @click.option("--revision", metavar="REVISION", help="Show the object at this commit.")
 @output_option()
 @click.pass_obj
@@ -216,7 +217,7 @@ def history_(settings: Settings, words: tuple[str, ...], revision: str | None, o
     """
     from reconciler.source.git import history
 
-    key = one_object(words)
+    key = one_object(words, DEPLOYMENT)
     repo = opened(settings)
     if revision is not None:
         _, text = history.text_at(repo, repo.resolve(revision), key)

@@ -11,7 +11,6 @@ from reconciler.cli.core.commits import Files, How, WritingCommand, carry_out, r
 from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all, target_options
 from reconciler.cli.core.waiting import until_read
 from reconciler.errors import Conflict, Refused, listing
-from reconciler.resources import ModelDeployment
 
 DEPLOYMENT = "ModelDeployment"
 
@@ -36,17 +35,18 @@ def scale(
 
     \b
     Examples:
-      reconciler scale deployment/tiny --replicas=2
+      reconciler scale tiny --replicas=2
       reconciler scale deployment tiny --replicas=0 --current-replicas=1
       reconciler scale deployments --all --replicas=1 --dry-run=server
     """
 
     def decide(files: Files) -> Any:
+        from reconciler.resources import ModelDeployment
         from reconciler.source.editing import set_fields
         from reconciler.source.yaml.documents import load
 
         there = labels_of(files)
-        chosen, missing = targets.choose(there)
+        chosen, missing = targets.of_kind(DEPLOYMENT).choose(there)
         if missing:
             raise missing_all(missing, there)
         _check_scalable(chosen)
