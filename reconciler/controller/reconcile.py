@@ -136,7 +136,8 @@ def _watch(parts: Parts) -> None:
     accesses = {**known, **wanted}
     parts.around.machines.reach(accesses)
     members = {name for group in stored.groups.values() for name in group.members}
-    paths = {model.spec.source.folder for model in desired.models.values()} | _earlier(stored)
+    paths = {model.spec.source.folder for model in desired.models.values()}
+    paths |= _earlier(stored)
     parts.collector.watch(frozenset(members | accesses.keys()), tuple(sorted(paths)))
     seen = parts.collector.nodes()
     with suppress(Unwritable):  # the next pass does it
