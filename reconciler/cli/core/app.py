@@ -53,6 +53,7 @@ COMMANDS = {
     "plan": "read.plan",
     "facts": "read.facts",
     "rehearse": "ci.rehearse",
+    "ci": "ci.workflow",
     "get": "read.get",
     "describe": "read.describe",
     "top": "read.top",
@@ -79,7 +80,7 @@ COMMANDS = {
 
 UNLISTED = ["config", *(name for name, module in COMMANDS.items() if module == "cluster.processes")]
 """Commands that `up` starts, and words of kubectl's; people need not know them."""
-WITHOUT_CLUSTER = ("context", "config", "help", "completion")
+WITHOUT_CLUSTER = ("context", "config", "help", "completion", "rehearse", "ci")
 """Commands that are for no cluster, and work where the contexts cannot be read."""
 HOME_VARIABLE, CONTEXT_VARIABLE = "RECONCILER_HOME", "RECONCILER_CONTEXT"
 DEFAULT_HOME = Path("~/.reconciler")

@@ -20,7 +20,7 @@ from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.progress import Progress
 from reconciler.errors import Invalid
 
-TINY = Path(__file__).parents[4] / "examples" / "models" / "tiny"
+TINY = Path(__file__).parents[3] / "quickstart" / "models" / "tiny"
 """The model that stands in for every other one."""
 GIT_SECONDS = 60.0
 
