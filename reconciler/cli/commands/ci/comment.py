@@ -115,6 +115,7 @@ class Comments:
             with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:
                 return json.loads(answer.read(BYTES_MAX))
         except urllib.error.HTTPError as error:
+            error.close()
             hint = "; the job needs permissions: {pull-requests: write}" if error.code == 403 else ""
             raise Unreachable(f"{method} {url}: HTTP {error.code}{hint}") from None
         except (OSError, ValueError) as error:

@@ -12,6 +12,7 @@ from .course import Step
 
 SAID_MAX = 3
 SAID_CHARACTERS = 400
+STEP_CHARACTERS = 28
 CAVEAT = "emulated Macs: a success says nothing about the memory and speed of yours"
 
 
@@ -54,7 +55,7 @@ def _seconds(value: float | None) -> str:
 def table(report: Report) -> str:
     """Return it for a terminal, at most 100 columns wide; what was said is below."""
     rows = [tuple(name.upper() for name in HEAD), *(_row(step) for step in report.steps)]
-    rows = [(clip(row[0], 32), *row[1:]) for row in rows]
+    rows = [(clip(row[0], STEP_CHARACTERS), *row[1:]) for row in rows]
     widths = [max(len(row[at]) for row in rows) for at in range(len(HEAD))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
@@ -76,8 +77,11 @@ def markdown(report: Report) -> str:
     return "\n".join(lines)
 
 
+_ESCAPES = str.maketrans(
+    {mark: f"&#{ord(mark)};" for mark in "<>@&"} | {mark: f"\\{mark}" for mark in "\\`*_[]|#~"}
+)
+
+
 def escaped(text: str) -> str:
     """Write a text so that it is shown as it is in a cell of a table, whoever chose its words."""
-    for mark in "\\`*_[]<>|#@~":
-        text = text.replace(mark, f"\\{mark}" if mark not in "<>@" else f"&#{ord(mark)};")
-    return " ".join(text.split())
+    return " ".join(text.split()).translate(_ESCAPES)

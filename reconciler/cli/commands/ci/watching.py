@@ -141,6 +141,7 @@ def _error(endpoint: str, model: str) -> str:
         with urllib.request.urlopen(request, timeout=REQUEST_SECONDS_MAX) as answer:
             return "" if json.load(answer)["choices"] else "an answer without choices"
     except urllib.error.HTTPError as error:
+        error.close()
         return f"HTTP {error.code}"
     except (OSError, ValueError, KeyError) as error:
         return f"{type(error).__name__}: {error}"
