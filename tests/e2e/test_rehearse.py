@@ -39,12 +39,12 @@ def mine(environment: dict[str, str]) -> set[str]:
 
 @pytest.fixture
 def change(tmp_path: Path) -> Path:
-    """The example with another context."""
+    """The example with another batch."""
     folder = tmp_path / "change"
     shutil.copytree(ROOT / "examples" / "two-minis", folder)
     serving = folder / "serving.yaml"
-    serving.write_text(serving.read_text().replace("context: 4096", "context: 8192"))
-    assert "8192" in serving.read_text()
+    serving.write_text(serving.read_text().replace("  placement:", "  serving: {maxBatch: 8}\n  placement:"))
+    assert "maxBatch: 8" in serving.read_text()
     return folder
 
 
