@@ -93,7 +93,7 @@ def _root(folder: Path) -> Path:
 
 
 @ci.command()
-@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--print", "shown", is_flag=True, help="Print the comment, and write nothing.")
 def comment(folder: Path, shown: bool) -> None:
     """Write the comment of a pull request, or write it anew, from the files of a review in a folder.
@@ -107,6 +107,8 @@ def comment(folder: Path, shown: bool) -> None:
     """
     from .comment import Comments, PullRequest, composed, summarized
 
+    if not folder.is_dir():
+        raise Invalid(f"{folder} does not exist; the steps before write validation.txt, plan.txt and rehearsal.md there")
     text = composed(folder)
     if shown:
         click.echo(text, nl=False)
