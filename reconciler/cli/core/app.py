@@ -34,6 +34,7 @@ COMMANDS = {
     "rollout": "write.rollout",
     "model": "write.model",
     "key": "write.key",
+    "source": "write.source",
     "cordon": "machines.drain",
     "uncordon": "machines.drain",
     "drain": "machines.drain",

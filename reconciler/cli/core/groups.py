@@ -39,6 +39,7 @@ GROUPS = {
         "delete": "Delete objects by a commit that removes their manifests.",
         "model": "Verify the weights of a Model, or update it to another revision.",
         "key": "Make, rotate and revoke keys of clients.",
+        "source": "Take the manifests from a remote git repository.",
     },
     "Machines": {
         "node": "Examine and add machines, install or remove the service of their agents, and protect them.",
