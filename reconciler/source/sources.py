@@ -96,7 +96,8 @@ class GitSource:
 
     async def read(self) -> Revision:
         found = await asyncio.to_thread(self._read)
-        return replace(found, refused=self.refused())
+        refused = self.refused()
+        return replace(found, refused=refused) if refused else found
 
     def _read(self) -> Revision:
         head = self._repo.head()

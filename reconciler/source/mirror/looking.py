@@ -28,13 +28,13 @@ PLACE = "incoming-"
 
 TEXT_MAX = 500
 """Characters of git's own words that are repeated."""
-_BARRED = (
-    "Authentication failed",
-    "Permission denied",
-    "Host key verification failed",
-    "could not read Username",
-)
-"""What git says where trying again does not help."""
+_BARRED = {
+    "Host key verification failed": "the server shows another host key than the pinned file has",
+    "Permission denied": "the server does not let this SSH key in",
+    "Authentication failed": "the server does not take this token (Authentication failed)",
+    "could not read ": "the server asks for a token; name it with --token-file",
+}
+"""What git says where trying again does not help, and what it means."""
 
 Check = Callable[[ClusterRepo, str], str]
 """From a repository and a commit to what is wrong with its manifests; empty if nothing is."""
@@ -65,6 +65,8 @@ class Remote:
     check: Check
     verify: Callable[[], None]
     environ: Mapping[str, str]
+    bytes_max: int = PUSH_BYTES_MAX
+    """Most bytes that one fetch may bring."""
 
     def look(self, spec: GitRepositorySpec, known: Look | None, at_once: bool) -> Look:
         """Look once, and take what is new and passes.
@@ -77,7 +79,7 @@ class Remote:
         """
         head = self.repo.head()
         with _Place(self.repo.path.parent) as place:
-            git = _Git(spec, place, environment_of(spec, place, self.environ))
+            git = _Git(spec, place, environment_of(spec, place, self.environ), self.bytes_max)
             if (known is not None and known.refusal) or not at_once:
                 revision = git.listed()
                 if known is not None and revision == known.revision and (known.refusal or revision == head):
@@ -150,6 +152,7 @@ class _Git:
     spec: GitRepositorySpec
     place: Path
     environment: Mapping[str, str]
+    bytes_max: int
 
     def listed(self) -> str:
         """Return the commit at the remote's branch."""
@@ -190,16 +193,17 @@ class _Git:
         return f"refs/heads/{self.spec.ref.branch}"
 
     def _run(self, words: tuple[str, ...], seconds: float) -> bytes:
-        done = git_process((*settings_of(self.spec), *words), b"", self.environment, seconds, PUSH_BYTES_MAX)
+        done = git_process((*settings_of(self.spec), *words), b"", self.environment, seconds, self.bytes_max)
         if done.returncode == 0:
             return done.stdout
         text = " ".join(error_text(done.stderr).split())
         if "couldn't find remote ref" in text:
             raise self._missing()
         if "signal 25" in text or "File too large" in text or done.returncode in (-25, 153):
-            raise Refused("TooLarge", f"{self.spec.url} brings more than {PUSH_BYTES_MAX} bytes at once")
-        shown = f"{self.spec.url} cannot be fetched: {text[:TEXT_MAX]}"
-        raise Invalid(shown) if any(word in text for word in _BARRED) else Unreachable(shown)
+            raise Refused("TooLarge", f"{self.spec.url} brings more than {self.bytes_max} bytes at once")
+        meaning = next((meaning for word, meaning in _BARRED.items() if word in text), "")
+        shown = f"{self.spec.url} cannot be fetched: {meaning or text[:TEXT_MAX]}"
+        raise Invalid(shown) if meaning else Unreachable(shown)
 
     def _missing(self) -> Invalid:
         return Invalid(

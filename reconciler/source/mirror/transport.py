@@ -81,11 +81,17 @@ def _token(secret: TokenSecret, folder: Path, environ: Mapping[str, str]) -> dic
     found = {"GIT_ASKPASS": _program(folder / "ask", _ASK), "RECONCILER_GIT_USER": secret.username}
     if secret.file is not None:
         return {**found, "RECONCILER_GIT_TOKEN_FILE": str(_readable(secret.file))}
-    if not environ.get(secret.env or ""):
+    name = secret.env or ""
+    if not environ.get(name):
         raise Invalid(
-            f"the environment of `reconciler up` has no {secret.env}; set it, and restart `reconciler up`"
+            f"the environment of `reconciler up` has no {name}; set it, and restart `reconciler up`"
         )
-    return {**found, "RECONCILER_GIT_TOKEN_FILE": "", "RECONCILER_GIT_TOKEN_VARIABLE": str(secret.env)}
+    return {
+        **found,
+        name: environ[name],
+        "RECONCILER_GIT_TOKEN_FILE": "",
+        "RECONCILER_GIT_TOKEN_VARIABLE": name,
+    }
 
 
 def _readable(written: str) -> Path:

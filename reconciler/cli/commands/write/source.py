@@ -98,8 +98,8 @@ def set_(settings: Settings, /, url: str | None, **options: Any) -> None:
     \b
     Examples:
       reconciler source set https://git.example.com/team/cluster.git --token-file ~/.config/reconciler/token
-      reconciler source set git@git.example.com:team/all.git --path clusters/studio \\
-          --ssh-key ~/.ssh/cluster --known-hosts ~/.ssh/cluster_hosts
+      reconciler source set git@git.example.com:team/all.git --ssh-key ~/.ssh/c --known-hosts ~/.ssh/c_hosts
+      reconciler source set --path clusters/studio --branch release
       reconciler source set --allowed-signers ~/.config/reconciler/signers --interval 30s
     """
     from reconciler.cli.core.commits import prepare
