@@ -60,6 +60,12 @@ class Preview:
     files: Mapping[str, str]
 
 
+@message("facts")
+@dataclasses.dataclass(frozen=True)
+class ShowFacts:
+    """Ask for what plans depend on, as a file that may leave the cluster: ``{"facts": {...}, "settled": bool}``."""
+
+
 @message("places")
 @dataclasses.dataclass(frozen=True)
 class ShowPlaces:
@@ -242,6 +248,7 @@ class Accept:
 CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     Hello,
     Get,
+    ShowFacts,
     ShowPlaces,
     ShowPlan,
     ShowUsage,

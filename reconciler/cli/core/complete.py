@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,7 +21,7 @@ ANSWER_SECONDS = 1.0
 
 
 def objects(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete kinds, then names of the typed kind; or `KIND/NAME`."""
+    """Complete kinds, then names of the typed kind; or `KIND/NAME`; or a name alone."""
     from .kinds import EVERYTHING
 
     typed = _typed(ctx, param)
@@ -33,7 +32,8 @@ def objects(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
         return _items(
             name for name in _names(ctx, typed[0]) if name.startswith(incomplete) and name not in typed
         )
-    return _items(word for word in (*_kinds(), EVERYTHING) if word.startswith(incomplete.lower()))
+    words = [*_kind_words(incomplete.lower()), *([EVERYTHING] if EVERYTHING.startswith(incomplete) else [])]
+    return _items(words or (name for name in _every_name(ctx) if name.startswith(incomplete)))
 
 
 def deployments(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -96,6 +96,19 @@ def _items(words: Iterable[str]) -> list[CompletionItem]:
     return [CompletionItem(word) for word in words]
 
 
+def _kind_words(incomplete: str) -> list[str]:
+    """Return a word for each kind that begins like this: its plural, else the longest of its other words."""
+    from reconciler.resources import KIND_NAMES, SHORT_NAMES
+
+    from .kinds import RANK, plural
+
+    found = []
+    for kind in (*KIND_NAMES, RANK):
+        others = sorted(SHORT_NAMES.get(kind, ()), key=len, reverse=True)
+        found += [word for word in (plural(kind), *others) if word.startswith(incomplete)][:1]
+    return found
+
+
 def _kinds() -> list[str]:
     from reconciler.resources import KIND_NAMES
 
@@ -107,6 +120,12 @@ def _kinds() -> list[str]:
 # --- names -----------------------------------------------------------------------------------------
 
 
+def _every_name(ctx: click.Context) -> list[str]:
+    from reconciler.resources import PLURALS
+
+    return sorted({name for kind in PLURALS.values() for name in _names(ctx, kind)})
+
+
 def _names(ctx: click.Context, word: str) -> list[str]:
     from .kinds import kind_named
 
@@ -114,19 +133,23 @@ def _names(ctx: click.Context, word: str) -> list[str]:
         kind = kind_named(word)
     except click.UsageError:
         return []
-    settings = _settings(ctx)
     for source in (_of_controller, _of_repository):
-        with contextlib.suppress(ReconcilerError, OSError):
-            return sorted(source(settings, kind))
+        with contextlib.suppress(ReconcilerError, OSError, click.UsageError):
+            return sorted(source(_settings(ctx), kind))
     return []
 
 
 def _settings(ctx: click.Context) -> Settings:
     """Return the settings from the group's own options, because the group does not run during completion."""
-    from .app import Settings
+    from .app import settings_of
 
-    home: Path = ctx.find_root().params["home"]
-    return Settings(home.expanduser().absolute())
+    root = ctx.find_root()
+    if root.obj is None:
+        root.obj = settings_of(root.params["home"], root.params["chosen"], asks=False)
+        if root.obj.away is not None:
+            root.call_on_close(root.obj.away.close)
+    settings: Settings = root.obj
+    return settings
 
 
 def _of_controller(settings: Settings, kind: str) -> list[str]:

@@ -42,6 +42,15 @@ def kind_named(word: str) -> str:
     raise click.UsageError(f'unknown kind "{word}"{nearest(wanted, [*PLURALS.values(), "ranks"])}')
 
 
+def is_kind(word: str) -> bool:
+    """Return whether a word means a kind, or several with commas between, or all."""
+    try:
+        objects_named((word,))
+    except click.UsageError:
+        return word.lower() in ELSEWHERE
+    return True
+
+
 def plural(kind: str) -> str:
     """Return the plural of a kind, such as `modeldeployments`."""
     return PLURALS.get(kind, "ranks")
@@ -86,6 +95,11 @@ def not_found(kind: str, name: str, known: Iterable[str] = ()) -> Refused:
     close = difflib.get_close_matches(name, list(known), 1, 0.6)
     advice = f'did you mean "{close[0]}"?' if close else listing(plural(kind))
     return Refused("NotFound", f'{plural(kind)} "{name}" not found; {advice}')
+
+
+def ambiguous(name: str, kinds: Iterable[str]) -> str:
+    """Return the error for a name alone that means objects of several kinds."""
+    return f'"{name}" alone means several objects; say which: {" or ".join(f"{plural(k)[:-1]}/{name}" for k in kinds)}'
 
 
 def full_name(kind: str, name: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.resources import KIND_NAMES
+from reconciler.resources import KIND_NAMES, PLURALS
 
+from .colour import Cell, Colour
 from .table_layout import age, size, table
 
 Item = dict[str, Any]
@@ -36,6 +37,25 @@ def state(item: Item) -> str:
     busy = condition(item, "Reconciling")
     return busy["message"] if busy["status"] == "True" and busy["message"] else ready["message"] or "Unknown"
 
+
+def colour(item: Item) -> Colour:
+    """Return the colour of an object's state: red where a person or time must help, yellow where it is on its way."""
+    if item["kind"] == "Rank":
+        ended = item["phase"] == "exited" or item.get("killed")
+        return "red" if ended else "green" if _phase(item) == "ready" else "yellow"
+    if item["metadata"].get("deletionTimestamp"):
+        return "yellow"
+    if condition(item, "Stalled")["status"] == "True":
+        return "red"
+    ready = condition(item, "Ready")["status"]
+    if ready == "True":
+        return "yellow" if item["spec"].get("unschedulable") else "green"
+    busy = condition(item, "Reconciling")["status"] == "True" or ready == "Unknown"
+    return "yellow" if busy else "red"
+
+
+COLOURED = ("READY", "STATUS", "PHASE")
+"""The columns that show the state."""
 
 _RUNTIME = ("mlx", "mlx-lm")
 """The packages that a table has room for; ``describe`` shows all."""
@@ -225,17 +245,25 @@ COLUMNS = {
 NONE = "<none>"
 
 
-def headers(kind: str, wide: bool = False, with_labels: bool = False) -> list[str]:
-    """Return the headers of a kind."""
+def headers(
+    kind: str, wide: bool = False, with_labels: bool = False, chosen: Sequence[str] = ()
+) -> list[str]:
+    """Return the headers of a kind; ``chosen`` are labels with a column each."""
     columns = COLUMNS[kind]
     found = list(columns.wide if wide else columns.narrow)
-    return [*found, "LABELS"] if with_labels else found
+    return [*found, *(key.rpartition("/")[2].upper() for key in chosen), *(["LABELS"] if with_labels else [])]
 
 
-def row(item: Item, wide: bool = False, with_labels: bool = False) -> list[str]:
+def row(item: Item, wide: bool = False, with_labels: bool = False, chosen: Sequence[str] = ()) -> list[str]:
     """Return the cells of an object."""
-    found = COLUMNS[item["kind"]].row(item, wide)
-    return [*found, labels(item)] if with_labels else found
+    shade, own = colour(item), item["metadata"]["labels"]
+    found = [
+        Cell.of(cell, shade) if header in COLOURED else cell
+        for header, cell in zip(
+            headers(item["kind"], wide), COLUMNS[item["kind"]].row(item, wide), strict=True
+        )
+    ]
+    return [*found, *(own.get(key, NONE) for key in chosen), *([labels(item)] if with_labels else [])]
 
 
 def labels(item: Item) -> str:
@@ -249,5 +277,10 @@ def tables(items: list[Item]) -> str:
     for kind in (*KIND_NAMES, "Rank"):
         rows = [row(item) for item in items if item["kind"] == kind]
         if rows:
-            parts.append(table(headers(kind), rows))
+            parts.append(f"{title(kind)}\n{table(headers(kind), rows)}")
     return "\n\n".join(parts)
+
+
+def title(kind: str) -> str:
+    """Return the line above the table of a kind, where there are several tables: the word that commands take."""
+    return f"{PLURALS.get(kind, 'ranks')}:"

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings, SuggestingGroup
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.commits import (
@@ -30,6 +31,7 @@ from reconciler.cli.output.table_layout import table
 from reconciler.errors import Refused
 from reconciler.wire.admin import Get, ShowStatus
 
+from .pausing import pause, resume
 from .scale import DEPLOYMENT
 
 
@@ -41,16 +43,22 @@ def rollout() -> None:
     Examples:
       reconciler rollout status deployment/tiny
       reconciler rollout restart deployment/tiny
+      reconciler rollout pause deployment/tiny
+      reconciler rollout resume deployment/tiny
       reconciler rollout undo deployment/tiny
       reconciler rollout history deployment/tiny
     """
+
+
+rollout.add_command(pause)
+rollout.add_command(resume)
 
 
 # --- status ----------------------------------------------------------------------------------------
 
 
 @rollout.command()
-@click.argument("words", nargs=-1, metavar="KIND/NAME")
+@click.argument("words", nargs=-1, metavar="NAME | KIND/NAME", shell_complete=complete.deployments)
 @click.option(
     "-w", "--watch/--no-watch", default=True, help="Wait until it is done, or only show the current state."
 )
@@ -63,10 +71,10 @@ def status(settings: Settings, words: tuple[str, ...], watch: bool, timeout: flo
 
     \b
     Examples:
-      reconciler rollout status deployment/tiny
-      reconciler rollout status deployment tiny --timeout=10m
+      reconciler rollout status tiny
+      reconciler rollout status deployment/tiny --timeout=10m
     """
-    key = one_object(words)
+    key = one_object(words, DEPLOYMENT)
     if key[0] != DEPLOYMENT:
         raise Refused("NoRollout", f"{key[0].lower()}/{key[1]} has no rollout; only modeldeployments do")
     say = Screen()
@@ -107,8 +115,15 @@ def _missing(settings: Settings, client: Client, key: Key) -> str:
         requested = unready["message"] if unready["reason"] in ("StoppedByRequest", "NodeRestarting") else ""
         cause = busy["message"] or requested
         detail = f" ({cause})" if cause else ""
-        return f"{begins}: {ready} of {wanted} updated replicas are available...{detail}"
-    return f"{begins}: {busy['message']}" if busy["status"] == "True" else ""
+        return f"{begins}: {_updated(found, wanted)}{ready} of {wanted} updated replicas are available...{detail}"
+    wanted = found.get("replicas", 0)
+    return f"{begins}: {_updated(found, wanted)}{busy['message']}" if busy["status"] == "True" else ""
+
+
+def _updated(found: Mapping[str, Any], wanted: int) -> str:
+    """Say how many replicas are changed, in kubectl's words; empty where all are."""
+    updated = found.get("updatedReplicas", wanted)
+    return f"{updated} out of {wanted} new replicas have been updated; " if updated < wanted else ""
 
 
 def _head(settings: Settings, client: Client) -> tuple[Any, str] | None:
@@ -143,7 +158,7 @@ def restart(settings: Settings, targets: Targets, how: How) -> None:
         from reconciler.source.editing import set_fields
 
         there = labels_of(files)
-        chosen, missing = targets.choose(there)
+        chosen, missing = targets.of_kind(DEPLOYMENT).choose(there)
         if missing:
             raise missing_all(missing, there)
         wrong = next((key for key in chosen if key[0] != DEPLOYMENT), None)
@@ -163,7 +178,7 @@ def restart(settings: Settings, targets: Targets, how: How) -> None:
 
 
 @rollout.command(cls=WritingCommand)
-@click.argument("words", nargs=-1, metavar="KIND/NAME")
+@click.argument("words", nargs=-1, metavar="NAME | KIND/NAME", shell_complete=complete.deployments)
 @click.option(
     "--to-revision", metavar="REVISION", help="Go back to this commit; by default to before the last change."
 )
@@ -182,7 +197,7 @@ def undo(settings: Settings, words: tuple[str, ...], to_revision: str | None, ho
     """
     from reconciler.source.git import going_back
 
-    key = one_object(words)
+    key = one_object(words, DEPLOYMENT)
     undone: list[going_back.Undo] = []
 
     def decide(files: Mapping[str, bytes]) -> Any:
@@ -202,7 +217,7 @@ def undo(settings: Settings, words: tuple[str, ...], to_revision: str | None, ho
 
 
 @rollout.command(name="history")
-@click.argument("words", nargs=-1, metavar="KIND/NAME")
+@click.argument("words", nargs=-1, metavar="NAME | KIND/NAME", shell_complete=complete.deployments)
 @click.option("--revision", metavar="REVISION", help="Show the object at this commit.")
 @output_option()
 @click.pass_obj
@@ -216,7 +231,7 @@ def history_(settings: Settings, words: tuple[str, ...], revision: str | None, o
     """
     from reconciler.source.git import history
 
-    key = one_object(words)
+    key = one_object(words, DEPLOYMENT)
     repo = opened(settings)
     if revision is not None:
         _, text = history.text_at(repo, repo.resolve(revision), key)

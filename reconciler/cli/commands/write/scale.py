@@ -35,7 +35,7 @@ def scale(
 
     \b
     Examples:
-      reconciler scale deployment/tiny --replicas=2
+      reconciler scale tiny --replicas=2
       reconciler scale deployment tiny --replicas=0 --current-replicas=1
       reconciler scale deployments --all --replicas=1 --dry-run=server
     """
@@ -46,7 +46,7 @@ def scale(
         from reconciler.source.yaml.documents import load
 
         there = labels_of(files)
-        chosen, missing = targets.choose(there)
+        chosen, missing = targets.of_kind(DEPLOYMENT).choose(there)
         if missing:
             raise missing_all(missing, there)
         _check_scalable(chosen)
