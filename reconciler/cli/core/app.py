@@ -28,6 +28,7 @@ UNCUT = 1000
 """Length limit for summaries that no summary reaches."""
 
 COMMANDS = {
+    "quickstart": "cluster.quickstart",
     "up": "cluster.up",
     "init": "write.manifests",
     "validate": "write.manifests",
