@@ -103,7 +103,7 @@ ROWS: list[Row] = [
     ("label node-a tier-", "", 0, "^node.reconciler/node-a unlabeled$", NOTHING),
     ("label node-a", "", 2, NOTHING, "expected KEY=VALUE to set a value, or KEY- to remove one"),
     ("label node-a 'a b=c'", "", 2, NOTHING, '"a b" is no key; expected letters'),
-    ("label node-a 'a=b c'", "", 1, NOTHING, "metadata.labels.a"),
+    ("label node-a 'a=b c'", "", 2, NOTHING, 'a: "b c" could not be selected with -l'),
     ("annotate main 'who=Ada, room 4'", "", 0, "^gateway.reconciler/main annotated$", NOTHING),
     ("patch gw/main -p '{{\"metadata\": {{\"annotations\": {{\"who\": null}}}}}}'", "", 0,
      "^gateway.reconciler/main patched$", NOTHING),

@@ -28,6 +28,8 @@ from reconciler.errors import Refused, listing
 
 KEY = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?")
 """What a selector can name."""
+VALUE = re.compile(r"[-A-Za-z0-9_.]{0,63}")
+EXPECTED = 'at most 63 letters, digits, "-", "_" and "."; for other text: reconciler annotate'
 Wanted = dict[str, str | None]
 """New values by key; None removes the key."""
 
@@ -88,6 +90,9 @@ def label(settings: Settings, targets: Targets, wanted: Wanted, overwrite: bool,
       reconciler label nodes --all rack-
       reconciler label deployment/tiny tier=chat --overwrite
     """
+    for key, value in wanted.items():
+        if value is not None and not VALUE.fullmatch(value):
+            raise click.UsageError(f'{key}: "{value}" could not be selected with -l; expected {EXPECTED}')
     _change(settings, targets, wanted, overwrite, how, "labels", "Label", "labeled")
 
 
