@@ -169,7 +169,7 @@ def test_gateways_on_other_nodes_say_which_ranks_they_cannot_reach_and_which_nod
     assert 'spec.nodes names "mac-1", which is the controller\'s own machine' in found.message
     assert "gateways on other nodes cannot reach ranks on mac-1 (local: {})" in found.message
     assert dangling(desired, {ObjectKey("Gateway", "main")}) == [
-        f"Gateway/main: {text}"
+        f"gateway/main: {text}"
         for text in (*unknown_fronts(wanted, nodes), *fronts_without_way(wanted, nodes))
     ]
 
