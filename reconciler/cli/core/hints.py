@@ -9,13 +9,11 @@ _STOP = "Ctrl-C in the terminal of `reconciler up` stops every rank; for one dep
 _LOGS = "ranks take no commands; see their output with: reconciler logs DEPLOYMENT"
 _GIT = "a push to the cluster repository takes effect at once; see what is happening with: reconciler plan"
 _NO_NAMESPACES = "there are no namespaces; omit it"
-_HOME = "a cluster is identified by its state folder: reconciler --home PATH, or RECONCILER_HOME"
+_HOME = "a cluster is a state folder, here or elsewhere: reconciler --home PATH, or reconciler --context NAME"
 
 COMMANDS = {
-    "annotate": _EDIT,
     "attach": _LOGS,
     "cluster-info": "use: reconciler get gateways",
-    "config": _HOME,
     "cp": _LOGS,
     "create": _APPLY,
     "debug": _LOGS,
@@ -26,11 +24,9 @@ COMMANDS = {
     "health": _STATE,
     "install": "use: reconciler up",
     "kill": _STOP,
-    "label": _EDIT,
     "list": _STATE,
     "ls": _STATE,
     "options": "use: reconciler --help",
-    "patch": _EDIT,
     "port-forward": "the gateway listens on this machine: reconciler get gateways",
     "proxy": "the gateway listens on this machine: reconciler get gateways",
     "ps": "use: reconciler get ranks",
@@ -42,7 +38,7 @@ COMMANDS = {
     "rollback": "use: reconciler rollout undo KIND/NAME",
     "run": "a deployment is a manifest; an example is in manifests/: reconciler apply -f FILE",
     "serve": "use: reconciler up",
-    "set": _EDIT,
+    "set": "use: reconciler patch KIND/NAME -p PATCH, or reconciler edit KIND/NAME",
     "status": _STATE,
     "suspend": "stop the whole cluster with: reconciler stop; one deployment with: reconciler scale --replicas=0",
     "taint": "taints are in the manifest of a Node: reconciler edit node/NAME, then spec.taints",
@@ -51,8 +47,6 @@ COMMANDS = {
     "watch": "use: reconciler get KIND -w",
     "key list": "use: reconciler get apikeys",
     "key delete": "use: reconciler delete apikey/NAME; to end a key and tell its clients why: reconciler key revoke NAME",
-    "rollout pause": "there is no pause: a change is a commit; revert it with: reconciler rollout undo",
-    "rollout resume": "there is no pause: a change is a commit; revert it with: reconciler rollout undo",
 }
 """Hints by the words after `reconciler`."""
 
@@ -107,7 +101,6 @@ OPTIONS = {
     "-n": _NO_NAMESPACES,
     "--namespace": _NO_NAMESPACES,
     "--kubeconfig": _HOME,
-    "--context": _HOME,
     "--cluster": _HOME,
     "-s": _HOME,
     "--server": _HOME,
