@@ -66,6 +66,7 @@ COMMANDS = {
     "explain": "read.explain",
     "api-resources": "read.explain",
     "api-versions": "read.explain",
+    "schema": "shell.schema",
     "completion": "read.completion",
     "context": "shell.context",
     "config": "shell.context",

@@ -55,6 +55,7 @@ GROUPS = {
         "api-resources": "List the kinds and their short names.",
         "api-versions": "List the supported versions of manifests.",
         "context": "Name clusters, and choose the one that commands are for.",
+        "schema": "Print the JSON Schema of a kind, or write all of them for an editor.",
         "completion": "Print a shell script that completes commands, options, kinds and names.",
         "help": "Show what a command does, or list the commands.",
         "version": "Print the versions of this command and of the running controller.",
