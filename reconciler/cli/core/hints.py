@@ -50,8 +50,6 @@ COMMANDS = {
     "watch": "use: reconciler get KIND -w",
     "key list": "use: reconciler get apikeys",
     "key delete": "use: reconciler delete apikey/NAME; to end a key and tell its clients why: reconciler key revoke NAME",
-    "rollout pause": "there is no pause: a change is a commit; revert it with: reconciler rollout undo",
-    "rollout resume": "there is no pause: a change is a commit; revert it with: reconciler rollout undo",
 }
 """Hints by the words after `reconciler`."""
 
