@@ -46,6 +46,7 @@ GROUPS = {
         "delete": "Delete objects by a commit that removes their manifests.",
         "model": "Verify the weights of a Model, or update it to another revision.",
         "key": "Make, rotate and revoke keys of clients.",
+        "source": "Take the manifests from a remote git repository.",
     },
     "Machines": {
         "node": "Examine and add machines, install or remove the service of their agents, and protect them.",
@@ -60,6 +61,7 @@ GROUPS = {
         "api-resources": "List the kinds and their short names.",
         "api-versions": "List the supported versions of manifests.",
         "context": "Name clusters, and choose the one that commands are for.",
+        "schema": "Print the JSON Schema of a kind, or write all of them for an editor.",
         "completion": "Print a shell script that completes commands, options, kinds and names.",
         "help": "Show what a command does, or list the commands.",
         "version": "Print the versions of this command and of the running controller.",
