@@ -42,7 +42,6 @@ COMMANDS = {
     "status": _STATE,
     "suspend": "stop the whole cluster with: reconciler stop; one deployment with: reconciler scale --replicas=0",
     "taint": "taints are in the manifest of a Node: reconciler edit node/NAME, then spec.taints",
-    "trace": _GIT,
     "undo": "use: reconciler rollout undo KIND/NAME",
     "watch": "use: reconciler get KIND -w",
     "key list": "use: reconciler get apikeys",
