@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 SETTINGS_SECONDS = 5.0
 """How often to see whether a remote was set, where there is none."""
+FAILED_SECONDS = 60.0
 
 
 class Looking(Protocol):
@@ -66,6 +67,8 @@ class Following:
         """How it stands with the remote; None where there is none."""
         self.news = asyncio.Event()
         """Set after the next look; then another one is here."""
+        self.said = asyncio.Event()
+        """The same for looks that somebody has asked for."""
 
     def look_now(self, said_at: float | None = None) -> None:
         """Look at once: somebody says that there is something new."""
@@ -97,8 +100,14 @@ class Following:
             except (ReconcilerError, OSError) as error:
                 self._complain(str(error))
                 seconds = SETTINGS_SECONDS
+            except Exception:
+                log.exception("unexpected error; the remote repository is asked again later")
+                seconds = FAILED_SECONDS
             self.news.set()
             self.news = asyncio.Event()
+            if hurried:
+                self.said.set()
+                self.said = asyncio.Event()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._hurry.wait()
