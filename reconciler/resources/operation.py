@@ -32,7 +32,7 @@ CLUSTER_KIND, REVISION_KIND = "Cluster", "Revision"
 CLUSTER_NAME = "main"
 OPERATION_NAME = Text("operation name", "VERB.KIND.NAME in lower case", r"^[a-z]+\.[a-z]+\.[-a-z0-9.]+$", 128)
 REASON_MAX = 1000
-_REVISION = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_REVISION = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?|empty")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ VERBS: Mapping[str, VerbSpec] = {
     "reboot": VerbSpec(("Node",), "boot"),
     "restart": VerbSpec(("ModelDeployment",)),
     "scale": VerbSpec(("ModelDeployment",), "replicas"),
-    "approve": VerbSpec((REVISION_KIND,)),
+    "approve": VerbSpec((REVISION_KIND,), "over"),
 }
 """Every verb, in the order in which operations are laid over the manifests."""
 
@@ -126,6 +126,8 @@ class OperationSpec(Strict):
     """`scale`: the number of replicas instead of that of the manifest."""
     boot: Annotated[str | None, Field(min_length=1, max_length=128, validate_default=True)] = None
     """`reboot`: id of the boot that should end."""
+    over: Annotated[str | None, Field(min_length=1, max_length=64, validate_default=True)] = None
+    """`approve`: the revision that was in force then. The approval speaks of what is missing compared with it."""
     manifest: Annotated[dict[str, Any] | None, Field(validate_default=True)] = None
     """`suspend` of an object: the manifest that stays in force for it."""
 
@@ -141,7 +143,7 @@ class OperationSpec(Strict):
         if value.kind == CLUSTER_KIND and value.name != CLUSTER_NAME:
             raise ValueError(f'the name of the Cluster is "{CLUSTER_NAME}"')
         if value.kind == REVISION_KIND and not _REVISION.fullmatch(value.name):
-            raise ValueError("expected the full id of a commit as the name")
+            raise ValueError(f"expected the full id of a commit as the name, got {value.name}")
         return value
 
     @field_validator("until")
@@ -151,7 +153,7 @@ class OperationSpec(Strict):
             raise ValueError('"until" must be later than "at"')
         return value
 
-    @field_validator("replicas", "boot", "manifest")
+    @field_validator("replicas", "boot", "over", "manifest")
     @classmethod
     def _needed(cls, value: Any, info: Any) -> Any:
         verb, target = info.data.get("verb"), info.data.get("target")
@@ -159,9 +161,9 @@ class OperationSpec(Strict):
             return value
         needed = VERBS[verb].value == info.field_name and target.kind != CLUSTER_KIND
         if needed and value is None:
-            raise ValueError(f"{verb} of {target} needs a value here")
+            raise ValueError(f'{verb} of {target} needs "{info.field_name}"')
         if value is not None and not needed:
-            raise ValueError(f"{verb} of {target} takes no value here")
+            raise ValueError(f'{verb} of {target} takes no "{info.field_name}"')
         if value is not None and info.field_name == "manifest":
             _frozen(value, target)
         return value

@@ -37,9 +37,10 @@ class Operations:
         ends = (operation.spec.until for operation in self.items)
         return min((end for end in ends if end is not None and end > now), default=None)
 
-    def approved(self, now: float) -> frozenset[str]:
-        """Return the revisions that may remove what they remove."""
-        return frozenset(operation.spec.target.name for operation in self._active("approve", now))
+    def approved(self, in_force: str | None, now: float) -> frozenset[str]:
+        """Return the revisions that may remove what they remove of the one in force."""
+        approvals = self._active("approve", now)
+        return frozenset(each.spec.target.name for each in approvals if each.spec.over == in_force)
 
     def suspension(self, now: float) -> Operation | None:
         """Return the operation that keeps out new revisions; None if they come into force."""
@@ -78,10 +79,10 @@ class Overlaid:
 def overlay(manifests: Iterable[Manifest], operations: Iterable[Operation], now: float) -> Overlaid:
     """Return ``manifests`` with ``operations`` at the time ``now``, in seconds since the Unix epoch."""
     wishes = {_key(manifest): manifest for manifest in manifests}
-    result, effects, order = dict(wishes), [], list(VERBS)
-    for operation in sorted(operations, key=lambda o: (order.index(o.spec.verb), o.metadata.name)):
-        effects.append(Effect(operation, _lay(operation, wishes, result, now)))
-    return Overlaid(tuple(result.values()), tuple(effects))
+    result, order = dict(wishes), list(VERBS)
+    ordered = sorted(operations, key=lambda each: (order.index(each.spec.verb), each.metadata.name))
+    effects = tuple(Effect(operation, _lay(operation, wishes, result, now)) for operation in ordered)
+    return Overlaid(tuple(result.values()), effects)
 
 
 def _lay(

@@ -283,6 +283,7 @@ class WaitingFor(Enum):
 
     SOURCE = "ManifestsNotRead"
     STORE = "StoreLocked"
+    SUSPENDED = "Suspended"
     STEP = "StepInFlight"
     AGENT = "AgentNotReached"
     OBSERVATION = "StaleObservation"

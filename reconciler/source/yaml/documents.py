@@ -55,9 +55,7 @@ class _Read:
 Kinds = Mapping[str, type[Manifest]]
 
 
-def load(
-    files: Mapping[str, bytes], *, part: bool = False, kinds: Kinds = KINDS
-) -> tuple[Document, ...]:
+def load(files: Mapping[str, bytes], *, part: bool = False, kinds: Kinds = KINDS) -> tuple[Document, ...]:
     """Return every document of ``files`` (contents by name), sorted by file name.
 
     Names are used in messages only. ``part``: further documents may have the objects that these refer to.
