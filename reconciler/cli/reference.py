@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from .core.app import LISTED, reconciler
+from .core.groups import grouped
 
 BEGIN = "<!-- Written by `python -m reconciler.cli.reference`; edit the commands' own help instead. -->"
 END = "<!-- end of what is written -->"
@@ -43,7 +44,12 @@ def written(page: str) -> str:
 
 def _reference() -> Iterator[str]:
     root = click.Context(reconciler, info_name="reconciler")
-    for name in LISTED:
+    groups = list(grouped(LISTED))
+    yield from (
+        f"- {title}: {', '.join(f'[{name}](#{name})' for name in names)}\n" for title, names in groups
+    )
+    yield f"\nEach exits with {USUAL_EXITS}, unless it says otherwise.\n\n"
+    for name in (name for _, names in groups for name in names):
         command = reconciler.get_command(root, name)
         assert command is not None
         yield from _command(click.Context(command, info_name=name, parent=root))
@@ -62,7 +68,8 @@ def _command(context: click.Context) -> Iterator[str]:
     rows = [row for row in map(_option, command.get_params(context)) if row]
     if len(rows) > 1:
         yield "| option | |\n|---|---|\n" + "".join(rows[:-1]) + "\n"
-    yield f"Exits with {EXITS.get(context.info_name or '', USUAL_EXITS)}.\n\n"
+    if context.info_name in EXITS:
+        yield f"Exits with {EXITS[context.info_name]}.\n\n"
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             inner = command.get_command(context, name)

@@ -9,7 +9,7 @@ from reconciler.errors import Invalid
 from reconciler.resources import Manifest
 from reconciler.resources.fabric import Fabric, Link
 from reconciler.resources.node import Node, Repair
-from reconciler.source.editing import as_yaml
+from reconciler.source.yaml.plain import as_yaml
 
 from .places import USER, host_key_line
 from .server import Sandbox

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import yaml
-
 from reconciler.resources import Manifest
 
 from .yaml import fields
 from .yaml.documents import Document, load, parse
 from .yaml.pieces import Piece, join, split
+from .yaml.plain import as_yaml
 
 Action = Literal["created", "configured", "unchanged", "deleted"]
 
@@ -192,12 +191,6 @@ def diff(current: tuple[Document, ...], incoming: tuple[Document, ...]) -> tuple
 def normalised(manifest: Manifest) -> str:
     """Return a manifest as YAML with all defaults, so that equal objects have equal text."""
     return as_yaml(manifest.model_dump(mode="json", by_alias=True, exclude_none=True))
-
-
-def as_yaml(plain: object) -> str:
-    """Return plain JSON-like values as YAML, in their own order."""
-    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
-    return text
 
 
 def _unified(key: tuple[str, str], before: Manifest | None, after: Manifest) -> str:

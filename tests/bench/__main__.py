@@ -25,6 +25,7 @@ NAMES = (
     "planning",
     "scale",
     "documents",
+    "commands",
     "overhead",
     "remote",
     "detection",

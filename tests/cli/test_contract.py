@@ -1,6 +1,6 @@
 """kubectl's contract, one row for each part of it, on a real controller over a real repository.
 
-What does not hold here is in the last section of docs/cli.md, with the reason.
+What does not hold here is in docs/kubectl.md, with the reason.
 """
 
 from __future__ import annotations

@@ -48,7 +48,6 @@ def test_an_outdated_page_is_found_and_written(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize("path", COMMANDS)
 def test_the_page_names_every_command_with_all_its_options(path: str) -> None:
     section = PAGE.read_text().partition(f"\n### {path}\n")[2].partition("\n### ")[0]
-    assert "\nExits with 0" in section
     for parameter in COMMANDS[path].command.params:
         if isinstance(parameter, click.Option):
             for name in (*parameter.opts, *parameter.secondary_opts):

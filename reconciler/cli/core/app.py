@@ -15,6 +15,8 @@ from click.shell_completion import CompletionItem
 
 from reconciler.errors import InvalidManifests, ReconcilerError
 
+from .groups import grouped, summary
+
 USAGE_STATUS = 2
 INTERRUPTED_STATUS = 130
 UNCUT = 1000
@@ -58,6 +60,7 @@ COMMANDS = {
     "api-resources": "read.explain",
     "api-versions": "read.explain",
     "completion": "read.completion",
+    "help": "shell.help",
     "version": "read.plan",
     "controller": "cluster.processes",
     "gateway": "cluster.processes",
@@ -120,6 +123,17 @@ class Commands(SuggestingGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in groups. Only commands without a group are imported for their summary."""
+        width = max(map(len, LISTED))
+        for title, names in grouped(LISTED):
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), self._summary(ctx, name)) for name in names])
+
+    def _summary(self, ctx: click.Context, name: str) -> str:
+        command = None if summary(name) else self.get_command(ctx, name)
+        return summary(name) or (command.get_short_help_str(UNCUT) if command else "")
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         module = COMMANDS.get(cmd_name)
@@ -204,6 +218,8 @@ def closest(word: str, known: list[str]) -> str | None:
 @click.pass_context
 def reconciler(context: click.Context, home: Path) -> None:
     """Serve models on a cluster, as manifests in git declare.
+
+    Help of one command: reconciler help COMMAND. For people who know kubectl: docs/kubectl.md.
 
     \b
     Examples:

@@ -24,7 +24,6 @@ COMMANDS = {
     "export": "use: reconciler get KIND/NAME -o yaml",
     "expose": "every deployment is served by the gateway: reconciler get gateways",
     "health": _STATE,
-    "help": "use: reconciler --help, or reconciler COMMAND --help",
     "install": "use: reconciler up",
     "kill": _STOP,
     "label": _EDIT,

@@ -41,7 +41,7 @@ def _json(body: Any) -> str:
 
 
 def _yaml(body: Any) -> str:
-    from reconciler.source.editing import as_yaml
+    from reconciler.source.yaml.plain import as_yaml
 
     return as_yaml(body)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import Invalid, Refused
-from reconciler.source.git.history import Undo, changes, go_back, undo
+from reconciler.source.git.going_back import Undo, go_back, undo
+from reconciler.source.git.history import changes
 from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.yaml.documents import load
 from tests.source.conftest import AUTHOR, Person

@@ -84,7 +84,7 @@ def add(
     if options["output"]:
         print_body(manifest, options["output"])
         return
-    from reconciler.source.editing import as_yaml
+    from reconciler.source.yaml.plain import as_yaml
 
     text = f"# {seen}\n{as_yaml(manifest)}" if seen else as_yaml(manifest)
     click.echo(text, nl=False)

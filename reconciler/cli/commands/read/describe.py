@@ -94,7 +94,7 @@ def _with_context(client: Client, item: Item, plan: dict[str, list[Item]]) -> It
 
 
 def _page(item: Item) -> str:
-    from reconciler.source.editing import as_yaml
+    from reconciler.source.yaml.plain import as_yaml
 
     status = {key: value for key, value in item["status"].items() if key != "conditions"}
     lines = [

@@ -105,8 +105,9 @@ def create(
       OPENAI_API_KEY=$(reconciler key create laptop)
       reconciler key create laptop -o json | jq -r .secret
     """
-    from reconciler.source.editing import apply_documents, as_yaml
+    from reconciler.source.editing import apply_documents
     from reconciler.source.yaml.documents import load
+    from reconciler.source.yaml.plain import as_yaml
 
     _refuse_names_alone(how)
     secret = secret_of(secrets.token_bytes(RANDOM_BYTES))

@@ -180,17 +180,17 @@ def undo(settings: Settings, words: tuple[str, ...], to_revision: str | None, ho
       reconciler rollout undo deployment/tiny --to-revision=1f0c2a9b3d
       reconciler rollout undo deployment/tiny --dry-run
     """
-    from reconciler.source.git import history
+    from reconciler.source.git import going_back
 
     key = one_object(words)
-    undone: list[history.Undo] = []
+    undone: list[going_back.Undo] = []
 
     def decide(files: Mapping[str, bytes]) -> Any:
         repo = opened(settings)
         if to_revision is None:
-            undone[:] = [history.undo(repo, files, key)]
+            undone[:] = [going_back.undo(repo, files, key)]
         else:
-            undone[:] = [history.go_back(repo, files, key, repo.resolve(to_revision))]
+            undone[:] = [going_back.go_back(repo, files, key, repo.resolve(to_revision))]
         return undone[0].edit
 
     landed = carry_out(settings, how, decide, lambda _: undone[0].message)

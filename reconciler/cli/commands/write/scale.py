@@ -11,7 +11,6 @@ from reconciler.cli.core.commits import Files, How, WritingCommand, carry_out, r
 from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all, target_options
 from reconciler.cli.core.waiting import until_read
 from reconciler.errors import Conflict, Refused, listing
-from reconciler.resources import ModelDeployment
 
 DEPLOYMENT = "ModelDeployment"
 
@@ -42,6 +41,7 @@ def scale(
     """
 
     def decide(files: Files) -> Any:
+        from reconciler.resources import ModelDeployment
         from reconciler.source.editing import set_fields
         from reconciler.source.yaml.documents import load
 

@@ -1,0 +1,75 @@
+"""The commands in groups, with their summaries: help that needs no command's module, and so comes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+GROUPS = {
+    "Run a cluster": {
+        "up": "Run the controller and the gateway here, and keep them running.",
+        "init": "Create the cluster repository, and print where to push to.",
+        "stop": "Stop all ranks of the cluster, for maintenance or a move.",
+        "start": "Serve again after `reconciler stop`.",
+        "backup": "Write the cluster repository and the store into one file.",
+        "restore": "Restore the cluster repository and the store from a backup.",
+        "sandbox": "Emulate Macs on this machine, and rehearse faults on them.",
+    },
+    "See what is there": {
+        "get": "List objects and their state.",
+        "describe": "Show objects with everything that is known about them.",
+        "top": "Show what nodes or ranks use: memory, processors, tokens per second.",
+        "logs": "Print the output of a deployment's ranks, sorted by time.",
+        "events": "List events, oldest first.",
+        "wait": "Wait until objects meet a condition.",
+    },
+    "See what is wrong": {
+        "incidents": "List what went wrong and how it was healed, oldest first.",
+        "doctor": "Show what is wrong with machines and groups, what it means, and what to do.",
+        "verify": "Test every group of a deployment, and find the machine or link that makes one slow.",
+    },
+    "Change what is wanted": {
+        "apply": "Commit manifests to the cluster repository.",
+        "diff": "Show what an apply would change.",
+        "validate": "Check manifests without changing anything.",
+        "plan": "Show what the controller would do now, what it waits for, and what it refuses.",
+        "approve": "Apply a revision that is held because it would remove much.",
+        "edit": "Change an object in an editor.",
+        "scale": "Set the number of replicas of deployments.",
+        "rollout": "Follow a change of a deployment, restart it, or go back.",
+        "delete": "Delete objects by a commit that removes their manifests.",
+        "model": "Verify the weights of a Model, or update it to another revision.",
+        "key": "Make, rotate and revoke keys of clients.",
+    },
+    "Machines": {
+        "node": "Examine and add machines, install or remove the service of their agents, and protect them.",
+        "fabric": "Write manifests of the existing cabling.",
+        "cordon": "Place no new ranks on nodes.",
+        "uncordon": "Use cordoned or drained nodes again.",
+        "drain": "Move all ranks off nodes, before a repair, an update or a reboot.",
+        "reboot": "Restart machines, one after the other, in the order of their names.",
+    },
+    "Words and settings": {
+        "explain": "Explain a kind or a field.",
+        "api-resources": "List the kinds and their short names.",
+        "api-versions": "List the supported versions of manifests.",
+        "completion": "Print a shell script that completes commands, options, kinds and names.",
+        "help": "Show what a command does, or list the commands.",
+        "version": "Print the versions of this command and of the running controller.",
+    },
+}
+"""Summaries by command by group, in the order of help and of the reference."""
+OTHERS = "Further commands"
+
+
+def grouped(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the groups with those of ``names`` that they have; those of no group come last."""
+    for title, commands in GROUPS.items():
+        if found := [name for name in commands if name in names]:
+            yield title, found
+    if left := [name for name in names if summary(name) is None]:
+        yield OTHERS, left
+
+
+def summary(name: str) -> str | None:
+    """Return the summary of a command; None for one without a group."""
+    return next((commands[name] for commands in GROUPS.values() if name in commands), None)
