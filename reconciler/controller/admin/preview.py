@@ -8,8 +8,10 @@ from typing import Any
 from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
 from reconciler.planning import safety
+from reconciler.source.operations import load_operations
 from reconciler.source.yaml.documents import load
 from reconciler.state import AllocateEpoch, Desired, GroupRecord, Plan, ReplicaId, StopRank
+from reconciler.state.overlay import Operations
 
 from . import bodies
 
@@ -17,10 +19,14 @@ UNNAMED = "this change"
 """Stands for the revision, which does not exist yet."""
 
 
-async def preview(parts: Parts, loop: Loop, files: Mapping[str, str]) -> dict[str, Any]:
+async def preview(
+    parts: Parts, loop: Loop, files: Mapping[str, str], operations: Mapping[str, str] | None
+) -> dict[str, Any]:
     """Return the answer to ``wire.admin.Preview``. Raises ``InvalidManifests`` for invalid files."""
-    documents = load({name: text.encode() for name, text in files.items()})
-    desired = Desired.of(UNNAMED, (document.manifest for document in documents))
+    documents = load(_encoded(files))
+    wishes = Desired.of(UNNAMED, (document.manifest for document in documents))
+    instead = None if operations is None else Operations(UNNAMED, load_operations(_encoded(operations)))
+    desired = parts.desired_state.with_operations(wishes, instead)
     plan = await loop.preview(desired)
     in_force, incoming = parts.store.objects.keys(), desired.objects().keys()
     hold = safety.hold(UNNAMED, in_force, incoming, ())
@@ -33,6 +39,10 @@ async def preview(parts: Parts, loop: Loop, files: Mapping[str, str]) -> dict[st
             _future(plan, replica, record) for replica, record in sorted(parts.store.groups().items())
         ],
     }
+
+
+def _encoded(files: Mapping[str, str]) -> dict[str, bytes]:
+    return {name: text.encode() for name, text in files.items()}
 
 
 def _future(plan: Plan, replica: ReplicaId, record: GroupRecord) -> dict[str, Any]:
