@@ -73,7 +73,8 @@ class Publisher:
         for key, found in status.each_status(snapshots, self.statuses, self._known):
             after[key] = found
             yield
-        self._unpublished.extend(status.transitions(self.statuses, after, snapshots.now))
+        stopping = snapshots.desired.stopping
+        self._unpublished.extend(status.transitions(self.statuses, after, snapshots.now, stopping))
         self._unsaved |= {key for key, value in after.items() if self.statuses.get(key) != value}
         self.statuses = after
         self._forget_removed(snapshots.memory.leaving)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from reconciler.state import (
     AdoptGroup,
@@ -36,10 +37,13 @@ from .conditions import TERMINATING
 from .snapshots import Statuses
 
 
-def transitions(before: Statuses, after: Statuses, now: float) -> list[Event]:
-    """Return an event for every object whose ``Ready``, ``Stalled`` or ``CertificateProblem`` has changed."""
+def transitions(before: Statuses, after: Statuses, now: float, stopping: bool = False) -> list[Event]:
+    """Return an event for every object whose ``Ready``, ``Stalled`` or ``CertificateProblem`` has changed.
+
+    ``stopping``: everything is being stopped as requested, so that what ends for it is no warning.
+    """
     return [
-        event
+        replace(event, warning=event.warning and not stopping)
         for key, status in after.items()
         if status != before.get(key)
         for event in _changes(key, before.get(key), status, now)

@@ -47,6 +47,8 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
         "bootId": report.boot_id,
         **machine.as_json(seen.facts),
     }
+    if not reached and snapshots.desired.stopping:
+        return Readiness(False, "Stopped", "its agent was stopped with the cluster", extra)
     if seen.contact is Contact.UNREACHABLE:
         return Readiness(False, "NodeUnreachable", seen.problem or "it does not answer", extra)
     if not reached:

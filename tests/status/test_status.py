@@ -250,6 +250,15 @@ def test_each_change_of_readiness_is_an_event_and_nothing_else_is() -> None:
     assert [(e.reason, e.warning) for e in lost] == [("NotReady", True)]
 
 
+def test_what_ends_because_everything_is_stopped_is_no_warning() -> None:
+    world = two_nodes()
+    world.settle()
+    before = status.statuses(snapshots(world), {})
+    world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
+    ended = status.transitions(before, status.statuses(snapshots(world), before), world.now, stopping=True)
+    assert [(e.reason, e.warning) for e in ended] == [("NotReady", False)]
+
+
 def test_the_end_of_a_rank_is_an_event_with_a_key_of_its_own() -> None:
     world = two_nodes()
     world.settle()

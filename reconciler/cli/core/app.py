@@ -13,6 +13,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from reconciler.cli.output.colour import colours
 from reconciler.errors import InvalidManifests, ReconcilerError
 
 from .groups import grouped, summary
@@ -273,8 +274,3 @@ def fail(text: str, context: click.Context | None = None) -> None:
     click.echo(click.style("error: ", fg="red", bold=True) + text, err=True, color=colours(sys.stderr))
     if context is not None:
         click.echo(f"See: {context.command_path} --help", err=True)
-
-
-def colours(stream: Any) -> bool:
-    """Return whether to use colours: only on a terminal, and not with NO_COLOR (no-color.org)."""
-    return bool(stream.isatty()) and not os.environ.get("NO_COLOR")

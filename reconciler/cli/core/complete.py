@@ -22,7 +22,7 @@ ANSWER_SECONDS = 1.0
 
 
 def objects(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete kinds, then names of the typed kind; or `KIND/NAME`."""
+    """Complete kinds, then names of the typed kind; or `KIND/NAME`; or a name alone."""
     from .kinds import EVERYTHING
 
     typed = _typed(ctx, param)
@@ -33,7 +33,8 @@ def objects(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
         return _items(
             name for name in _names(ctx, typed[0]) if name.startswith(incomplete) and name not in typed
         )
-    return _items(word for word in (*_kinds(), EVERYTHING) if word.startswith(incomplete.lower()))
+    words = [*_kind_words(incomplete.lower()), *([EVERYTHING] if EVERYTHING.startswith(incomplete) else [])]
+    return _items(words or (name for name in _every_name(ctx) if name.startswith(incomplete)))
 
 
 def deployments(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -96,15 +97,34 @@ def _items(words: Iterable[str]) -> list[CompletionItem]:
     return [CompletionItem(word) for word in words]
 
 
+def _kind_words(incomplete: str) -> list[str]:
+    """Return a word for each kind that begins like this: its plural, else the longest of its other words."""
+    from reconciler.resources import KIND_NAMES, SHORT_NAMES
+
+    from .kinds import READ_ONLY, plural
+
+    found = []
+    for kind in (*KIND_NAMES, *READ_ONLY):
+        others = sorted(SHORT_NAMES.get(kind, ()), key=len, reverse=True)
+        found += [word for word in (plural(kind), *others) if word.startswith(incomplete)][:1]
+    return found
+
+
 def _kinds() -> list[str]:
     from reconciler.resources import KIND_NAMES
 
-    from .kinds import RANK, plural
+    from .kinds import READ_ONLY, plural
 
-    return [plural(kind) for kind in (*KIND_NAMES, RANK)]
+    return [plural(kind) for kind in (*KIND_NAMES, *READ_ONLY)]
 
 
 # --- names -----------------------------------------------------------------------------------------
+
+
+def _every_name(ctx: click.Context) -> list[str]:
+    from reconciler.resources import PLURALS
+
+    return sorted({name for kind in PLURALS.values() for name in _names(ctx, kind)})
 
 
 def _names(ctx: click.Context, word: str) -> list[str]:

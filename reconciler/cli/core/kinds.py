@@ -17,6 +17,10 @@ GROUP = "reconciler"
 """The part of `apiVersion` before the slash, as in `modeldeployment.reconciler/tiny`."""
 RANK = "Rank"
 """A read-only kind: the processes that serve a deployment."""
+OPERATION = "Operation"
+"""A kind without manifests in main: what is done to the cluster beside them."""
+READ_ONLY = {RANK: ("ranks", "rank"), OPERATION: ("operations", "operation", "ops", "op")}
+"""Plural and further words of each kind that has no manifests."""
 EVERYTHING = "all"
 
 
@@ -35,16 +39,28 @@ def kind_named(word: str) -> str:
     for kind in KIND_NAMES:
         if wanted in (PLURALS[kind], *SHORT_NAMES[kind]):
             return kind
-    if wanted in ("rank", "ranks"):
-        return RANK
+    for kind, words in READ_ONLY.items():
+        if wanted in words:
+            return kind
     if wanted in ELSEWHERE:
         raise click.UsageError(f'unknown kind "{word}"; {ELSEWHERE[wanted]}')
-    raise click.UsageError(f'unknown kind "{word}"{nearest(wanted, [*PLURALS.values(), "ranks"])}')
+    raise click.UsageError(
+        f'unknown kind "{word}"{nearest(wanted, [*PLURALS.values(), *(words[0] for words in READ_ONLY.values())])}'
+    )
+
+
+def is_kind(word: str) -> bool:
+    """Return whether a word means a kind, or several with commas between, or all."""
+    try:
+        objects_named((word,))
+    except click.UsageError:
+        return word.lower() in ELSEWHERE
+    return True
 
 
 def plural(kind: str) -> str:
     """Return the plural of a kind, such as `modeldeployments`."""
-    return PLURALS.get(kind, "ranks")
+    return PLURALS.get(kind) or READ_ONLY[kind][0]
 
 
 def objects_named(words: tuple[str, ...]) -> tuple[Chosen, ...]:
@@ -60,7 +76,7 @@ def objects_named(words: tuple[str, ...]) -> tuple[Chosen, ...]:
         if names:
             raise click.UsageError(f'"{EVERYTHING}" takes no names; use KIND {" ".join(names)}')
         others = [kind_named(word) for word in kinds if word != EVERYTHING]
-        return (Chosen(None), *(Chosen(kind) for kind in others if kind == RANK))
+        return (Chosen(None), *(Chosen(kind) for kind in others if kind in READ_ONLY))
     return tuple(Chosen(kind_named(word), names) for word in kinds)
 
 
@@ -86,6 +102,11 @@ def not_found(kind: str, name: str, known: Iterable[str] = ()) -> Refused:
     close = difflib.get_close_matches(name, list(known), 1, 0.6)
     advice = f'did you mean "{close[0]}"?' if close else listing(plural(kind))
     return Refused("NotFound", f'{plural(kind)} "{name}" not found; {advice}')
+
+
+def ambiguous(name: str, kinds: Iterable[str]) -> str:
+    """Return the error for a name alone that means objects of several kinds."""
+    return f'"{name}" alone means several objects; say which: {" or ".join(f"{plural(k)[:-1]}/{name}" for k in kinds)}'
 
 
 def full_name(kind: str, name: str) -> str:

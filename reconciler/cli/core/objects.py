@@ -15,8 +15,9 @@ from reconciler.errors import Refused, Unreachable
 from reconciler.resources import API_VERSION
 from reconciler.wire.admin import Get
 
+from .app import closest
 from .client import Client
-from .kinds import RANK, Chosen, not_found
+from .kinds import RANK, Chosen, ambiguous, not_found, objects_named
 from .selectors import Selector
 
 Item = dict[str, Any]
@@ -51,6 +52,45 @@ def as_list(revision: str, items: list[Item]) -> dict[str, Any]:
 def key_of(item: Item) -> tuple[str, str]:
     """Return kind and name."""
     return item["kind"], name_of(item)
+
+
+def chosen_by(path: Path, words: tuple[str, ...]) -> tuple[Chosen, ...]:
+    """Return the objects that words name, as ``objects_named``; a first word that is no kind names objects of any.
+
+    Raises ``UsageError`` for a word that is neither, with the nearest of both.
+    """
+    try:
+        return objects_named(words)
+    except click.UsageError as error:
+        if any("/" in word or "," in word for word in words):
+            raise
+        try:
+            with Client(path) as client:
+                found = {name_of(item): item["kind"] for item in client.ask(Get(RANK))["items"]}
+                items = client.ask(Get())["items"]
+        except Unreachable:
+            raise error from None
+        known = [*((name_of(item), item["kind"]) for item in items), *found.items()]
+        return tuple(choice for word in words for choice in _bearers(word, known, error))
+
+
+def _bearers(word: str, known: list[tuple[str, str]], error: click.UsageError) -> list[Chosen]:
+    found = [Chosen(kind, (name,)) for name, kind in known if name == word]
+    if not found:
+        close = closest(word, [name for name, _ in known])
+        if close is None or "did you mean" in error.message:
+            raise error
+        raise click.UsageError(f'there is no kind and no object "{word}", did you mean "{close}"?', error.ctx)
+    return found
+
+
+def only_one(chosen: tuple[Chosen, ...], words: tuple[str, ...]) -> tuple[Chosen, ...]:
+    """Return what ``chosen_by`` has found. Raises ``UsageError`` where a name alone means objects of several kinds."""
+    for word in words:
+        kinds = [choice.kind for choice in chosen if choice.names == (word,)]
+        if len(set(kinds)) > 1:
+            raise click.UsageError(ambiguous(word, [kind for kind in kinds if kind]))
+    return chosen
 
 
 def fetch(client: Client, chosen: Iterable[Chosen], selector: Selector | None = None) -> Found:

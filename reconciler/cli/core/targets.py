@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
 
@@ -14,16 +14,17 @@ from reconciler.resources import KIND_NAMES, PLURALS
 
 from . import complete
 from .commits import files_option, load_paths
-from .kinds import RANK, not_found, objects_named
+from .kinds import RANK, ambiguous, is_kind, kind_named, not_found, objects_named
 from .selectors import Selector, selector_option
 
 Key = tuple[str, str]
 
+ALONE = ""
 EXPECTED = "expected KIND NAME..., KIND/NAME..., -f FILE, or KIND with -l SELECTOR or --all"
 
 
 def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the words and options that select objects, passed as ``targets``."""
+    """Add the words and options that select objects, passed as ``targets``; see ``Targets.named``."""
 
     @wraps(command)
     def with_targets(
@@ -48,6 +49,7 @@ class Targets:
     """The objects that a command line selects."""
 
     named: tuple[Key, ...] = ()
+    """Kinds and names. The kind is ``ALONE`` for a name without one, until ``of_kind`` or ``choose`` finds it."""
     kinds: tuple[str, ...] = ()
     """Kinds of which all objects that ``selector`` selects are meant."""
     selector: Selector | None = None
@@ -71,18 +73,42 @@ class Targets:
             return cls(kinds=kinds, selector=selector)
         return cls(_named(words))
 
-    def choose(self, labels: Mapping[Key, Mapping[str, str]]) -> tuple[list[Key], list[Key]]:
-        """Return the selected keys of ``labels`` (the existing objects' labels by key), and the missing keys."""
+    def of_kind(self, kind: str) -> Targets:
+        """Return the targets of a command that is for one kind: names alone are of this kind."""
+        return replace(self, named=tuple((key[0] or kind, key[1]) for key in self.named))
+
+    def choose(
+        self, labels: Mapping[Key, Mapping[str, str]], alone: bool = True
+    ) -> tuple[list[Key], list[Key]]:
+        """Return the selected keys of ``labels`` (the existing objects' labels by key), and the missing keys.
+
+        Raises ``UsageError`` for a name alone that means no object or several; with ``alone`` false for every one.
+        """
         chosen = [
             key
             for key, own in labels.items()
             if key[0] in self.kinds and (self.selector is None or self.selector.selects(own))
         ]
-        chosen += [key for key in dict.fromkeys(self.named) if key in labels]
-        return chosen, [key for key in dict.fromkeys(self.named) if key not in labels]
+        named = dict.fromkeys(key if key[0] else _meant(key[1], labels, alone) for key in self.named)
+        chosen += [key for key in named if key in labels]
+        return chosen, [key for key in named if key not in labels]
+
+
+def _meant(name: str, there: Collection[Key], alone: bool = True) -> Key:
+    """Return the only object of a name."""
+    found = [key for key in there if key[1] == name]
+    if len(found) == 1 and alone:
+        return found[0]
+    if not found:
+        kind_named(name)  # says what kinds there are
+    if len(found) == 1:
+        raise click.UsageError(f'"{name}" is a name without a kind; say: {found[0][0].lower()}/{name}')
+    raise click.UsageError(ambiguous(name, [kind for kind, _ in found]))
 
 
 def _named(words: tuple[str, ...]) -> tuple[Key, ...]:
+    if not any("/" in word or "," in word for word in words) and not is_kind(words[0]):
+        return tuple((ALONE, word) for word in words)
     chosen = [(_written(choice.kind), choice.names) for choice in objects_named(words)]
     if not all(names for _, names in chosen):
         raise click.UsageError(f"{' '.join(words)}: a name is missing; {EXPECTED}")
@@ -101,9 +127,14 @@ def _written(kind: str | None) -> str:
     return kind
 
 
-def one_object(words: tuple[str, ...]) -> Key:
-    """Return kind and name of `KIND NAME` or `KIND/NAME`; nothing else is accepted."""
+def one_object(words: tuple[str, ...], kind: str | None = None, there: Collection[Key] = ()) -> Key:
+    """Return kind and name of `KIND NAME`, `KIND/NAME`, or of a NAME alone.
+
+    A name alone is of ``kind`` if there is one; else it is looked for in ``there``.
+    """
     found = _named(words) if words else ()
+    if len(found) == 1 and not found[0][0]:
+        return (kind, found[0][1]) if kind else _meant(found[0][1], there)
     if len(found) != 1:
         raise click.UsageError(
             f"expected KIND/NAME, such as deployment/tiny, got: {' '.join(words) or 'nothing'}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.resources import KIND_NAMES
+from reconciler.resources import KIND_NAMES, PLURALS
 
+from .colour import Cell, Colour
 from .table_layout import age, size, table
 
 Item = dict[str, Any]
@@ -27,6 +28,9 @@ def condition(item: Item, kind: str) -> Item:
 def state(item: Item) -> str:
     """Return a short text: ready, or why not."""
     ready, stalled = condition(item, "Ready"), condition(item, "Stalled")
+    if item["kind"] == "Operation":
+        standings: dict[str, Colour] = {"InForce": "yellow", "TargetNotFound": "red"}
+        return standings.get(item["status"]["standing"], "green")
     if item["metadata"].get("deletionTimestamp"):
         return f"Terminating: {condition(item, 'Reconciling')['message'] or ready['message']}"
     if stalled["status"] == "True":
@@ -36,6 +40,27 @@ def state(item: Item) -> str:
     busy = condition(item, "Reconciling")
     return busy["message"] if busy["status"] == "True" and busy["message"] else ready["message"] or "Unknown"
 
+
+def colour(item: Item) -> Colour:
+    """Return the colour of an object's state: red where a person or time must help, yellow where it is on its way."""
+    if item["kind"] == "Rank":
+        ended = item["phase"] == "exited" or item.get("killed")
+        return "red" if ended else "green" if _phase(item) == "ready" else "yellow"
+    if item["metadata"].get("deletionTimestamp"):
+        return "yellow"
+    if condition(item, "Stalled")["status"] == "True":
+        return "red"
+    ready = condition(item, "Ready")["status"]
+    if ready == "True":
+        return "yellow" if item["spec"].get("unschedulable") else "green"
+    busy = condition(item, "Reconciling")["status"] == "True" or ready == "Unknown"
+    return "yellow" if busy else "red"
+
+
+_READ_ONLY = {"Rank": "ranks", "Operation": "operations"}
+"""Plurals of the kinds that have no manifests."""
+COLOURED = ("READY", "STATUS", "PHASE")
+"""The columns that show the state."""
 
 _RUNTIME = ("mlx", "mlx-lm")
 """The packages that a table has room for; ``describe`` shows all."""
@@ -179,7 +204,27 @@ class Columns:
     """Return the cells of an object, wide or not."""
 
 
+def _operation(item: Item, wide: bool) -> list[str]:
+    spec = item["spec"]
+    value = spec.get("replicas", spec.get("boot", "") if wide else "")
+    row = [
+        f"{spec['target']['kind'].lower()}/{spec['target']['name'][:40]}",
+        f"{spec['verb']} {value}".strip(),
+        spec["by"] if wide else spec["by"].partition(" <")[0],
+        age(spec["at"]),
+        spec.get("until") or "-",
+        spec["reason"] or "-",
+        item["status"]["standing"],
+    ]
+    return [item["metadata"]["name"], *row] if wide else row
+
+
 COLUMNS = {
+    "Operation": Columns(
+        ("TARGET", "OPERATION", "BY", "AGE", "UNTIL", "REASON", "STATUS"),
+        ("NAME", "TARGET", "OPERATION", "BY", "AGE", "UNTIL", "REASON", "STATUS"),
+        _operation,
+    ),
     "Node": Columns(
         ("NAME", "READY", "RANKS", "MEMORY", "SYSTEM", "STATUS"),
         ("NAME", "READY", "RANKS", "MEMORY", "SYSTEM", "HOST", "RUNTIME", "STATUS"),
@@ -225,17 +270,25 @@ COLUMNS = {
 NONE = "<none>"
 
 
-def headers(kind: str, wide: bool = False, with_labels: bool = False) -> list[str]:
-    """Return the headers of a kind."""
+def headers(
+    kind: str, wide: bool = False, with_labels: bool = False, chosen: Sequence[str] = ()
+) -> list[str]:
+    """Return the headers of a kind; ``chosen`` are labels with a column each."""
     columns = COLUMNS[kind]
     found = list(columns.wide if wide else columns.narrow)
-    return [*found, "LABELS"] if with_labels else found
+    return [*found, *(key.rpartition("/")[2].upper() for key in chosen), *(["LABELS"] if with_labels else [])]
 
 
-def row(item: Item, wide: bool = False, with_labels: bool = False) -> list[str]:
+def row(item: Item, wide: bool = False, with_labels: bool = False, chosen: Sequence[str] = ()) -> list[str]:
     """Return the cells of an object."""
-    found = COLUMNS[item["kind"]].row(item, wide)
-    return [*found, labels(item)] if with_labels else found
+    shade, own = colour(item), item["metadata"]["labels"]
+    found = [
+        Cell.of(cell, shade) if header in COLOURED else cell
+        for header, cell in zip(
+            headers(item["kind"], wide), COLUMNS[item["kind"]].row(item, wide), strict=True
+        )
+    ]
+    return [*found, *(own.get(key, NONE) for key in chosen), *([labels(item)] if with_labels else [])]
 
 
 def labels(item: Item) -> str:
@@ -246,8 +299,13 @@ def labels(item: Item) -> str:
 def tables(items: list[Item]) -> str:
     """Return a table for each kind that has objects."""
     parts = []
-    for kind in (*KIND_NAMES, "Rank"):
+    for kind in (*KIND_NAMES, *_READ_ONLY):
         rows = [row(item) for item in items if item["kind"] == kind]
         if rows:
-            parts.append(table(headers(kind), rows))
+            parts.append(f"{title(kind)}\n{table(headers(kind), rows)}")
     return "\n\n".join(parts)
+
+
+def title(kind: str) -> str:
+    """Return the line above the table of a kind, where there are several tables: the word that commands take."""
+    return f"{PLURALS.get(kind) or _READ_ONLY[kind]}:"

@@ -9,8 +9,12 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from textwrap import wrap
 
+from .colour import painted
+
 WIDTH = 100
 GAP = "   "
+BELOW = "    "
+"""Indent of a sentence below its row."""
 CELL_WIDTH_MIN = 8
 """Smallest width of a column; a column that does not fit even so is omitted."""
 FOLD_WIDTH_MIN = 24
@@ -24,12 +28,24 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | No
 
 
 def folded_table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """Return a table whose last column is folded into several lines instead of cut."""
-    shown = [headers, *rows]
+    """Return a table whose last column is folded into several lines instead of cut.
+
+    Where no width is left for it, it stands in lines of its own below each row.
+    """
+    shown, width = [headers, *rows], width or terminal_width()
     widths = fitting(shown, width)
-    if widths[-1] >= FOLD_WIDTH_MIN:
-        shown = [line for row in shown for line in _folded(row, widths[-1])]
-    return "\n".join(lines(shown, widths))
+    if widths[-1] < min(FOLD_WIDTH_MIN, max(len(plain(row[-1])) for row in shown)):
+        return "\n".join(_below(shown, width))
+    return "\n".join(lines([line for row in shown for line in _folded(row, widths[-1])], widths))
+
+
+def _below(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """Yield a line for each row without its last cell, and below it that cell, folded and indented."""
+    widths = fitting([row[:-1] for row in rows], width)
+    for number, (line, row) in enumerate(zip(lines([row[:-1] for row in rows], widths), rows, strict=True)):
+        yield line
+        if number:
+            yield from (f"{BELOW}{part}" for part in fold(row[-1], width - len(BELOW)))
 
 
 def _folded(row: Sequence[str], width: int) -> Iterator[list[str]]:
@@ -77,7 +93,21 @@ def _cells(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
     yield plain(row[0]).ljust(widths[0])
     for cell, size in zip(row[1:], widths[1:], strict=True):
         if size:
-            yield clip(plain(cell), size).ljust(size)
+            text = clip(plain(cell), size)
+            yield painted(text, cell) + " " * (size - len(text))
+
+
+def grown(rows: Sequence[Sequence[str]], before: Sequence[int] = ()) -> list[int]:
+    """Return widths for rows of a list that goes on: no narrower than ``before``, the last column to the line's end.
+
+    Later rows that need more make a column wider, so that no cell is cut while there is room.
+    """
+    width = terminal_width()
+    known = [["x" * size for size in [*before[:-1], 0]]] if before else []
+    widths = fitting([*rows, *known], width)
+    if widths[-1]:
+        widths[-1] += max(0, -_excess(widths, width))
+    return widths
 
 
 def plain(text: str) -> str:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reconciler.cli.commands.read.events import event_table
 from reconciler.cli.output.kind_columns import COLUMNS, headers, row
-from reconciler.cli.output.table_layout import fold, plain, table
+from reconciler.cli.output.table_layout import fold, folded_table, grown, lines, plain, table
 from reconciler.resources import KINDS
 from tests.cli import bodies
 
@@ -112,3 +112,26 @@ def test_a_line_of_a_growing_list_goes_on_below_what_it_is_about() -> None:
         "15:03:44.554   node/a: Ready: its agent",
         " " * 17 + "answers",
     ]
+
+
+def test_a_sentence_without_room_beside_its_row_stands_below_it() -> None:
+    rows = [("1", "modeldeployment/a-long-name", "rank 1 of tiny/0 was killed by the kernel: out of memory")]
+    assert folded_table(("ID", "OBJECT", "WHAT HAPPENED"), rows, 44).splitlines() == [
+        "ID   OBJECT",
+        "1    modeldeployment/a-long-name",
+        "    rank 1 of tiny/0 was killed by the",
+        "    kernel: out of memory",
+    ]
+
+
+def test_columns_of_a_list_that_goes_on_grow_and_its_last_one_has_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    first = grown([("NAME", "STATUS"), ("a", "Ready")])
+    assert lines([("a", "waiting for the weights of a model")], first) == [
+        "a      waiting for the weights of a mod…"
+    ]
+    later = grown([("a-longer-name", "Ready")], first)
+    assert later == [13, 24]
+    assert grown([("a", "b")], later) == later

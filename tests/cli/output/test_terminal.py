@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Controller
+
 ROOT = Path(__file__).parents[3]
 WAIT_SECONDS = 60.0
 COLUMNS = 60
@@ -79,6 +81,15 @@ def test_errors_are_red_unless_no_color_is_set(
     with terminal("--home", str(home), "get", "podz", environment=environment) as screen:
         assert screen.read_to_the_end() == 2
     assert ("\x1b[31m" in screen.shown) == coloured
+
+
+@pytest.mark.parametrize(("environment", "coloured"), [({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False)])
+def test_states_have_colours_unless_no_color_is_set(
+    environment: dict[str, str], coloured: bool, home: Path, controller: Controller
+) -> None:
+    with terminal("--home", str(home), "get", "nodes", environment=environment) as screen:
+        assert screen.read_to_the_end() == 0
+    assert ("\x1b[32mTrue\x1b[0m" in screen.shown) == coloured
 
 
 def test_up_shows_what_goes_on_in_one_line_and_ctrl_c_ends_everything(home: Path) -> None:

@@ -9,16 +9,23 @@ import click
 
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
+from reconciler.cli.core.client import Client
 from reconciler.cli.core.durations import Duration, Moment
+from reconciler.cli.core.kinds import Chosen
+from reconciler.cli.core.objects import fetch, name_of
+from reconciler.cli.core.selectors import Selector, selector_option
 from reconciler.cli.output.form import output_option
-from reconciler.errors import Invalid
+from reconciler.errors import Invalid, Refused, listing
 
 from .merge import BEFORE_EVERYTHING, Wanted
 from .printer import Printer
 
+DEPLOYMENT = "ModelDeployment"
+
 
 @click.command()
 @click.argument("target", required=False, shell_complete=complete.deployments)
+@selector_option()
 @click.option("--replica", type=click.IntRange(0), metavar="N", help="Show this replica only.")
 @click.option("--rank", type=click.IntRange(0), metavar="N", help="Show this rank of each replica only.")
 @click.option("-p", "--previous", is_flag=True, help="Show the group before the current one.")
@@ -37,10 +44,10 @@ from .printer import Printer
 @click.option("--gateway", "process", flag_value="gateway", help="Show the gateway's own log.")
 @output_option()
 @click.pass_obj
-def logs(settings: Settings, /, target: str | None, **how: Any) -> None:
+def logs(settings: Settings, /, target: str | None, selector: Selector | None, **how: Any) -> None:
     """Print the output of a deployment's ranks, sorted by time.
 
-    TARGET is a deployment (tiny, deployment/tiny), one of its replicas (tiny/0), or a rank such as
+    With -l, of all deployments with these labels. TARGET is a deployment (tiny, deployment/tiny), one of its replicas (tiny/0), or a rank such as
     tiny.0.3.1 (deployment, replica, epoch, rank), which may have ended. Lines begin with their time.
 
     \b
@@ -48,12 +55,13 @@ def logs(settings: Settings, /, target: str | None, **how: Any) -> None:
       reconciler logs tiny
       reconciler logs deployment/tiny --rank 1 --tail 20
       reconciler logs tiny -f --since 5m
+      reconciler logs -l tier=chat -f
       reconciler logs tiny --previous          the output of the group before
       reconciler logs tiny.0.3.1
       reconciler logs --controller -f
     """
-    if (target is None) == (how["process"] is None):
-        raise click.UsageError("expected a deployment, a rank, --controller or --gateway")
+    if sum(each is not None for each in (target, selector, how["process"])) != 1:
+        raise click.UsageError("expected one of: a deployment, a rank, -l SELECTOR, --controller, --gateway")
     if how["since"] is not None and how["since_time"] is not None:
         raise click.UsageError("--since and --since-time cannot be combined")
     wanted = Wanted(_since(how), how["tail"] if how["tail"] >= 0 else None)
@@ -64,12 +72,23 @@ def logs(settings: Settings, /, target: str | None, **how: Any) -> None:
         return
     from .rank_logs import Reading, Target
 
-    assert target is not None
-    reading = Reading(settings.socket, Target.named(target, how), wanted)
+    chosen = Target.named(target, how) if target else Target.labelled(_selected(settings, selector), how)
+    reading = Reading(settings.socket, chosen, wanted)
     try:
         reading.print(how)
     finally:
         reading.close()
+
+
+def _selected(settings: Settings, selector: Selector | None) -> tuple[str, ...]:
+    """Return the deployments with these labels. Raises ``Refused`` if there are none."""
+    with Client(settings.socket) as client:
+        found = fetch(client, (Chosen(DEPLOYMENT),), selector).items
+    if not found:
+        raise Refused(
+            "NotFound", f"no deployment has these labels; {listing('modeldeployments')} --show-labels"
+        )
+    return tuple(map(name_of, found))
 
 
 def _since(how: dict[str, Any]) -> datetime:

@@ -13,7 +13,7 @@ import click
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.kinds import kind_named, not_found
 from reconciler.cli.core.objects import reconnect
-from reconciler.errors import Refused, Unreachable
+from reconciler.errors import Refused, Unreachable, few_names
 from reconciler.wire.admin import Get, ReadRankLog
 from reconciler.wire.launch import Phase, RankId
 
@@ -30,9 +30,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The ranks whose lines are wanted: one rank, or ranks of a deployment."""
+    """The ranks whose lines are wanted: one rank, or ranks of deployments."""
 
-    deployment: str
+    deployments: tuple[str, ...]
     id: RankId | None
     replica: int | None
     rank: int | None
@@ -43,7 +43,7 @@ class Target:
         """Return the target that a command line means. Raises ``UsageError``."""
         word, slash, name = text.rpartition("/")
         if slash and name.isdecimal() and how["replica"] is None and not _is_kind(word):
-            return cls(word, None, int(name), how["rank"], how["previous"])
+            return cls((word,), None, int(name), how["rank"], how["previous"])
         kind = kind_named(word) if slash else None
         if kind not in (None, "ModelDeployment", "Rank"):
             raise click.UsageError(f"{text}: only deployments and ranks have logs")
@@ -56,7 +56,18 @@ class Target:
             raise click.UsageError(
                 f"{text} is one rank, but --replica, --rank and --previous need a deployment"
             )
-        return cls(rank.deployment if rank else name, rank, how["replica"], how["rank"], how["previous"])
+        deployment = rank.deployment if rank else name
+        return cls((deployment,), rank, how["replica"], how["rank"], how["previous"])
+
+    @classmethod
+    def labelled(cls, deployments: tuple[str, ...], how: dict[str, Any]) -> Target:
+        """Return the ranks of several deployments."""
+        return cls(deployments, None, how["replica"], how["rank"], how["previous"])
+
+    @property
+    def name(self) -> str:
+        """Return it for people."""
+        return few_names(self.deployments)
 
     def takes(self, row: Row) -> bool:
         """Return whether a rank of any epoch is meant."""
@@ -78,6 +89,10 @@ def _rank_id(name: str) -> RankId | None:
         return RankId.parse(name)
     except ValueError:
         return None
+
+
+def _replica(row: Row) -> tuple[str, int]:
+    return row["deployment"], row["replica"]
 
 
 class Source:
@@ -190,8 +205,8 @@ class Reading:
     # --- which ranks ---
 
     def _rows(self) -> list[Row]:
-        rows: list[Row] = self._client.ask(Get("Rank", self._target.deployment, ended=True))["items"]
-        return [row for row in rows if self._target.takes(row)]
+        every = (self._client.ask(Get("Rank", each, ended=True)) for each in self._target.deployments)
+        return [row for body in every for row in body["items"] if self._target.takes(row)]
 
     def _chosen(self, rows: list[Row] | None = None) -> list[Row]:
         """Return the ranks of each replica's newest group, or of the one before it."""
@@ -199,25 +214,25 @@ class Reading:
             rows = self._rows()
         if self._target.id is not None:
             return rows or [{"metadata": {"name": str(self._target.id)}, "startedAt": None}]
-        epochs: dict[int, list[int]] = {}
+        epochs: dict[tuple[str, int], list[int]] = {}
         for row in rows:
-            epochs.setdefault(row["replica"], []).append(row["epoch"])
+            epochs.setdefault(_replica(row), []).append(row["epoch"])
         place = -2 if self._target.previous else -1
         wanted = {replica: sorted(set(found))[place:][:1] for replica, found in epochs.items()}
         if self._target.previous:
             wanted = {replica: found for replica, found in wanted.items() if len(set(epochs[replica])) > 1}
-        return [row for row in rows if row["epoch"] in wanted.get(row["replica"], ())]
+        return [row for row in rows if row["epoch"] in wanted.get(_replica(row), ())]
 
     def _check_known(self) -> None:
         """Raise ``Refused`` for a deployment that does not exist and of which no rank is left."""
-        name = self._target.deployment
         items = self._client.ask(Get("ModelDeployment"))["items"]
         known = [item["metadata"]["name"] for item in items]
-        if name not in known and not self._rows():
-            raise not_found("ModelDeployment", name, known)
+        for name in self._target.deployments:
+            if name not in known and not self._rows():
+                raise not_found("ModelDeployment", name, known)
 
     def _nothing(self) -> Refused:
-        name = self._target.deployment
+        name = self._target.name
         which = "" if self._target.replica is None else f"replica {self._target.replica} of "
         if self._target.previous:
             return Refused("NotFound", f"no node has logs of a group of {which}{name} before the current one")

@@ -11,9 +11,10 @@ from reconciler.cli.commands.write.approve import warn_if_held
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings, fail
 from reconciler.cli.core.client import Client
-from reconciler.cli.core.kinds import RANK, objects_named
-from reconciler.cli.core.objects import Item, as_list, fetch, key_of, name_of
+from reconciler.cli.core.kinds import RANK
+from reconciler.cli.core.objects import Item, as_list, chosen_by, fetch, key_of, name_of
 from reconciler.cli.core.selectors import Selector, selector_option
+from reconciler.cli.output.colour import Cell, Colour
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.kind_columns import NONE, labels
 from reconciler.cli.output.table_layout import age, table, terminal_width
@@ -42,11 +43,12 @@ def describe(
 
     That is the spec, conditions, groups, part of the plan, latest incidents and events. For a deployment it
     includes why its replicas are on these nodes; for a group that ended and was not replaced, the last lines
-    of the rank to blame. An incident is shown with all its entries.
+    of the rank to blame. An incident is shown with all its entries. A NAME alone shows every object of that name.
 
     \b
     Examples:
       reconciler describe deployment tiny
+      reconciler describe tiny
       reconciler describe node/node-a model/tiny
       reconciler describe nodes -l pool=studios
       reconciler describe incident 3
@@ -56,7 +58,7 @@ def describe(
         with Client(settings.socket) as client:
             incidents.print_incident(client.ask(ListIncidents(id=number))["items"], number, output)
         return
-    chosen = objects_named(what)
+    chosen = chosen_by(settings.socket, what)
     if any(choice.kind == RANK for choice in chosen):
         raise click.UsageError(
             "ranks are described with their deployment: reconciler describe deployment NAME"
@@ -114,7 +116,10 @@ def _page(item: Item) -> str:
         lines += ["Groups:", _groups(groups), *_spread(groups)]
     if item.get("places"):
         lines += ["Nodes:", *_places(item["places"])]
-    rows = [(c["type"], c["status"], c["reason"], c["message"]) for c in item["status"]["conditions"]]
+    rows = [
+        (c["type"], Cell.of(c["status"], _shade(c)), c["reason"], c["message"])
+        for c in item["status"]["conditions"]
+    ]
     lines += ["Conditions:", _table(("TYPE", "STATUS", "REASON", "MESSAGE"), rows)]
     entries = [_planned(entry) for part in ("steps", "waiting", "refused") for entry in item["plan"][part]]
     lines += ["Plan:", *(f"  {text}" for text in entries or ["nothing to do"])]
@@ -124,6 +129,20 @@ def _page(item: Item) -> str:
     events = event_table(item["events"], terminal_width() - INDENT) if item["events"] else NONE
     lines += ["Events:", _indented(events), *last_log.section(item["lastLogs"])]
     return "\n".join(lines)
+
+
+def _shade(found: Item) -> Colour:
+    """Return the colour of a condition: that of the object's state, for the three that make it up."""
+    true = found["status"] == "True"
+    match found["type"]:
+        case "Ready":
+            return "green" if true else "red"
+        case "Stalled":
+            return "red" if true else ""
+        case "Reconciling":
+            return "yellow" if true else ""
+        case _:
+            return ""
 
 
 def _groups(groups: list[Item]) -> str:

@@ -12,6 +12,7 @@ from reconciler.cli.core.client import Client
 from reconciler.cli.core.durations import Duration
 from reconciler.cli.core.kinds import object_named
 from reconciler.cli.core.objects import reconnect
+from reconciler.cli.output.colour import Cell
 from reconciler.cli.output.form import output_option, print_body, print_line
 from reconciler.cli.output.table_layout import age, fold, folded_table, terminal_width
 from reconciler.errors import Unreachable
@@ -111,8 +112,12 @@ def _print(body: dict[str, Any], output: str | None) -> None:
 
 def event_table(items: list[dict[str, Any]], width: int | None = None) -> str:
     """Return a table of events with their ages."""
-    rows = [(age(e["time"]), e["type"], e["reason"], e["object"], e["message"]) for e in items]
+    rows = [(age(e["time"]), _type(e), e["reason"], e["object"], e["message"]) for e in items]
     return folded_table(HEADERS, rows, width)
+
+
+def _type(event: dict[str, Any]) -> Cell:
+    return Cell.of(event["type"], "yellow" if event["type"] == "Warning" else "")
 
 
 def event_line(event: dict[str, Any]) -> str:

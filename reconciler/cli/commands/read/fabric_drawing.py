@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from reconciler.cli.core.app import colours
+from reconciler.cli.output.colour import colours
 from reconciler.cli.output.kind_columns import state as summary_of
 from reconciler.cli.output.table_layout import WIDTH, fold, lines, table, terminal_width
 

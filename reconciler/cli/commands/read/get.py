@@ -11,13 +11,13 @@ from reconciler.cli.commands.write.approve import warn_if_held
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings, fail
 from reconciler.cli.core.client import Client
-from reconciler.cli.core.kinds import RANK, Chosen, full_name, objects_named
-from reconciler.cli.core.objects import Found, Item, as_list, fetch, follow, key_of, name_of, pick
+from reconciler.cli.core.kinds import READ_ONLY, Chosen, full_name
+from reconciler.cli.core.objects import Found, Item, as_list, chosen_by, fetch, follow, key_of, name_of, pick
 from reconciler.cli.core.selectors import selector_option
 from reconciler.cli.output.form import Form, FormType, print_body, print_line
 from reconciler.cli.output.jsonpath import BadTemplate, Path, find, render, written
-from reconciler.cli.output.kind_columns import NONE, headers, row
-from reconciler.cli.output.table_layout import fitting, lines
+from reconciler.cli.output.kind_columns import NONE, headers, row, title
+from reconciler.cli.output.table_layout import fitting, grown, lines
 from reconciler.resources import KIND_NAMES
 
 TABLE = Form("table")
@@ -47,6 +47,13 @@ class PathType(click.ParamType[Path]):
 @click.option("--watch-only", is_flag=True, help="Print changes from now on only.")
 @click.option("--show-labels", is_flag=True, help="Add a column with the labels.")
 @click.option(
+    "-L",
+    "--label-columns",
+    multiple=True,
+    metavar="KEY,...",
+    help="Add a column for each of these labels; may be repeated.",
+)
+@click.option(
     "--sort-by", type=PathType(), metavar="JSONPATH", help="Sort by this path, e.g. .metadata.name."
 )
 @click.option("--no-headers", is_flag=True, help="Omit the header.")
@@ -64,13 +71,13 @@ def get(settings: Settings, /, what: tuple[str, ...], **how: Any) -> int:
     """List objects and their state.
 
     WHAT is a kind (list them with: reconciler api-resources), several kinds separated by commas, or all; KIND
-    NAME...; or KIND/NAME...
+    NAME...; KIND/NAME...; or a NAME alone, which shows every object of that name.
 
     \b
     Examples:
       reconciler get all
       reconciler get deployments -o wide -w
-      reconciler get nodes -l pool=studios --show-labels
+      reconciler get nodes -l pool=studios -L tier
       reconciler get ranks --sort-by .pid
       reconciler get node/node-a -o yaml
       reconciler get fabric studios                a drawing, with what is wrong
@@ -78,7 +85,8 @@ def get(settings: Settings, /, what: tuple[str, ...], **how: Any) -> int:
       reconciler get modeldeployments -o jsonpath='{range .items[*]}{.metadata.name}{"\\n"}{end}'
       reconciler get models -o custom-columns=NAME:.metadata.name,PATH:.spec.source.path
     """
-    chosen = objects_named(what)
+    chosen = chosen_by(settings.socket, what)
+    how["label_columns"] = [key for keys in how["label_columns"] for key in keys.split(",") if key]
     if how["watch"] or how["watch_only"]:
         return _watch(settings, chosen, how)
     with Client(settings.socket) as client:
@@ -151,7 +159,11 @@ def _graph(items: list[Item], form: str) -> str:
 
 def full(item: Item) -> str:
     """Return the name that `-o name` prints and other commands accept."""
-    return f"rank/{name_of(item)}" if item["kind"] == RANK else full_name(*key_of(item))
+    return _full(*key_of(item))
+
+
+def _full(kind: str, name: str) -> str:
+    return f"{kind.lower()}/{name}" if kind in READ_ONLY else full_name(kind, name)
 
 
 def _columns(form: Form, items: list[Item]) -> list[list[str]]:
@@ -163,15 +175,14 @@ def _cell(values: list[Any]) -> str:
 
 
 def _print_tables(items: list[Item], how: dict[str, Any]) -> None:
-    """Print a table for each kind that has objects."""
-    first = True
-    for kind in (*KIND_NAMES, RANK):
-        rows = [_row(item, how) for item in items if item["kind"] == kind]
-        if rows and not first:
+    """Print a table for each kind that has objects, with titles if there are several."""
+    kinds = [kind for kind in (*KIND_NAMES, *READ_ONLY) if any(item["kind"] == kind for item in items)]
+    for kind in kinds:
+        if kind != kinds[0]:
             click.echo()
-        if rows:
-            first = False
-            _echo_rows(_headers(kind, how), rows, how)
+        if len(kinds) > 1 and not how["no_headers"]:
+            click.echo(title(kind))
+        _echo_rows(_headers(kind, how), [_row(item, how) for item in items if item["kind"] == kind], how)
 
 
 def _echo_rows(above: list[str], rows: list[list[str]], how: dict[str, Any]) -> None:
@@ -181,11 +192,11 @@ def _echo_rows(above: list[str], rows: list[list[str]], how: dict[str, Any]) -> 
 
 
 def _headers(kind: str, how: dict[str, Any]) -> list[str]:
-    return headers(kind, how["output"].name == "wide", how["show_labels"])
+    return headers(kind, how["output"].name == "wide", how["show_labels"], how["label_columns"])
 
 
 def _row(item: Item, how: dict[str, Any]) -> list[str]:
-    return row(item, how["output"].name == "wide", how["show_labels"])
+    return row(item, how["output"].name == "wide", how["show_labels"], how["label_columns"])
 
 
 # --- as it changes ---------------------------------------------------------------------------------
@@ -207,7 +218,7 @@ def _watch(settings: Settings, chosen: tuple[Chosen, ...], how: dict[str, Any]) 
 
 
 class _Changes:
-    """Prints objects that differ from what was printed last; columns keep their first widths."""
+    """Prints objects that differ from what was printed last; columns grow with what is in them."""
 
     def __init__(self, how: dict[str, Any], silent: bool) -> None:
         self._how = how
@@ -223,7 +234,7 @@ class _Changes:
         if not self._silent:
             self._print(changed)
             for kind, name in gone:
-                click.echo(f"{f'rank/{name}' if kind == RANK else full_name(kind, name)} deleted")
+                click.echo(f"{_full(kind, name)} deleted")
         self._silent = False
 
     def _seen(self, item: Item) -> Any:
@@ -241,16 +252,18 @@ class _Changes:
         form: Form = self._how["output"]
         for item in items if not self._tabular else ():
             _PRINTERS[form.name](form, item)
-        for kind in (*KIND_NAMES, RANK) if self._tabular else ():
+        for kind in (*KIND_NAMES, *READ_ONLY) if self._tabular else ():
             self._print_rows(kind, [_row(item, self._how) for item in items if item["kind"] == kind])
 
     def _print_rows(self, kind: str, rows: list[list[str]]) -> None:
         if not rows:
             return
-        if kind not in self._widths:
-            self._widths[kind] = fitting([_headers(kind, self._how), *rows])
-            rows = rows if self._how["no_headers"] else [_headers(kind, self._how), *rows]
-        for line in lines(rows, self._widths[kind]):
+        above = _headers(kind, self._how)
+        first = kind not in self._widths
+        self._widths[kind] = grown([above, *rows], self._widths.get(kind, ()))
+        for line in lines(
+            [above, *rows] if first and not self._how["no_headers"] else rows, self._widths[kind]
+        ):
             click.echo(line)
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from reconciler.cli.core import complete
-from reconciler.cli.core.app import Settings, fail
+from reconciler.cli.core.app import Settings, fail, nearest
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.durations import Duration
-from reconciler.cli.core.kinds import Chosen, full_name, objects_named, plural
-from reconciler.cli.core.objects import Item, fetch, follow, key_of, pick
+from reconciler.cli.core.kinds import Chosen, full_name, plural
+from reconciler.cli.core.objects import Item, chosen_by, fetch, follow, key_of, only_one, pick
 from reconciler.cli.core.selectors import selector_option
 from reconciler.cli.output.jsonpath import BadTemplate, Path, find, written
 from reconciler.cli.output.kind_columns import condition, state
@@ -128,11 +128,11 @@ def wait(settings: Settings, /, what: tuple[str, ...], goals: tuple[Goal, ...], 
       reconciler wait md/tiny --for=jsonpath='{.status.readyReplicas}'=2
       reconciler wait md/old --for=delete
     """
-    chosen = objects_named(what)
+    chosen = only_one(chosen_by(settings.socket, what), what)
     named = all(choice.names for choice in chosen)
     if named == (how["every"] or how["selector"] is not None):
         raise click.UsageError("expected KIND/NAME..., KIND NAME..., KIND --all or KIND -l SELECTOR")
-    waited = _WaitState(goals, _targets(settings, chosen, how["selector"], goals[0]))
+    waited = _WaitState(goals, _targets(settings, chosen, how["selector"], goals))
     deadline = time.monotonic() + (WEEK_SECONDS if how["timeout"] < 0 else how["timeout"])
     try:
         for choice in chosen:
@@ -144,10 +144,15 @@ def wait(settings: Settings, /, what: tuple[str, ...], goals: tuple[Goal, ...], 
     return 1 if waited.open() else 0
 
 
-def _targets(settings: Settings, chosen: tuple[Chosen, ...], selector: Any, first: Goal) -> list[Key]:
+def _targets(
+    settings: Settings, chosen: tuple[Chosen, ...], selector: Any, goals: tuple[Goal, ...]
+) -> list[Key]:
     """Return the objects to wait for. Raises ``Refused`` for a missing one, unless its creation is awaited."""
+    first = goals[0]
     with Client(settings.socket) as client:
         found = fetch(client, chosen, selector)
+    for item in found.items:
+        _check_conditions(item, goals)
     if found.missing and first.what not in ("create", "delete"):
         raise found.missing[0]
     there = [key_of(item) for item in found.items]
@@ -155,6 +160,17 @@ def _targets(settings: Settings, chosen: tuple[Chosen, ...], selector: Any, firs
     if not named and not there and first.what != "delete":
         raise Refused("NotFound", "no matching resources found")
     return list(dict.fromkeys(named or there))
+
+
+def _check_conditions(item: Item, goals: tuple[Goal, ...]) -> None:
+    """Raise ``UsageError`` for a condition that objects of this kind never have: it would be awaited in vain."""
+    types = [c["type"] for c in item.get("status", {}).get("conditions", [])]
+    for goal in goals:
+        asks = not goal.path and goal.what not in ("delete", "create")
+        if asks and types and goal.what.lower() not in [known.lower() for known in types]:
+            raise click.UsageError(
+                f'{plural(item["kind"])} have no condition "{goal.what}"{nearest(goal.what.capitalize(), types)}'
+            )
 
 
 class _WaitState:

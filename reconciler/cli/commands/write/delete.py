@@ -61,7 +61,7 @@ def delete(
         from reconciler.source.editing import delete_objects
 
         there = labels_of(files)
-        chosen, missing[:] = targets.choose(there)
+        chosen, missing[:] = targets.choose(there, alone=False)
         kept[:] = [key for key in there if key not in chosen]
         return delete_objects(files, chosen)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.commits import (
     Files,
@@ -34,7 +35,7 @@ MARK = "#|"
 
 
 @click.command(cls=WritingCommand)
-@click.argument("words", nargs=-1, metavar="KIND/NAME")
+@click.argument("words", nargs=-1, metavar="NAME | KIND/NAME", shell_complete=complete.objects)
 @write_options
 @click.pass_obj
 def edit(settings: Settings, words: tuple[str, ...], how: How) -> None:
@@ -49,9 +50,9 @@ def edit(settings: Settings, words: tuple[str, ...], how: How) -> None:
       reconciler edit deployment/tiny
       KUBE_EDITOR="code --wait" reconciler edit node node-a
     """
-    key = one_object(words)
     refuse_watched_folder(settings)
     _, files = present(settings)
+    key = one_object(words, there=labels_of(files))
     opened = _text(files, key)
     draft = _draft(key)
     if not _edited(draft, key, opened, lambda text: _checked(files, key, text)):

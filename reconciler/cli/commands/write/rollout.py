@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings, SuggestingGroup
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.commits import (
@@ -49,7 +50,7 @@ def rollout() -> None:
 
 
 @rollout.command()
-@click.argument("words", nargs=-1, metavar="KIND/NAME")
+@click.argument("words", nargs=-1, metavar="NAME | KIND/NAME", shell_complete=complete.deployments)
 @click.option(
     "-w", "--watch/--no-watch", default=True, help="Wait until it is done, or only show the current state."
 )
@@ -62,10 +63,10 @@ def status(settings: Settings, words: tuple[str, ...], watch: bool, timeout: flo
 
     \b
     Examples:
-      reconciler rollout status deployment/tiny
-      reconciler rollout status deployment tiny --timeout=10m
+      reconciler rollout status tiny
+      reconciler rollout status deployment/tiny --timeout=10m
     """
-    key = one_object(words)
+    key = one_object(words, DEPLOYMENT)
     if key[0] != DEPLOYMENT:
         raise Refused("NoRollout", f"{key[0].lower()}/{key[1]} has no rollout; only modeldeployments do")
     say = Screen()
@@ -138,9 +139,17 @@ def restart(settings: Settings, targets: Targets, how: HowLong) -> None:
     """
     at = datetime.now(UTC).timestamp()
 
+<<<<<<< HEAD
     def decide(now: Now) -> Change:
         there = labels_of(now.files)
         chosen, missing = targets.choose(there)
+=======
+    def decide(files: Files) -> Any:
+        from reconciler.source.editing import set_fields
+
+        there = labels_of(files)
+        chosen, missing = targets.of_kind(DEPLOYMENT).choose(there)
+>>>>>>> main
         if missing:
             raise missing_all(missing, there)
         wrong = next((key for key in chosen if key[0] != DEPLOYMENT), None)
@@ -161,7 +170,7 @@ def restart(settings: Settings, targets: Targets, how: HowLong) -> None:
 
 
 @rollout.command(cls=WritingCommand)
-@click.argument("words", nargs=-1, metavar="KIND/NAME")
+@click.argument("words", nargs=-1, metavar="NAME | KIND/NAME", shell_complete=complete.deployments)
 @click.option(
     "--to-revision", metavar="REVISION", help="Go back to this commit; by default to before the last change."
 )
@@ -180,7 +189,7 @@ def undo(settings: Settings, words: tuple[str, ...], to_revision: str | None, ho
     """
     from reconciler.source.git import going_back
 
-    key = one_object(words)
+    key = one_object(words, DEPLOYMENT)
     undone: list[going_back.Undo] = []
 
     def decide(files: Mapping[str, bytes]) -> Any:
@@ -200,7 +209,7 @@ def undo(settings: Settings, words: tuple[str, ...], to_revision: str | None, ho
 
 
 @rollout.command(name="history")
-@click.argument("words", nargs=-1, metavar="KIND/NAME")
+@click.argument("words", nargs=-1, metavar="NAME | KIND/NAME", shell_complete=complete.deployments)
 @click.option("--revision", metavar="REVISION", help="Show the object at this commit.")
 @output_option()
 @click.pass_obj
@@ -214,7 +223,7 @@ def history_(settings: Settings, words: tuple[str, ...], revision: str | None, o
     """
     from reconciler.source.git import history
 
-    key = one_object(words)
+    key = one_object(words, DEPLOYMENT)
     repo = opened(settings)
     if revision is not None:
         _, text = history.text_at(repo, repo.resolve(revision), key)

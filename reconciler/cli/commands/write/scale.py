@@ -46,15 +46,15 @@ def scale(
 
     \b
     Examples:
-      reconciler scale deployment/tiny --replicas=2
-      reconciler scale deployment/tiny --replicas=3 --for 2h --reason "many visitors"
+      reconciler scale tiny --replicas=2
+      reconciler scale tiny --replicas=3 --for 2h --reason "many visitors"
       reconciler scale deployment tiny --replicas=0 --current-replicas=1
       reconciler scale deployments --all --replicas=1 --dry-run=server
     """
 
     def chosen_of(files: Files) -> list[Key]:
         there = labels_of(files)
-        chosen, missing = targets.choose(there)
+        chosen, missing = targets.of_kind(DEPLOYMENT).choose(there)
         if missing:
             raise missing_all(missing, there)
         _check_scalable(chosen)

@@ -253,8 +253,11 @@ def test_followed_logs_of_a_rank_end_with_it(cli: Cli, controller: Controller) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "expected a deployment, a rank, --controller or --gateway"),
-        (("tiny", "--gateway"), "expected a deployment, a rank, --controller or --gateway"),
+        ((), "expected one of: a deployment, a rank, -l SELECTOR, --controller, --gateway"),
+        (
+            ("tiny", "--gateway"),
+            "expected one of: a deployment, a rank, -l SELECTOR, --controller, --gateway",
+        ),
         (("tiny", "--since", "5m", "--since-time", "2026-11-21T10:00:00Z"), "cannot be combined"),
         (("tiny", "--since-time", "noon"), '"noon" is not a time; expected one such as 2026-11-21T10:00:00Z'),
         (("node/node-a",), "only deployments and ranks have logs"),
