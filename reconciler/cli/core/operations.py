@@ -183,7 +183,7 @@ def _end(duration: float | None, until: datetime | None) -> float | None:
         raise click.UsageError("--for and --until both say when it ends; use one of them")
     end = until.timestamp() if until is not None else None
     if duration is not None:
-        end = float(round(time.time() + duration))
+        end = int(time.time()) + max(duration, 1.0)
     if end is not None and end <= time.time():
         raise click.UsageError("the end must be later than now")
     return end

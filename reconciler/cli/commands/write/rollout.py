@@ -139,17 +139,9 @@ def restart(settings: Settings, targets: Targets, how: HowLong) -> None:
     """
     at = datetime.now(UTC).timestamp()
 
-<<<<<<< HEAD
     def decide(now: Now) -> Change:
         there = labels_of(now.files)
-        chosen, missing = targets.choose(there)
-=======
-    def decide(files: Files) -> Any:
-        from reconciler.source.editing import set_fields
-
-        there = labels_of(files)
         chosen, missing = targets.of_kind(DEPLOYMENT).choose(there)
->>>>>>> main
         if missing:
             raise missing_all(missing, there)
         wrong = next((key for key in chosen if key[0] != DEPLOYMENT), None)
