@@ -83,12 +83,12 @@ class OperationsLayer:
         for name in before.keys() - now.keys():
             if before[name].standing is not Standing.EXPIRED:
                 operation = before[name].operation
-                text = f"{operation.spec.verb} by {operation.spec.by} was undone"
+                text = f"{operation.spec.verb} by {operation.who} was undone"
                 self._tell(Event(self._clock(), _object(operation), False, "OperationUndone", text))
 
     def _event(self, effect: Effect) -> Event:
         spec = effect.operation.spec
-        reason, warning, text = "OperationInForce", False, f"{spec.verb} by {spec.by}"
+        reason, warning, text = "OperationInForce", False, f"{spec.verb} by {effect.operation.who}"
         if effect.standing is Standing.EXPIRED:
             reason, text = "OperationExpired", f"{text} has ended"
         elif spec.until is not None:

@@ -179,6 +179,11 @@ class Operation(Manifest):
     spec: OperationSpec
 
     @property
+    def who(self) -> str:
+        """Return who asked for it, without the address."""
+        return self.spec.by.partition(" <")[0]
+
+    @property
     def frozen(self) -> Manifest | None:
         """Return the manifest that stays in force for a suspended object."""
         return None if self.spec.manifest is None else _frozen(self.spec.manifest, self.spec.target)

@@ -66,7 +66,7 @@ class Suspended:
         end = f" until {written_moment(spec.until)}" if spec.until is not None else ""
         why = f": {spec.reason}" if spec.reason else ""
         return (
-            f"revision {abbreviated(self.revision)} waits: {spec.by} has suspended the cluster{end}{why};"
+            f"revision {abbreviated(self.revision)} waits: {self.operation.who} has suspended the cluster{end}{why};"
             " to go on: reconciler resume --all"
         )
 

@@ -17,6 +17,7 @@ from reconciler.cli.core.waiting import until_read
 from reconciler.errors import Refused
 
 CLUSTER = ("Cluster", "main")
+DEPLOYMENT = "ModelDeployment"
 EXPECTED = "expected KIND/NAME..., or --all for the whole cluster"
 
 
@@ -52,7 +53,7 @@ def suspend(settings: Settings, targets: Targets | None, how: HowLong) -> None:
 
     \b
     Examples:
-      reconciler suspend deployment/tiny --reason "a demonstration"
+      reconciler suspend tiny --reason "a demonstration"
       reconciler suspend deployment/tiny --until 2026-12-24T18:00:00Z
       reconciler suspend --all --for 8h
     """
@@ -90,7 +91,7 @@ def _in_force(settings: Settings, targets: Targets) -> dict[Key, dict[str, Any]]
     revision = repo.in_force() or repo.head()
     files: Files = repo.read(revision) if revision else {}
     there = labels_of(files)
-    chosen, missing = targets.choose(there)
+    chosen, missing = targets.of_kind(DEPLOYMENT).choose(there)
     if missing:
         raise missing_all(missing, there)
     kinds = VERBS["suspend"].kinds
@@ -117,14 +118,14 @@ def resume(settings: Settings, targets: Targets | None, how: HowLong) -> None:
 
     \b
     Examples:
-      reconciler resume deployment/tiny
+      reconciler resume tiny
       reconciler resume --all
     """
 
     def decide(now: Now) -> Change:
         from reconciler.resources.operation import operation_name
 
-        keys = [CLUSTER] if targets is None else list(targets.named)
+        keys = [CLUSTER] if targets is None else list(targets.of_kind(DEPLOYMENT).named)
         names = {key: operation_name("suspend", *key) for key in keys}
         unknown = [key for key in keys if names[key] not in now.operations]
         if unknown:
