@@ -119,7 +119,9 @@ def test_other_branches_and_tags_are_taken_and_have_no_effect(repo: ClusterRepo,
     for target in ("HEAD:draft", "v1", ":draft"):
         status, output = person.pushes("origin", target)
         assert status == 0
-        assert output == ["reconciler: only the branches main and operations are reconciled; this push changes nothing"]
+        assert output == [
+            "reconciler: only the branches main and operations are reconciled; this push changes nothing"
+        ]
     assert repo.head() is None
 
 
