@@ -62,6 +62,12 @@ class Preview:
     """All files of the operations, text by name; None stands for those in force."""
 
 
+@message("facts")
+@dataclasses.dataclass(frozen=True)
+class ShowFacts:
+    """Ask for what plans depend on, as a file that may leave the cluster: ``{"facts": {...}, "settled": bool}``."""
+
+
 @message("places")
 @dataclasses.dataclass(frozen=True)
 class ShowPlaces:
@@ -231,6 +237,7 @@ class Accept:
 CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     Hello,
     Get,
+    ShowFacts,
     ShowPlaces,
     ShowPlan,
     ShowUsage,

@@ -67,6 +67,8 @@ def shell() -> Iterator[tuple[Path, dict[str, str]]]:
         (place / "llama.yaml").write_text(
             f"{API}kind: ModelDeployment\nmetadata: {{name: llama}}\nspec: {{model: tiny}}\n"
         )
+        recorded = made.run("facts", "export", "-o", str(place / ".reconciler" / "facts.json"))
+        assert recorded.returncode == 0, recorded.stderr
         yield (
             place,
             {

@@ -32,6 +32,7 @@ from reconciler.wire.admin import (
     Look,
     Preview,
     ReadRankLog,
+    ShowFacts,
     ShowPlaces,
     ShowPlan,
     ShowProtection,
@@ -41,7 +42,7 @@ from reconciler.wire.admin import (
     Verify,
 )
 
-from . import bodies, preview, verification
+from . import bodies, preview, recording, verification
 from .acceptance import Acceptances
 from .doctor_session import DoctorSessions
 from .usage import usage
@@ -90,6 +91,8 @@ class Admin:
                 return bodies.plan_body(await self.loop.preview())
             case Preview():
                 return await preview.preview(self.parts, self.loop, message.files, message.operations)
+            case ShowFacts():
+                return {"facts": recording.facts(self.parts), "settled": self.loop.plan.settled}
             case ShowPlaces():
                 return {"items": bodies.places(self.parts.last, message.name)}
             case ListEvents():

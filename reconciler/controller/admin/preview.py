@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from reconciler.controller.loop import Loop
@@ -10,7 +10,7 @@ from reconciler.controller.parts import Parts
 from reconciler.planning import safety
 from reconciler.source.operations import load_operations
 from reconciler.source.yaml.documents import load
-from reconciler.state import AllocateEpoch, Desired, GroupRecord, Plan, ReplicaId, StopRank
+from reconciler.state import AllocateEpoch, Desired, GroupRecord, ObjectKey, Plan, ReplicaId, StopRank
 from reconciler.state.overlay import Operations
 
 from . import bodies
@@ -23,21 +23,29 @@ async def preview(
     parts: Parts, loop: Loop, files: Mapping[str, str], operations: Mapping[str, str] | None
 ) -> dict[str, Any]:
     """Return the answer to ``wire.admin.Preview``. Raises ``InvalidManifests`` for invalid files."""
-    documents = load(_encoded(files))
-    wishes = Desired.of(UNNAMED, (document.manifest for document in documents))
     instead = None if operations is None else Operations(UNNAMED, load_operations(_encoded(operations)))
-    desired = parts.desired_state.with_operations(wishes, instead)
+    desired = parts.desired_state.with_operations(wished(_encoded(files)), instead)
     plan = await loop.preview(desired)
-    in_force, incoming = parts.store.objects.keys(), desired.objects().keys()
+    return foreseen(desired, plan, parts.store.objects.keys(), parts.store.groups())
+
+
+def wished(files: Mapping[str, bytes]) -> Desired:
+    """Return what the manifests of a change wish for. Raises ``InvalidManifests``."""
+    return Desired.of(UNNAMED, (document.manifest for document in load(files)))
+
+
+def foreseen(
+    desired: Desired, plan: Plan, in_force: Collection[ObjectKey], groups: Mapping[ReplicaId, GroupRecord]
+) -> dict[str, Any]:
+    """Return the body of the answer, from a plan for ``desired``, the objects in force and the recorded groups."""
+    incoming = desired.objects().keys()
     hold = safety.hold(UNNAMED, in_force, incoming, ())
     return {
         "removes": [str(key) for key in sorted(set(in_force) - set(incoming))],
         "of": len(in_force),
         "held": hold is not None,
         "plan": bodies.plan_body(plan),
-        "replicas": [
-            _future(plan, replica, record) for replica, record in sorted(parts.store.groups().items())
-        ],
+        "replicas": [_future(plan, replica, record) for replica, record in sorted(groups.items())],
     }
 
 

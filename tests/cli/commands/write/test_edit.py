@@ -127,7 +127,8 @@ NODE_A = """\
 apiVersion: reconciler/v1alpha1
 kind: Node
 metadata: {name: node-a, labels: {pool: one}}
-spec: {local: {}}
+spec:
+  local: {}
 """
 
 

@@ -1,0 +1,87 @@
+"""`facts`: record what plans depend on; and plans made of such a record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.client import ask
+from reconciler.errors import Invalid
+from reconciler.wire.admin import ShowFacts
+
+BYTES_MAX = 16 * 2**20
+"""A larger file is none of facts: of a node there are some kilobytes."""
+
+
+@click.group()
+def facts() -> None:
+    """Record a cluster's facts in a file, to plan changes elsewhere.
+
+    \b
+    Example:
+      reconciler facts export -o .reconciler/facts.json
+    """
+
+
+@facts.command()
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="File to write.  [default: standard output]"
+)
+@click.pass_obj
+def export(settings: Settings, output: Path | None) -> None:
+    """Write what plans depend on: machines, cables, weights, groups.
+
+    The file is made to be committed, for example as .reconciler/facts.json of the cluster repository. No secret, host
+    name, user's name or public address is in it, nor anything about clients. Record again when machines or weights
+    have changed.
+
+    \b
+    Examples:
+      reconciler facts export -o .reconciler/facts.json
+      reconciler plan -f . --facts .reconciler/facts.json
+    """
+    body = ask(settings.socket, ShowFacts())
+    text = json.dumps(body["facts"], indent=1, ensure_ascii=False) + "\n"
+    if not body["settled"]:
+        click.echo("note: the cluster is not settled; export again when reconciler plan is empty", err=True)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(text)
+    nodes = len(body["facts"]["nodes"])
+    click.echo(f"{output}: facts of {nodes} node{'s' * (nodes != 1)}, at {body['facts']['revision'][:10]}")
+
+
+def foreseen(files: Mapping[str, bytes], path: Path) -> dict[str, Any]:
+    """Return what the recorded cluster would do with ``files``: the body of the answer to ``Preview``.
+
+    Raises ``InvalidManifests``, and ``Invalid`` for a file that has no facts.
+    """
+    from reconciler.controller.admin import preview
+    from reconciler.facts.recorded import of_file
+
+    found = of_file(_read(path), str(path))
+    desired = preview.wished(files)
+    return preview.foreseen(desired, found.plan(desired), found.in_force, found.memory.groups)
+
+
+def recorded_at(path: Path) -> float:
+    """Return when facts were recorded, in seconds since the Unix epoch."""
+    return float(_read(path)["at"])
+
+
+def _read(path: Path) -> Any:
+    if path.stat().st_size > BYTES_MAX:
+        raise Invalid(f"{path} is larger than {BYTES_MAX // 2**20} MiB, and has no recorded facts")
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError as error:
+        raise Invalid(
+            f"{path} is not JSON ({error}); write it with: reconciler facts export -o FILE"
+        ) from None

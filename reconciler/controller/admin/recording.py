@@ -1,0 +1,20 @@
+"""Records the facts that plans depend on, for a file that may leave the cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reconciler import __version__
+from reconciler.controller.parts import Parts
+from reconciler.controller.reconcile import remember
+from reconciler.facts.recorded import facts_of, written
+from reconciler.state import Observed
+
+
+def facts(parts: Parts) -> dict[str, Any]:
+    """Return what the next pass would plan with, for ``wire.admin.ShowFacts``."""
+    desired = parts.desired_state.desired
+    observed = Observed(parts.collector.nodes(), parts.around.gateway())
+    in_force = tuple(sorted(parts.store.objects.keys()))
+    found = facts_of(desired, observed, remember(parts), parts.clock(), in_force)
+    return written(found, desired, __version__)

@@ -1,0 +1,94 @@
+"""What is recorded of a running cluster, and the plan that follows from it for other manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from reconciler.errors import Invalid
+from reconciler.planning import plan
+from reconciler.resources import LOCAL
+from reconciler.state import Desired, GatewayObservation, Memory, NodeName, NodeObservation, Observed, Plan
+from reconciler.state.identity import ObjectKey
+
+from .form import Malformed, outline, read
+from .privacy import Disguise
+
+KIND = "RecordedFacts"
+VERSION = 1
+AGAIN = "record them again with: reconciler facts export -o FILE"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A cluster at one moment, as far as plans depend on it.
+
+    Without the manifests, which are in git; without objects that are just leaving; and without anything about clients:
+    their keys, what they asked, what they used.
+    """
+
+    at: float
+    """In seconds of the controller's clock."""
+    revision: str
+    """The revision of the manifests that was in force."""
+    in_force: tuple[ObjectKey, ...]
+    """The objects in force: a revision that removes many of them is held."""
+    agents: tuple[NodeName, ...] = ()
+    """The nodes whose agent was started. How they are reached is in the manifests."""
+    nodes: Mapping[NodeName, NodeObservation] = field(default_factory=dict)
+    gateway_problem: str = ""
+    """Why the gateway does not listen; empty if it does, or if there is none."""
+    memory: Memory = field(default_factory=lambda: Memory(token=0))
+
+    def plan(self, desired: Desired) -> Plan:
+        """Return the plan that the controller would have made at that moment of these manifests."""
+        accesses = {name: desired.accesses.get(name, LOCAL) for name in self.agents}
+        observed = Observed(self.nodes, GatewayObservation(0, None, self.gateway_problem))
+        memory = replace(self.memory, agents=accesses)
+        # What is random in a plan, such as a group's ports and secret, is not shown.
+        return plan(desired, observed, memory, self.at, entropy="0" * 64)
+
+
+def facts_of(
+    desired: Desired, observed: Observed, memory: Memory, now: float, in_force: tuple[ObjectKey, ...]
+) -> Facts:
+    """Return what is recorded of these snapshots; nothing in it is disguised yet."""
+    problem = observed.gateway.problem if observed.gateway else ""
+    agents = tuple(sorted(memory.agents))
+    return Facts(now, desired.revision, in_force, agents, observed.nodes, problem, memory)
+
+
+def written(facts: Facts, desired: Desired, product: str) -> dict[str, Any]:
+    """Return the content of a file, every text in the form that may leave the cluster.
+
+    ``desired``: the manifests, of which nothing has to be disguised. ``product``: the version that records.
+    """
+    disguise = Disguise(frozenset(each.python for each in desired.accesses.values() if each.python))
+    return {
+        "kind": KIND,
+        "version": VERSION,
+        "product": product,
+        "at": facts.at,
+        "revision": facts.revision,
+        "inForce": [f"{key.kind}/{key.name}" for key in facts.in_force],
+        "agents": list(facts.agents),
+        "nodes": {name: outline(node, disguise) for name, node in sorted(facts.nodes.items())},
+        "gatewayProblem": disguise.written(facts.gateway_problem),
+        "memory": outline(facts.memory, disguise),
+    }
+
+
+def of_file(content: Any, name: str) -> Facts:
+    """Return the facts in a file's JSON. Raises ``Invalid`` with the place of the first mistake."""
+    if not isinstance(content, dict) or content.get("kind") != KIND:
+        raise Invalid(f"{name} has no recorded facts (kind: {KIND}); {AGAIN}")
+    version, product = content.get("version"), content.get("product", "?")
+    if version != VERSION:
+        raise Invalid(f"{name} has facts of version {version}, and this reconciler reads {VERSION}; {AGAIN}")
+    body = {key: value for key, value in content.items() if key not in ("kind", "version", "product")}
+    try:
+        facts: Facts = read(Facts, body, "facts")
+    except Malformed as error:
+        raise Invalid(f"{name}: {error} (recorded by reconciler {product}); {AGAIN}") from None
+    return facts

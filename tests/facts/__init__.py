@@ -1,0 +1,1 @@
+"""Facts of a cluster in a file."""
