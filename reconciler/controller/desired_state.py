@@ -56,7 +56,10 @@ class DesiredState:
             await self._reject(f"the source cannot be read: {error}", self.desired.hold)
         else:
             await self._layer.read()
-            await self._judge(revision, hook_at)
+            if not (revision.refused and revision.id == self.desired.revision):
+                await self._judge(revision, hook_at)
+            if revision.refused:
+                await self._reject(revision.refused, self.desired.hold)
         self._layer.report(self.desired.effects)
 
     def expiry(self) -> float | None:

@@ -269,8 +269,13 @@ class Store:
         """Return every stored group."""
         return self._groups.all()
 
+    def keep_spec(self, replica: ReplicaId, epoch: int, spec: str) -> None:
+        """Note for which spec a group was formed, where that was not known."""
+        with self._db.writing():
+            self._groups.keep_spec(replica, epoch, spec)
+
     def set_back(self, deployment: DeploymentName, rollback: Rollback) -> None:
-        """Note weights that did not come up, and those that are served instead; in place of what was noted before."""
+        """Note a spec that did not come up, and the one that is served instead; in place of what was noted before."""
         with self._db.writing():
             self.rollbacks.note(deployment, rollback)
 

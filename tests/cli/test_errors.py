@@ -106,7 +106,6 @@ WORDS_OF_OTHER_TOOLS = [
     (("taint", "nodes", "a"), 'unknown command "taint"; taints are in the manifest of a Node'),
     (("down",), 'unknown command "down"; Ctrl-C in the terminal of `reconciler up` stops'),
     (("create", "-f", "a.yaml"), "use: reconciler apply -f FILE"),
-    (("rollout", "pause", "md/tiny"), 'unknown command "pause"; there is no pause'),
     (("--version",), "No such option '--version'. Use: reconciler version"),
     (("get", "po"), 'unknown kind "po"; processes are called ranks: reconciler get ranks'),
     (("get", "pods", "-A"), "No such option '-A'. There are no namespaces; omit it"),

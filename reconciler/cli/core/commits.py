@@ -18,6 +18,7 @@ from reconciler.wire.admin import Preview, ShowStatus
 from .app import Settings
 from .client import ask
 from .kinds import full_name
+from .shipped import ANY_KIND
 
 if TYPE_CHECKING:
     from reconciler.resources import Access
@@ -128,10 +129,11 @@ class Landed:
 
 
 def change(repo: Any, decide: Decide, message: Message) -> Landed:
-    """Commit what ``decide`` makes of the repository's files.
+    """Commit what ``decide`` makes of the repository's files; the first commit also has the schema for editors.
 
     After a concurrent commit, decides again on top of it, a few times; then raises ``Conflict``.
     """
+    from reconciler.source.editing import SCHEMA
     from reconciler.source.git.repository import author_of
 
     for attempt in range(1, COMMITS_TRIED + 1):
@@ -140,8 +142,9 @@ def change(repo: Any, decide: Decide, message: Message) -> Landed:
         if not edit.changes:
             return Landed(head, edit.results)
         subject = message if isinstance(message, str) else message(edit.results)
+        changes = edit.changes if head else {**edit.changes, SCHEMA: ANY_KIND.read_bytes()}
         try:
-            return Landed(repo.commit(head, edit.changes, subject, author_of(Path.cwd())), edit.results)
+            return Landed(repo.commit(head, changes, subject, author_of(Path.cwd())), edit.results)
         except Conflict:
             if attempt == COMMITS_TRIED:
                 raise

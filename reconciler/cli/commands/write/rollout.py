@@ -30,6 +30,7 @@ from reconciler.cli.output.table_layout import table
 from reconciler.errors import Refused
 from reconciler.wire.admin import Get, ShowStatus
 
+from .pausing import pause, resume
 from .scale import DEPLOYMENT
 
 
@@ -41,9 +42,15 @@ def rollout() -> None:
     Examples:
       reconciler rollout status deployment/tiny
       reconciler rollout restart deployment/tiny
+      reconciler rollout pause deployment/tiny
+      reconciler rollout resume deployment/tiny
       reconciler rollout undo deployment/tiny
       reconciler rollout history deployment/tiny
     """
+
+
+rollout.add_command(pause)
+rollout.add_command(resume)
 
 
 # --- status ----------------------------------------------------------------------------------------
@@ -106,8 +113,15 @@ def _missing(settings: Settings, client: Client, key: Key) -> str:
         requested = unready["message"] if unready["reason"] in ("StoppedByRequest", "NodeRestarting") else ""
         cause = busy["message"] or requested
         detail = f" ({cause})" if cause else ""
-        return f"{begins}: {ready} of {wanted} updated replicas are available...{detail}"
-    return f"{begins}: {busy['message']}" if busy["status"] == "True" else ""
+        return f"{begins}: {_updated(found, wanted)}{ready} of {wanted} updated replicas are available...{detail}"
+    wanted = found.get("replicas", 0)
+    return f"{begins}: {_updated(found, wanted)}{busy['message']}" if busy["status"] == "True" else ""
+
+
+def _updated(found: Mapping[str, Any], wanted: int) -> str:
+    """Say how many replicas are changed, in kubectl's words; empty where all are."""
+    updated = found.get("updatedReplicas", wanted)
+    return f"{updated} out of {wanted} new replicas have been updated; " if updated < wanted else ""
 
 
 def _heads(settings: Settings, client: Client) -> list[tuple[Any, str, bool]]:

@@ -12,7 +12,7 @@ from tests.cli import bodies
 from tests.cli.conftest import Cli, Controller
 
 from .test_manifests import git
-from .test_writing import changed_lines, committed, head, log, operations, template, watched
+from .test_writing import changed_lines, committed, head, log, operations, subjects, template, watched
 
 __all__ = ["committed", "template", "watched"]
 
@@ -144,6 +144,32 @@ def test_a_watched_folder_has_no_commits_to_wait_for(cli: Cli, watched: Controll
     }
     answer_with(watched, status_with(bodies.conditions()))
     assert cli("rollout", "status", *TINY).code == 0
+
+
+# --- pause, resume ---------------------------------------------------------------------------------
+
+
+def test_changes_are_paused_and_go_on_by_commits(cli: Cli, committed: Path) -> None:
+    assert cli("rollout", "pause", *TINY).out == "modeldeployment.reconciler/tiny paused\n"
+    assert changed_lines(committed) == ["+  paused: true"]
+    assert cli("rollout", "pause", *TINY).out == "modeldeployment.reconciler/tiny unchanged\n"
+    assert cli("rollout", "resume", *TINY).out == "modeldeployment.reconciler/tiny resumed\n"
+    assert changed_lines(committed) == ["-  paused: true", "+  paused: false"]
+    assert subjects(committed)[:2] == ["Resume modeldeployment/tiny", "Pause modeldeployment/tiny"]
+
+
+def test_only_deployments_have_rollouts_to_pause(cli: Cli, committed: Path) -> None:
+    assert "node/node-a cannot be paused" in cli("rollout", "pause", "no/node-a").err
+
+
+def test_a_rollout_in_progress_says_how_far_it_is(cli: Cli, watched: Controller) -> None:
+    waits = "tiny/0: serving.maxBatch 16 → 4: it is replaced later"
+    answer_with(
+        watched,
+        status_with(bodies.conditions(False, waits), replicas=2, readyReplicas=2, updatedReplicas=1),
+        status_with(bodies.conditions()),
+    )
+    assert "1 out of 2 new replicas have been updated; " in cli("rollout", "status", *TINY).out
 
 
 # --- restart ---------------------------------------------------------------------------------------
