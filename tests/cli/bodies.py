@@ -70,6 +70,7 @@ def deployment(**status: Any) -> dict[str, Any]:
         "epoch": 3,
         "phase": "ready",
         "nodes": ["node-a", "node-b"],
+        "ports": "41000-41002",
         "strategy": "tensor (spec.parallelism.strategy)",
         "transport": "ring-lan (ring: no Thunderbolt cable is known between node-a and node-b)",
         "ready": True,

@@ -18,6 +18,7 @@ GROUPS = {
     "See what is there": {
         "get": "List objects and their state.",
         "describe": "Show objects with everything that is known about them.",
+        "trace": "Follow an object from its commit to the processes that serve it.",
         "top": "Show what nodes or ranks use: memory, processors, tokens per second.",
         "logs": "Print the output of a deployment's ranks, sorted by time.",
         "events": "List events, oldest first.",
@@ -26,6 +27,7 @@ GROUPS = {
     "See what is wrong": {
         "incidents": "List what went wrong and how it was healed, oldest first.",
         "doctor": "Show what is wrong with machines and groups, what it means, and what to do.",
+        "support": "Write what is known of the cluster into one file for whoever helps.",
         "verify": "Test every group of a deployment, and find the machine or link that makes one slow.",
     },
     "Change what is wanted": {

@@ -40,7 +40,6 @@ COMMANDS = {
     "set": "use: reconciler patch KIND/NAME -p PATCH, or reconciler edit KIND/NAME",
     "status": _STATE,
     "taint": "taints are in the manifest of a Node: reconciler edit node/NAME, then spec.taints",
-    "trace": _GIT,
     "watch": "use: reconciler get KIND -w",
     "key list": "use: reconciler get apikeys",
     "key delete": "use: reconciler delete apikey/NAME; to end a key and tell its clients why: reconciler key revoke NAME",
