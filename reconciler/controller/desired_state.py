@@ -48,7 +48,10 @@ class DesiredState:
         except (Invalid, Unreachable, Conflict, OSError) as error:
             self._reject(f"the source cannot be read: {error}", self.desired.hold)
         else:
-            self._judge(revision, hook_at)
+            if not (revision.refused and revision.id == self.desired.revision):
+                self._judge(revision, hook_at)
+            if revision.refused:
+                self._reject(revision.refused, self.desired.hold)
 
     async def _recall(self) -> None:
         """Recover the revision in force from the source for a new store: else a held revision would come into force."""

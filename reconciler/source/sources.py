@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -28,6 +28,8 @@ class Revision:
     id: str
     """A commit id, or ``dir-`` and part of a hash of a folder's files, or ``empty``."""
     documents: tuple[Document, ...]
+    refused: str = ""
+    """Why a newer one of the remote repository is not here; empty if there is none."""
 
 
 class Source(Protocol):
@@ -83,13 +85,19 @@ class GitSource:
     the time of the push, may just be about to announce it.
     """
 
-    def __init__(self, repo: ClusterRepo, poll_seconds: float = 5.0) -> None:
+    def __init__(
+        self, repo: ClusterRepo, poll_seconds: float = 5.0, refused: Callable[[], str] = lambda: ""
+    ) -> None:
+        """``refused`` returns why a newer revision of a remote did not come here."""
         self._repo = repo
+        self.refused = refused
         self._poll_seconds = poll_seconds
         self._loaded = _Loaded()
 
     async def read(self) -> Revision:
-        return await asyncio.to_thread(self._read)
+        found = await asyncio.to_thread(self._read)
+        refused = self.refused()
+        return replace(found, refused=refused) if refused else found
 
     def _read(self) -> Revision:
         head = self._repo.head()

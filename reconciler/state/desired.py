@@ -23,7 +23,7 @@ class Rejection:
     @property
     def line(self) -> str:
         """Return the rejection on one line, for tables."""
-        return self.text.replace("\n", "; ")
+        return self.text.replace(":\n", ": ").replace("\n", "; ").replace("  ", " ")
 
 
 @dataclass(frozen=True, slots=True)

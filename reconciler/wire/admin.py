@@ -142,10 +142,25 @@ class ShowStatus:
 @message("look")
 @dataclasses.dataclass(frozen=True)
 class Look:
-    """Look again at ``name`` (``source`` after a push). ``at``: the sender's own time stamp."""
+    """Look again at ``name``: ``source`` after a push, ``remote`` if there may be something new in the remote repository.
+    ``at``: the sender's own time stamp."""
 
     name: str
     at: Optional[float] = None
+
+
+@message("source")
+@dataclasses.dataclass(frozen=True)
+class ShowSource:
+    """How it stands with the remote repository; empty where there is none.
+
+    ``{"url", "branch", "path", "interval", "revision", "looks", "answeredAt", "awaySince", "conditions"}``, and
+    ``problem`` where its settings cannot be read. While there were no more than ``looks`` looks, the answer is held back
+    for ``wait_seconds``.
+    """
+
+    looks: int = -1
+    wait_seconds: float = 0.0
 
 
 @message("stop")
@@ -248,6 +263,7 @@ CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     ShowProtection,
     Accept,
     Look,
+    ShowSource,
     Stop,
 )
 

@@ -323,6 +323,8 @@ class Route:
     """Whether the model is to reason where a request does not say so; None: as its template does."""
     max_stall_seconds: float = MAX_STALL_SECONDS
     """``Generate.max_stall_seconds`` of its requests."""
+    embeds: bool = False
+    """Whether it makes vectors of texts, and generates none."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,6 @@ _NO_NAMESPACES = "there are no namespaces; omit it"
 _HOME = "a cluster is a state folder, here or elsewhere: reconciler --home PATH, or reconciler --context NAME"
 
 COMMANDS = {
-    "annotate": _EDIT,
     "attach": _LOGS,
     "cluster-info": "use: reconciler get gateways",
     "cp": _LOGS,
@@ -25,11 +24,9 @@ COMMANDS = {
     "health": _STATE,
     "install": "use: reconciler up",
     "kill": _STOP,
-    "label": _EDIT,
     "list": _STATE,
     "ls": _STATE,
     "options": "use: reconciler --help",
-    "patch": _EDIT,
     "port-forward": "the gateway listens on this machine: reconciler get gateways",
     "proxy": "the gateway listens on this machine: reconciler get gateways",
     "ps": "use: reconciler get ranks",
@@ -41,7 +38,7 @@ COMMANDS = {
     "rollback": "use: reconciler rollout undo KIND/NAME",
     "run": "a deployment is a manifest; an example is in manifests/: reconciler apply -f FILE",
     "serve": "use: reconciler up",
-    "set": _EDIT,
+    "set": "use: reconciler patch KIND/NAME -p PATCH, or reconciler edit KIND/NAME",
     "status": _STATE,
     "suspend": "stop the whole cluster with: reconciler stop; one deployment with: reconciler scale --replicas=0",
     "taint": "taints are in the manifest of a Node: reconciler edit node/NAME, then spec.taints",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from typing import Any
 
 from reconciler import __version__
 from reconciler.controller.loop import Loop
+from reconciler.controller.mirror.following import Following
 from reconciler.controller.parts import Parts
 from reconciler.errors import Invalid, Refused, listing
 from reconciler.hardening import protection
@@ -35,13 +37,14 @@ from reconciler.wire.admin import (
     ShowPlaces,
     ShowPlan,
     ShowProtection,
+    ShowSource,
     ShowStatus,
     ShowUsage,
     Stop,
     Verify,
 )
 
-from . import bodies, preview, recording, verification
+from . import bodies, preview, recording, remote, verification
 from .acceptance import Acceptances
 from .doctor_session import DoctorSessions
 from .usage import usage
@@ -61,6 +64,8 @@ class Admin:
     loop: Loop
     source: str
     """The source of the manifests, for people."""
+    following: Following | None = None
+    """What follows the remote repository; None where manifests come from a folder."""
     versions: Versions = field(init=False)
     consultations: DoctorSessions = field(init=False)
     acceptances: Acceptances = field(init=False)
@@ -104,7 +109,7 @@ class Admin:
                 return self._status()
             case ShowUsage():
                 return usage(self.parts.collector.nodes())
-            case Verify() | Doctor() | Accept():
+            case Verify() | Doctor() | Accept() | ShowSource():
                 return await self._tried(message)
             case ShowProtection():
                 return self._protection(message)
@@ -113,14 +118,14 @@ class Admin:
                 self.loop.look_at_source()
                 return body
             case Look():
-                self.loop.look_at_source(message.at)
+                self._look(message)
             case Stop():
                 self.loop.stop_everything()
             case _:
                 raise Refused("Unknown", "this controller does not support that request")
         return {}
 
-    async def _tried(self, message: Verify | Doctor | Accept) -> dict[str, Any]:
+    async def _tried(self, message: Verify | Doctor | Accept | ShowSource) -> dict[str, Any]:
         """Answer what takes a while, and is asked again until it is done."""
         match message:
             case Verify():
@@ -129,6 +134,14 @@ class Admin:
                 return await self.consultations.answer(message)
             case Accept():
                 return await self.acceptances.answer(message)
+            case ShowSource():
+                return await self._remote(message)
+
+    def _look(self, message: Look) -> None:
+        if message.name != "remote":
+            self.loop.look_at_source(message.at)
+        elif self.following is not None:
+            self.following.look_now(message.at)
 
     async def _get(self, message: Get) -> dict[str, Any]:
         """Answer once the manifests have been read: until then, objects are not missing but unknown."""
@@ -214,6 +227,15 @@ class Admin:
             if last or body["done"]:
                 break
         return body
+
+    async def _remote(self, message: ShowSource) -> dict[str, Any]:
+        if self.following is None:
+            return {}
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(message.wait_seconds, WAIT_SECONDS_MAX)):
+                while (standing := self.following.standing) is not None and standing.looks <= message.looks:
+                    await self.following.news.wait()
+        return remote.body(self.following)
 
     def _protection(self, message: ShowProtection) -> dict[str, Any]:
         last, name = self.parts.last, NodeName(message.node)

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from reconciler.errors import InvalidManifests, Problem
 from reconciler.resources import API_VERSION, KINDS, Gateway, Manifest, ModelDeployment
+from reconciler.resources.api_key import ApiKey
 from reconciler.source.yaml import parser
 from reconciler.source.yaml.parser import Node, Tree
 
@@ -171,7 +172,7 @@ def _across(found: list[_Read], part: bool) -> list[Problem]:
                 text = f'only one Gateway is allowed; "{gateway.key[1]}" is at {_at(gateway)}'
                 problems.append(_problem(read, text, "kind"))
             gateway = gateway or document
-    return [*problems, *_names_for_clients(distinct), *_cables(distinct, part)]
+    return [*problems, *_names_for_clients(distinct), *_secrets(distinct), *_cables(distinct, part)]
 
 
 def _names_for_clients(found: list[_Read]) -> list[Problem]:
@@ -195,6 +196,24 @@ def _names_for_clients(found: list[_Read]) -> list[Problem]:
                     f'an alias of ModelDeployment "{manifest.metadata.name}", at {_at(read.document)}'
                 )
     return problems
+
+
+def _secrets(found: list[_Read]) -> Iterator[Problem]:
+    """Yield secrets that two ApiKeys have: whoever sends such a one would be either."""
+    owners: dict[str, str] = {}
+    for read in found:
+        key = read.document.manifest
+        if not isinstance(key, ApiKey):
+            continue
+        earlier = enumerate(each.hash for each in key.spec.previous)
+        places: list[tuple[str, tuple[str | int, ...]]] = [(key.spec.hash, ("spec", "hash"))]
+        places += [(known, ("spec", "previous", index, "hash")) for index, known in earlier]
+        mine = f'a secret of ApiKey "{key.metadata.name}", at {_at(read.document)}'
+        for known, path in places:
+            owner = owners.setdefault(known, mine)
+            if owner != mine:
+                text = f"this is already {owner}; make a new one: reconciler key rotate {key.metadata.name}"
+                yield _problem(read, text, *path)
 
 
 def _cables(found: list[_Read], part: bool) -> Iterator[Problem]:
