@@ -344,7 +344,10 @@ _SCENARIOS = (
     Scenario(
         "rolling-transport",
         cluster(deployment("pair", nodes=2, replicas=2)),
-        ((12, commit(*cluster(deployment("pair", nodes=2, replicas=2, transport=["ring-lan"])))), (35, nothing)),
+        (
+            (12, commit(*cluster(deployment("pair", nodes=2, replicas=2, transport=["ring-lan"])))),
+            (35, nothing),
+        ),
         system="Darwin",
         facts=CABLED,
     ),
