@@ -290,6 +290,7 @@ class WaitingFor(Enum):
 
     SOURCE = "ManifestsNotRead"
     STORE = "StoreLocked"
+    SUSPENDED = "Suspended"
     STEP = "StepInFlight"
     AGENT = "AgentNotReached"
     OBSERVATION = "StaleObservation"

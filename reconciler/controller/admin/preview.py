@@ -9,8 +9,10 @@ from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
 from reconciler.planning import safety
 from reconciler.planning.rollout.costs import Cost, foresee
+from reconciler.source.operations import load_operations
 from reconciler.source.yaml.documents import load
 from reconciler.state import AllocateEpoch, Desired, GroupRecord, ObjectKey, Plan, ReplicaId, StopRank
+from reconciler.state.overlay import Operations
 
 from . import bodies
 
@@ -18,9 +20,12 @@ UNNAMED = "this change"
 """Stands for the revision, which does not exist yet."""
 
 
-async def preview(parts: Parts, loop: Loop, files: Mapping[str, str]) -> dict[str, Any]:
+async def preview(
+    parts: Parts, loop: Loop, files: Mapping[str, str], operations: Mapping[str, str] | None
+) -> dict[str, Any]:
     """Return the answer to ``wire.admin.Preview``. Raises ``InvalidManifests`` for invalid files."""
-    desired = wished({name: text.encode() for name, text in files.items()})
+    instead = None if operations is None else Operations(UNNAMED, load_operations(_encoded(operations)))
+    desired = parts.desired_state.with_operations(wished(_encoded(files)), instead)
     plan = await loop.preview(desired)
     groups = parts.store.groups()
     costs = tuple(foresee(parts.desired_state.desired, desired, groups))
@@ -73,6 +78,10 @@ def _change(cost: Cost) -> dict[str, Any]:
 def _seconds(costs: Collection[Cost], replica: ReplicaId) -> float | None:
     """Return for how long a replica is out of service through the change; null where unknown."""
     return next((cost.seconds for cost in costs if replica in cost.replicas), 0.0)
+
+
+def _encoded(files: Mapping[str, str]) -> dict[str, bytes]:
+    return {name: text.encode() for name, text in files.items()}
 
 
 def _future(plan: Plan, replica: ReplicaId, record: GroupRecord) -> dict[str, Any]:
