@@ -33,7 +33,7 @@ def served(replicas: int = 2, nodes: int = 2) -> World:
 
 
 def change(world: World, **spec: Any) -> None:
-    before = world.manifests[-1]
+    (before,) = world.desired().deployments.values()
     world.manifests[-1] = deployment(nodes=2, replicas=before.spec.replicas, **spec)
 
 
