@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,10 @@ from reconciler.source.sources import GitSource, Source
 
 from .home import Home
 
+log = logging.getLogger(__name__)
+
+FAILED_SECONDS = 60.0
+"""After an unexpected error."""
 VERIFY_SECONDS = 30.0
 """How long what fetches waits for the event loop, to ask whether this controller is still the one that writes."""
 
@@ -38,13 +43,25 @@ class RemoteTasks:
 
     async def run(self) -> None:
         """Run until cancelled, or until another controller has taken over."""
-        reporting = asyncio.create_task(self.reporting.run(), name="report to the forge")
+        reporting = asyncio.create_task(_lasting(self.reporting.run), name="report to the forge")
         try:
-            await self.following.run()
+            await _lasting(self.following.run)
         except Deposed as error:
             self.loop.deposed(error)
         finally:
             reporting.cancel()
+
+
+async def _lasting(run: Callable[[], Awaitable[None]]) -> None:
+    """Run what must not end. Begin it again after an unexpected error."""
+    while True:
+        try:
+            await run()
+        except Deposed:
+            raise
+        except Exception:
+            log.exception("unexpected error; it begins again")
+        await asyncio.sleep(FAILED_SECONDS)
 
 
 def remote_of(home: Home, source: Source, loop: Loop, parts: Parts) -> RemoteTasks | None:

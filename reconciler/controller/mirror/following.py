@@ -26,7 +26,6 @@ log = logging.getLogger(__name__)
 
 SETTINGS_SECONDS = 5.0
 """How often to see whether a remote was set, where there is none."""
-FAILED_SECONDS = 60.0
 
 
 class Looking(Protocol):
@@ -100,9 +99,6 @@ class Following:
             except (ReconcilerError, OSError) as error:
                 self._complain(str(error))
                 seconds = SETTINGS_SECONDS
-            except Exception:
-                log.exception("unexpected error; the remote repository is asked again later")
-                seconds = FAILED_SECONDS
             self.news.set()
             self.news = asyncio.Event()
             if hurried:

@@ -145,9 +145,6 @@ class Reporting:
         except (ReconcilerError, OSError) as error:
             self._complain(str(error))
             return False
-        except Exception:
-            log.exception("unexpected error; the forge is told later")
-            return False
         self._complain("")
         return True
 
