@@ -92,7 +92,7 @@ def remote_of(home: Home, source: Source, loop: Loop, parts: Parts) -> RemoteTas
     parts.publisher.hook = following.hook
 
     async def previewed(files: Mapping[str, str]) -> Mapping[str, Any]:
-        return await preview(parts, loop, files)
+        return await preview(parts, loop, files, None)
 
     reporting = Reporting(
         following,

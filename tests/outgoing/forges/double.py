@@ -36,6 +36,8 @@ class ForgeDouble:
     calls: list[str] = field(default_factory=list)
     failing: list[int] = field(default_factory=list)
     """Statuses with which the next calls are answered."""
+    saying: str = "later"
+    """The reason that these have."""
 
     @property
     def url(self) -> str:
@@ -110,7 +112,7 @@ def forge_double(type: str) -> Iterator[ForgeDouble]:
             made.calls.append(f"{self.command} {parts.path}")
             name, value = AUTHORIZATION[type]
             if made.failing:
-                status, answer = made.failing.pop(0), {"message": "later"}
+                status, answer = made.failing.pop(0), {"message": made.saying}
             elif self.headers.get(name) != value:
                 status, answer = 401, {"message": "Bad credentials"}
             else:

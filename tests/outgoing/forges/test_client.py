@@ -111,10 +111,7 @@ async def test_a_redirect_is_not_followed(forge: Forge, double: ForgeDouble) -> 
 async def test_gitlab_says_that_it_is_in_that_state_already() -> None:
     with forge_double("gitlab") as double:
         made = open_forge(_at(double), {"FORGE_TOKEN": TOKEN})
-        double.answer = lambda *call: (
-            400,
-            {"message": "Cannot transition status via :enqueue from :pending"},
-        )  # type: ignore[method-assign]
+        double.failing, double.saying = [400], "Cannot transition status via :enqueue from :pending"
         await made.show(COMMIT, "pending", "seen")
         await made.close()
 
