@@ -23,7 +23,7 @@ from .routing.pool import Pool
 
 def build_app(pool: Pool, sources: Sources, logs: Logs) -> Starlette:
     """Return the endpoint over ``pool``, whose ``watch`` the caller keeps running."""
-    paths = Paths([*_probes(pool), *_endpoints(pool, sources)], DEFAULT)
+    paths = Paths([*_endpoints(pool, sources), *_probes(pool)], DEFAULT)
     pages = ErrorPages(paths)
     app = Starlette(
         routes=paths.routes(),
