@@ -103,8 +103,8 @@ forms: $(VENV)/dev ## 2,000 answers and 2,000 calls of random schemas from two r
 ci-workflow: $(VENV)/dev ## the workflow of reconciler ci init, step by step as a forge's runner: four minutes
 	@$(PYTEST) tests/e2e/test_ci_workflow.py -n 0 -v -s
 
-clients: $(VENV)/dev ## SDKs and coding agents from PyPI and npm against two ranks: five minutes, the first time ten (ONLY=codex,litellm)
-	@$(BIN)/python -m tests.clients $(if $(ONLY),--only "$(ONLY)")
+clients: $(VENV)/dev ## SDKs and coding agents from PyPI and npm against two ranks: five minutes, the first time ten (ONLY=codex,litellm; KEYS=1: libraries, with keys and HTTPS)
+	@$(BIN)/python -m tests.clients $(if $(ONLY),--only "$(ONLY)") $(if $(KEYS),--keys)
 
 schema-fuzz: $(VENV)/dev ## requests and answers as OpenAI's and Anthropic's published schemas have them (EXAMPLES=n)
 	@$(BIN)/python -m tests.clients.schemas $(if $(EXAMPLES),--examples $(EXAMPLES))
