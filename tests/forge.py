@@ -45,12 +45,12 @@ class Forge:
         """Answer a request: the status, and what is sent."""
         self.calls.append(f"{method} {path}")
         parts = urlsplit(path)
-        if token != f"Bearer {TOKEN}":
+        if token != f"token {TOKEN}":  # which is how Forgejo and Gitea have it
             return 401, {"message": "Bad credentials"}
         issues = f"/api/v1/repos/{self.repository}/issues"
         if method == "GET" and parts.path == f"{issues}/{self.number}/comments":
             asked = parse_qs(parts.query)
-            size, page = int(asked["per_page"][0]), int(asked["page"][0])
+            size, page = int(asked["limit"][0]), int(asked["page"][0])
             return 200, self.comments[(page - 1) * size : page * size]
         if not self.writable:
             return 403, {"message": "Resource not accessible by integration"}

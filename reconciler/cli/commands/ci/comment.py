@@ -5,30 +5,24 @@ from __future__ import annotations
 import json
 import os
 import re
-import urllib.error
-import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from reconciler.errors import Invalid, Unreachable
+from reconciler.errors import Invalid, Refused
 
 MARK = "<!-- reconciler: review -->"
 """By this line the comment is found again."""
 PARTS = (("Validation", "validation.txt"), ("Plan", "plan.txt"), ("Rehearsal", "rehearsal.md"))
 PART_CHARACTERS_MAX = 18_000
-"""Three of them fit the 65,536 characters that a forge allows to a comment."""
+"""Three of them fit into a comment."""
 AUTHORS = ("github-actions[bot]", "forgejo-actions", "gitea-actions")
 """Who comments with a workflow's own token. A comment of anybody else is never changed."""
-PAGES_MAX = 20
-ANSWER_SECONDS = 30.0
-BYTES_MAX = 8 * 2**20
 
 
 def composed(folder: Path) -> str:
     """Return the comment that the files in a folder make; a part without a file was not reached."""
-    parts = [MARK, "## Review by reconciler"]
+    parts = ["## Review by reconciler"]
     for title, name in PARTS:
         path = folder / name
         text = path.read_text(errors="replace").strip() if path.is_file() else ""
@@ -77,49 +71,18 @@ class PullRequest:
             ) from None
 
 
-@dataclass(frozen=True, slots=True)
-class Comments:
-    """The comments of a pull request, by the interface that GitHub, Forgejo and Gitea have in common."""
+async def put(pull: PullRequest, token: str, text: str) -> None:
+    """Write the comment, or write it anew in place. Raises ``Refused`` and ``Unreachable``."""
+    from reconciler.outgoing.forges.client import forge_at
 
-    pull: PullRequest
-    token: str
-
-    def put(self, text: str) -> str:
-        """Write the comment, or write it anew; return its address. Raises ``Unreachable``."""
-        issues = f"{self.pull.api}/repos/{self.pull.repository}/issues"
-        for comment in self._pages(f"{issues}/{self.pull.number}/comments"):
-            ours = (comment.get("user") or {}).get("login") in AUTHORS
-            if ours and str(comment.get("body", "")).startswith(MARK):
-                answer = self._call("PATCH", f"{issues}/comments/{int(comment['id'])}", {"body": text})
-                return str(answer.get("html_url", ""))
-        answer = self._call("POST", f"{issues}/{self.pull.number}/comments", {"body": text})
-        return str(answer.get("html_url", ""))
-
-    def _pages(self, url: str) -> Iterator[dict[str, Any]]:
-        seen: set[int] = set()
-        for page in range(1, PAGES_MAX + 1):
-            items = self._call("GET", f"{url}?per_page=50&limit=50&page={page}")
-            new = [each for each in items if each["id"] not in seen]
-            if not new:  # the last page, or a forge that has no pages of comments
-                return
-            seen |= {each["id"] for each in new}
-            yield from new
-
-    def _call(self, method: str, url: str, body: Mapping[str, str] | None = None) -> Any:
-        headers = {"Authorization": f"Bearer {self.token}", "Accept": "application/json"}
-        data = None if body is None else json.dumps(body).encode()
-        if data is not None:
-            headers["Content-Type"] = "application/json"
-        request = urllib.request.Request(url, data, headers, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:
-                return json.loads(answer.read(BYTES_MAX))
-        except urllib.error.HTTPError as error:
-            error.close()
-            hint = "; the job needs permissions: {pull-requests: write}" if error.code == 403 else ""
-            raise Unreachable(f"{method} {url}: HTTP {error.code}{hint}") from None
-        except (OSError, ValueError) as error:
-            raise Unreachable(f"{method} {url}: {error}") from None
+    forge = forge_at(pull.api, pull.repository, token)
+    try:
+        await forge.comment(pull.number, text, MARK, AUTHORS)
+    except Refused as error:
+        hint = "; the job needs permissions: {pull-requests: write}" if "403" in str(error) else ""
+        raise Refused(error.code, f"{error}{hint}") from None
+    finally:
+        await forge.close()
 
 
 def summarized(text: str, environment: Mapping[str, str] = os.environ) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from pathlib import Path, PurePosixPath
@@ -105,10 +106,12 @@ def comment(folder: Path, shown: bool) -> None:
     Example:
       reconciler ci comment review --print
     """
-    from .comment import Comments, PullRequest, composed, summarized
+    from .comment import PullRequest, composed, put, summarized
 
     if not folder.is_dir():
-        raise Invalid(f"{folder} does not exist; the steps before write validation.txt, plan.txt and rehearsal.md there")
+        raise Invalid(
+            f"{folder} does not exist; the steps before write validation.txt, plan.txt and rehearsal.md there"
+        )
     text = composed(folder)
     if shown:
         click.echo(text, nl=False)
@@ -120,4 +123,5 @@ def comment(folder: Path, shown: bool) -> None:
         why = "it comes from a fork" if pull.fork else "there is no GITHUB_TOKEN"
         click.echo(f"no comment on pull request {pull.number}, because {why}; the summary of the job has it")
         return
-    click.echo(f"comment: {Comments(pull, token).put(text)}")
+    asyncio.run(put(pull, token, text))
+    click.echo(f"the comment of pull request {pull.number} is written")

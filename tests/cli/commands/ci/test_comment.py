@@ -58,7 +58,7 @@ def test_the_comment_is_written_once_and_then_anew_in_place(cli: Cli, made: Forg
     assert cli("ci", "comment", str(review)).code == 0
     (review / "plan.txt").write_text("nothing to do\n")
     result = cli("ci", "comment", str(review))
-    assert result.out == "comment: http://forge/lab/cluster/pulls/7#issuecomment-101\n"
+    assert result.out == "the comment of pull request 7 is written\n"
     assert [each["body"].splitlines()[0] for each in made.comments] == ["nice change", MARK]
     assert "nothing to do" in made.comments[1]["body"]
     assert "form tiny/0" not in made.comments[1]["body"]
@@ -101,7 +101,10 @@ def test_a_token_that_may_not_write_is_told_what_it_needs(cli: Cli, made: Forge,
     made.writable = False
     result = cli("ci", "comment", str(review))
     assert result.code == 1
-    assert "HTTP 403; the job needs permissions: {pull-requests: write}" in result.err
+    assert (
+        "it answered with 403: Resource not accessible by integration; the job needs permissions:"
+        in result.err
+    )
     assert TOKEN not in result.err
 
 
