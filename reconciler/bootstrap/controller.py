@@ -186,6 +186,7 @@ def _follow_remote(home: Home, source: Source, loop: Loop, parts: Parts) -> Foll
         loop.look_at_source,
     )
     source.refused = following.refusal
+    parts.publisher.hook = following.hook
     return following
 
 

@@ -1,7 +1,7 @@
 """Validates a push before git accepts it: ``python -m reconciler.source.hook pre-receive``.
 
 Git passes the moved branches on standard input as ``old new ref`` lines, and shows the output to the pusher.
-Branches other than ``main`` are accepted unchecked, because they have no effect. Pushed objects are in quarantine
+Branches other than ``main`` and ``operations`` are accepted unchecked, because they have no effect. Pushed objects are in quarantine
 until this hook accepts them; git's variables for that must reach every git command here.
 """
 
@@ -14,7 +14,8 @@ from pathlib import Path
 
 from reconciler.errors import InvalidManifests, ReconcilerError
 
-from .git.repository import BRANCH, REF, ClusterRepo, mirror_text
+from .git.repository import OPERATIONS, REF, ClusterRepo, mirror_text
+from .operations import load_operations
 from .yaml.documents import load
 
 PROBLEMS_SHOWN_MAX = 100
@@ -37,14 +38,14 @@ def pre_receive(lines: Iterable[str], folder: Path, environment: Mapping[str, st
     repo = ClusterRepo(folder, quarantine)
     for line in lines:
         old, new, ref = line.rstrip("\n").split(" ", 2)
-        if ref == REF:
+        if ref in (REF, OPERATIONS):
             try:
-                url = repo.mirrored()
-                objection = mirror_text(url) if url else objection_to(repo, old, new)
+                url = repo.mirrored() if ref == REF else ""
+                objection = mirror_text(url) if url else objection_to(repo, old, new, ref)
             except ReconcilerError as error:
                 objection = str(error)
             if objection:
-                return f"reconciler: {objection}\nreconciler: {BRANCH} stays as it was\n"
+                return f"reconciler: {objection}\nreconciler: {_branch(ref)} stays as it was\n"
     return ""
 
 
@@ -53,18 +54,23 @@ _OBJECT_VARIABLES = ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNA
 
 def objection_to(repo: ClusterRepo, old: str, new: str, ref: str = REF) -> str:
     """Return why a branch may not move from one commit to another; empty if it may. Raises ``ReconcilerError``."""
+    branch = _branch(ref)
     if not new.strip("0"):
-        return f"{BRANCH} cannot be deleted: it is the desired state of the cluster"
+        return f"{branch} cannot be deleted: it is part of the desired state of the cluster"
     if old.strip("0") and not repo.is_ancestor(old, new):
         return (
-            f"this push would drop commits from {BRANCH}, whose history is kept. "
+            f"this push would drop commits from {branch}, whose history is kept. "
             f"Pull and merge first, or go back with git revert"
         )
     try:
-        load(repo.read(new))
+        (load_operations if ref == OPERATIONS else load)(repo.read(new))
     except InvalidManifests as error:
         return _listed(error)
     return ""
+
+
+def _branch(ref: str) -> str:
+    return ref.removeprefix("refs/heads/")
 
 
 def _listed(error: InvalidManifests) -> str:

@@ -8,9 +8,11 @@ from functools import cached_property
 
 from reconciler.errors import few_names
 from reconciler.resources import Access, Fabric, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
+from reconciler.resources.operation import Operation, written_moment
 
 from .answers import Asked
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
+from .overlay import Effect
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,25 @@ class Hold:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """A newer revision that is not in force because somebody has suspended the cluster."""
+
+    revision: str
+    operation: Operation
+
+    @property
+    def text(self) -> str:
+        """Return what it waits for and what to do, for people."""
+        spec = self.operation.spec
+        end = f" until {written_moment(spec.until)}" if spec.until is not None else ""
+        why = f": {spec.reason}" if spec.reason else ""
+        return (
+            f"revision {abbreviated(self.revision)} waits: {self.operation.who} has suspended the cluster{end}{why};"
+            " to go on: reconciler resume --all"
+        )
+
+
 OBJECTS_SHOWN = 10
 
 
@@ -84,6 +105,13 @@ class Desired(Asked):
     """The time at which each object was first seen, in seconds since the Unix epoch."""
     rejection: Rejection | None = None
     hold: Hold | None = None
+    suspended: Suspended | None = None
+    operations: str = ""
+    """Commit of the operations that are laid over the manifests; empty if there are none."""
+    effects: tuple[Effect, ...] = ()
+    """Every operation, and what has become of it."""
+    operations_rejection: Rejection | None = None
+    """Newer operations that are not in force because they are wrong."""
     stopping: bool = False
     """Whether everything is being shut down: then no replica and no agent is wanted."""
 

@@ -57,6 +57,7 @@ def _group(record: GroupRecord, observed: Observed) -> dict[str, Any]:
         "epoch": record.epoch,
         "phase": least,
         "nodes": list(record.members),
+        "ports": f"{record.port}-{record.port + len(record.members)}",
         **({"context": record.context} if record.context else {}),
         **(_spread(record) if len(record.members) > 1 else {}),
         "ready": serving(record, observed) is not None,

@@ -58,6 +58,8 @@ class Preview:
     """
 
     files: Mapping[str, str]
+    operations: Optional[Mapping[str, str]] = None
+    """All files of the operations, text by name; None stands for those in force."""
 
 
 @message("facts")
@@ -131,11 +133,13 @@ class ReadRankLog:
 @message("status")
 @dataclasses.dataclass(frozen=True)
 class ShowStatus:
-    """The controller itself: ``{"version", "pid", "revision", "source", "endpoint", "settled"}``.
+    """The controller itself: ``{"version", "pid", "revision", "operations", "source", "endpoint", "settled"}``, where
+    ``operations`` is the commit of the operations in force.
 
     And what became of a newer revision that is not in force: ``rejection``, a text, where its manifests are
     wrong; ``held``, ``{"revision", "removes": ["kind/name"], "of", "command", "text"}``, where it would remove
-    too much; None each where not.
+    too much; ``suspended``, ``{"revision", "text"}``, where new revisions wait; and ``operationsRejection``, a text,
+    where newer operations are wrong. None each where not.
     """
 
 

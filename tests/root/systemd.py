@@ -43,19 +43,9 @@ wait
 
 def why_not() -> str:
     """Why no systemd of a user can be had here; empty where it can."""
-    trial = (
-        "unshare",
-        "--fork",
-        "--pid",
-        "--mount",
-        "--cgroup",
-        "--net",
-        "--mount-proc",
-        MANAGER,
-        "--version",
-    )
-    tools = ("unshare", "nsenter", "systemctl", "ip")
-    return needs.why_not(tools, "systemd, util-linux and iproute2", trial, "no namespaces, or no systemd")
+    trial = ("unshare", "--fork", "--pid", "--mount", "--cgroup", "--net", "--mount-proc", "true")
+    tools = (MANAGER, "unshare", "nsenter", "systemctl", "ip")
+    return needs.why_not(tools, "systemd, util-linux and iproute2", trial, "no namespaces")
 
 
 @dataclass

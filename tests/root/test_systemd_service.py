@@ -22,7 +22,7 @@ from tests import wheels
 
 from . import systemd
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.nightly]
 
 START_SECONDS = 60.0
 AWAY_SECONDS = 30.0

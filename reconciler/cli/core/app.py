@@ -50,6 +50,9 @@ COMMANDS = {
     "reboot": "machines.reboot",
     "stop": "cluster.stop",
     "start": "cluster.stop",
+    "suspend": "write.suspend",
+    "resume": "write.suspend",
+    "undo": "write.suspend",
     "node": "machines.node",
     "fabric": "write.fabric",
     "sandbox": "cluster.sandbox",
@@ -58,6 +61,7 @@ COMMANDS = {
     "facts": "read.facts",
     "get": "read.get",
     "describe": "read.describe",
+    "trace": "read.trace",
     "top": "read.top",
     "wait": "read.wait",
     "events": "read.events",
@@ -65,6 +69,7 @@ COMMANDS = {
     "doctor": "machines.doctor",
     "verify": "machines.verify",
     "logs": "logs.logs",
+    "support": "support.support",
     "backup": "cluster.backup",
     "restore": "cluster.backup",
     "install": "installed.install",
@@ -348,11 +353,22 @@ def _usage_sentence(error: click.UsageError) -> str:
     from .hints import ARGUMENTS, OPTIONS
 
     name = error.ctx.info_name if error.ctx else None
+    if isinstance(error, click.MissingParameter) and (example := _example(error.ctx)):
+        return f"{error.format_message().rstrip('.')}; such as: {example}"
     if name in ARGUMENTS and error.message.startswith("Got unexpected extra argument"):
         return f"{error.message}; {ARGUMENTS[name]}"
-    if isinstance(error, click.NoSuchOption) and error.option_name in OPTIONS:
-        return f"{error.message} {OPTIONS[error.option_name][0].upper()}{OPTIONS[error.option_name][1:]}"
+    if isinstance(error, click.NoSuchOption):
+        hint = OPTIONS.get(f"{name} {error.option_name}", OPTIONS.get(error.option_name))
+        if hint:
+            return f"{error.message} {hint[0].upper()}{hint[1:]}"
     return error.format_message()
+
+
+def _example(context: click.Context | None) -> str:
+    """Return the first example of a command's help."""
+    _, _, examples = ((context.command.help if context else None) or "").partition("\b\n")
+    lines = [line.strip().partition("    ")[0] for line in examples.splitlines()[1:]]
+    return next((line for line in lines if line.startswith("reconciler ")), "")
 
 
 def fail(text: str, context: click.Context | None = None) -> None:

@@ -22,6 +22,7 @@ GROUPS = {
     "See what is there": {
         "get": "List objects and their state.",
         "describe": "Show objects with everything that is known about them.",
+        "trace": "Follow an object from its commit to the processes that serve it.",
         "top": "Show what nodes or ranks use: memory, processors, tokens per second.",
         "logs": "Print the output of a deployment's ranks, sorted by time.",
         "events": "List events, oldest first.",
@@ -30,6 +31,7 @@ GROUPS = {
     "See what is wrong": {
         "incidents": "List what went wrong and how it was healed, oldest first.",
         "doctor": "Show what is wrong with machines and groups, what it means, and what to do.",
+        "support": "Write what is known of the cluster into one file for whoever helps.",
         "verify": "Test every group of a deployment, and find the machine or link that makes one slow.",
     },
     "Change what is wanted": {
@@ -45,6 +47,9 @@ GROUPS = {
         "annotate": "Set or remove annotations of objects, by a commit that changes nothing else.",
         "scale": "Set the number of replicas of deployments.",
         "rollout": "Follow a change of a deployment, restart it, or go back.",
+        "suspend": "Keep changes of manifests out, until `reconciler resume`.",
+        "resume": "Let changes of manifests in again, after `reconciler suspend`.",
+        "undo": "End operations, by a commit that removes them.",
         "delete": "Delete objects by a commit that removes their manifests.",
         "model": "Verify the weights of a Model, or update it to another revision.",
         "key": "Make, rotate and revoke keys of clients.",

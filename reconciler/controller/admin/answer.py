@@ -18,6 +18,7 @@ from reconciler.errors import Invalid, Refused, listing
 from reconciler.hardening import protection
 from reconciler.planning.context.world import World
 from reconciler.remote.rpc import RpcServer
+from reconciler.resources.operation import KIND as OPERATION
 from reconciler.state import NodeName, Observed
 from reconciler.store import EventFilter, IncidentFilter
 from reconciler.wire import node
@@ -94,7 +95,7 @@ class Admin:
             case ShowPlan():
                 return bodies.plan_body(await self.loop.preview())
             case Preview():
-                return await preview.preview(self.parts, self.loop, message.files)
+                return await preview.preview(self.parts, self.loop, message.files, message.operations)
             case ShowFacts():
                 return {"facts": recording.facts(self.parts), "settled": self.loop.plan.settled}
             case ShowPlaces():
@@ -146,8 +147,9 @@ class Admin:
     async def _get(self, message: Get) -> dict[str, Any]:
         """Answer once the manifests have been read: until then, objects are not missing but unknown."""
         seconds = message.wait_seconds if message.seen else 0.0
+        answers = {"Rank": self._ranks, OPERATION: self._operations}
         async for last in self._looks(seconds if self._knows() else max(seconds, READ_SECONDS)):
-            body = self._ranks(message) if message.kind == "Rank" else self._objects(message)
+            body = answers.get(message.kind or "", self._objects)(message)
             if last or (self._knows() and body["version"] != message.seen):
                 break
         return body
@@ -170,6 +172,10 @@ class Admin:
         every = bodies.ranks(newest, None, ended=True)
         version = self.versions.of_ranks(every["items"])
         return {"version": version, **bodies.ranks(newest, message.name, message.ended)}
+
+    def _operations(self, message: Get) -> dict[str, Any]:
+        every = bodies.operations(self.parts.last, message.name)
+        return {"version": self.versions.of_operations(every["items"]), **every}
 
     async def _events(self, message: ListEvents) -> dict[str, Any]:
         # Beyond the last one is who followed the events of a store that was lost or replaced since: it begins anew.
@@ -258,6 +264,7 @@ class Admin:
             "version": __version__,
             "pid": os.getpid(),
             "revision": self.parts.last.desired.revision,
+            **bodies.layer(self.parts.last.desired),
             "source": self.source,
             "endpoint": gateway.endpoint if gateway else None,
             "localEndpoint": gateway.local_endpoint if gateway else None,

@@ -17,6 +17,7 @@ from reconciler.resources.git_repository import GitRepositorySpec
 from reconciler.source.mirror.looking import Look
 from reconciler.source.mirror.settings import load_settings
 from reconciler.state.reports.status import Event
+from reconciler.wire.hook import HookSecret
 
 from . import standing as stands
 from .standing import Standing
@@ -74,6 +75,14 @@ class Following:
     def refusal(self) -> str:
         """Return why the newest commit of the remote is not in ``main``; empty if it is."""
         return self.standing.refusal if self.standing is not None else ""
+
+    def hook(self) -> HookSecret | None:
+        """Return where the secret of the webhook is; None where there is no webhook."""
+        receiver = self.standing.spec.receiver if self.standing is not None else None
+        if receiver is None:
+            return None
+        file = str(Path(receiver.secret.file).expanduser()) if receiver.secret.file else ""
+        return HookSecret(file, receiver.secret.env or "")
 
     async def run(self) -> None:
         """Follow until cancelled."""

@@ -39,7 +39,7 @@ exec {python} -I -S {notify} {socket}
 """
 
 _NOTIFY = '''\
-"""Notify the controller that main has moved. Never fails the push, and takes at most a second."""
+"""Notify the controller that main or operations has moved. Never fails the push, and takes at most a second."""
 import time
 STARTED = time.time()
 import json, socket, struct, sys
@@ -81,9 +81,9 @@ def notify(path):
 
 def main():
     moved = [line.split() for line in sys.stdin]
-    new = [fields[1] for fields in moved if fields[2:] == ["refs/heads/main"]]
+    new = [fields[1] for fields in moved if fields[2:] in (["refs/heads/main"], ["refs/heads/operations"])]
     if not new:
-        print("reconciler: only the branch main is reconciled; this push changes nothing")
+        print("reconciler: only the branches main and operations are reconciled; this push changes nothing")
         return
     print("reconciler: revision %s received" % new[0][:7])
     try:

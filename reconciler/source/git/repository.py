@@ -31,6 +31,8 @@ OPERATIONS = "refs/heads/operations"
 """The operations: what is done to the running cluster for a while, beside the wishes."""
 IN_FORCE = "refs/reconciler/in-force"
 """Ref of the revision last in force, for a controller that lost its store. Clones do not fetch it."""
+OPERATIONS_IN_FORCE = "refs/reconciler/operations-in-force"
+"""Ref of the operations last in force, for a controller that starts while the newest are wrong."""
 EMPTY = "empty"
 """Revision of a repository without commits."""
 NO_COMMIT = "0" * 40
@@ -121,9 +123,9 @@ class ClusterRepo:
         """
         return self._at(ref)
 
-    def in_force(self) -> str | None:
-        """Return the last commit that ``keep`` noted, or None."""
-        return self._at(IN_FORCE)
+    def in_force(self, ref: str = IN_FORCE) -> str | None:
+        """Return the last commit that ``keep`` noted at ``ref``, or None."""
+        return self._at(ref)
 
     def mirrored(self) -> str:
         """Return the URL that ``main`` is a mirror of, so that nobody may commit here; empty if it is the truth itself."""
@@ -209,7 +211,8 @@ class ClusterRepo:
         name, head = found.decode().strip(), self.head()
         if not name or head is None or not self.is_ancestor(name, head):
             raise Invalid(
-                f"{revision} is not a revision of {BRANCH}; expected at least 4 characters of a commit id"
+                f"{revision} is not a revision of {BRANCH}; expected at least 4 characters of a commit id; "
+                "list them with: reconciler rollout history KIND/NAME"
             )
         return name
 
@@ -225,12 +228,12 @@ class ClusterRepo:
             raise Invalid(f"git merge-base: {error_text(process.stderr)}")
         return process.returncode == 0
 
-    def keep(self, revision: str | None) -> None:
-        """Note which commit is in force; None if there is none."""
+    def keep(self, revision: str | None, ref: str = IN_FORCE) -> None:
+        """Note at ``ref`` which commit is in force; None if there is none."""
         if revision is None:
-            self._git("update-ref", "-d", IN_FORCE)
+            self._git("update-ref", "-d", ref)
         else:
-            self._git("update-ref", IN_FORCE, _checked(revision))
+            self._git("update-ref", ref, _checked(revision))
 
     # --- writing -----------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,9 +13,11 @@ from reconciler.cli.core.commits import Files, How, WritingCommand, carry_out, r
 from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all, target_options
 from reconciler.cli.core.waiting import until_read
 from reconciler.errors import Refused
-from reconciler.resources import ModelDeployment
 
 from .scale import DEPLOYMENT
+
+if TYPE_CHECKING:
+    from reconciler.resources import ModelDeployment
 
 Fields = dict[tuple[str, ...], Any]
 
@@ -70,11 +72,12 @@ def _commit(
     """Write fields of deployments. ``words``: what the commit does, and what is said of each object afterwards."""
 
     def decide(files: Files) -> Any:
+        from reconciler.resources import ModelDeployment
         from reconciler.source.editing import set_fields
         from reconciler.source.yaml.documents import load
 
         there = labels_of(files)
-        chosen, missing = targets.choose(there)
+        chosen, missing = targets.of_kind(DEPLOYMENT).choose(there)
         if missing:
             raise missing_all(missing, there)
         _check(chosen, words[1])
