@@ -145,7 +145,9 @@ def test_it_is_over_with_the_next_change_and_stays_with_a_change_in_place() -> N
     }
 
 
-def test_it_is_forgotten_once_another_spec_is_wanted_so_that_the_same_is_tried_again_when_it_comes_back() -> None:
+def test_it_is_forgotten_once_another_spec_is_wanted_so_that_the_same_is_tried_again_when_it_comes_back() -> (
+    None
+):
     world = served()
     change(world, serving={"maxBatch": 4})
     world.first_phase = Phase.LOADING
