@@ -1,4 +1,4 @@
-"""Validates a push before git accepts it: ``python -m reconciler.source.hook pre-receive``.
+"""Validates a push where no controller answers: ``python -m reconciler.source.hook pre-receive``.
 
 Git passes the moved branches on standard input as ``old new ref`` lines, and shows the output to the pusher.
 Branches other than ``main`` are accepted unchecked, because they have no effect. Pushed objects are in quarantine
@@ -14,7 +14,9 @@ from pathlib import Path
 
 from reconciler.errors import InvalidManifests, ReconcilerError
 
-from .git.repository import BRANCH, REF, ClusterRepo, mirror_text
+from .git.pushes import Push
+from .git.repository import BRANCH, REF, ClusterRepo
+from .pushed import read_push
 from .yaml.documents import load
 
 PROBLEMS_SHOWN_MAX = 100
@@ -39,13 +41,16 @@ def pre_receive(lines: Iterable[str], folder: Path, environment: Mapping[str, st
         old, new, ref = line.rstrip("\n").split(" ", 2)
         if ref == REF:
             try:
-                url = repo.mirrored()
-                objection = mirror_text(url) if url else objection_to(repo, old, new)
+                read_push(repo, Push(old, new, ref))
             except ReconcilerError as error:
-                objection = str(error)
-            if objection:
-                return f"reconciler: {objection}\nreconciler: {BRANCH} stays as it was\n"
+                return "".join(f"{line}\n" for line in objection_lines(error, BRANCH))
     return ""
+
+
+def objection_lines(error: ReconcilerError, branch: str) -> list[str]:
+    """Return for the pusher why a branch does not move."""
+    text = _listed(error) if isinstance(error, InvalidManifests) else str(error)
+    return [*f"reconciler: {text}".splitlines(), f"reconciler: {branch} stays as it was"]
 
 
 _OBJECT_VARIABLES = ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")

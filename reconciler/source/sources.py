@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -12,10 +13,12 @@ from typing import Protocol
 
 import watchfiles
 
-from reconciler.errors import Invalid, InvalidManifests, Unreachable
+from reconciler.errors import Invalid, InvalidManifests, Refused, Unreachable
 
 from .files import read_directory
+from .git.pushes import Push, quarantined
 from .git.repository import EMPTY, ClusterRepo
+from .pushed import Pushed, read_push
 from .yaml.documents import Document, load
 
 """The revision of a cluster repository before its first commit."""
@@ -45,6 +48,10 @@ class Source(Protocol):
     async def last_in_force(self) -> Revision | None:
         """Return the revision noted last, if it can be read. Raises like ``read``."""
 
+    async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
+        """Read a push that git has not accepted yet. Raises ``Refused`` and ``InvalidManifests`` where it must not be
+        taken; ``Refused`` with ``Elsewhere`` if it is not to this source."""
+
     async def tidy(self) -> Sequence[str]:
         """Remove what was left by processes that were killed, and return what that was. Raises ``OSError``."""
 
@@ -62,11 +69,11 @@ class _Loaded:
         self.id: str | None = None
         self._outcome: Revision | InvalidManifests | None = None
 
-    def revision(self, id: str, files: Callable[[], Mapping[str, bytes]]) -> Revision:
-        """Return revision ``id``; its files are read only if it differs from last time."""
+    def revision(self, id: str, documents: Callable[[], tuple[Document, ...]]) -> Revision:
+        """Return revision ``id``; its documents are read only if it differs from last time."""
         if self.id != id or self._outcome is None:
             try:
-                self._outcome = Revision(id, load(files()))
+                self._outcome = Revision(id, documents())
             except InvalidManifests as invalid:
                 self._outcome = invalid
             self.id = id
@@ -87,15 +94,29 @@ class GitSource:
         self._repo = repo
         self._poll_seconds = poll_seconds
         self._loaded = _Loaded()
+        self._judged: Pushed | None = None
+        """The last push that was read: once git has accepted it, it is not read again."""
 
     async def read(self) -> Revision:
         return await asyncio.to_thread(self._read)
 
+    async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
+        if repository != os.path.realpath(self._repo.path):
+            raise Refused("Elsewhere", f"the controller reads {self._repo.path}")
+        self._judged = await asyncio.to_thread(lambda: read_push(quarantined(self._repo, quarantine), push))
+        return self._judged
+
+    def _documents(self, revision: str) -> tuple[Document, ...]:
+        judged = self._judged
+        if judged is not None and judged.push.new == revision:
+            return judged.documents
+        return load(self._repo.read(revision))
+
     def _read(self) -> Revision:
         head = self._repo.head()
         if head is None:
-            return self._loaded.revision(EMPTY, dict)
-        return self._loaded.revision(head, lambda: self._repo.read(head))
+            return self._loaded.revision(EMPTY, lambda: load({}))
+        return self._loaded.revision(head, lambda: self._documents(head))
 
     async def record_in_force(self, revision: str) -> None:
         await asyncio.to_thread(self._repo.keep, None if revision == EMPTY else revision)
@@ -140,13 +161,16 @@ class DirectorySource:
 
     def _read(self) -> Revision:
         files = read_directory(self._path)
-        return self._loaded.revision(f"dir-{_digest(files)}", lambda: files)
+        return self._loaded.revision(f"dir-{_digest(files)}", lambda: load(files))
 
     async def record_in_force(self, revision: str) -> None:
         """Do nothing: a folder has only its present state."""
 
     async def last_in_force(self) -> Revision | None:
         return None
+
+    async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
+        raise Refused("Elsewhere", f"the controller reads {self.describe()}: a push has no effect")
 
     async def tidy(self) -> Sequence[str]:
         return ()

@@ -25,7 +25,9 @@ from reconciler.wire.admin import (
     Answer,
     Approve,
     Doctor,
+    FollowPush,
     Get,
+    JudgePush,
     ListEvents,
     ListIncidents,
     Look,
@@ -44,6 +46,7 @@ from reconciler.wire.admin import (
 from . import bodies, preview, recording, verification
 from .acceptance import Acceptances
 from .doctor_session import DoctorSessions
+from .pushes import Pushes
 from .usage import usage
 from .versions import Versions
 
@@ -64,11 +67,13 @@ class Admin:
     versions: Versions = field(init=False)
     consultations: DoctorSessions = field(init=False)
     acceptances: Acceptances = field(init=False)
+    pushes: Pushes = field(init=False)
 
     def __post_init__(self) -> None:
         self.versions = Versions(self.parts.entropy()[:12])
         self.consultations = DoctorSessions(self.parts)
         self.acceptances = Acceptances(self.parts)
+        self.pushes = Pushes(self.parts, self.loop)
 
     async def listen(self, path: Path) -> RpcServer:
         """Serve on a Unix socket of mode 0600, and replace the socket of a dead controller."""
@@ -90,6 +95,8 @@ class Admin:
                 return bodies.plan_body(await self.loop.preview())
             case Preview():
                 return await preview.preview(self.parts, self.loop, message.files)
+            case JudgePush() | FollowPush():
+                return await self._of_push(message)
             case ShowFacts():
                 return {"facts": recording.facts(self.parts), "settled": self.loop.plan.settled}
             case ShowPlaces():
@@ -193,6 +200,15 @@ class Admin:
             except TimeoutError:
                 break
         yield True
+
+    async def _of_push(self, message: JudgePush | FollowPush) -> dict[str, Any]:
+        if isinstance(message, JudgePush):
+            return await self.pushes.judge(message)
+        async for last in self._looks(message.wait_seconds):
+            body = self.pushes.standing(message)
+            if last or body["done"] or body["version"] != message.seen:
+                break
+        return body
 
     async def _log(self, message: ReadRankLog) -> dict[str, Any]:
         for rank in self.parts.last.observed.ranks():
