@@ -24,13 +24,13 @@ WORKERS ?= 3
 CLUSTER_WORKERS ?= 5
 SIDE_BY_SIDE = -q --dist loadfile --no-loadscope-reorder
 
-.PHONY: forms help quickstart test test-all nightly check fuzz faults fuzz-faults chaos soak classes clients schema-fuzz bench bench-peers mutants mutants-generated schemas tiny clean
+.PHONY: forms help quickstart wheel test test-all nightly check fuzz faults fuzz-faults chaos soak classes clients schema-fuzz bench bench-peers mutants mutants-generated schemas tiny clean
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 quickstart: $(VENV)/runtime ## two ranks and an endpoint on this machine; ONCE=1: ask one question and end
-	@$(BIN)/reconciler up -f manifests --models examples/models --any-port $(if $(ONCE),--once)
+	@$(BIN)/reconciler quickstart $(if $(ONCE),--once)
 
 test: $(VENV)/dev ## every check and the first tier of tests: what each change runs, under ten minutes on two cores
 	@$(MAKE) --no-print-directory check
@@ -60,6 +60,9 @@ check: $(VENV)/dev ## style, types, import contracts, schemas up to date
 	$(BIN)/python -m reconciler.source.write_schemas schemas --check
 	$(BIN)/python -m reconciler.cli.reference docs/cli.md --check
 	$(BIN)/python -m reconciler.inventory.examination.script examples/examine-mac.sh --check
+
+wheel: $(VENV)/dev ## build dist/mlx_reconciler-*.whl, with all that a machine without a clone needs
+	@$(BIN)/python -m hatchling build -t wheel -d dist
 
 bench: $(VENV)/dev ## how fast it is, beside a peer: 12 minutes; ONLY=decode for one, QUICK=1 to try
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only "$(ONLY)") $(if $(QUICK),--quick)

@@ -240,3 +240,14 @@ def test_links_between_documents_lead_somewhere() -> None:
         if "://" not in target and not target.startswith("mailto:") and not (path.parent / target).exists()
     ]
     assert broken == []
+
+
+FOREIGN = re.compile(r"""(?<!mlx-)\breconciler\[(?!\.|0)|\b(?:pip|pipx|uv|tool) install ['"]?reconciler\b""")
+"""What installs somebody else's distribution: on PyPI, `reconciler` is another project."""
+
+
+def test_nobody_is_told_to_install_what_is_not_ours() -> None:
+    told = [*PRODUCT, ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    assert FOREIGN.search("install reconciler[runtime] there")
+    assert FOREIGN.search("pip install reconciler")
+    assert [name_of(path) for path in told if FOREIGN.search(path.read_text(encoding="utf-8"))] == []

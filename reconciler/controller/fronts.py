@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from reconciler.errors import Refused, Unreachable
+from reconciler.inventory.gateway_report import limits_of
 from reconciler.remote.nodes.front import FrontFiles
 from reconciler.state import FrontObservation, GatewayObservation, NodeName
 from reconciler.wire.codec import to_wire
@@ -101,7 +102,12 @@ class Fronts:
             state = await self._front(name).keep(files)
             listen = None if state["endpoint"] is None else str(state["listen"])
             return FrontObservation(
-                name, listen, int(state["pid"]), int(state.get("sequence", 0)), str(state["problem"])
+                name,
+                listen,
+                int(state["pid"]),
+                int(state.get("sequence", 0)),
+                str(state["problem"]),
+                limits_of(state.get("limits")),
             )
         except (Unreachable, Refused, OSError) as error:
             return replace(before, problem=str(error))
@@ -159,6 +165,7 @@ def routes_for(name: NodeName, routes: Routes) -> Routes:
     controller's own machine not at all."""
     return replace(
         routes,
+        gateway=name,
         routes=tuple(
             replace(route, backends=tuple(_reached(name, route.backends))) for route in routes.routes
         ),

@@ -26,6 +26,7 @@ from .http import descriptors
 from .http.certificates import Certificates
 from .http.listener import Listener
 from .http.listening import bind, reached_at
+from .keys.sharing import Sharing
 from .keys.usage import KeyMetrics
 from .keys.usage_file import UsageFile
 from .records.logs import Logs
@@ -99,6 +100,7 @@ async def serve(
     quarantine = home / "prompts.json"
     pool = Pool(file, timing, reach.connect, sources.now, quarantine_file.read(quarantine))
     pool.quarantined = lambda: quarantine_file.write(quarantine, pool.quarantined_prompts())
+    sharing = Sharing(pool.desk, sources.new_id())
     usage = UsageFile(home / "usage.json", pool.desk)
     pool.desk.follow(file.ring)
     saving = asyncio.create_task(usage.keep())
@@ -109,8 +111,9 @@ async def serve(
         admission = Admission(limits or ConnectionLimits.of(count))
         if shortage := descriptors.shortage(count):
             log.warning("%s", shortage)
-        await _Gateway(home, any_port, pool, sources, admission).run(stop)
+        await _Gateway(home, any_port, pool, sources, admission, sharing).run(stop)
     finally:
+        await sharing.close()
         pool.close()
         reach.close()
         saving.cancel()
@@ -124,7 +127,13 @@ class _Gateway:
     """Keeps one listener at the address of the routes, and ``gateway.json`` up to date."""
 
     def __init__(
-        self, home: Path, any_port: bool, pool: Pool, sources: Sources, admission: Admission
+        self,
+        home: Path,
+        any_port: bool,
+        pool: Pool,
+        sources: Sources,
+        admission: Admission,
+        sharing: Sharing,
     ) -> None:
         self._home = home
         self._admission = admission
@@ -135,6 +144,10 @@ class _Gateway:
         self._any_port = any_port
         self._pool = pool
         self._sources = sources
+        self._changed = asyncio.Event()
+        self._sharing = sharing
+        sharing.changed = self._changed.set
+        pool.metrics.add(sharing)
         self._certificates = Certificates()
         self._app = build_app(pool, sources, self._logs)
         self._started_at = sources.now()
@@ -145,7 +158,6 @@ class _Gateway:
         self._rewrite: asyncio.TimerHandle | None = None
         self._listener: Listener | None = None
         self._leaving: set[asyncio.Task[None]] = set()
-        self._changed = asyncio.Event()
         pool.replaced = self._changed.set
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -210,6 +222,7 @@ class _Gateway:
         assert self._pool.file.current is not None
         self._certificates.follow(self._pool.file.current.tls)
         self._logs.follow(self._pool.file.current.access_log)
+        await self._sharing.follow(self._pool.file.current)
         listen = self._pool.file.current.listen
         if listen != self._wanted:
             sock = await self._bound(listen)
@@ -254,6 +267,7 @@ class _Gateway:
             "sequence": self._pool.file.current.sequence,
             "token": self._pool.file.current.token,
             "problem": self._problem,
+            "limits": self._sharing.state(),
             "shortage": descriptors.shortage(descriptors.limit()),
         }
         if state == self._written:

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from reconciler.state import GatewayObservation, ServedCertificate
+from reconciler.state import GatewayObservation, LimitsObservation, ServedCertificate
 from reconciler.wire.codec import WireError, from_wire
 from reconciler.wire.keys import KeysUsage, KeyUsage
 from reconciler.wire.prompts import QuarantinedPrompt, QuarantinedPrompts
@@ -33,6 +33,7 @@ def observe_gateway(path: Path, prompts: Path, usage: Path) -> GatewayObservatio
             _text(body.get("local")) or "",
             _certificate(body.get("certificate")),
             usage=_usage(usage),
+            limits=limits_of(body.get("limits")),
         )
         if seen.endpoint is None:
             return seen
@@ -59,6 +60,15 @@ def _certificate(body: Any) -> ServedCertificate | None:
         tuple(map(str, body["names"])),
         None if expires_at is None else float(expires_at),
         str(body["problem"]),
+    )
+
+
+def limits_of(body: Any) -> LimitsObservation | None:
+    """Return what a gateway says of the limits. Raises ``ValueError``, ``TypeError`` or ``KeyError``."""
+    if body is None:
+        return None
+    return LimitsObservation(
+        int(body["gateways"]), str(body["store"]), bool(body["shared"]), str(body["problem"])
     )
 
 

@@ -171,6 +171,13 @@ ORIGIN = Text(
     300,
     "https://app.example.com",
 )
+STORE_ADDRESS = Text(
+    "host:port",
+    "a host name or an address, and a port",
+    r"^([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9a-fA-F:.]+\]):[0-9]{1,5}$",
+    260,
+    "limits.example.com:6379",
+)
 LABEL_KEY = Text(
     "label key",
     'letters, digits, "-", "_", "." and "/", with a letter or digit at both ends',
@@ -195,6 +202,7 @@ PATTERN_RULES = {
         REPOSITORY,
         HASH,
         ORIGIN,
+        STORE_ADDRESS,
         LABEL_KEY,
         LABEL_VALUE,
     )

@@ -11,7 +11,9 @@ from .base import (
     NAME_PATTERN,
     NAME_RULE,
     ORIGIN,
+    STORE_ADDRESS,
     TYPE,
+    USER,
     ApiVersion,
     Bytes,
     Manifest,
@@ -68,6 +70,37 @@ class GatewayAccessLog(Strict):
     """How long a rotated file is kept after its last line."""
 
 
+class LimitsStoreTls(Strict):
+    """How the store of limits is spoken to in TLS."""
+
+    authority: Path | None = None
+    """PEM file with the authority of the store's certificate, on each gateway's machine. Without it those of the system are
+    trusted."""
+
+
+class LimitsStore(Strict):
+    """A Valkey, or a Redis from 7.0 on, in which all gateways count together what keys use. It keeps counts alone, and may
+    lose them: the gateways tell it again."""
+
+    address: Annotated[str, STORE_ADDRESS.field()]
+    """Host and port, as each gateway reaches it."""
+    prefix: Name = "reconciler"
+    """With what the names of all that is kept there begin; another one for each cluster that uses the same store."""
+    user: Annotated[str, USER.field()] | None = None
+    """The user to log in as; without it the store's default one."""
+    password_file: Path | None = None
+    """File with the password alone, on each gateway's machine, best with mode 0600. It is read at each connection."""
+    tls: LimitsStoreTls | None = None
+    """Without it the counts, and the password, go through the network as they are."""
+
+
+class GatewayLimits(Strict):
+    """How the limits of keys are counted where there are several gateways."""
+
+    store: LimitsStore
+    """Where all gateways count together. Without it, and while it does not answer, each grants its share of every limit."""
+
+
 class GatewaySpec(Strict):
     """The HTTP endpoint for clients."""
 
@@ -81,8 +114,9 @@ class GatewaySpec(Strict):
     these hosts may use it too. With `auth.mode: none`, requests to any other name are refused, except loopback addresses,
     `localhost` and `host.docker.internal`."""
     nodes: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
-    """Nodes on other machines that have a gateway too, with the same address, routes and keys. Limits of keys are divided
-    among all gateways."""
+    """Nodes on other machines that have a gateway too, with the same address, routes and keys."""
+    limits: GatewayLimits | None = None
+    """Without it the limits of keys are divided among all gateways."""
     tls: GatewayTls | None = None
     """Without it the endpoint speaks plain HTTP."""
     cors: GatewayCors | None = None
@@ -96,6 +130,16 @@ class GatewaySpec(Strict):
         auth = info.data.get("auth")
         if value is not None and "*" in value.origins and auth is not None and auth.mode == "none":
             raise ValueError('"*" lets every web page use the endpoint, which needs auth: {mode: keys}')
+        return value
+
+    @field_validator("limits")
+    @classmethod
+    def _limits_belong_to_keys(
+        cls, value: GatewayLimits | None, info: ValidationInfo
+    ) -> GatewayLimits | None:
+        auth = info.data.get("auth")
+        if value is not None and auth is not None and auth.mode == "none":
+            raise ValueError("limits are those of keys, which need auth: {mode: keys}")
         return value
 
     @field_validator("listen")

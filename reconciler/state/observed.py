@@ -243,6 +243,20 @@ class ServedCertificate:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitsObservation:
+    """How a gateway counts the limits of keys, where there are several gateways or a store for them."""
+
+    gateways: int
+    """How many there are."""
+    store: str = ""
+    """The store's address; empty if none is declared."""
+    shared: bool = False
+    """Whether the store decides; else the gateway grants its share."""
+    problem: str = ""
+    """Why it does not; empty too while it has not been asked yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class FrontObservation:
     """A gateway on another machine, as the controller last reached it."""
 
@@ -254,6 +268,8 @@ class FrontObservation:
     """The number of the routes that it has."""
     problem: str = ""
     """Why it cannot be reached or does not run; whatever runs there goes on with the routes that it has."""
+    limits: LimitsObservation | None = None
+    """None where there are no limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +297,8 @@ class GatewayObservation:
     """None if it was not asked yet."""
     usage: tuple[KeyUsage, ...] = ()
     """What keys have used."""
+    limits: LimitsObservation | None = None
+    """None where this gateway alone counts, or there are no limits."""
 
     @property
     def local_endpoint(self) -> str | None:

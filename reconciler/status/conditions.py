@@ -10,7 +10,7 @@ from reconciler.state.identity import ObjectKey
 from reconciler.state.plan import RefusedBecause
 from reconciler.state.reports.status import Condition, ObjectStatus
 
-from . import certificate, node
+from . import certificate, limits, node
 from .by_object import ByObject
 from .kinds import READINESS
 from .node_comparison import NodeComparison
@@ -55,8 +55,12 @@ def each_status(
         if key.kind == "Node":
             yield key, _of_node(key, snapshots, planned, likeness, before, known)
         else:
-            more = certificate.conditions(key.name, snapshots) if key.kind == "Gateway" else ()
+            more = _of_gateway(key.name, snapshots) if key.kind == "Gateway" else ()
             yield key, _status(key, snapshots, planned, more, before)
+
+
+def _of_gateway(name: str, snapshots: Snapshots) -> tuple[ConditionState, ...]:
+    return *certificate.conditions(name, snapshots), *limits.conditions(name, snapshots)
 
 
 def _of_node(

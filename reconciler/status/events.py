@@ -32,13 +32,17 @@ from reconciler.state.machine.weights import FetchWeights, RemoveWeights
 from reconciler.state.plan import SetBack
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
 
-from . import certificate
+from . import certificate, limits
 from .conditions import TERMINATING
 from .snapshots import Statuses
 
+_TOLD_WITH_REASON = (certificate.TYPE, limits.TYPE)
+"""Types of conditions whose every reason is an event of its own."""
+
 
 def transitions(before: Statuses, after: Statuses, now: float, stopping: bool = False) -> list[Event]:
-    """Return an event for every object whose ``Ready``, ``Stalled`` or ``CertificateProblem`` has changed.
+    """Return an event for every object whose ``Ready``, ``Stalled``, ``CertificateProblem`` or ``LimitsDivided`` has
+    changed.
 
     ``stopping``: everything is being stopped as requested, so that what ends for it is no warning.
     """
@@ -51,7 +55,7 @@ def transitions(before: Statuses, after: Statuses, now: float, stopping: bool = 
 
 
 def _changes(key: ObjectKey, before: ObjectStatus | None, after: ObjectStatus, now: float) -> Iterable[Event]:
-    for kind in ("Stalled", "Ready", certificate.TYPE):
+    for kind in ("Stalled", "Ready", *_TOLD_WITH_REASON):
         old, new = before.condition(kind) if before else None, after.condition(kind)
         was = _told(old) if old else (False, "")
         if new is None or _told(new) == was:
@@ -61,14 +65,14 @@ def _changes(key: ObjectKey, before: ObjectStatus | None, after: ObjectStatus, n
             continue
         bad = new.status == (kind != "Ready")
         reason = kind if new.status else f"Not{kind}"
-        if kind == certificate.TYPE:
+        if kind in _TOLD_WITH_REASON:
             reason = new.reason
         yield Event(now, key, bad, reason, new.message or "the obstacle is gone")
 
 
 def _told(condition: Condition) -> tuple[bool, str]:
     """Return what of a condition makes an event when it changes: of a problem, also what it is and what is to be done."""
-    if condition.type == certificate.TYPE:
+    if condition.type in _TOLD_WITH_REASON:
         return condition.status, f"{condition.reason}: {condition.message}" if condition.status else ""
     return condition.status, condition.message if condition.type == "Stalled" else ""
 

@@ -7,14 +7,15 @@ from typing import Any
 
 from reconciler.errors import few_names
 from reconciler.resources import Gateway, Manifest
+from reconciler.resources import gateway as resources
 from reconciler.resources.api_key import ApiKey
 from reconciler.resources.gateway import GatewayAccessLog
 from reconciler.state import FrontObservation
-from reconciler.wire.front import AccessLog, Tls
+from reconciler.wire.front import AccessLog, LimitsStore, Tls
 from reconciler.wire.generation import Routes
 from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash
 
-from . import certificate
+from . import certificate, limits
 from .snapshots import Readiness, Snapshots
 
 
@@ -31,6 +32,8 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     extra: dict[str, Any] = {"endpoint": gateway.endpoint, "pid": gateway.pid}
     if gateway.certificate is not None:
         extra["certificate"] = certificate.as_json(gateway.certificate)
+    if gateway.limits is not None:
+        extra["limits"] = limits.as_json(gateway.limits)
     if gateway.others:
         extra["others"] = [_other(each) for each in gateway.others]
     door = gateway.door
@@ -56,13 +59,14 @@ def _other(seen: FrontObservation) -> dict[str, Any]:
         "pid": seen.pid,
         "routes": seen.sequence,
         "problem": seen.problem or None,
+        "limits": limits.as_json(seen.limits),
     }
 
 
 def door(gateway: Gateway, manifests: Iterable[Manifest]) -> Routes:
     """Return what the routes say of the endpoint itself: where it listens, and who may use it."""
     spec = gateway.spec
-    keys = () if spec.auth.mode == "none" else tuple(_keys(manifests, 1 + len(spec.nodes)))
+    keys = () if spec.auth.mode == "none" else tuple(_keys(manifests))
     return Routes(
         0,
         0,
@@ -75,6 +79,15 @@ def door(gateway: Gateway, manifests: Iterable[Manifest]) -> Routes:
         origins=spec.cors.origins if spec.cors else (),
         nodes=spec.nodes,
         access_log=_access_log(spec.access_log) if spec.access_log else None,
+        limits_store=_store(spec.limits.store) if spec.limits else None,
+    )
+
+
+def _store(spec: resources.LimitsStore) -> LimitsStore:
+    tls = spec.tls
+    authority = tls.authority if tls is not None and tls.authority else ""
+    return LimitsStore(
+        spec.address, spec.prefix, spec.user or "", spec.password_file or "", tls is not None, authority
     )
 
 
@@ -82,27 +95,23 @@ def _access_log(spec: GatewayAccessLog) -> AccessLog:
     return AccessLog(spec.max_size, spec.rotate_after, spec.keep_files, spec.keep_for, spec.content)
 
 
-def _keys(manifests: Iterable[Manifest], gateways: int) -> Iterable[AccessKey]:
-    """Yield the keys as each of so many gateways knows them: each has its share of the limits."""
+def _keys(manifests: Iterable[Manifest]) -> Iterable[AccessKey]:
+    """Yield the keys as each gateway knows them."""
     for key in manifests:
         if isinstance(key, ApiKey):
-            spec, limits = key.spec, key.spec.limits
+            spec, most = key.spec, key.spec.limits
             previous = (SecretHash(secret.hash, secret.until.timestamp()) for secret in spec.previous)
             yield AccessKey(
                 key.metadata.name,
                 (SecretHash(spec.hash), *previous),
                 spec.models,
                 KeyLimits(
-                    _share(limits.requests_per_minute, gateways),
-                    _share(limits.tokens_per_minute, gateways),
-                    _share(limits.tokens_per_day, gateways),
-                    _share(limits.parallel_requests, gateways),
+                    most.requests_per_minute,
+                    most.tokens_per_minute,
+                    most.tokens_per_day,
+                    most.parallel_requests,
                 ),
                 spec.expires.timestamp() if spec.expires else 0.0,
                 spec.revoked,
                 spec.metrics,
             )
-
-
-def _share(limit: int | None, gateways: int) -> int | None:
-    return None if limit is None else max(1, limit // gateways)

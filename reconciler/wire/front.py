@@ -15,6 +15,21 @@ class Tls:
 
 
 @dataclasses.dataclass(frozen=True)
+class LimitsStore:
+    """The Valkey or Redis in which several gateways count together what keys use. Paths are as in ``Tls``."""
+
+    address: str
+    """``host:port``."""
+    prefix: str
+    """With what the names of all that is kept there begin."""
+    user: str = ""
+    password_file: str = ""
+    tls: bool = False
+    authority: str = ""
+    """PEM file with the authority of its certificate; empty for those of the system."""
+
+
+@dataclasses.dataclass(frozen=True)
 class AccessLog:
     """The log with a line for each request, and its bounds."""
 

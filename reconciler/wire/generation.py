@@ -12,7 +12,7 @@ from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, message, vocabulary
 from .form import FREE, Form
-from .front import AccessLog, Tls
+from .front import AccessLog, LimitsStore, Tls
 from .keys import AccessKey
 from .measuring import Measure, Measured
 from .question import Question, Texts, Vector
@@ -349,3 +349,7 @@ class Routes:
     nodes: Tuple[str, ...] = ()
     """The nodes whose machines have a gateway beside the controller's own."""
     access_log: Optional[AccessLog] = None
+    limits_store: Optional[LimitsStore] = None
+    """Without it each gateway has its share of every limit."""
+    gateway: str = ""
+    """The node of the gateway that has these routes; empty for the controller's own."""

@@ -114,7 +114,7 @@ WORDS_OF_OTHER_TOOLS = [
     (("get", "events"), 'unknown kind "events"; use: reconciler events'),
     (
         ("get", "nodes", "--kubeconfig", "k"),
-        "A cluster is identified by its state folder: reconciler --home PATH",
+        "A cluster is a state folder, here or elsewhere: reconciler --home PATH",
     ),
     (("apply", "-k", "."), "kustomize build DIR | reconciler apply -f -"),
     (("events", "deployment/tiny"), "choose an object with: --for KIND/NAME"),

@@ -13,7 +13,13 @@ import pytest
 from reconciler import status
 from reconciler.resources import KINDS
 from reconciler.source.yaml.documents import load
-from reconciler.state import FrontObservation, GatewayObservation, NodeName, ServedCertificate
+from reconciler.state import (
+    FrontObservation,
+    GatewayObservation,
+    LimitsObservation,
+    NodeName,
+    ServedCertificate,
+)
 from reconciler.status import Snapshots
 from tests.worlds import World, deployment, fabric, gateway, model, node, notifier
 
@@ -100,7 +106,13 @@ def test_the_status_of_each_kind_is_documented_completely() -> None:
     observed = world.observed()
     seen = type(observed)(
         observed.nodes,
-        GatewayObservation(1, URL, certificate=CERTIFICATE, others=(FrontObservation(NodeName("b")),)),
+        GatewayObservation(
+            1,
+            URL,
+            certificate=CERTIFICATE,
+            others=(FrontObservation(NodeName("b")),),
+            limits=LimitsObservation(2),
+        ),
     )
     snapshots = Snapshots(world.desired(), seen, world.memory(), world.plan(), world.now)
     for key, found in status.statuses(snapshots, {}).items():

@@ -235,6 +235,11 @@ class Network:
         ]
         self.switch: subprocess.Popen[bytes] | None = None
 
+    @property
+    def here(self) -> str:
+        """The address of the machine that runs the tests."""
+        return self._address(1)
+
     def _address(self, last: int) -> str:
         return f"{NETWORKS}{self.number}.{last}"
 
@@ -247,7 +252,7 @@ class Network:
         _ip(switch, "link", "add", "br0", "type", "bridge")
         _ip(switch, "link", "set", "br0", "up")
         _run("ip", "link", "add", self.mine, "type", "veth", "peer", "name", "up0", "netns", str(switch))
-        _run("ip", "addr", "add", f"{self._address(1)}/24", "dev", self.mine)
+        _run("ip", "addr", "add", f"{self.here}/24", "dev", self.mine)
         _run("ip", "link", "set", self.mine, "up")
         _ip(switch, "link", "set", "up0", "master", "br0", "up")
         config = []

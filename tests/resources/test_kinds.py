@@ -135,3 +135,23 @@ def test_all_pages_may_ask_only_where_keys_are_on() -> None:
     with pytest.raises(ValidationError, match=r"needs auth: \{mode: keys\}"):
         make("Gateway", {**SPEC, **every})
     make("Gateway", {**SPEC, **every, "auth": {"mode": "keys"}})
+
+
+@pytest.mark.parametrize("address", ["limits.example.com:6379", "10.0.0.7:6379", "[fd00::7]:6379"])
+def test_a_store_of_limits_is_a_host_and_a_port_and_needs_keys(address: str) -> None:
+    limits = {"limits": {"store": {"address": address}}}
+    with pytest.raises(ValidationError, match=r"need auth: \{mode: keys\}"):
+        make("Gateway", {**SPEC, **limits})
+    make("Gateway", {**SPEC, **limits, "auth": {"mode": "keys"}})
+
+
+@pytest.mark.parametrize("address", ["limits", "redis://limits:6379", "limits:", "fd00::7", "a b:1"])
+def test_anything_else_is_no_address_of_a_store(address: str) -> None:
+    with pytest.raises(ValidationError):
+        make("Gateway", {**SPEC, "auth": {"mode": "keys"}, "limits": {"store": {"address": address}}})
+
+
+def test_a_password_has_no_place_in_a_manifest() -> None:
+    store = {"address": "limits:6379", "password": "open sesame"}
+    with pytest.raises(ValidationError, match="password"):
+        make("Gateway", {**SPEC, "auth": {"mode": "keys"}, "limits": {"store": store}})

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from reconciler import status
 from reconciler.doctor.examine import examine
@@ -16,6 +14,7 @@ from reconciler.state import (
     FrontDoor,
     FrontObservation,
     GatewayObservation,
+    LimitsObservation,
     Memory,
     NodeName,
     ObjectKey,
@@ -24,8 +23,10 @@ from reconciler.state import (
     ServedCertificate,
 )
 from reconciler.state.reports.status import ObjectStatus
-from reconciler.status import Readiness, Snapshots, certificate
+from reconciler.status import Readiness, Snapshots, certificate, limits
 from reconciler.status.gateway import readiness
+from reconciler.wire.front import LimitsStore
+from reconciler.wire.keys import KeyLimits
 from tests.worlds import World, gateway, manifest
 
 URL = "http://127.0.0.1:8400/v1"
@@ -144,18 +145,52 @@ def test_gateways_on_other_nodes_are_listed_with_what_is_wrong_with_them() -> No
     found = ready(GatewayObservation(7, URL, others=others, door=FrontDoor(True)))
     assert (found.ready, found.message) == (True, f"{URL}; on c: no answer")
     assert found.extra["others"] == [
-        {"node": "b", "listen": "0.0.0.0:8400", "pid": 5, "routes": 3, "problem": None},
-        {"node": "c", "listen": None, "pid": None, "routes": 0, "problem": "no answer"},
+        {"node": "b", "listen": "0.0.0.0:8400", "pid": 5, "routes": 3, "problem": None, "limits": None},
+        {"node": "c", "listen": None, "pid": None, "routes": 0, "problem": "no answer", "limits": None},
     ]
 
 
-@given(st.integers(1, 10_000), st.integers(0, 16))
-def test_all_gateways_together_allow_a_key_no_more_than_its_limit_or_one_each(limit: int, more: int) -> None:
-    key = manifest(ApiKey, "webui", hash="sha256:" + "0" * 64, limits={"requestsPerMinute": limit})
-    nodes = [f"n{number}" for number in range(more)]
-    (access,) = status.door(gateway(auth={"mode": "keys"}, nodes=nodes), [key]).keys
-    share = access.limits.requests_per_minute
-    assert share is not None
-    assert share >= 1
-    assert share * (more + 1) <= max(limit, more + 1)
-    assert access.limits.tokens_per_minute is None
+# --- limits of keys ------------------------------------------------------------------------------------
+
+
+STORE = {"store": {"address": "limits.example.com:6379"}}
+SHARED = LimitsObservation(2, "limits.example.com:6379", shared=True)
+AWAY = LimitsObservation(2, "limits.example.com:6379", problem="connection refused")
+
+
+def divided(seen: LimitsObservation | None, there: LimitsObservation | None, **spec: object) -> list[str]:
+    """What is said of limits by a gateway that has another one beside it: the condition's status, reason, and message."""
+    wanted = gateway(auth={"mode": "keys"}, nodes=["b"], **spec)
+    others = (FrontObservation(NodeName("b"), limits=there),)
+    observed = Observed({}, GatewayObservation(7, URL, others=others, limits=seen))
+    snapshots = Snapshots(Desired("", gateway=wanted), observed, Memory(token=0), Plan(), 0.0)
+    return [f"{each.status} {each.reason}: {each.message}" for each in limits.conditions("main", snapshots)]
+
+
+def test_several_gateways_without_a_store_say_that_each_has_its_share() -> None:
+    seen = LimitsObservation(2)
+    assert divided(seen, seen) == [
+        "True NoStore: each gateway grants a share of every limit, 1/2; to count together, declare a store: spec.limits.store"
+    ]
+
+
+def test_gateways_with_a_store_say_whether_they_count_together() -> None:
+    assert divided(None, None, limits=STORE) == ["False NotAskedYet: "]
+    assert divided(SHARED, SHARED, limits=STORE) == [
+        "False LimitsShared: all gateways count together in limits.example.com:6379"
+    ]
+    (said,) = divided(SHARED, AWAY, limits=STORE)
+    assert said.startswith(
+        "True StoreAway: the gateway on b cannot use the store of limits: connection refused; to do: see that"
+    )
+    assert said.endswith("and grants a share of every limit, 1/2 meanwhile")
+
+
+def test_routes_name_the_store_and_have_all_of_each_limit() -> None:
+    store = {
+        "address": "[::1]:6379", "user": "limits", "passwordFile": "~/word", "tls": {"authority": "/ca.pem"}
+    }  # fmt: skip
+    key = manifest(ApiKey, "webui", hash="sha256:" + "0" * 64, limits={"requestsPerMinute": 7})
+    routes = status.door(gateway(auth={"mode": "keys"}, nodes=["b"], limits={"store": store}), [key])
+    assert routes.limits_store == LimitsStore("[::1]:6379", "reconciler", "limits", "~/word", True, "/ca.pem")
+    assert routes.keys[0].limits == KeyLimits(requests_per_minute=7)

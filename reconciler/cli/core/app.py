@@ -8,15 +8,19 @@ import sys
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from reconciler.cli.contexts import contexts_file
 from reconciler.cli.output.colour import colours
-from reconciler.errors import InvalidManifests, ReconcilerError
+from reconciler.errors import InvalidManifests, ReconcilerError, Unreachable
 
 from .groups import grouped, summary
+
+if TYPE_CHECKING:
+    from reconciler.cli.contexts.away import Away
 
 USAGE_STATUS = 2
 INTERRUPTED_STATUS = 130
@@ -24,6 +28,7 @@ UNCUT = 1000
 """Length limit for summaries that no summary reaches."""
 
 COMMANDS = {
+    "quickstart": "cluster.quickstart",
     "up": "cluster.up",
     "init": "write.manifests",
     "validate": "write.manifests",
@@ -62,6 +67,8 @@ COMMANDS = {
     "api-resources": "read.explain",
     "api-versions": "read.explain",
     "completion": "read.completion",
+    "context": "shell.context",
+    "config": "shell.context",
     "help": "shell.help",
     "version": "read.plan",
     "controller": "cluster.processes",
@@ -69,20 +76,35 @@ COMMANDS = {
 }
 """The module of each command, loaded on use so that commands start quickly."""
 
-UNLISTED = [name for name, module in COMMANDS.items() if module == "cluster.processes"]
-"""Commands that `up` starts; people do not type them."""
+UNLISTED = ["config", *(name for name, module in COMMANDS.items() if module == "cluster.processes")]
+"""Commands that `up` starts, and words of kubectl's; people need not know them."""
+WITHOUT_CLUSTER = ("context", "config", "help", "completion")
+"""Commands that are for no cluster, and work where the contexts cannot be read."""
+HOME_VARIABLE, CONTEXT_VARIABLE = "RECONCILER_HOME", "RECONCILER_CONTEXT"
+DEFAULT_HOME = Path("~/.reconciler")
 LISTED = [name for name in COMMANDS if name not in UNLISTED]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of all commands."""
+    """Which cluster a command is for."""
 
-    home: Path
+    place: Path
+    """Its home, on this machine unless it is ``away``."""
+    away: Away | None = None
+
+    @property
+    def home(self) -> Path:
+        """Return the home. Raises ``Refused`` if it is on another machine: a command that needs its files runs there."""
+        if self.away is not None:
+            path = click.get_current_context().command_path
+            raise self.away.only_there(path.partition(" ")[2] or "COMMAND")
+        return self.place
 
     @property
     def socket(self) -> Path:
-        return self.home / "controller.sock"
+        """Return a path that leads to the controller; raises ``Unreachable`` if the other machine does not answer."""
+        return self.away.socket() if self.away is not None else self.place / "controller.sock"
 
     @property
     def store(self) -> Path:
@@ -90,7 +112,37 @@ class Settings:
 
     @property
     def repo(self) -> Path:
-        return self.home / "cluster.git"
+        """Return the path of the cluster repository, or of a copy of one on another machine."""
+        return self.away.repository().path if self.away is not None else self.place / "cluster.git"
+
+
+def settings_of(home: Path | None, context: str | None, asks: bool = True) -> Settings:
+    """Return the settings for the options `--home` and `--context`; then the environment's, then the current context's.
+
+    Raises ``UsageError`` where both are given.
+    """
+    if home is not None and context is not None:
+        raise click.UsageError("--home and --context exclude each other")
+    if home is None and context is None:
+        home_set, context = os.environ.get(HOME_VARIABLE), os.environ.get(CONTEXT_VARIABLE)
+        if home_set and context:
+            raise click.UsageError(f"{HOME_VARIABLE} and {CONTEXT_VARIABLE} exclude each other; unset one")
+        home = Path(home_set) if home_set else None
+    if home is not None:
+        return Settings(home.expanduser().absolute())
+    path = contexts_file.default_path()
+    if not context and not path.exists():
+        return Settings(DEFAULT_HOME.expanduser())
+    contexts = contexts_file.read(path)
+    name = context or contexts.current
+    if not name:
+        return Settings(DEFAULT_HOME.expanduser())
+    found = contexts.named(name)
+    if not found.ssh:
+        return Settings(Path(found.home).expanduser().absolute())
+    from reconciler.cli.contexts.away import Away
+
+    return Settings(Path(found.home), Away(found, asks))
 
 
 class SuggestingGroup(click.Group):
@@ -158,10 +210,26 @@ class Commands(SuggestingGroup):
         except (ReconcilerError, OSError) as error:
             if isinstance(error, BrokenPipeError):  # click ends silently if the reader is gone
                 raise
+            away = ctx.obj.away if ctx.obj is not None else None
+            if away is not None and isinstance(error, Unreachable):
+                error = away.explained(error)
             raise Failed(error, ctx.invoked_subcommand) from error
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         return super().resolve_command(ctx, _without_equals(args))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _with_context_first(args))
+
+
+def _with_context_first(arguments: list[str]) -> list[str]:
+    """Move `--context NAME` to the front: kubectl takes it after the command as well."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    for at, word in enumerate(arguments[:end]):
+        size = 2 if word == "--context" else 1 if word.startswith("--context=") else 0
+        if size and at + size <= end:
+            return arguments[at : at + size] + arguments[:at] + arguments[at + size :]
+    return arguments
 
 
 def _without_equals(arguments: list[str]) -> list[str]:
@@ -212,13 +280,16 @@ def closest(word: str, known: list[str]) -> str | None:
 @click.option(
     "--home",
     type=click.Path(path_type=Path),
-    envvar="RECONCILER_HOME",
-    default=Path("~/.reconciler"),
-    show_default=True,
-    help="State folder of the cluster (RECONCILER_HOME).",
+    help="State folder of the cluster (RECONCILER_HOME); else the current context, else ~/.reconciler.",
+)
+@click.option(
+    "--context",
+    "chosen",
+    metavar="NAME",
+    help="A cluster of `reconciler context list` (RECONCILER_CONTEXT); it may be on another machine.",
 )
 @click.pass_context
-def reconciler(context: click.Context, home: Path) -> None:
+def reconciler(context: click.Context, home: Path | None, chosen: str | None) -> None:
     """Serve models on a cluster, as manifests in git declare.
 
     Help of one command: reconciler help COMMAND. For people who know kubectl: docs/kubectl.md.
@@ -230,7 +301,15 @@ def reconciler(context: click.Context, home: Path) -> None:
       reconciler diff -f manifests/      show what an apply would change
       reconciler plan                    show what the controller would do now, and why it waits
     """
-    context.obj = Settings(home.expanduser().absolute())
+    if context.invoked_subcommand in WITHOUT_CLUSTER:
+        context.obj = Settings(DEFAULT_HOME.expanduser())
+        return
+    try:
+        context.obj = settings_of(home, chosen)
+    except (ReconcilerError, OSError) as error:
+        raise Failed(error, context.invoked_subcommand) from error
+    if context.obj.away is not None:
+        context.call_on_close(context.obj.away.close)
 
 
 def run() -> None:

@@ -190,7 +190,9 @@ def subject(verb: str) -> Callable[[tuple[Any, ...]], str]:
 
 
 def prepare(settings: Settings) -> Any:
-    """Return the cluster repository of a home, and create both if missing."""
+    """Return the cluster repository of a home, and create both if missing; of one elsewhere, a copy that pushes there."""
+    if settings.away is not None:
+        return settings.away.repository()
     from reconciler.bootstrap import Home
     from reconciler.source.git import hooks
     from reconciler.source.git.repository import ClusterRepo

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -134,19 +133,23 @@ def _names(ctx: click.Context, word: str) -> list[str]:
         kind = kind_named(word)
     except click.UsageError:
         return []
-    settings = _settings(ctx)
     for source in (_of_controller, _of_repository):
-        with contextlib.suppress(ReconcilerError, OSError):
-            return sorted(source(settings, kind))
+        with contextlib.suppress(ReconcilerError, OSError, click.UsageError):
+            return sorted(source(_settings(ctx), kind))
     return []
 
 
 def _settings(ctx: click.Context) -> Settings:
     """Return the settings from the group's own options, because the group does not run during completion."""
-    from .app import Settings
+    from .app import settings_of
 
-    home: Path = ctx.find_root().params["home"]
-    return Settings(home.expanduser().absolute())
+    root = ctx.find_root()
+    if root.obj is None:
+        root.obj = settings_of(root.params["home"], root.params["chosen"], asks=False)
+        if root.obj.away is not None:
+            root.call_on_close(root.obj.away.close)
+    settings: Settings = root.obj
+    return settings
 
 
 def _of_controller(settings: Settings, kind: str) -> list[str]:

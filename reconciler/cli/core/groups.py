@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 GROUPS = {
     "Run a cluster": {
+        "quickstart": "Serve a small model on this machine, to try everything.",
         "up": "Run the controller and the gateway here, and keep them running.",
         "init": "Create the cluster repository, and print where to push to.",
         "stop": "Stop all ranks of the cluster, for maintenance or a move.",
@@ -53,6 +54,7 @@ GROUPS = {
         "explain": "Explain a kind or a field.",
         "api-resources": "List the kinds and their short names.",
         "api-versions": "List the supported versions of manifests.",
+        "context": "Name clusters, and choose the one that commands are for.",
         "completion": "Print a shell script that completes commands, options, kinds and names.",
         "help": "Show what a command does, or list the commands.",
         "version": "Print the versions of this command and of the running controller.",

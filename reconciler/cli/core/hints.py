@@ -9,13 +9,12 @@ _STOP = "Ctrl-C in the terminal of `reconciler up` stops every rank; for one dep
 _LOGS = "ranks take no commands; see their output with: reconciler logs DEPLOYMENT"
 _GIT = "a push to the cluster repository takes effect at once; see what is happening with: reconciler plan"
 _NO_NAMESPACES = "there are no namespaces; omit it"
-_HOME = "a cluster is identified by its state folder: reconciler --home PATH, or RECONCILER_HOME"
+_HOME = "a cluster is a state folder, here or elsewhere: reconciler --home PATH, or reconciler --context NAME"
 
 COMMANDS = {
     "annotate": _EDIT,
     "attach": _LOGS,
     "cluster-info": "use: reconciler get gateways",
-    "config": _HOME,
     "cp": _LOGS,
     "create": _APPLY,
     "debug": _LOGS,
@@ -107,7 +106,6 @@ OPTIONS = {
     "-n": _NO_NAMESPACES,
     "--namespace": _NO_NAMESPACES,
     "--kubeconfig": _HOME,
-    "--context": _HOME,
     "--cluster": _HOME,
     "-s": _HOME,
     "--server": _HOME,

@@ -159,7 +159,7 @@ class Desk:
 
 def _refusal(key: AccessKey, refusal: Refusal, tokens: int) -> ApiError:
     """Return the error for a request that its key may not begin now."""
-    limits, seconds = key.limits, refusal.retry_seconds
+    limits, seconds = refusal.limits, refusal.retry_seconds
     retry_after = math.ceil(seconds) if math.isfinite(seconds) else None
     if refusal.limit is Limit.DAY and retry_after is None:
         return daily_budget_used(_said(key, refusal.limit, limits, tokens), refusal.figures)

@@ -48,6 +48,8 @@ class Refusal:
     retry_seconds: float
     """When to try again; infinity where that does not help, before the next day or ever."""
     figures: Figures
+    limits: KeyLimits
+    """Those that were in force: of several gateways each may have its share."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,6 +97,13 @@ class Account:
         self.used_today = 0
         """Tokens of requests that have ended on this day."""
 
+    def begin(self, tokens: int, now: Moment) -> int:
+        """Count a request that begins. Returns the second by which its tokens are found."""
+        self.open += 1
+        self.reserved += tokens
+        self.requests.take(1, now.monotonic)
+        return self.tokens.take(tokens, now.monotonic)
+
     def begin_day(self, wall: float) -> None:
         """Start to count anew on a new day. A clock that is set back does not bring an earlier day back."""
         day = int(wall // DAY_SECONDS)
@@ -138,23 +147,41 @@ def _figure(window: Window, limit: int, now: Moment) -> Figure:
     return Figure(limit, max(0, limit - window.total), reset)
 
 
+def share_of(limits: KeyLimits, gateways: int) -> KeyLimits:
+    """Return what one of so many gateways may grant alone: the same part of each limit, and at least 1."""
+    if gateways == 1:
+        return limits
+
+    def part(limit: int | None) -> int | None:
+        return None if limit is None else max(1, limit // gateways)
+
+    return KeyLimits(
+        part(limits.requests_per_minute),
+        part(limits.tokens_per_minute),
+        part(limits.tokens_per_day),
+        part(limits.parallel_requests),
+    )
+
+
 class MemoryLedger:
     """Counts for one gateway. It knows as many keys as have asked, of those that there are."""
 
-    def __init__(self) -> None:
+    def __init__(self, gateways: int = 1) -> None:
+        self.gateways = gateways
+        """How many there are: each has its share of every limit."""
         self._accounts: dict[str, Account] = {}
 
     async def reserve(self, name: str, limits: KeyLimits, tokens: int, now: Moment) -> Grant | Refusal:
         """Count a request that begins, and the tokens that it may take; nothing where it may not begin."""
-        account = self.account(name, now)
-        refused = account.refused(limits, tokens, now)
+        return self.decide(name, limits, tokens, now)
+
+    def decide(self, name: str, limits: KeyLimits, tokens: int, now: Moment) -> Grant | Refusal:
+        """Do the same at once, by this gateway's share."""
+        share, account = share_of(limits, self.gateways), self.account(name, now)
+        refused = account.refused(share, tokens, now)
         if refused is not None:
-            return Refusal(*refused, account.figures(limits, now))
-        account.open += 1
-        account.reserved += tokens
-        account.requests.take(1, now.monotonic)
-        second = account.tokens.take(tokens, now.monotonic)
-        return Grant(tokens, second, account.figures(limits, now))
+            return Refusal(*refused, account.figures(share, now), share)
+        return Grant(tokens, account.begin(tokens, now), account.figures(share, now))
 
     def settle(self, name: str, grant: Grant, tokens: int, now: Moment) -> None:
         """Count the tokens of a request that has ended, instead of those that were reserved."""
@@ -182,6 +209,10 @@ class MemoryLedger:
         """Go on with a day's count from before."""
         account = self._accounts.setdefault(name, Account())
         account.day, account.used_today = day, tokens
+
+    def names(self) -> tuple[str, ...]:
+        """Return the keys that have asked."""
+        return tuple(self._accounts)
 
     def account(self, name: str, now: Moment) -> Account:
         """Return what a key has used, as of now."""

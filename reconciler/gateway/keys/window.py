@@ -64,3 +64,8 @@ class Window:
         """Return after how many seconds nothing is left of what was taken."""
         self.forget(now)
         return self._seconds[-1] + SECONDS + 1 - now if self.total else 0.0
+
+    def ages(self, now: float) -> list[float]:
+        """Return, one after the other, how long ago each second began in which something was taken, and how much was."""
+        self.forget(now)
+        return [each for second in self._seconds for each in (now - second, self._amounts[second])]

@@ -8,7 +8,8 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.gateway.keys.ledger import DAY_SECONDS, Grant, Limit, MemoryLedger, Moment, Refusal
+from reconciler.gateway.figures import Figure
+from reconciler.gateway.keys.ledger import DAY_SECONDS, Grant, Limit, MemoryLedger, Moment, Refusal, share_of
 from reconciler.gateway.keys.window import SECONDS, Window
 from reconciler.wire.keys import KeyLimits
 
@@ -101,6 +102,15 @@ def test_a_restart_goes_on_with_the_day_and_not_with_that_before() -> None:
     granted(ledger, limits, 100, 0.0)
 
 
+def test_each_of_several_gateways_has_its_share_and_says_so() -> None:
+    ledger, limits = MemoryLedger(gateways=3), KeyLimits(requests_per_minute=7)
+    granted(ledger, limits, 0, 0.0)
+    assert granted(ledger, limits, 0, 0.0).figures.requests == Figure(2, 0, 61.0)
+    verdict = reserve(ledger, limits, 0, 1.0)
+    assert isinstance(verdict, Refusal)
+    assert verdict.limits == KeyLimits(requests_per_minute=2)
+
+
 # --- properties --------------------------------------------------------------------------------------
 
 
@@ -190,6 +200,15 @@ def _over(
         case Limit.DAY:
             used = sum(used for _, used in counted)
             return limits.tokens_per_day is not None and used + tokens > limits.tokens_per_day
+
+
+@given(st.integers(1, 10_000), st.integers(1, 17))
+def test_all_shares_together_are_no_more_than_the_limit_or_one_each(limit: int, gateways: int) -> None:
+    share = share_of(KeyLimits(requests_per_minute=limit), gateways)
+    assert share.requests_per_minute is not None
+    assert share.requests_per_minute >= 1
+    assert share.requests_per_minute * gateways <= max(limit, gateways)
+    assert share.tokens_per_minute is None
 
 
 @settings(max_examples=60, deadline=None)

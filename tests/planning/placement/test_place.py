@@ -299,7 +299,9 @@ def test_a_runtime_without_mlx_lm_is_told() -> None:
     world.runtime = {"mlx": "0.32.4"}
     reason, text = refusal(world)
     assert reason is RefusedBecause.NO_RUNTIME
-    assert text == "node-a has no mlx-lm in its Python /usr/bin/python3; install reconciler[runtime] there"
+    assert (
+        text == "node-a has no mlx-lm in its Python /usr/bin/python3; install mlx-reconciler[runtime] there"
+    )
 
 
 def test_a_group_is_formed_without_the_machine_to_blame_where_the_others_suffice() -> None:

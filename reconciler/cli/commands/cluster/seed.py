@@ -5,26 +5,28 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from reconciler.cli.commands.write.manifests import commit_paths
-from reconciler.cli.core.commits import load_paths
+from reconciler.cli.commands.write.manifests import commit_documents
 from reconciler.cli.output import table_layout
 from reconciler.errors import Invalid
 from reconciler.source.git.repository import ClusterRepo
 
 
-def seed_manifests(repo: ClusterRepo, paths: tuple[str, ...], say: Callable[[str], None]) -> str | None:
-    """Commit manifests to an empty cluster repository; one with commits is left unchanged. Return its revision."""
+def seed_manifests(
+    repo: ClusterRepo, documents: tuple[Any, ...], named: str, say: Callable[[str], None]
+) -> str | None:
+    """Commit manifests to an empty cluster repository; one with commits is left unchanged. Return its revision.
+
+    ``named`` is how to type where they are.
+    """
     head = repo.head()
-    if not paths:
-        return head
-    load_paths(paths)  # mistakes in manifests are reported in any case
     if head is not None:
         say(
-            f"{repo.path} already has commits and is used as it is; to change it: reconciler apply -f {paths[0]}"
+            f"{repo.path} already has commits and is used as it is; to change it: reconciler apply -f {named}"
         )
         return head
-    landed = commit_paths(repo, paths, "Start the cluster")
+    landed = commit_documents(repo, documents, "Start the cluster")
     objects = "1 object" if len(landed.results) == 1 else f"{len(landed.results)} objects"
     say(f"{objects} committed to {repo.path} as {(landed.revision or '')[:10]}")
     return landed.revision

@@ -18,7 +18,7 @@ from reconciler.bootstrap import CONTROLLER, GATEWAY, Home, swap
 from reconciler.bootstrap.service_lock import started_as
 from reconciler.cli.core.app import INTERRUPTED_STATUS, Settings
 from reconciler.cli.core.client import LOCK_NAME
-from reconciler.cli.core.commits import prepare
+from reconciler.cli.core.commits import load_paths, prepare
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import Conflict, Invalid
 from reconciler.wire.file_identity import FileIdentity
@@ -29,14 +29,36 @@ from .supervise import Child, Supervisor
 
 
 @dataclass(frozen=True, slots=True)
-class _How:
-    """The options of `up`."""
+class Manifests:
+    """Manifests that are read when they are needed, because what reads them takes a while to import."""
 
-    paths: tuple[str, ...]
+    read: Callable[[], tuple[Any, ...]]
+    named: str
+    """How to type where they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How to run a cluster."""
+
     watch: Path | None
     models: Path | None
     any_port: bool
     once: str | None
+    manifests: Manifests | None
+    """For an empty cluster repository."""
+
+
+def once_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--once`."""
+    decorate = click.option(
+        "--once",
+        is_flag=False,
+        flag_value=QUESTION,
+        metavar="[QUESTION]",
+        help="Ask one question once everything is ready, print the answer, then stop everything.",
+    )
+    return decorate(command)
 
 
 @click.command()
@@ -50,15 +72,9 @@ class _How:
     "--models", type=click.Path(path_type=Path), help="Copy missing model folders from this folder."
 )
 @click.option("--any-port", is_flag=True, help="Use the next free port if the endpoint's is taken.")
-@click.option(
-    "--once",
-    is_flag=False,
-    flag_value=QUESTION,
-    metavar="[QUESTION]",
-    help="Ask one question once everything is ready, print the answer, then stop everything.",
-)
+@once_option
 @click.pass_obj
-def up(settings: Settings, /, **options: Any) -> int:
+def up(settings: Settings, /, paths: tuple[str, ...], **options: Any) -> int:
     """Run the controller and the gateway here, and keep them running.
 
     Ctrl-C stops every rank and agent, then ends. SIGTERM ends the controller and the gateway only: ranks keep
@@ -71,9 +87,15 @@ def up(settings: Settings, /, **options: Any) -> int:
       reconciler up -f manifests/ --once "What is an epoch?"
       reconciler up --watch manifests/
     """
-    how = _How(**options)
-    if how.watch is not None and how.paths:
+    manifests = Manifests(lambda: load_paths(paths), paths[0]) if paths else None
+    how = How(**options, manifests=manifests)
+    if how.watch is not None and paths:
         raise click.UsageError("--watch and -f cannot be combined: a watched folder needs no repository")
+    return run(settings, how)
+
+
+def run(settings: Settings, how: How) -> int:
+    """Run the controller and the gateway until a signal. Return the exit status."""
     Home(settings.home).check()
     say = Screen()
     with only_one(settings) as identity, signals() as requested:
@@ -88,7 +110,7 @@ def up(settings: Settings, /, **options: Any) -> int:
         return Session(settings, say, requested, supervisor, identity, began_at, revision).run(how.once)
 
 
-def _seed(settings: Settings, say: Screen, how: _How, supervisor: Supervisor) -> str | None:
+def _seed(settings: Settings, say: Screen, how: How, supervisor: Supervisor) -> str | None:
     """Fill the home; the services of a new one start meanwhile, which takes them longer. Return what is committed."""
     repo = prepare(settings) if how.watch is None else None
     if repo is not None and repo.head() is None:
@@ -97,7 +119,9 @@ def _seed(settings: Settings, say: Screen, how: _How, supervisor: Supervisor) ->
 
     if how.models is not None:
         seed_models(how.models, settings.home / "models", say)
-    return seed_manifests(repo, how.paths, say) if repo is not None else None
+    if repo is None or how.manifests is None:
+        return repo.head() if repo is not None else None
+    return seed_manifests(repo, how.manifests.read(), how.manifests.named, say)
 
 
 @contextmanager
@@ -132,7 +156,7 @@ def only_one(settings: Settings) -> Iterator[FileIdentity]:
         yield FileIdentity.held(str(path), file.fileno())
 
 
-def _supervisor(settings: Settings, say: Callable[[str], None], how: _How) -> Supervisor:
+def _supervisor(settings: Settings, say: Callable[[str], None], how: How) -> Supervisor:
     # -P: files in the current folder must not be imported as the reconciler's own modules.
     python, home = (sys.executable, "-P", "-m", "reconciler"), ("--home", str(settings.home))
     watching = ("--watch", str(how.watch.absolute())) if how.watch is not None else ()

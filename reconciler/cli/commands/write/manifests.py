@@ -106,10 +106,14 @@ def _dangling(files: Files, incoming: tuple[Any, ...]) -> list[str]:
 
 
 def commit_paths(repo: Any, paths: tuple[str, ...], message: str | None) -> Landed:
+    """Commit the manifests of files and folders to the repository."""
+    return commit_documents(repo, load_paths(paths), message)
+
+
+def commit_documents(repo: Any, incoming: tuple[Any, ...], message: str | None) -> Landed:
     """Commit manifests to the repository."""
     from reconciler.source.editing import apply_documents
 
-    incoming = load_paths(paths)
     return change(repo, lambda files: apply_documents(files, incoming), message or subject("Apply"))
 
 

@@ -1,0 +1,66 @@
+"""`quickstart`: run the cluster that comes with the product, to try everything on one machine."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.environment import RUNTIME, has_runtime, install_command
+from reconciler.errors import Conflict, Invalid
+
+from .up import How, Manifests, once_option, run
+
+SHIPPED = Path(__file__).parents[3] / "quickstart"
+"""Manifests, and the model that they name; in a clone these are links to where people look for them."""
+FOLDER = "manifests/"
+"""Where the manifests are in the cluster repository."""
+MODEL = f"{FOLDER}tiny.yaml"
+"""The manifest by which a cluster is known to be that of an earlier quickstart."""
+
+
+@click.command()
+@once_option
+@click.pass_obj
+def quickstart(settings: Settings, once: str | None) -> int:
+    """Serve a small model on this machine, to try everything.
+
+    Commits manifests to an empty cluster repository: two nodes on this machine, a model of 6 MB that comes with the
+    command, and an endpoint. Then does what `up` does. Repeat the command, and it goes on with what is there.
+
+    \b
+    Examples:
+      reconciler quickstart
+      reconciler quickstart --once "What is an epoch?"
+      reconciler --home /tmp/try quickstart          in a home of its own
+    """
+    if not has_runtime():
+        raise Invalid(f"ranks need MLX, which is not installed here; type: {install_command(RUNTIME)}")
+    _check_home(settings)
+    manifests = Manifests(_documents, shlex.quote(str(SHIPPED / "manifests")))
+    return run(settings, How(None, SHIPPED / "models", any_port=True, once=once, manifests=manifests))
+
+
+def _documents() -> tuple[Any, ...]:
+    from reconciler.source.files import read_directory
+    from reconciler.source.yaml.documents import load
+
+    return load(read_directory(SHIPPED / "manifests", FOLDER))
+
+
+def _check_home(settings: Settings) -> None:
+    """Raise ``Conflict`` if the home has another cluster, whose models nobody wants to start by accident."""
+    if not (settings.repo / "HEAD").exists():
+        return
+    from reconciler.source.git.repository import ClusterRepo
+
+    repo = ClusterRepo(settings.repo)
+    head = repo.head()
+    if head is not None and MODEL not in repo.read(head):
+        raise Conflict(
+            f"{settings.home} has another cluster, which `reconciler up` starts; to try the quickstart beside it:"
+            f" reconciler --home {shlex.quote(str(settings.home.with_name('reconciler-quickstart')))} quickstart"
+        )

@@ -1,0 +1,320 @@
+"""The ledger that several gateways share: asks the store, and decides by this gateway's share while nobody answers there.
+
+One call is under way at a time. It takes everything that waits: the requests that want to begin, and what has changed of
+any key. So the store is told what is, in order, and a burst of requests costs two round trips.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import math
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from reconciler.gateway.figures import Figure, Figures
+from reconciler.gateway.keys.ledger import (
+    DAY_SECONDS,
+    PARALLEL_RETRY_SECONDS,
+    Account,
+    Grant,
+    Limit,
+    MemoryLedger,
+    Moment,
+    Refusal,
+)
+from reconciler.gateway.keys.window import SECONDS
+from reconciler.wire.keys import KeyLimits
+
+from .store import Store, StoreAway
+
+log = logging.getLogger(__name__)
+
+WAIT_SECONDS = 0.05
+"""The longest that a request waits for the store."""
+BEAT_SECONDS = 1.0
+"""How often the store hears of a gateway that has nothing to say."""
+LEASE_SECONDS = 5.0
+"""After how long without a word of a gateway its open requests are taken for ended."""
+AGAIN_SECONDS = 0.25
+"""Between two calls while nobody answers."""
+SETTLE_SECONDS = 3.0
+"""How long a store that has begun anew is not asked while it has not heard of every gateway."""
+LINGER_SECONDS = 0.01
+"""How long what has ended waits for company."""
+KEYS_AT_ONCE = 200
+_CODES: tuple[Limit, ...] = tuple(Limit)
+
+
+class _Ask:
+    """A request that waits for the store's word."""
+
+    __slots__ = ("answer", "limits", "name", "tokens")
+
+    def __init__(self, name: str, limits: KeyLimits, tokens: int) -> None:
+        self.name, self.limits, self.tokens = name, limits, tokens
+        self.answer: asyncio.Future[Grant | Refusal | None] = asyncio.get_running_loop().create_future()
+        """None where this gateway's share decides."""
+
+    def settle(self, verdict: Grant | Refusal | None) -> None:
+        """Answer, unless it waits no longer."""
+        if not self.answer.done():
+            self.answer.set_result(verdict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Gateway:
+    """Which gateway counts."""
+
+    name: str
+    """The same after a restart."""
+    process: str
+    """Another one after each."""
+
+
+class SharedLedger:
+    """Counts in ``own`` what this gateway grants, and in the store what all do. ``run`` keeps them together.
+
+    ``monotonic`` returns seconds of the clock of every ``Moment``. Days are those of the store's clock.
+    """
+
+    def __init__(
+        self,
+        own: MemoryLedger,
+        store: Store,
+        gateway: Gateway,
+        monotonic: Callable[[], float],
+        changed: Callable[[], object],
+    ) -> None:
+        self._own = own
+        self._store = store
+        self._gateway = gateway
+        self._monotonic = monotonic
+        self._changed = changed
+        self._asks: list[_Ask] = []
+        self._dirty: dict[str, None] = dict.fromkeys(own.names())
+        """Keys of which the store does not know everything."""
+        self._telling = False
+        self._due = asyncio.Event()
+        self._lingering: asyncio.TimerHandle | None = None
+        self._ahead: float | None = None
+        """The store's time less that of ``monotonic``."""
+        self.shared = False
+        """Whether the store decides."""
+        self.problem = ""
+        """Why it does not."""
+        self.failures = 0
+        """Calls that failed, or took too long for a request."""
+        self.by_share = 0
+        """Requests that this gateway's share has decided."""
+
+    @property
+    def behind(self) -> bool:
+        """Return whether there is something of which the store does not know."""
+        return bool(self._dirty or self._telling)
+
+    async def reserve(self, name: str, limits: KeyLimits, tokens: int, now: Moment) -> Grant | Refusal:
+        """Count a request that begins, and the tokens that it may take; nothing where it may not begin."""
+        verdict = await self._ask(_Ask(name, limits, tokens)) if self.shared else None
+        if verdict is not None:
+            return verdict
+        self.by_share += 1
+        self._touch(name)
+        return self._own.decide(name, limits, tokens, self._by_store(self._monotonic(), now.wall))
+
+    async def _ask(self, ask: _Ask) -> Grant | Refusal | None:
+        self._asks.append(ask)
+        self._due.set()
+        waiting = asyncio.get_running_loop().call_later(WAIT_SECONDS, self._too_late, ask)
+        try:
+            return await ask.answer
+        except asyncio.CancelledError:
+            granted = None if ask.answer.cancelled() else ask.answer.result()
+            if isinstance(granted, Grant):  # its client has left in the same moment
+                self.release(ask.name, granted, Moment(self._monotonic(), 0.0))
+            raise
+        finally:
+            waiting.cancel()
+
+    def _too_late(self, ask: _Ask) -> None:
+        if not ask.answer.done():
+            self._lose(f"no answer within {WAIT_SECONDS * 1000:g} ms")
+            ask.settle(None)
+
+    def settle(self, name: str, grant: Grant, tokens: int, now: Moment) -> None:
+        """Count the tokens of a request that has ended, instead of those that were reserved."""
+        self._own.settle(name, grant, tokens, self._by_store(now.monotonic, now.wall))
+        self._touch(name)
+
+    def release(self, name: str, grant: Grant, now: Moment) -> None:
+        """Forget a request that never began: neither it nor its tokens count."""
+        self._own.release(name, grant, self._by_store(now.monotonic, now.wall))
+        self._touch(name)
+
+    def keep(self, names: frozenset[str]) -> None:
+        """Forget all other keys."""
+        self._own.keep(names)
+
+    def restore(self, name: str, day: int, tokens: int) -> None:
+        """Go on with a day's count from before."""
+        self._own.restore(name, day, tokens)
+        self._touch(name)
+
+    async def run(self) -> None:
+        """Keep the store and this gateway together, until cancelled."""
+        try:
+            while True:
+                if await self._call():
+                    await self._until_due()
+                else:
+                    await asyncio.sleep(AGAIN_SECONDS)
+        finally:
+            self._give_up()
+            await self._store.close()
+
+    async def _until_due(self) -> None:
+        if not self._dirty or self._lingering is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(BEAT_SECONDS if self.shared else AGAIN_SECONDS):
+                    await self._due.wait()
+        self._due.clear()
+
+    async def _call(self) -> bool:
+        """Tell the store all that it does not know, with the requests that wait. Returns whether it has answered."""
+        asks, self._asks = self._asks, []
+        wanted = dict.fromkeys(ask.name for ask in asks)
+        for name in self._dirty:
+            if len(wanted) >= KEYS_AT_ONCE:
+                break
+            wanted[name] = None
+        names = list(wanted)
+        for name in names:
+            self._dirty.pop(name, None)
+        self._telling = True
+        try:
+            self._take(await self._store.call(names, orjson.dumps(self._said(names, asks))), names, asks)
+        except StoreAway as error:
+            self._lose(str(error))
+            self._dirty.update(wanted)
+            for ask in asks:
+                ask.settle(None)
+            return False
+        finally:
+            self._telling = False
+        return True
+
+    def _said(self, names: list[str], asks: list[_Ask]) -> dict[str, Any]:
+        now = self._by_store(self._monotonic(), 0.0)
+        return {
+            "gateway": self._gateway.name,
+            "process": self._gateway.process,
+            "gateways": self._own.gateways,
+            "window": SECONDS + 1,
+            "lease": LEASE_SECONDS,
+            "settle": SETTLE_SECONDS,
+            "parallel_retry": PARALLEL_RETRY_SECONDS,
+            "keys": [self._key(name, [ask for ask in asks if ask.name == name], now) for name in names],
+        }
+
+    def _key(self, name: str, asks: list[_Ask], now: Moment) -> dict[str, Any]:
+        """Return all that this gateway has counted for a key, and the requests that wait."""
+        account = self._own.account(name, now)
+        limits = asks[-1].limits if asks else KeyLimits()
+        named = {
+            "parallel": limits.parallel_requests,
+            "requests": limits.requests_per_minute,
+            "tokens": limits.tokens_per_minute,
+            "day": limits.tokens_per_day,
+        }
+        return {
+            "open": account.open,
+            "reserved": account.reserved,
+            "day": account.day,
+            "used": account.used_today,
+            "requests": account.requests.ages(now.monotonic),
+            "tokens": account.tokens.ages(now.monotonic),
+            "limits": {limit: most for limit, most in named.items() if most is not None},
+            "asks": [ask.tokens for ask in asks],
+        }
+
+    def _take(self, said: dict[str, Any], names: list[str], asks: list[_Ask]) -> None:
+        """Use an answer of the store."""
+        monotonic, wall = self._monotonic(), float(said["now"])
+        now = Moment(monotonic, wall)
+        self._ahead = wall - monotonic
+        if not said["known"]:  # it has lost what it knew, or never knew anything
+            self._dirty.update(dict.fromkeys(name for name in self._own.names() if name not in names))
+        for name, each in zip(names, said["answers"] or (), strict=True):
+            account = self._own.account(name, now)
+            account.used_today += each["ahead"]
+            mine = [ask for ask in asks if ask.name == name]
+            for ask, verdict in zip(mine, each["verdicts"] or (), strict=True):
+                if ask.answer.done() or not said["settled"]:  # it counts there, and not here: tell it so
+                    self._dirty[name] = None
+                    ask.settle(None)
+                else:
+                    ask.settle(_verdict(ask, verdict, account, now))
+        if said["settled"] and not self._dirty:
+            self._found()
+
+    def _found(self) -> None:
+        if not self.shared:
+            log.info("limits are shared through %s", self._store)
+            self.shared, self.problem = True, ""
+            self._changed()
+
+    def _lose(self, problem: str) -> None:
+        self.failures += 1
+        if self.shared or problem != self.problem:
+            log.warning(
+                "limits are not shared through %s, each gateway has its share: %s", self._store, problem
+            )
+            self.shared, self.problem = False, problem
+            self._changed()
+
+    def _give_up(self) -> None:
+        self.shared = False
+        for ask in self._asks:
+            ask.settle(None)
+        if self._lingering is not None:
+            self._lingering.cancel()
+
+    def _touch(self, name: str) -> None:
+        """Have the store told of a key soon."""
+        self._dirty[name] = None
+        if self._lingering is None:
+            self._lingering = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._lingered)
+
+    def _lingered(self) -> None:
+        self._lingering = None
+        self._due.set()
+
+    def _by_store(self, monotonic: float, wall: float) -> Moment:
+        """Return a moment as the store's clock has it, as far as that is known."""
+        return Moment(monotonic, wall if self._ahead is None else monotonic + self._ahead)
+
+
+def _verdict(ask: _Ask, said: list[float], account: Account, now: Moment) -> Grant | Refusal:
+    """Return what the store has decided, and count a request that may begin."""
+    code, seconds, requests, requests_reset, tokens, tokens_reset, today = said
+    limits = ask.limits
+    of_requests = of_tokens = None
+    if limits.requests_per_minute is not None:
+        of_requests = _figure(limits.requests_per_minute, requests, requests_reset)
+    if limits.tokens_per_minute is not None:
+        of_tokens = _figure(limits.tokens_per_minute, tokens, tokens_reset)
+    elif limits.tokens_per_day is not None:
+        of_tokens = _figure(limits.tokens_per_day, today, DAY_SECONDS - now.wall % DAY_SECONDS)
+    figures = Figures(of_requests, of_tokens, now.wall)
+    if code:
+        retry = math.inf if seconds < 0 else seconds
+        return Refusal(_CODES[int(code) - 1], retry, figures, limits)
+    return Grant(ask.tokens, account.begin(ask.tokens, now), figures)
+
+
+def _figure(limit: int, taken: float, reset: float) -> Figure:
+    return Figure(limit, max(0, limit - int(taken)), reset)

@@ -1,0 +1,82 @@
+"""One connection to a Valkey or Redis, and the script that runs there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from reconciler.wire.front import LimitsStore
+
+from .script import SCRIPT
+
+if TYPE_CHECKING:
+    from valkey.asyncio import Valkey
+    from valkey.commands.core import AsyncScript
+
+ANSWER_SECONDS = 1.0
+"""How long a call, or the connection for it, may take: requests wait for less."""
+
+
+class StoreAway(Exception):
+    """The store does not answer, or cannot do what it is asked. The text says why."""
+
+
+class Store:
+    """The place of the limits. It connects with the first call, and anew after one that failed."""
+
+    def __init__(self, place: LimitsStore) -> None:
+        self._place = place
+        self._script: AsyncScript | None = None
+        self._client: Valkey | None = None
+
+    def __str__(self) -> str:
+        return self._place.address
+
+    async def call(self, names: Sequence[str], argument: bytes) -> Any:
+        """Run the script for the keys ``names``. Returns what it answers. Raises ``StoreAway``."""
+        # a tenth of a second, which only a gateway with a store should spend
+        from valkey.exceptions import ValkeyError
+
+        begin = f"{{{self._place.prefix}}}:limits"
+        keys = [f"{begin}:gateways", f"{begin}:since", *(f"{begin}:key:{name}" for name in names)]
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return orjson.loads(await self._connected()(keys, [argument]))
+        except TimeoutError:
+            problem = f"no answer within {ANSWER_SECONDS:g} s"
+        except (ValkeyError, OSError, ValueError) as error:
+            problem = str(error).strip() or type(error).__name__
+        await self.close()
+        raise StoreAway(problem)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        client, self._client, self._script = self._client, None, None
+        if client is not None:
+            await client.aclose()
+
+    def _connected(self) -> AsyncScript:
+        """Return the script of a client, made anew after a failure: the password may be another. Raises ``OSError``."""
+        if self._script is None:
+            from valkey.asyncio import Valkey
+
+            place = self._place
+            host, _, port = place.address.rpartition(":")
+            word = Path(place.password_file).expanduser().read_text().strip() if place.password_file else None
+            authority = str(Path(place.authority).expanduser()) if place.authority else None
+            self._client = Valkey(
+                host=host.strip("[]"),
+                port=int(port),
+                username=place.user or None,
+                password=word,
+                ssl=place.tls,
+                ssl_ca_certs=authority,
+                socket_connect_timeout=ANSWER_SECONDS,
+                single_connection_client=True,
+            )
+            self._script = self._client.register_script(SCRIPT)
+        return self._script
