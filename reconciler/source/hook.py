@@ -57,14 +57,8 @@ _OBJECT_VARIABLES = ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNA
 
 
 def objection_to(repo: ClusterRepo, old: str, new: str, ref: str = REF) -> str:
-    """Return why a branch may not move from one commit to another; empty if it may. Raises ``ReconcilerError``."""
-    if not new.strip("0"):
-        return f"{BRANCH} cannot be deleted: it is the desired state of the cluster"
-    if old.strip("0") and not repo.is_ancestor(old, new):
-        return (
-            f"this push would drop commits from {BRANCH}, whose history is kept. "
-            f"Pull and merge first, or go back with git revert"
-        )
+    """Return why a commit that a command has made on top of ``old`` must not be taken; empty if it may. Raises
+    ``ReconcilerError``. A name of an object that is missing is a matter of pushes, which are complete."""
     try:
         load(repo.read(new))
     except InvalidManifests as error:

@@ -95,8 +95,6 @@ class Admin:
                 return bodies.plan_body(await self.loop.preview())
             case Preview():
                 return await preview.preview(self.parts, self.loop, message.files)
-            case JudgePush() | FollowPush():
-                return await self._of_push(message)
             case ShowFacts():
                 return {"facts": recording.facts(self.parts), "settled": self.loop.plan.settled}
             case ShowPlaces():
@@ -111,7 +109,7 @@ class Admin:
                 return self._status()
             case ShowUsage():
                 return usage(self.parts.collector.nodes())
-            case Verify() | Doctor() | Accept():
+            case Verify() | Doctor() | Accept() | JudgePush() | FollowPush():
                 return await self._tried(message)
             case ShowProtection():
                 return self._protection(message)
@@ -127,9 +125,13 @@ class Admin:
                 raise Refused("Unknown", "this controller does not support that request")
         return {}
 
-    async def _tried(self, message: Verify | Doctor | Accept) -> dict[str, Any]:
+    async def _tried(self, message: Verify | Doctor | Accept | JudgePush | FollowPush) -> dict[str, Any]:
         """Answer what takes a while, and is asked again until it is done."""
         match message:
+            case JudgePush():
+                return await self.pushes.judge(message)
+            case FollowPush():
+                return await self._followed(message)
             case Verify():
                 return await self._verify(message)
             case Doctor():
@@ -201,9 +203,7 @@ class Admin:
                 break
         yield True
 
-    async def _of_push(self, message: JudgePush | FollowPush) -> dict[str, Any]:
-        if isinstance(message, JudgePush):
-            return await self.pushes.judge(message)
+    async def _followed(self, message: FollowPush) -> dict[str, Any]:
         async for last in self._looks(message.wait_seconds):
             body = self.pushes.standing(message)
             if last or body["done"] or body["version"] != message.seen:

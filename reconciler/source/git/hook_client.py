@@ -27,6 +27,7 @@ MAIN = "refs/heads/main"
 GREETING_SECONDS = 1.0
 """Within this time a controller that runs takes a connection and greets."""
 JUDGE_SECONDS = 30.0
+VALIDATE_SECONDS = 120.0
 LOOK_SECONDS = 1.0
 WAIT_SECONDS = 300.0
 WAIT_SECONDS_MAX = 3600.0
@@ -184,7 +185,7 @@ def validated(lines: list[str], fallback: Sequence[str]) -> int:
     """Run the command that imports the product."""
     import subprocess
 
-    return subprocess.run(fallback, input="".join(lines).encode(), check=False).returncode
+    return subprocess.run(fallback, input="".join(lines).encode(), check=False, timeout=VALIDATE_SECONDS).returncode
 
 
 def post_receive(lines: list[str], path: str, versions: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from reconciler.wire import SPOKEN
 
 CONTROLLER_SOCKET = "controller.sock"
-"""Folder of the hooks, beside the repository in the reconciler's home."""
+"""Name of the controller's socket, beside the repository in the reconciler's home."""
 
 CHECKED = "checked"
 """Folder within that of the hooks: those for a push that the pusher has validated himself."""
@@ -42,11 +42,10 @@ def command() -> tuple[str, ...]:
 def install(folder: Path, hook_command: Sequence[str]) -> None:
     """Write the hooks that are missing or differ, each atomically. ``hook_command`` validates where nobody answers."""
     (folder / CHECKED).mkdir(parents=True, exist_ok=True)
-    socket = folder.absolute().parent.parent / CONTROLLER_SOCKET
     gone = f'echo "reconciler: {sys.executable} is gone; start the reconciler once to renew this hook" >&2; exit 1'
-    told = _hook(folder, "post-receive", "tells the controller of a push", "exit 0", socket, ())
+    told = _hook(folder, "post-receive", "tells the controller of a push", "exit 0", ())
     bodies = {
-        "pre-receive": _hook(folder, "pre-receive", "judges a push", gone, socket, hook_command),
+        "pre-receive": _hook(folder, "pre-receive", "judges a push", gone, hook_command),
         "post-receive": told,
         f"{CHECKED}/post-receive": told,
         CLIENT: Path(__file__).with_name("hook_client.py").read_text(encoding="utf-8"),
@@ -55,15 +54,15 @@ def install(folder: Path, hook_command: Sequence[str]) -> None:
         _write(folder / name, body)
 
 
-def _hook(folder: Path, hook: str, purpose: str, missing: str, socket: Path, fallback: Sequence[str]) -> str:
+def _hook(folder: Path, hook: str, purpose: str, missing: str, fallback: Sequence[str]) -> str:
     """Return the script of a hook. ``missing`` is what it does without its Python."""
     return _HOOK.format(
         purpose=purpose,
         python=shlex.quote(sys.executable),
         missing=missing,
-        client=shlex.quote(str(folder.absolute() / CLIENT)),
+        client=f"{folder.name}/{CLIENT}",  # git runs hooks in the repository
         hook=hook,
-        arguments=shlex.join((str(socket), json.dumps(list(SPOKEN)), *fallback)),
+        arguments=shlex.join((f"../{CONTROLLER_SOCKET}", json.dumps(list(SPOKEN)), *fallback)),
     )
 
 

@@ -15,6 +15,11 @@ from .repository import ClusterRepo, mirror_text
 ALLOW = "Allow-Removal"
 """Trailer of a commit that names what it removes although it serves."""
 SHOWN = 10
+TOO_LARGE = f"files of more than {FILE_BYTES_MAX} bytes are not taken: the history would keep them for ever"
+TAKE_OUT = """\
+Weights are not committed: a Model names them. To take a file out of the last commit:
+  git rm --cached FILE && git commit --amend --no-edit
+out of earlier ones: git rebase --interactive origin/main"""
 _QUARANTINE = re.compile(r"(tmp_objdir-)?incoming-[A-Za-z0-9]+")
 
 
@@ -93,11 +98,9 @@ def _refuse_large(repo: ClusterRepo, entries: tuple[Entry, ...]) -> None:
     the history, which is kept."""
     paths = {entry.blob: entry.path for entry in entries if entry.blob}
     sizes = repo.sizes(tuple(paths))
-    large = [f"{clip(paths[blob])} ({size} bytes)" for blob, size in sizes.items() if size > FILE_BYTES_MAX]
+    large = sorted((paths[blob], size) for blob, size in sizes.items() if size > FILE_BYTES_MAX)
     if large:
-        raise Refused(
-            "TooLarge",
-            f"{few_names(sorted(large), SHOWN)}: files of more than {FILE_BYTES_MAX} bytes are not taken, and a "
-            "commit keeps them for ever. Weights are not committed: a Model names them. Take the file out of every "
-            "commit of this push, then push again: git rm --cached FILE && git commit --amend",
-        )
+        listed = [f"  {clip(path)}: {size} bytes" for path, size in large[:SHOWN]]
+        if len(large) > SHOWN:
+            listed.append(f"  and {len(large) - SHOWN} more")
+        raise Refused("TooLarge", "\n".join((TOO_LARGE, *listed, TAKE_OUT)))

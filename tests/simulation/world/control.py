@@ -20,6 +20,8 @@ from reconciler.errors import ReconcilerError, Refused, Silent, Unreachable
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.machines import Stream
 from reconciler.resources import Access, Manifest
+from reconciler.source.git.pushes import Push
+from reconciler.source.pushed import Pushed
 from reconciler.source.sources import Revision, Source
 from reconciler.source.yaml.documents import Document
 from reconciler.state import FrontDoor, GatewayObservation, MachineFacts, NodeName, Step
@@ -189,6 +191,9 @@ class SimSource(Source):
             return None
         manifests = world.commits[int(world.kept[1:]) - 1]
         return Revision(world.kept, tuple(_document(m) for m in manifests))
+
+    async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
+        raise AssertionError("nobody pushes to the world")
 
     async def tidy(self) -> Sequence[str]:
         return ()
