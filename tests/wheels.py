@@ -25,6 +25,7 @@ BUILT_FROM = (
     "reconciler",
     "manifests",
     "examples/models/tiny",
+    "schemas",
     "packaging",
 )
 ITSELF = re.compile(r"^(mlx[-_])?reconciler$")

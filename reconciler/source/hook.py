@@ -1,8 +1,8 @@
 """Validates a push where no controller answers: ``python -m reconciler.source.hook pre-receive``.
 
 Git passes the moved branches on standard input as ``old new ref`` lines, and shows the output to the pusher.
-Branches other than ``main`` are accepted unchecked, because they have no effect. Pushed objects are in quarantine
-until this hook accepts them; git's variables for that must reach every git command here.
+Branches other than ``main`` and ``operations`` are accepted unchecked, because they have no effect. Pushed objects are in
+quarantine until this hook accepts them; git's variables for that must reach every git command here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pathlib import Path
 from reconciler.errors import InvalidManifests, ReconcilerError
 
 from .git.pushes import Push
-from .git.repository import BRANCH, REF, ClusterRepo
+from .git.repository import OPERATIONS, REF, ClusterRepo
+from .operations import load_operations
 from .pushed import read_push
 from .yaml.documents import load
 
@@ -39,11 +40,12 @@ def pre_receive(lines: Iterable[str], folder: Path, environment: Mapping[str, st
     repo = ClusterRepo(folder, quarantine)
     for line in lines:
         old, new, ref = line.rstrip("\n").split(" ", 2)
-        if ref == REF:
+        push = Push(old, new, ref)
+        if ref in (REF, OPERATIONS):
             try:
-                read_push(repo, Push(old, new, ref))
+                read_push(repo, push)
             except ReconcilerError as error:
-                return "".join(f"{line}\n" for line in objection_lines(error, BRANCH))
+                return "".join(f"{line}\n" for line in objection_lines(error, push.branch))
     return ""
 
 
@@ -60,7 +62,7 @@ def objection_to(repo: ClusterRepo, old: str, new: str, ref: str = REF) -> str:
     """Return why a commit that a command has made on top of ``old`` must not be taken; empty if it may. Raises
     ``ReconcilerError``. A name of an object that is missing is a matter of pushes, which are complete."""
     try:
-        load(repo.read(new))
+        (load_operations if ref == OPERATIONS else load)(repo.read(new))
     except InvalidManifests as error:
         return _listed(error)
     return ""

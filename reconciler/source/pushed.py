@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from reconciler.errors import InvalidManifests, Problem
 
 from .git.pushes import Push, examine
-from .git.repository import ClusterRepo
+from .git.repository import OPERATIONS, ClusterRepo
+from .operations import load_operations
 from .yaml.documents import Document, load
 from .yaml.references import dangling
 
@@ -29,7 +30,11 @@ def read_push(repo: ClusterRepo, push: Push) -> Pushed:
     there before hinders nobody.
     """
     brought = examine(repo, push)
-    documents = load(repo.read(push.new, brought.listing))
+    files = repo.read(push.new, brought.listing)
+    if push.ref == OPERATIONS:
+        load_operations(files)
+        return Pushed(push, (), brought.allowed)
+    documents = load(files)
     missing = dangling(documents)
     if missing:
         known = _before(repo, push.old)

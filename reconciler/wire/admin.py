@@ -58,6 +58,8 @@ class Preview:
     """
 
     files: Mapping[str, str]
+    operations: Optional[Mapping[str, str]] = None
+    """All files of the operations, text by name; None stands for those in force."""
 
 
 @message("facts")
@@ -163,21 +165,38 @@ class ReadRankLog:
 @message("status")
 @dataclasses.dataclass(frozen=True)
 class ShowStatus:
-    """The controller itself: ``{"version", "pid", "revision", "source", "endpoint", "settled"}``.
+    """The controller itself: ``{"version", "pid", "revision", "operations", "source", "endpoint", "settled"}``, where
+    ``operations`` is the commit of the operations in force.
 
     And what became of a newer revision that is not in force: ``rejection``, a text, where its manifests are
     wrong; ``held``, ``{"revision", "removes": ["kind/name"], "of", "command", "text"}``, where it would remove
-    too much; None each where not.
+    too much; ``suspended``, ``{"revision", "text"}``, where new revisions wait; and ``operationsRejection``, a text,
+    where newer operations are wrong. None each where not.
     """
 
 
 @message("look")
 @dataclasses.dataclass(frozen=True)
 class Look:
-    """Look again at ``name`` (``source`` after a push). ``at``: the sender's own time stamp."""
+    """Look again at ``name``: ``source`` after a push, ``remote`` if there may be something new in the remote repository.
+    ``at``: the sender's own time stamp."""
 
     name: str
     at: Optional[float] = None
+
+
+@message("source")
+@dataclasses.dataclass(frozen=True)
+class ShowSource:
+    """How it stands with the remote repository; empty where there is none.
+
+    ``{"url", "branch", "path", "interval", "revision", "looks", "answeredAt", "awaySince", "conditions"}``, and
+    ``problem`` where its settings cannot be read. While there were no more than ``looks`` looks, the answer is held back
+    for ``wait_seconds``.
+    """
+
+    looks: int = -1
+    wait_seconds: float = 0.0
 
 
 @message("stop")
@@ -282,6 +301,7 @@ CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     ShowProtection,
     Accept,
     Look,
+    ShowSource,
     Stop,
 )
 

@@ -18,6 +18,7 @@ GROUPS = {
     "See what is there": {
         "get": "List objects and their state.",
         "describe": "Show objects with everything that is known about them.",
+        "trace": "Follow an object from its commit to the processes that serve it.",
         "top": "Show what nodes or ranks use: memory, processors, tokens per second.",
         "logs": "Print the output of a deployment's ranks, sorted by time.",
         "events": "List events, oldest first.",
@@ -26,6 +27,7 @@ GROUPS = {
     "See what is wrong": {
         "incidents": "List what went wrong and how it was healed, oldest first.",
         "doctor": "Show what is wrong with machines and groups, what it means, and what to do.",
+        "support": "Write what is known of the cluster into one file for whoever helps.",
         "verify": "Test every group of a deployment, and find the machine or link that makes one slow.",
     },
     "Change what is wanted": {
@@ -36,11 +38,18 @@ GROUPS = {
         "facts": "Record a cluster's facts in a file, to plan changes elsewhere.",
         "approve": "Apply a revision that is held because it would remove much.",
         "edit": "Change an object in an editor.",
+        "patch": "Change fields of an object, by a commit that changes nothing else.",
+        "label": "Set or remove labels of objects, by a commit that changes nothing else.",
+        "annotate": "Set or remove annotations of objects, by a commit that changes nothing else.",
         "scale": "Set the number of replicas of deployments.",
         "rollout": "Follow a change of a deployment, restart it, or go back.",
+        "suspend": "Keep changes of manifests out, until `reconciler resume`.",
+        "resume": "Let changes of manifests in again, after `reconciler suspend`.",
+        "undo": "End operations, by a commit that removes them.",
         "delete": "Delete objects by a commit that removes their manifests.",
         "model": "Verify the weights of a Model, or update it to another revision.",
         "key": "Make, rotate and revoke keys of clients.",
+        "source": "Take the manifests from a remote git repository.",
     },
     "Machines": {
         "node": "Examine and add machines, install or remove the service of their agents, and protect them.",
@@ -55,6 +64,7 @@ GROUPS = {
         "api-resources": "List the kinds and their short names.",
         "api-versions": "List the supported versions of manifests.",
         "context": "Name clusters, and choose the one that commands are for.",
+        "schema": "Print the JSON Schema of a kind, or write all of them for an editor.",
         "completion": "Print a shell script that completes commands, options, kinds and names.",
         "help": "Show what a command does, or list the commands.",
         "version": "Print the versions of this command and of the running controller.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from reconciler.errors import few_names
@@ -71,16 +71,19 @@ def removal_lines(keys: Collection[ObjectKey]) -> list[str]:
     return wrapped((text,))
 
 
-def forecast(revision: str, change: Change, before: Plan, after: Plan, now: float) -> list[str]:
-    """Return what the next pass would do with a revision, beyond what it would do anyhow."""
+def forecast(
+    revision: str, change: Change, costs: Sequence[str], before: Plan, after: Plan, now: float
+) -> list[str]:
+    """Return what a revision costs, and what the next pass would do with it, beyond what it would do anyhow."""
     known = set(_entries(before, now))
     fresh = [entry for entry in _entries(after, now) if entry not in known]
     shown = fresh[:ENTRIES_SHOWN]
     lines = [f"reconciler: plan of {abbreviated(revision)[:7]}: {change}"]
+    lines += [f"  = {text}" for text in costs[:ENTRIES_SHOWN]]
     lines += [f"  {sign} {text}" for sign, text in shown]
     if len(fresh) > len(shown):
         lines.append(f"  and {len(fresh) - len(shown)} more; after the push: reconciler plan")
-    if not fresh:
+    if not fresh and not costs:
         lines.append("  nothing to do")
     return wrapped(lines)
 

@@ -8,7 +8,7 @@ from typing import Any
 from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
 from reconciler.errors import ReconcilerError, Refused
-from reconciler.planning import safety
+from reconciler.planning.rollout.costs import foresee
 from reconciler.source.git.pushes import Push
 from reconciler.source.hook import objection_lines
 from reconciler.source.pushed import Pushed
@@ -54,12 +54,14 @@ class Pushes:
 
     async def _foreseen(self, pushed: Pushed, allow: str | None) -> dict[str, Any]:
         parts, push = self.parts, pushed.push
-        incoming = Desired.of(push.new, (document.manifest for document in pushed.documents))
+        wishes = Desired.of(push.new, (document.manifest for document in pushed.documents))
+        incoming = parts.desired_state.with_operations(wishes)
         in_force = parts.desired_state.desired
         change = Change.between(in_force.objects(), incoming.objects())
-        stored = parts.store.objects
-        hold = safety.hold(push.new, stored.keys(), incoming.objects(), stored.approved())
-        if hold is not None:
+        hold, suspended = parts.desired_state.hold(incoming), parts.desired_state.suspended(push.new)
+        if suspended is not None:
+            lines = wrapped((f"reconciler: suspended: {suspended.text}",))
+        elif hold is not None:
             lines = held_lines(hold)
         else:
             gateway = parts.last.observed.gateway is not None
@@ -68,7 +70,11 @@ class Pushes:
                 lines = [*removal_lines(unsaid), f"reconciler: {push.branch} stays as it was"]
                 return {"accept": False, "lines": lines}
             plan = await self.loop.preview(incoming)
-            lines = forecast(push.new, change, self.loop.plan, plan, parts.clock())
+            costs = [
+                f"modeldeployment/{cost.deployment}: {cost.text}"
+                for cost in foresee(in_force, incoming, parts.store.groups())
+            ]
+            lines = forecast(push.new, change, costs, self.loop.plan, plan, parts.clock())
         self._remember(push.new, _Judged(in_force.revision, change.keys))
         return {"accept": True, "lines": lines}
 

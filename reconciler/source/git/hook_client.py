@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAIN = "refs/heads/main"
+OPERATIONS = "refs/heads/operations"
 GREETING_SECONDS = 1.0
 """Within this time a controller that runs takes a connection and greets."""
 JUDGE_SECONDS = 30.0
@@ -177,7 +178,7 @@ def by_itself(lines: list[str], options: Mapping[str, Any], why: str, fallback: 
 
 def alone(lines: list[str], fallback: Sequence[str]) -> int:
     """Validate what moves beside main."""
-    asked = [line for line in lines if line.rstrip("\n").endswith(" refs/heads/operations")]
+    asked = [line for line in lines if line.rstrip("\n").endswith(f" {OPERATIONS}")]
     return validated(asked, fallback) if asked else 0
 
 
@@ -185,13 +186,16 @@ def validated(lines: list[str], fallback: Sequence[str]) -> int:
     """Run the command that imports the product."""
     import subprocess
 
-    return subprocess.run(fallback, input="".join(lines).encode(), check=False, timeout=VALIDATE_SECONDS).returncode
+    return subprocess.run(
+        fallback, input="".join(lines).encode(), check=False, timeout=VALIDATE_SECONDS
+    ).returncode
 
 
 def post_receive(lines: list[str], path: str, versions: Sequence[str]) -> None:
-    new = [fields[1] for fields in map(str.split, lines) if fields[2:] == [MAIN]]
+    moved = [fields for fields in map(str.split, lines) if fields[2] in (MAIN, OPERATIONS)]
+    new = [fields[1] for fields in sorted(moved, key=lambda fields: fields[2])]  # main first
     if not new:
-        say("reconciler: only the branch main is reconciled; this push changes nothing")
+        say("reconciler: only the branches main and operations are reconciled; this push changes nothing")
         return
     say(f"reconciler: revision {new[0][:7]} received")
     try:

@@ -10,7 +10,7 @@ from reconciler.source.yaml.pieces import FILE_BYTES_MAX
 from reconciler.source.yaml.syntax_errors import clip
 
 from .output import Entry, changes_of, links_in
-from .repository import ClusterRepo, mirror_text
+from .repository import REF, ClusterRepo, mirror_text
 
 ALLOW = "Allow-Removal"
 """Trailer of a commit that names what it removes although it serves."""
@@ -71,10 +71,12 @@ def examine(repo: ClusterRepo, push: Push) -> Brought:
     Raises ``Refused`` if the push drops history, brings a file that is too large, or a link or a submodule, and where
     ``main`` is a mirror.
     """
-    if url := repo.mirrored():
+    if push.ref == REF and (url := repo.mirrored()):
         raise Refused("Mirrored", mirror_text(url))
     if not push.new.strip("0"):
-        raise Refused("Deleted", f"{push.branch} cannot be deleted: it is the desired state of the cluster")
+        raise Refused(
+            "Deleted", f"{push.branch} cannot be deleted: it is part of the desired state of the cluster"
+        )
     log = changes_of(repo.changes(push.old, push.new, ALLOW))
     if push.old.strip("0") and push.new != push.old and push.old not in log.parents:
         raise Refused(

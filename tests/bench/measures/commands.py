@@ -17,6 +17,7 @@ COMMANDS = (
     "plan",
     "events",
     "rollout history deployment/tiny",
+    "trace deployment/tiny",
 )
 TIMES = 15
 

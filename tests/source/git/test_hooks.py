@@ -133,7 +133,9 @@ def test_other_branches_and_tags_are_taken_and_have_no_effect(repo: ClusterRepo,
     for target in ("HEAD:draft", "v1", ":draft"):
         status, output = person.pushes("origin", target)
         assert status == 0
-        assert output == ["reconciler: only the branch main is reconciled; this push changes nothing"]
+        assert output == [
+            "reconciler: only the branches main and operations are reconciled; this push changes nothing"
+        ]
     assert repo.head() is None
 
 
@@ -161,7 +163,7 @@ def test_main_cannot_be_deleted(repo: ClusterRepo, person: Person) -> None:
     person.pushes()
     status, output = person.pushes("origin", ":main")
     assert status == 1
-    assert output[0] == "reconciler: main cannot be deleted: it is the desired state of the cluster"
+    assert output[0] == "reconciler: main cannot be deleted: it is part of the desired state of the cluster"
     assert repo.head() is not None
 
 
