@@ -211,12 +211,9 @@ class ClusterRepo:
         if not names:
             return {}
         listed = "".join(f"{_checked(name)}\n" for name in names).encode()
-        lines = (
-            self._bytes("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=listed)
-            .decode()
-            .split("\n")
-        )
-        found = dict(line.split(" ") for line in lines if line)
+        shape = "--batch-check=%(objectname) %(objectsize)"
+        lines = self._bytes("cat-file", shape, stdin=listed).decode().splitlines()
+        found = dict(line.split(" ") for line in lines)
         missing = next((name for name, size in found.items() if not size.isdigit()), None)
         if missing is not None:
             raise Invalid(f"object {missing} is missing")
