@@ -24,7 +24,7 @@ WORKERS ?= 3
 CLUSTER_WORKERS ?= 5
 SIDE_BY_SIDE = -q --dist loadfile --no-loadscope-reorder
 
-.PHONY: forms help quickstart wheel test test-all nightly check fuzz faults fuzz-faults chaos soak classes clients schema-fuzz bench bench-peers mutants mutants-generated schemas tiny clean
+.PHONY: ci-workflow forms help quickstart wheel test test-all nightly check fuzz faults fuzz-faults chaos soak classes clients schema-fuzz bench bench-peers mutants mutants-generated schemas tiny clean
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,6 +99,9 @@ classes: $(VENV)/dev ## every class of faults on three emulated Macs, as people 
 
 forms: $(VENV)/dev ## 2,000 answers and 2,000 calls of random schemas from two ranks: ten minutes (FORMS=n for another number)
 	RECONCILER_FORMS=$(or $(FORMS),2000) $(BIN)/python -m pytest tests/runner/forms -s --timeout=7200
+
+ci-workflow: $(VENV)/dev ## the workflow of reconciler ci init, step by step as a forge's runner: four minutes
+	@$(PYTEST) tests/e2e/test_ci_workflow.py -n 0 -v -s
 
 clients: $(VENV)/dev ## SDKs and coding agents from PyPI and npm against two ranks: five minutes, the first time ten (ONLY=codex,litellm; KEYS=1: libraries, with keys and HTTPS)
 	@$(BIN)/python -m tests.clients $(if $(ONLY),--only "$(ONLY)") $(if $(KEYS),--keys)

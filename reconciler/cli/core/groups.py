@@ -36,6 +36,8 @@ GROUPS = {
         "validate": "Check manifests without changing anything.",
         "plan": "Show what the controller would do now, what it waits for, and what it refuses.",
         "facts": "Record a cluster's facts in a file, to plan changes elsewhere.",
+        "rehearse": "Try a change of manifests on emulated Macs, break something, and show what happened.",
+        "ci": "Review changes of a cluster repository in the pull requests of a forge.",
         "approve": "Apply a revision that is held because it would remove much.",
         "edit": "Change an object in an editor.",
         "patch": "Change fields of an object, by a commit that changes nothing else.",
