@@ -62,7 +62,7 @@ def _command(context: click.Context) -> Iterator[str]:
 def _options(context: click.Context) -> Iterator[str]:
     for parameter in context.command.get_params(context):
         record = parameter.get_help_record(context)
-        if isinstance(parameter, click.Option) and record and parameter.name != "help":
+        if isinstance(parameter, click.Option) and record and "--help" not in parameter.opts:
             yield f".TP\n\\fB{_escaped(record[0])}\\fR\n{_escaped(record[1]) or ' '}\n"
 
 
