@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from reconciler.errors import Deposed, Unwritable
 from reconciler.planning import plan_in_slices
-from reconciler.planning.rollout import specs
+from reconciler.planning.rollout import specs, wish
 from reconciler.state import Contact, Desired, Memory, Observed, Plan
 from reconciler.state.identity import CLUSTER
 from reconciler.state.machine.weights import folder
@@ -147,6 +147,8 @@ def _watch(parts: Parts) -> None:
                 parts.store.keep_agent(name, access)
         for record, spec in specs.unwritten(desired, stored.groups.values()):
             parts.store.keep_spec(record.replica, record.epoch, spec)
+        for deployment in wish.over(desired, stored.rollbacks):
+            parts.store.forget_rollback(deployment)
     if all(known.get(name) == access for name, access in wanted.items()):
         parts.watched = desired, stored
 

@@ -223,6 +223,11 @@ class SetBack(_OfReplica):
             f" ({self.rollback.text})"
         )
 
+    @property
+    def doing(self) -> str:
+        """Say what is done, for incidents."""
+        return f"the change is taken back ({self.changes}): the spec before is served again"
+
 
 @dataclass(frozen=True, slots=True)
 class FreeTransport(_OfReplica):

@@ -279,6 +279,11 @@ class Store:
         with self._db.writing():
             self.rollbacks.note(deployment, rollback)
 
+    def forget_rollback(self, deployment: DeploymentName) -> None:
+        """Note that a deployment has another spec than the one that did not come up."""
+        with self._db.writing():
+            self.rollbacks.forget(deployment)
+
     def last_epochs(self) -> dict[ReplicaId, int]:
         """Return the highest epoch of each replica."""
         rows = self._db.execute("SELECT deployment, replica, last FROM epochs")

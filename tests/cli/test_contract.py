@@ -139,7 +139,7 @@ ROWS: list[Row] = [
     ("logs", "", 2, NOTHING, "^error: expected one of: a deployment"),
     ("logs -l tier=test", "", 1, NOTHING, "^error: big has no group now"),
     ("logs -l tier=none", "", 1, NOTHING, "^error: no deployment has these labels"),
-    ("top pods", "", 2, NOTHING, '^error: "pods" has no measurements; expected nodes or ranks'),
+    ("top pods", "", 2, NOTHING, '^error: "pods" is not measured; expected nodes, ranks'),
     ("top", "", 0, r"\Anodes:\nNAME ", "no measurements of ranks now"),
     # explain, api-resources, completion, version
     ("explain md.spec.replicas", "", 0, r"\AKIND: +ModelDeployment\nVERSION: +reconciler/v1alpha1\n", NOTHING),
@@ -194,3 +194,94 @@ def test_a_command_line_has_kubectl_s_effect(
     for pattern, shown in ((out, done.out), (err, done.err)):
         text = shown.rstrip("\n")
         assert text == "" if pattern == NOTHING else re.search(pattern, text, re.MULTILINE), shown
+
+
+# --- docs/kubectl.md ---------------------------------------------------------------------------------
+
+PAGE = Path(__file__).parents[2] / "docs" / "kubectl.md"
+KUBECTL = [
+    "alpha",
+    "annotate",
+    "api-resources",
+    "api-versions",
+    "apply",
+    "attach",
+    "auth",
+    "autoscale",
+    "certificate",
+    "cluster-info",
+    "completion",
+    "config",
+    "cordon",
+    "cp",
+    "create",
+    "debug",
+    "delete",
+    "describe",
+    "diff",
+    "drain",
+    "edit",
+    "events",
+    "exec",
+    "explain",
+    "expose",
+    "get",
+    "help",
+    "kuberc",
+    "kustomize",
+    "label",
+    "logs",
+    "options",
+    "patch",
+    "plugin",
+    "port-forward",
+    "proxy",
+    "replace",
+    "rollout",
+    "run",
+    "scale",
+    "set",
+    "taint",
+    "top",
+    "uncordon",
+    "version",
+    "wait",
+]
+"""The commands of kubectl's reference, https://kubernetes.io/docs/reference/kubectl/generated/."""
+
+
+def page_rows() -> list[list[str]]:
+    """The cells of the contract's rows: kubectl, here, exit, prints, why."""
+    section = PAGE.read_text().partition("## The contract\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")][2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+@pytest.fixture(scope="module")
+def first_again(cluster: Live) -> None:
+    """The deployment as it was before the rows above."""
+    cluster.apply(SAME)
+
+
+@pytest.mark.usefixtures("first_again")
+@pytest.mark.parametrize("row", page_rows(), ids=lambda row: row[1].strip("`"))
+def test_a_row_of_the_page_holds(row: list[str], cli: Cli, tmp_path: Path) -> None:
+    _, here, exit, prints, _ = row
+    command = here.strip("`")
+    for name, text in (("tiny", SAME), ("changed", CHANGED), ("wrong", WRONG)):
+        (tmp_path / f"{name}.yaml").write_text(text)
+        command = command.replace(f"{{{name}}}", f"{name}.yaml")
+    done = cli(*shlex.split(command))
+    assert done.code == int(exit), done.out + done.err
+    assert re.search(prints.strip("`"), (done.out + done.err).rstrip("\n"), re.MULTILINE), done.out + done.err
+
+
+def test_every_command_of_kubectl_is_in_the_table() -> None:
+    named = " ".join(row[0] for row in page_rows())
+    assert [
+        command for command in KUBECTL if f"`{command}" not in named and f" {command}`" not in named
+    ] == []
+
+
+def test_a_row_of_wrong_usage_says_why_it_is() -> None:
+    assert [row[1] for row in page_rows() if row[2] == "2" and not row[4]] == ["`diff -f absent.yaml`"]

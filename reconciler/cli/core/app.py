@@ -349,11 +349,22 @@ def _usage_sentence(error: click.UsageError) -> str:
     from .hints import ARGUMENTS, OPTIONS
 
     name = error.ctx.info_name if error.ctx else None
+    if isinstance(error, click.MissingParameter) and (example := _example(error.ctx)):
+        return f"{error.format_message().rstrip('.')}; such as: {example}"
     if name in ARGUMENTS and error.message.startswith("Got unexpected extra argument"):
         return f"{error.message}; {ARGUMENTS[name]}"
-    if isinstance(error, click.NoSuchOption) and error.option_name in OPTIONS:
-        return f"{error.message} {OPTIONS[error.option_name][0].upper()}{OPTIONS[error.option_name][1:]}"
+    if isinstance(error, click.NoSuchOption):
+        hint = OPTIONS.get(f"{name} {error.option_name}", OPTIONS.get(error.option_name))
+        if hint:
+            return f"{error.message} {hint[0].upper()}{hint[1:]}"
     return error.format_message()
+
+
+def _example(context: click.Context | None) -> str:
+    """Return the first example of a command's help."""
+    _, _, examples = ((context.command.help if context else None) or "").partition("\b\n")
+    lines = [line.strip().partition("    ")[0] for line in examples.splitlines()[1:]]
+    return next((line for line in lines if line.startswith("reconciler ")), "")
 
 
 def fail(text: str, context: click.Context | None = None) -> None:

@@ -8,11 +8,19 @@ _STATE = "use: reconciler get all"
 _STOP = "Ctrl-C in the terminal of `reconciler up` stops every rank; for one deployment: reconciler delete"
 _LOGS = "ranks take no commands; see their output with: reconciler logs DEPLOYMENT"
 _GIT = "a push to the cluster repository takes effect at once; see what is happening with: reconciler plan"
+_NO_PLUGINS = "there are no plugins and no settings of your own; see: reconciler help"
+_NO_ROLES = (
+    "whoever can open the controller's socket may do everything; clients have keys: reconciler get apikeys"
+)
 _NO_NAMESPACES = "there are no namespaces; omit it"
 _HOME = "a cluster is a state folder, here or elsewhere: reconciler --home PATH, or reconciler --context NAME"
 
 COMMANDS = {
+    "alpha": _NO_PLUGINS,
     "attach": _LOGS,
+    "auth": _NO_ROLES,
+    "autoscale": "groups grow where there is room (spec.growth); the number of replicas: reconciler scale",
+    "certificate": _NO_ROLES,
     "cluster-info": "use: reconciler get gateways",
     "cp": _LOGS,
     "create": _APPLY,
@@ -24,9 +32,12 @@ COMMANDS = {
     "health": _STATE,
     "install": "use: reconciler up",
     "kill": _STOP,
-    "list": _STATE,
+    "kuberc": _NO_PLUGINS,
+    "kustomize": "render first: kustomize build DIR | reconciler apply -f -",
+    "list": "use: reconciler get KIND, such as: reconciler get models; the kinds: reconciler api-resources",
     "ls": _STATE,
     "options": "use: reconciler --help",
+    "plugin": _NO_PLUGINS,
     "port-forward": "the gateway listens on this machine: reconciler get gateways",
     "proxy": "the gateway listens on this machine: reconciler get gateways",
     "ps": "use: reconciler get ranks",
@@ -41,6 +52,10 @@ COMMANDS = {
     "status": _STATE,
     "taint": "taints are in the manifest of a Node: reconciler edit node/NAME, then spec.taints",
     "watch": "use: reconciler get KIND -w",
+    "config view": "use: reconciler context list",
+    "config set-context": "use: reconciler context add NAME WHERE",
+    "config set-cluster": "use: reconciler context add NAME WHERE",
+    "config delete-context": "use: reconciler context remove NAME",
     "key list": "use: reconciler get apikeys",
     "key delete": "use: reconciler delete apikey/NAME; to end a key and tell its clients why: reconciler key revoke NAME",
 }
@@ -100,6 +115,10 @@ OPTIONS = {
     "--cluster": _HOME,
     "-s": _HOME,
     "--server": _HOME,
+    "logs -n": "choose the number of lines with: --tail N",
+    "logs --lines": "choose the number of lines with: --tail N",
+    "version --client": "the client's version is the first line of: reconciler version",
+    "version --short": "it is short already; omit it",
     "-c": "a rank is one process; choose one with: --rank N",
     "--container": "a rank is one process; choose one with: --rank N",
     "--all-containers": "every rank is shown unless --rank N chooses one",

@@ -8,6 +8,7 @@ from typing import Any
 from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
 from reconciler.planning import safety
+from reconciler.planning.rollout.costs import Cost, foresee
 from reconciler.source.operations import load_operations
 from reconciler.source.yaml.documents import load
 from reconciler.state import AllocateEpoch, Desired, GroupRecord, ObjectKey, Plan, ReplicaId, StopRank
@@ -26,7 +27,9 @@ async def preview(
     instead = None if operations is None else Operations(UNNAMED, load_operations(_encoded(operations)))
     desired = parts.desired_state.with_operations(wished(_encoded(files)), instead)
     plan = await loop.preview(desired)
-    return foreseen(desired, plan, parts.store.objects.keys(), parts.store.groups())
+    groups = parts.store.groups()
+    costs = tuple(foresee(parts.desired_state.desired, desired, groups))
+    return foreseen(desired, plan, parts.store.objects.keys(), groups, costs)
 
 
 def wished(files: Mapping[str, bytes]) -> Desired:
@@ -35,9 +38,14 @@ def wished(files: Mapping[str, bytes]) -> Desired:
 
 
 def foreseen(
-    desired: Desired, plan: Plan, in_force: Collection[ObjectKey], groups: Mapping[ReplicaId, GroupRecord]
+    desired: Desired,
+    plan: Plan,
+    in_force: Collection[ObjectKey],
+    groups: Mapping[ReplicaId, GroupRecord],
+    costs: Collection[Cost] = (),
 ) -> dict[str, Any]:
-    """Return the body of the answer, from a plan for ``desired``, the objects in force and the recorded groups."""
+    """Return the body of the answer, from a plan for ``desired``, the objects in force, the recorded groups and what
+    changes of deployments cost."""
     incoming = desired.objects().keys()
     hold = safety.hold(UNNAMED, in_force, incoming, ())
     return {
@@ -45,8 +53,31 @@ def foreseen(
         "of": len(in_force),
         "held": hold is not None,
         "plan": bodies.plan_body(plan),
-        "replicas": [_future(plan, replica, record) for replica, record in sorted(groups.items())],
+        "replicas": [
+            {**_future(plan, replica, record), "unservedSeconds": _seconds(costs, replica)}
+            for replica, record in sorted(groups.items())
+        ],
+        "changes": [_change(cost) for cost in costs],
     }
+
+
+def _change(cost: Cost) -> dict[str, Any]:
+    """Return what becomes of a deployment. ``unservedSeconds``: how long nobody is served, null where unknown."""
+    return {
+        "object": str(ObjectKey("ModelDeployment", cost.deployment)),
+        "kind": cost.kind.value,
+        "changes": list(cost.changes),
+        "replicas": len(cost.replicas),
+        "atOnce": cost.at_once,
+        "secondsEach": cost.seconds,
+        "unservedSeconds": cost.unserved_seconds,
+        "text": cost.text,
+    }
+
+
+def _seconds(costs: Collection[Cost], replica: ReplicaId) -> float | None:
+    """Return for how long a replica is out of service through the change; null where unknown."""
+    return next((cost.seconds for cost in costs if replica in cost.replicas), 0.0)
 
 
 def _encoded(files: Mapping[str, str]) -> dict[str, bytes]:

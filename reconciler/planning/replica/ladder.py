@@ -239,7 +239,7 @@ def _dead(view: Formed) -> Decision | None:
     if isinstance(restart, RebootNode):  # its own ranks end in order first
         decision = Decision(steps=() if view.alive else (restart,), troubles=(trouble,))
     elif (back := rollback.step(view, fault)) is not None:
-        decision = Decision(steps=(back,), troubles=(trouble,))
+        decision = Decision(steps=(back,), troubles=(replace(trouble, doing=back.doing),))
     else:
         decision = _heal(view, fault) + Decision(troubles=(trouble,))
     if decision.steps or not view.alive:

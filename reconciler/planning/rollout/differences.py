@@ -9,6 +9,7 @@ from reconciler.planning.transport import fallback
 from reconciler.state import GroupRecord, ReplicaId
 
 from . import specs
+from .costs import kind
 from .wish import Wish
 
 
@@ -46,5 +47,6 @@ def _changed(found: Wish, record: GroupRecord) -> str:
         return f"back to {found.returned}"
     if not record.spec or found.model is None:
         return "its manifest has changed"
-    changes = specs.changes(record.spec, specs.write(found.deployment, found.model))
-    return ", ".join(changes) or "a restart was asked for"
+    wanted = specs.write(found.deployment, found.model)
+    changes = ", ".join(specs.changes(record.spec, wanted))
+    return f"{changes} ({kind(record.spec, wanted).value})" if changes else "a restart was asked for"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from reconciler.planning.context import workload
+from reconciler.planning.context import spec_hash, workload
 from reconciler.resources import Model, ModelDeployment
 from reconciler.resources.deployment import ModelDeploymentSpec
 from reconciler.state import DeploymentName, Desired, GroupRecord
@@ -77,6 +77,17 @@ def _names(kind: Any, aliases: Iterable[str]) -> list[str]:
 def weights(model: Model) -> str:
     """Return the weights of a Model, as ``weights.named`` does; empty for weights at a path."""
     return named(model.spec.source.huggingface)
+
+
+def hashed(text: str) -> str:
+    """Return the spec hash of a written spec."""
+    spec, model = _parsed(text)
+    return spec_hash.of_spec(spec, model)
+
+
+def model(text: str) -> str:
+    """Return the name of the Model of a written spec."""
+    return _parsed(text)[1].metadata.name
 
 
 def folder(text: str) -> str:

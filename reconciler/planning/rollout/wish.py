@@ -6,11 +6,12 @@ The spec in git stays as it is. It applies again when anything in it changes, or
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from reconciler.planning.context.world import World
 from reconciler.resources import Model, ModelDeployment
-from reconciler.state import DeploymentName
+from reconciler.state import DeploymentName, Desired
 from reconciler.state.machine.weights import named, shown
 from reconciler.state.rollback import Rollback
 
@@ -69,11 +70,24 @@ def _with_weights(model: Model | None, weights: str) -> Model | None:
 def applying(world: World, name: DeploymentName) -> Rollback | None:
     """Return the rollback of a deployment whose spec is still the one that did not come up; None where there is
     none."""
-    rollback, deployment = world.memory.rollbacks.get(name), world.desired.deployments[name]
-    model = world.desired.models.get(deployment.spec.model)
-    if rollback is None or model is None:
-        return None
+    rollback = world.memory.rollbacks.get(name)
+    return rollback if rollback is not None and _applies(world.desired, name, rollback) else None
+
+
+def over(desired: Desired, rollbacks: Mapping[DeploymentName, Rollback]) -> Iterator[DeploymentName]:
+    """Yield the deployments that have a spec again which is not the one that did not come up: if it comes back, it is
+    tried once more."""
+    for name, rollback in rollbacks.items():
+        if name in desired.deployments and not _applies(desired, name, rollback):
+            yield name
+
+
+def _applies(desired: Desired, name: DeploymentName, rollback: Rollback) -> bool:
+    deployment = desired.deployments[name]
+    model = desired.models.get(deployment.spec.model)
+    if model is None:
+        return False
     if rollback.spec_tried:
-        return rollback if rollback.spec_tried == specs.of_manifests(world.desired, name) else None
+        return rollback.spec_tried == specs.of_manifests(desired, name)
     same = rollback.model == model.metadata.name and rollback.tried == named(model.spec.source.huggingface)
-    return rollback if same and rollback.restarted_at == (deployment.spec.restarted_at or "") else None
+    return same and rollback.restarted_at == (deployment.spec.restarted_at or "")

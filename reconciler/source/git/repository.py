@@ -211,7 +211,8 @@ class ClusterRepo:
         name, head = found.decode().strip(), self.head()
         if not name or head is None or not self.is_ancestor(name, head):
             raise Invalid(
-                f"{revision} is not a revision of {BRANCH}; expected at least 4 characters of a commit id"
+                f"{revision} is not a revision of {BRANCH}; expected at least 4 characters of a commit id; "
+                "list them with: reconciler rollout history KIND/NAME"
             )
         return name
 

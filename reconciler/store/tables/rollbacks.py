@@ -25,6 +25,10 @@ class Rollbacks:
             ),
         )  # fmt: skip
 
+    def forget(self, deployment: DeploymentName) -> None:
+        """Remove the rollback of a deployment."""
+        self._db.execute("DELETE FROM setbacks WHERE deployment = ?", (deployment,))
+
     def all(self) -> dict[DeploymentName, Rollback]:
         """Return the last rollback of each deployment, whether it still applies or not."""
         rows = self._db.execute(

@@ -108,8 +108,8 @@ def test_what_waits_says_what_changes_and_what_it_waits_for() -> None:
     change(world, serving=BATCH)
     (waiting,) = waits(world).values()
     assert waiting.text == (
-        "tiny/0: serving.maxBatch 16 → 4: it is replaced later, at most 1 of 2 replicas may be out of service at a"
-        " time"
+        "tiny/0: serving.maxBatch 16 → 4 (restart with the same weights): it is replaced later, at most 1 of 2"
+        " replicas may be out of service at a time"
     )
     world.obey(world.plan().steps[0])
     assert waits(world)[0].text.endswith("at a time, and tiny/1 comes up")

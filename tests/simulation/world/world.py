@@ -114,6 +114,8 @@ class World:
         self.strays: set[Rank] = set()
         """Ranks that lived on machines that were lost: rule 5 is about those."""
         self.stopping = False
+        self.refused_batch = 0
+        """Ranks with this batch end instead of loading."""
         self.unservable: set[ReplicaId] = set()
         """What cannot be served as things are."""
         self.store_lost = False
@@ -333,6 +335,18 @@ class World:
     def wanted(self) -> tuple[Manifest, ...]:
         """The manifests of the newest commit."""
         return () if self.stopping else self.commits[-1] if self.commits else ()
+
+    def servable(self) -> tuple[Manifest, ...]:
+        """The manifests of the newest commit that no rank refuses: what does not come up is taken back."""
+        if self.stopping:
+            return ()
+        return next((each for each in reversed(self.commits) if not self._refused(each)), ())
+
+    def _refused(self, manifests: tuple[Manifest, ...]) -> bool:
+        return any(
+            isinstance(each, ModelDeployment) and each.spec.serving.max_batch == self.refused_batch
+            for each in manifests
+        )
 
     def expected(self, manifests: tuple[Manifest, ...]) -> set[ReplicaId]:
         """The replicas that should be served in the end."""

@@ -73,7 +73,9 @@ def _print_foreseen(body: dict[str, Any]) -> None:
         click.echo(
             f"! it would be held: it removes {len(body['removes'])} of {body['of']} objects (approve needed)"
         )
-    if body["removes"] and not any(body["plan"].values()):
+    for change in body.get("changes", ()):
+        click.echo(f"* {change['object']}: {change['text']}")
+    if (body["removes"] or body.get("changes")) and not any(body["plan"].values()):
         return
     _print_plan(body["plan"])
 

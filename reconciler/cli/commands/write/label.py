@@ -42,9 +42,10 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
         *arguments: Any, words: tuple[str, ...], paths: Any, selector: Any, everything: bool, **options: Any
     ) -> Any:
         pairs = [word for word in words if "=" in word or word.endswith("-")]
+        wanted = _wanted(pairs)
         objects = tuple(word for word in words if word not in pairs)
         targets = Targets.parse(objects, paths, selector, everything)
-        return command(*arguments, targets=targets, wanted=_wanted(pairs), **options)
+        return command(*arguments, targets=targets, wanted=wanted, **options)
 
     decorated: Callable[..., Any] = with_targets
     for option in (
