@@ -100,8 +100,8 @@ classes: $(VENV)/dev ## every class of faults on three emulated Macs, as people 
 forms: $(VENV)/dev ## 2,000 answers and 2,000 calls of random schemas from two ranks: ten minutes (FORMS=n for another number)
 	RECONCILER_FORMS=$(or $(FORMS),2000) $(BIN)/python -m pytest tests/runner/forms -s --timeout=7200
 
-clients: $(VENV)/dev ## SDKs and coding agents from PyPI and npm against two ranks: five minutes, the first time ten (ONLY=codex,litellm)
-	@$(BIN)/python -m tests.clients $(if $(ONLY),--only "$(ONLY)")
+clients: $(VENV)/dev ## SDKs and coding agents from PyPI and npm against two ranks: five minutes, the first time ten (ONLY=codex,litellm; KEYS=1: libraries, with keys and HTTPS)
+	@$(BIN)/python -m tests.clients $(if $(ONLY),--only "$(ONLY)") $(if $(KEYS),--keys)
 
 schema-fuzz: $(VENV)/dev ## requests and answers as OpenAI's and Anthropic's published schemas have them (EXAMPLES=n)
 	@$(BIN)/python -m tests.clients.schemas $(if $(EXAMPLES),--examples $(EXAMPLES))

@@ -10,7 +10,6 @@ import contextlib
 import gc
 import logging
 import os
-import random
 import secrets
 import signal
 import sys
@@ -23,7 +22,6 @@ from reconciler.controller.clock_gaps import ClockGaps, Clocks, elapsed, loop_ti
 from reconciler.controller.desired_state import DesiredState
 from reconciler.controller.fronts import Fronts
 from reconciler.controller.loop import Loop
-from reconciler.controller.mirror.following import Following
 from reconciler.controller.notifications import Notifications
 from reconciler.controller.parts import Lease, Parts, Surroundings
 from reconciler.controller.publish import Publisher
@@ -32,28 +30,25 @@ from reconciler.errors import Damaged, Deposed, Invalid, ReconcilerError
 from reconciler.execution import Executor, Tools
 from reconciler.execution.hub import Hub
 from reconciler.inventory import Collector, GatewayProbe, observe_gateway
+from reconciler.outgoing.webhooks import Webhooks
 from reconciler.remote.machines import Machines
 from reconciler.source.git import hooks
-from reconciler.source.git.repository import NO_COMMIT, ClusterRepo
-from reconciler.source.hook import objection_to
-from reconciler.source.mirror.looking import Remote
+from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.sources import DirectorySource, GitSource, Source
 from reconciler.state import GatewayObservation
 from reconciler.store import Store
-from reconciler.webhooks import Webhooks
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.log_lines import log_to
 
 from .home import Home
 from .log_format import LOG_FORMAT
 from .machines import machines_of
+from .remote import RemoteTasks, remote_of
 from .store import open_store
 
 log = logging.getLogger("reconciler")
 TIDY_SECONDS = 60.0
 """How often the source is searched for what killed processes have left in it, and the whole store is examined."""
-VERIFY_SECONDS = 30.0
-"""How long what fetches waits for the event loop, to ask whether this controller is still the one that writes."""
 EXIT_DEPOSED = 75
 """Another controller has taken over, or is to: lock or store were replaced or damaged (``EX_TEMPFAIL``, sysexits.h)."""
 
@@ -95,12 +90,12 @@ async def _control(home: Home, watch: Path | None, identity: FileIdentity) -> No
         stack.push_async_callback(parts.collector.close)
         stack.push_async_callback(parts.executor.close)
         stack.push_async_callback(parts.notifications.close)
-        following = _follow_remote(home, source, loop, parts)
-        admin = Admin(parts, loop, source.describe(), following)
+        remote = remote_of(home, source, loop, parts)
+        admin = Admin(parts, loop, source.describe(), remote.following if remote else None)
         server = await admin.listen(home.socket)
         stack.push_async_callback(server.close)
         _end_on_signals(loop.end)
-        await stack.enter_async_context(_following(source, loop, parts, following))
+        await stack.enter_async_context(_following(source, loop, parts, remote))
         await stack.enter_async_context(_asking(probe))
         await stack.enter_async_context(fronts.following())
         log.info("controller of %s is running, pid %d", home.root, os.getpid())
@@ -162,37 +157,9 @@ async def _source(home: Home, watch: Path | None) -> Source:
     return GitSource(ClusterRepo.create(home.repo, hooks.command()))
 
 
-def _follow_remote(home: Home, source: Source, loop: Loop, parts: Parts) -> Following | None:
-    """Return what follows the home's remote repository, and let the source know what it refuses."""
-    if not isinstance(source, GitSource):
-        return None
-    running = asyncio.get_running_loop()
-
-    async def verified() -> None:
-        parts.store.verify()
-
-    remote = Remote(
-        ClusterRepo(home.repo),
-        lambda repo, commit: objection_to(repo, NO_COMMIT, commit),
-        lambda: asyncio.run_coroutine_threadsafe(verified(), running).result(VERIFY_SECONDS),
-        os.environ,
-    )
-    following = Following(
-        home.source,
-        remote,
-        parts.clock,
-        random.random,
-        lambda event: parts.publisher.publish_events((event,)),
-        loop.look_at_source,
-    )
-    source.refused = following.refusal
-    parts.publisher.hook = following.hook
-    return following
-
-
 @contextlib.asynccontextmanager
 async def _following(
-    source: Source, loop: Loop, parts: Parts, following: Following | None
+    source: Source, loop: Loop, parts: Parts, remote: RemoteTasks | None
 ) -> AsyncIterator[None]:
     """Let the loop read the source whenever it signals a change, and keep the home and the memory in order."""
 
@@ -206,19 +173,13 @@ async def _following(
             parts.store.doubt()
             await parts.desired_state.tidy()
 
-    async def follow_remote() -> None:
-        if following is not None:
-            try:
-                await following.run()
-            except Deposed as error:
-                loop.deposed(error)
-
     tasks = [
-        asyncio.create_task(follow_remote(), name="follow the remote repository"),
         asyncio.create_task(follow(), name="follow the source"),
         asyncio.create_task(tidy(), name="tidy the home"),
         asyncio.create_task(keep_what_lasts(parts), name="keep what lasts"),
     ]
+    if remote is not None:
+        tasks.append(asyncio.create_task(remote.run(), name="follow the remote repository"))
     try:
         yield
     finally:

@@ -28,7 +28,7 @@ def build_app(pool: Pool, sources: Sources, logs: Logs, announce: Callable[[floa
     when somebody says that there is something new in the remote repository."""
     hook = Receiver(lambda: pool.file.hook, announce, sources.now)
     hooks = Endpoint("POST", HOOK, hook.receive, DEFAULT, open=True)
-    paths = Paths([*_probes(pool), *_endpoints(pool, sources), hooks], DEFAULT)
+    paths = Paths([*_endpoints(pool, sources), *_probes(pool), hooks], DEFAULT)
     pages = ErrorPages(paths)
     app = Starlette(
         routes=paths.routes(),

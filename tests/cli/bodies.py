@@ -231,6 +231,12 @@ BUSY_PLAN = {
         }
     ],
     "refused": [
-        {"object": "modeldeployment/big", "reason": "NoMemory", "text": "needs 80.0GiB, node-a has 12.0GiB"}
+        {
+            "object": "modeldeployment/big",
+            "replica": f"big/{number}",
+            "reason": "NoMemory",
+            "text": "needs 80.0GiB, node-a has 12.0GiB",
+        }
+        for number in range(2)
     ],
 }

@@ -224,7 +224,13 @@ def _step(step: Step) -> dict[str, Any]:
 
 
 def _reason(entry: Waiting | Refusal) -> dict[str, Any]:
-    return {"object": str(entry.object), "reason": entry.reason.value, "text": entry.text}
+    replica = str(entry.replica) if entry.replica is not None else None
+    return {
+        "object": str(entry.object),
+        "replica": replica,
+        "reason": entry.reason.value,
+        "text": entry.text,
+    }
 
 
 def events(found: Sequence[tuple[int, Event]], last: int) -> dict[str, Any]:

@@ -66,6 +66,8 @@ class Following:
         """How it stands with the remote; None where there is none."""
         self.news = asyncio.Event()
         """Set after the next look; then another one is here."""
+        self.said = asyncio.Event()
+        """The same for looks that somebody has asked for."""
 
     def look_now(self, said_at: float | None = None) -> None:
         """Look at once: somebody says that there is something new."""
@@ -99,6 +101,9 @@ class Following:
                 seconds = SETTINGS_SECONDS
             self.news.set()
             self.news = asyncio.Event()
+            if hurried:
+                self.said.set()
+                self.said = asyncio.Event()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._hurry.wait()

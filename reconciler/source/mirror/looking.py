@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.errors import Conflict, Invalid, InvalidManifests, Refused, Unreachable
-from reconciler.resources.git_repository import GitRepositorySpec
+from reconciler.resources.git_repository import GitRepositorySpec, Ref
 from reconciler.source.git.process import error_text, git_process, run_git
 from reconciler.source.git.repository import MIRROR, PATH, PUSH_BYTES_MAX, REF, ClusterRepo
 
@@ -91,6 +91,23 @@ class Remote:
                 return Look(revision)
             return self._judged(spec, ClusterRepo(place / "git"), head, revision)
 
+    def files(self, spec: GitRepositorySpec, branch: str, commit: str) -> dict[str, str]:
+        """Return the manifests of a commit at the head of another branch, and keep nothing of it.
+
+        Raises ``Refused`` if the branch is not at ``commit``, ``InvalidManifests``, and like ``look``.
+        """
+        try:
+            other = spec.model_copy(update={"ref": Ref(branch=branch)})
+        except ValueError as error:
+            raise Refused("Unusable", f"the branch cannot be fetched: {error}") from None
+        with _Place(self.repo.path.parent, "request-") as place:
+            git = _Git(other, place, environment_of(spec, place, self.environ), self.bytes_max)
+            found = git.fetched(self.repo)
+            if found != commit:
+                raise Refused("Moved", f"{branch} is at {found[:10]} by now")
+            contents = ClusterRepo(place / "git").read(commit)
+        return {name: content.decode("utf-8", "replace") for name, content in contents.items()}
+
     def configure(self, spec: GitRepositorySpec | None) -> None:
         """Note in the home's repository that its ``main`` is a mirror, and which folder of it counts; None ends that."""
         configure(self.repo, spec)
@@ -134,13 +151,15 @@ def _rewound(spec: GitRepositorySpec, head: str, revision: str, dropped: int) ->
 class _Place:
     """A folder in the home that is deleted at the end, and at the next look if this process is killed."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, kind: str = "branch-") -> None:
+        """``kind``: those of different kinds are used side by side."""
         self._home = home
+        self._prefix = PLACE + kind
 
     def __enter__(self) -> Path:
-        for left in self._home.glob(f"{PLACE}*"):
+        for left in self._home.glob(f"{self._prefix}*"):
             shutil.rmtree(left, ignore_errors=True)
-        self._path = Path(tempfile.mkdtemp(prefix=PLACE, dir=self._home))
+        self._path = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self._home))
         return self._path
 
     def __exit__(self, *error: object) -> None:

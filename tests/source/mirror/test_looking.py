@@ -149,7 +149,7 @@ def test_a_controller_that_was_replaced_moves_nothing(follower: Home, remote: Pe
 
 def test_what_a_killed_look_has_left_is_removed_by_the_next(follower: Home, remote: Person) -> None:
     pushed(remote, NODE)
-    (follower.repo.path.parent / "incoming-dead" / "git").mkdir(parents=True)
+    (follower.repo.path.parent / "incoming-branch-dead" / "git").mkdir(parents=True)
     follower.look()
     assert follower.left() == []
 

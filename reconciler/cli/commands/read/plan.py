@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ from reconciler.cli.commands.write.approve import warn_if_held
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import ask
 from reconciler.cli.core.commits import files_option, preview
+from reconciler.cli.output.colour import Cell, painted
 from reconciler.cli.output.form import output_option, print_body
-from reconciler.errors import Unreachable
+from reconciler.errors import Unreachable, few_names
 from reconciler.wire.admin import ShowPlan, ShowStatus
+
+REPLICAS_SHOWN = 8
 
 
 @click.command()
@@ -91,13 +95,25 @@ def _print_operations(count: int) -> None:
 def _print_plan(body: dict[str, Any]) -> None:
     for step in body["steps"]:
         click.echo(f"+ {step['object']}: {step['text']}")
-    for waiting in body["waiting"]:
-        until = f" until {waiting['until']}" if waiting.get("until") else ""
-        click.echo(f"~ {waiting['object']}: {waiting['text']} ({waiting['reason']}{until})")
-    for refused in body["refused"]:
-        click.echo(f"! {refused['object']}: {refused['text']} ({refused['reason']})")
+    for mark, entries in ((Cell.of("~", "yellow"), body["waiting"]), (Cell.of("!", "red"), body["refused"])):
+        for line in _told_once(entries):
+            click.echo(f"{painted(mark, mark)} {line}")
     if not any(body.values()):
         click.echo("nothing to do")
+
+
+def _told_once(entries: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each different thing that is said of an object, with the replicas that it is about."""
+    said: dict[tuple[str, ...], list[str]] = {}
+    for entry in entries:
+        until = f" until {entry['until']}" if entry.get("until") else ""
+        replicas = said.setdefault((entry["object"], entry["text"], f"{entry['reason']}{until}"), [])
+        if entry.get("replica"):
+            replicas.append(entry["replica"].rpartition("/")[2])
+    for (about, text, why), replicas in said.items():
+        few = few_names(replicas, REPLICAS_SHOWN)
+        which = f", replica{'s' if len(replicas) > 1 else ''} {few}" if replicas else ""
+        yield f"{about}{which}: {text} ({why})"
 
 
 @click.command()

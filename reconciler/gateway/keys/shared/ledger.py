@@ -173,6 +173,8 @@ class SharedLedger:
                 else:
                     await asyncio.sleep(AGAIN_SECONDS)
         finally:
+            if self.shared and self._dirty:
+                await self._call()  # what has ended just now: its slots are free for the other gateways
             self._give_up()
             await self._store.close()
 
