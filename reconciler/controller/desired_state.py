@@ -146,20 +146,28 @@ class DesiredState:
             if kept_out:
                 self._publish_in_force(hook_at)
             return
-        now, objects, operations = self._clock(), self._store.objects, self._layer.operations
-        suspension = operations.suspension(now)
-        if suspension is not None and before is not None and revision.id != before.revision:
-            self._suspend(before, Suspended(revision.id, suspension))
+        suspended = self.suspended(revision.id)
+        if suspended is not None and before is not None and revision.id != before.revision:
+            self._suspend(before, suspended)
             return
         wishes = _desired(revision)
-        approved = objects.approved() | operations.approved(objects.revision(), now)
-        incoming = self.with_operations(wishes).objects()
-        hold = safety.hold(revision.id, objects.keys(), incoming, approved)
+        hold = self.hold(self.with_operations(wishes))
         if hold is not None:
             await self._hold(hold)
             return
         self._put(wishes)
         self._publish_in_force(hook_at)
+
+    def suspended(self, revision: str) -> Suspended | None:
+        """Return the operation that keeps a newer revision out for now, if there is one."""
+        suspension = self._layer.operations.suspension(self._clock())
+        return None if suspension is None else Suspended(revision, suspension)
+
+    def hold(self, incoming: Desired) -> Hold | None:
+        """Return why a newer revision, with the operations in force laid over it, is held; None if it is not."""
+        objects = self._store.objects
+        approved = objects.approved() | self._layer.operations.approved(objects.revision(), self._clock())
+        return safety.hold(incoming.revision, objects.keys(), incoming.objects(), approved)
 
     async def _in_force(self) -> Desired | None:
         """Return the revision in force without operations; after a start, from the source, else as the store has it."""

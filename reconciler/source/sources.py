@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -12,12 +13,14 @@ from typing import Generic, Protocol, TypeVar
 
 import watchfiles
 
-from reconciler.errors import Invalid, InvalidManifests, Unreachable
+from reconciler.errors import Invalid, InvalidManifests, Refused, Unreachable
 from reconciler.state.overlay import Operations
 
 from .files import read_directory
+from .git.pushes import Push, quarantined
 from .git.repository import EMPTY, OPERATIONS, OPERATIONS_IN_FORCE, ClusterRepo
 from .operations import load_operations
+from .pushed import Pushed, read_push
 from .yaml.documents import Document, load
 
 T = TypeVar("T")
@@ -58,6 +61,10 @@ class Source(Protocol):
 
     async def at(self, revision: str) -> Revision | None:
         """Return an earlier revision, if this source has it. Raises like ``read``."""
+
+    async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
+        """Read a push that git has not accepted yet. Raises ``Refused`` and ``InvalidManifests`` where it must not be
+        taken; ``Refused`` with ``Elsewhere`` if it is not to this source."""
 
     async def tidy(self) -> Sequence[str]:
         """Remove what was left by processes that were killed, and return what that was. Raises ``OSError``."""
@@ -106,17 +113,31 @@ class GitSource:
         self._poll_seconds = poll_seconds
         self._loaded: _Loaded[Revision] = _Loaded()
         self._operations: _Loaded[Operations] = _Loaded()
+        self._judged: Pushed | None = None
+        """The last push that was read: once git has accepted it, it is not read again."""
 
     async def read(self) -> Revision:
         found = await asyncio.to_thread(self._read)
         refused = self.refused()
         return replace(found, refused=refused) if refused else found
 
+    async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
+        if repository != os.path.realpath(self._repo.path):
+            raise Refused("Elsewhere", f"the controller reads {self._repo.path}")
+        self._judged = await asyncio.to_thread(lambda: read_push(quarantined(self._repo, quarantine), push))
+        return self._judged
+
+    def _documents(self, revision: str) -> tuple[Document, ...]:
+        judged = self._judged
+        if judged is not None and judged.push.new == revision:
+            return judged.documents
+        return load(self._repo.read(revision))
+
     def _read(self) -> Revision:
         head = self._repo.head()
         if head is None:
             return self._loaded.get(EMPTY, lambda: Revision(EMPTY, ()))
-        return self._loaded.get(head, lambda: Revision(head, load(self._repo.read(head))))
+        return self._loaded.get(head, lambda: Revision(head, self._documents(head)))
 
     async def operations(self) -> Operations:
         return await asyncio.to_thread(
@@ -202,6 +223,9 @@ class DirectorySource:
 
     async def at(self, revision: str) -> Revision | None:
         return None
+
+    async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
+        raise Refused("Elsewhere", f"the controller reads {self.describe()}: a push has no effect")
 
     async def tidy(self) -> Sequence[str]:
         return ()

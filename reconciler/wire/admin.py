@@ -68,6 +68,38 @@ class ShowFacts:
     """Ask for what plans depend on, as a file that may leave the cluster: ``{"facts": {...}, "settled": bool}``."""
 
 
+@message("judge_push")
+@dataclasses.dataclass(frozen=True)
+class JudgePush:
+    """Ask, before git accepts a push to ``ref``, what it would mean: ``{"accept": bool, "lines": [text for the pusher]}``.
+
+    Refused if the controller does not read ``repository``.
+    """
+
+    repository: str
+    """The real path of the repository."""
+    old: str
+    new: str
+    ref: str
+    quarantine: str = ""
+    """Name of the folder of its ``objects`` with the pushed objects; empty if there are none."""
+    allow: Optional[str] = None
+    """What the pusher lets it remove although it serves: a name, or all with an empty text."""
+
+
+@message("follow_push")
+@dataclasses.dataclass(frozen=True)
+class FollowPush:
+    """Ask what has become of a pushed revision: ``{"version", "done": bool, "lines": [text for the pusher]}``.
+
+    While ``version`` is ``seen``, the answer is held back for ``wait_seconds``.
+    """
+
+    revision: str
+    seen: str = ""
+    wait_seconds: float = 0.0
+
+
 @message("places")
 @dataclasses.dataclass(frozen=True)
 class ShowPlaces:
@@ -257,6 +289,8 @@ CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     ShowPlan,
     ShowUsage,
     Preview,
+    JudgePush,
+    FollowPush,
     ListEvents,
     ListIncidents,
     ReadRankLog,

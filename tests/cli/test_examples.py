@@ -21,7 +21,7 @@ FOLLOWED_SECONDS = 3
 ENDED_SECONDS = 30
 WAITS = re.compile(r" (-w|-f|status|wait|drain|delete|--force)(?!\S)")
 """What goes on until something has come true, or until Ctrl-C; nothing comes true where no rank can start."""
-ELSEWHERE = ("reconciler up ", "reconciler sandbox ")
+ELSEWHERE = ("reconciler up ", "reconciler sandbox ", "reconciler rehearse ")
 """Whole clusters in the foreground: tests/e2e/test_up.py. Emulated Macs: test_sandbox.py, in one process."""
 
 

@@ -59,6 +59,8 @@ COMMANDS = {
     "approve": "write.approve",
     "plan": "read.plan",
     "facts": "read.facts",
+    "rehearse": "ci.rehearse",
+    "ci": "ci.workflow",
     "get": "read.get",
     "describe": "read.describe",
     "trace": "read.trace",
@@ -72,6 +74,10 @@ COMMANDS = {
     "support": "support.support",
     "backup": "cluster.backup",
     "restore": "cluster.backup",
+    "install": "installed.install",
+    "uninstall": "installed.install",
+    "upgrade": "installed.upgrade",
+    "rollback": "installed.upgrade",
     "explain": "read.explain",
     "api-resources": "read.explain",
     "api-versions": "read.explain",
@@ -88,7 +94,7 @@ COMMANDS = {
 
 UNLISTED = ["config", *(name for name, module in COMMANDS.items() if module == "cluster.processes")]
 """Commands that `up` starts, and words of kubectl's; people need not know them."""
-WITHOUT_CLUSTER = ("context", "config", "help", "completion")
+WITHOUT_CLUSTER = ("context", "config", "help", "completion", "rehearse", "ci")
 """Commands that are for no cluster, and work where the contexts cannot be read."""
 HOME_VARIABLE, CONTEXT_VARIABLE = "RECONCILER_HOME", "RECONCILER_CONTEXT"
 DEFAULT_HOME = Path("~/.reconciler")

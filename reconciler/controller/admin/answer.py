@@ -28,7 +28,9 @@ from reconciler.wire.admin import (
     Answer,
     Approve,
     Doctor,
+    FollowPush,
     Get,
+    JudgePush,
     ListEvents,
     ListIncidents,
     Look,
@@ -48,6 +50,7 @@ from reconciler.wire.admin import (
 from . import bodies, preview, recording, remote, verification
 from .acceptance import Acceptances
 from .doctor_session import DoctorSessions
+from .pushes import Pushes
 from .usage import usage
 from .versions import Versions
 
@@ -70,11 +73,13 @@ class Admin:
     versions: Versions = field(init=False)
     consultations: DoctorSessions = field(init=False)
     acceptances: Acceptances = field(init=False)
+    pushes: Pushes = field(init=False)
 
     def __post_init__(self) -> None:
         self.versions = Versions(self.parts.entropy()[:12])
         self.consultations = DoctorSessions(self.parts)
         self.acceptances = Acceptances(self.parts)
+        self.pushes = Pushes(self.parts, self.loop)
 
     async def listen(self, path: Path) -> RpcServer:
         """Serve on a Unix socket of mode 0600, and replace the socket of a dead controller."""
@@ -110,7 +115,7 @@ class Admin:
                 return self._status()
             case ShowUsage():
                 return usage(self.parts.collector.nodes())
-            case Verify() | Doctor() | Accept() | ShowSource():
+            case Verify() | Doctor() | Accept() | ShowSource() | JudgePush() | FollowPush():
                 return await self._tried(message)
             case ShowProtection():
                 return self._protection(message)
@@ -126,9 +131,15 @@ class Admin:
                 raise Refused("Unknown", "this controller does not support that request")
         return {}
 
-    async def _tried(self, message: Verify | Doctor | Accept | ShowSource) -> dict[str, Any]:
+    async def _tried(
+        self, message: Verify | Doctor | Accept | ShowSource | JudgePush | FollowPush
+    ) -> dict[str, Any]:
         """Answer what takes a while, and is asked again until it is done."""
         match message:
+            case JudgePush():
+                return await self.pushes.judge(message)
+            case FollowPush():
+                return await self._followed(message)
             case Verify():
                 return await self._verify(message)
             case Doctor():
@@ -212,6 +223,13 @@ class Admin:
             except TimeoutError:
                 break
         yield True
+
+    async def _followed(self, message: FollowPush) -> dict[str, Any]:
+        async for last in self._looks(message.wait_seconds):
+            body = self.pushes.standing(message)
+            if last or body["done"] or body["version"] != message.seen:
+                break
+        return body
 
     async def _log(self, message: ReadRankLog) -> dict[str, Any]:
         for rank in self.parts.last.observed.ranks():

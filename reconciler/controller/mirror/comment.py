@@ -18,6 +18,9 @@ def planned(commit: str, preview: Mapping[str, Any]) -> str:
         )
     if preview["held"]:
         parts.append("**It would be held** until somebody approves it with `reconciler approve`.")
+    costs = [f"{each['object']}: {each['text']}" for each in preview.get("changes", ()) if each["text"]]
+    if costs:
+        parts.append(_listed("Changes", costs))
     for title, rows in (
         ("Refused", plan["refused"]),
         ("Steps", plan["steps"]),

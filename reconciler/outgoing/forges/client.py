@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,16 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt,
 from reconciler.errors import Invalid, Refused, Unreachable
 from reconciler.resources.git_repository import GitRepositorySpec, SecretFrom
 
-from .interface import DESCRIPTION_CHARACTERS_MAX, PAGE, Call, Interface, PullRequest, State, place
+from .interface import (
+    DESCRIPTION_CHARACTERS_MAX,
+    INTERFACES,
+    PAGE,
+    Call,
+    Interface,
+    PullRequest,
+    State,
+    place,
+)
 
 REQUEST_SECONDS_MAX = 10.0
 ATTEMPTS_MAX = 4
@@ -60,11 +69,17 @@ class Forge:
                 found.append(pull_request)
         return tuple(found)
 
-    async def comment(self, number: int, text: str) -> None:
-        """Write the one comment of a pull request, or change it; one that is as it should be is left."""
-        body = f"{MARKER}\n{clipped(text, COMMENT_CHARACTERS_MAX)}"
+    async def comment(
+        self, number: int, text: str, marker: str = MARKER, authors: Collection[str] = ()
+    ) -> None:
+        """Write the one comment of a pull request, or change it; one that is as it should be is left.
+
+        ``marker``: its first line. ``authors``: whose comments count, by their logins; empty for anybody's.
+        """
+        body = f"{marker}\n{clipped(text, COMMENT_CHARACTERS_MAX)}"
         async for item in self._items(lambda page: self.interface.comments(self.project, number, page)):
-            if str(item["body"]).startswith(MARKER):
+            known = not authors or (item.get("user") or {}).get("login") in authors
+            if known and str(item["body"]).startswith(marker):
                 if str(item["body"]).strip() != body.strip():
                     await self._call(self.interface.change(self.project, number, int(item["id"]), body))
                 return
@@ -124,16 +139,26 @@ def open_forge(spec: GitRepositorySpec, environ: Mapping[str, str]) -> Forge:
     """Return the forge of a remote. Raises ``Invalid`` if it, or its token, is not known."""
     assert spec.forge is not None
     interface, base, project = place(spec)
-    trusted = ssl.create_default_context(
-        cafile=str(Path(spec.ca_file).expanduser()) if spec.ca_file else None
+    ca_file = str(Path(spec.ca_file).expanduser()) if spec.ca_file else None
+    return Forge(
+        interface, base, project, _client(interface, read_secret(spec.forge.token, environ), ca_file)
     )
-    client = httpx2.AsyncClient(
-        headers={**interface.headers(read_secret(spec.forge.token, environ)), "User-Agent": "reconciler"},
+
+
+def forge_at(base: str, repository: str, token: str) -> Forge:
+    """Return a repository at the forge whose interface is at ``base``: GitHub's, or with ``/api/v1`` Forgejo's or
+    Gitea's."""
+    interface = INTERFACES["forgejo" if base.rstrip("/").endswith("/api/v1") else "github"]
+    return Forge(interface, base.rstrip("/"), interface.project(repository), _client(interface, token))
+
+
+def _client(interface: Interface, token: str, ca_file: str | None = None) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        headers={**interface.headers(token), "User-Agent": "reconciler"},
         timeout=REQUEST_SECONDS_MAX,
         follow_redirects=False,
-        verify=trusted,
+        verify=ssl.create_default_context(cafile=ca_file),
     )
-    return Forge(interface, base, project, client)
 
 
 def read_secret(place: SecretFrom, environ: Mapping[str, str]) -> str:

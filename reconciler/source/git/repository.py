@@ -21,7 +21,7 @@ from reconciler.source.yaml.pieces import DOCUMENTS_MAX, FILE_BYTES_MAX, too_lar
 
 from . import hooks
 from .leftovers import drop_leftovers
-from .output import contents_of, yaml_blobs
+from .output import LOG_FORMAT, contents_of, yaml_blobs
 from .process import PUSH_TIMEOUT_SECONDS, TIMEOUT_SECONDS, error_text, git_process, run_git
 
 BRANCH = "main"
@@ -48,6 +48,7 @@ _SETTINGS = {
     "core.hooksPath": "hooks",  # explicit, because a global hooksPath would override the default
     "core.logAllRefUpdates": "true",
     "gc.auto": "6700",
+    "receive.advertisePushOptions": "true",
     "receive.fsckObjects": "true",
     "receive.maxInputSize": str(PUSH_BYTES_MAX),
 }
@@ -147,26 +148,20 @@ class ClusterRepo:
         named = (line.split(" ", 1) for line in process.stdout.decode().splitlines())
         return next((revision for revision, ref in named if ref == name), None)
 
-    def read(self, revision: str) -> dict[str, bytes]:
+    def read(self, revision: str, listing: bytes | None = None) -> dict[str, bytes]:
         """Return the YAML files of a commit by path, without links, submodules and hidden names.
 
-        Raises ``InvalidManifests`` if files are too large or too many, and ``Invalid`` if objects of the commit are
+        ``listing``: what ``tree`` has returned for it. Raises ``InvalidManifests`` if files are too large or too many, and ``Invalid`` if objects of the commit are
         missing or damaged.
         """
         try:
-            return self._read(_checked(revision))
+            return self._read(self.tree(revision) if listing is None else listing)
         except InvalidManifests:
             raise
         except Invalid as error:
             raise self._damaged(str(error)) from None
 
-    def _read(self, revision: str) -> dict[str, bytes]:
-        folder = self.folder()
-        below = (f"{folder}/",) if folder else ()
-        listing = self._bytes("ls-tree", "-r", "-z", "-l", "--full-tree", revision, "--", *below)
-        if folder and not listing:
-            text = "there is no such folder in this commit; `reconciler source set --path` names another"
-            raise InvalidManifests((Problem(folder, 1, 1, "", text),))
+    def _read(self, listing: bytes) -> dict[str, bytes]:
         blobs = yaml_blobs(listing)
         problems = tuple(too_large(path, size) for path, (_, size) in blobs.items() if size > FILE_BYTES_MAX)
         if len(blobs) > DOCUMENTS_MAX or sum(size for _, size in blobs.values()) > TOTAL_BYTES_MAX:
@@ -190,6 +185,39 @@ class ClusterRepo:
             return {}
         listed = "".join(f"{_checked(name)}\n" for name in names).encode()
         return dict(zip(names, contents_of(self._bytes("cat-file", "--batch", stdin=listed)), strict=True))
+
+    def tree(self, revision: str) -> bytes:
+        """Return git's listing of all files in the folder of the manifests, with modes and sizes.
+
+        Raises ``InvalidManifests`` if a commit has no such folder.
+        """
+        folder = self.folder()
+        below = (f"{folder}/",) if folder else ()
+        listing = self._bytes("ls-tree", "-r", "-z", "-l", "--full-tree", _checked(revision), "--", *below)
+        if folder and not listing:
+            text = "there is no such folder in this commit; `reconciler source set --path` names another"
+            raise InvalidManifests((Problem(folder, 1, 1, "", text),))
+        return listing
+
+    def changes(self, old: str, new: str, trailer: str) -> bytes:
+        """Return git's raw log of the commits that ``new`` has and ``old`` has not, for ``output.changes_of``."""
+        begin = (f"^{_checked(old)}",) if old.strip("0") else ()
+        fields = f"--format={LOG_FORMAT.format(trailer=trailer)}"
+        shape = ("--raw", "-m", "-z", "--no-renames", "--no-abbrev")
+        return self._bytes("log", *shape, fields, *begin, _checked(new), "--")
+
+    def sizes(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the sizes of objects in bytes by their full names. Raises ``Invalid`` if one is missing."""
+        if not names:
+            return {}
+        listed = "".join(f"{_checked(name)}\n" for name in names).encode()
+        shape = "--batch-check=%(objectname) %(objectsize)"
+        lines = self._bytes("cat-file", shape, stdin=listed).decode().splitlines()
+        found = dict(line.split(" ") for line in lines)
+        missing = next((name for name, size in found.items() if not size.isdigit()), None)
+        if missing is not None:
+            raise Invalid(f"object {missing} is missing")
+        return {name: int(size) for name, size in found.items()}
 
     def first_parents(self, limit: int) -> str:
         """Return git's raw log of the YAML files that each commit on ``main`` changed, newest first, for ``history``.

@@ -154,3 +154,13 @@ def test_who_cannot_get_there_is_told_what_to_type(person: Person, server: Sshd,
 def test_the_usual_home_there_is_asked_for(person: Person, server: Sshd) -> None:
     added = person.types("context", "add", "usual", person.where, *person.options)
     assert added.stdout == f'context "usual" added: {person.where}{server.place}/.reconciler\n', added.stderr
+
+
+def test_an_operation_is_written_there(person: Person, cluster: Live) -> None:
+    done = person.types("--context", "studio", "cordon", "node-a", "-m", "the fan is loud")
+    assert (done.returncode, done.stdout) == (0, "node/node-a cordoned\n"), done.stderr
+    assert (
+        "operation cordon by Ada <ada@example.com> (InForce): the fan is loud"
+        in cluster.run("trace", "node-a").stdout
+    )
+    assert person.types("--context", "studio", "uncordon", "node-a").stdout == "node/node-a uncordoned\n"

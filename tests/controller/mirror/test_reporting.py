@@ -27,6 +27,8 @@ from tests.source.mirror.conftest import made_remote, pushed
 
 COMMIT = "1f0c2a9b3d" + "0" * 30
 
+pytestmark = pytest.mark.second_tier
+
 
 @dataclass
 class Reported:

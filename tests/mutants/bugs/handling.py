@@ -38,7 +38,7 @@ from reconciler.planning.replica import form
 from reconciler.runner.group import control_channel
 from reconciler.runner.model import files as runner_weights
 from reconciler.source import files, hook
-from reconciler.source.git import leftovers, repository
+from reconciler.source.git import leftovers, pushes, repository
 from reconciler.source.yaml import documents, fields, parser, pieces, syntax_errors
 from reconciler.status import conditions
 from reconciler.store import connection, schema, sqlite
@@ -291,22 +291,22 @@ IN_FORCE = (
     ),
     Mutant(
         "the-hook-lets-everything-in",
-        hook.objection_to,
-        put(Call, "''", 6, 7),
+        hook.pre_receive,
+        never(If),
         "who pushes a mistake learns nothing of it",
         HOOKS,
     ),
     Mutant(
         "history-can-be-dropped",
-        hook.objection_to,
-        never(If, 1, 2),
+        pushes.examine,
+        never(If, 2, 4),
         "a forced push drops what others have committed",
         HOOKS,
     ),
     Mutant(
         "main-can-be-deleted",
-        hook.objection_to,
-        never(If, 0, 2),
+        pushes.examine,
+        never(If, 1, 4),
         "a deleted branch is a traceback in the hook, or an empty cluster",
         HOOKS,
     ),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.planning.rollout import specs
+from reconciler.planning.rollout import specs, wish
 from reconciler.state import NodeName, RefusedBecause
 from reconciler.state.plan import SetBack
 from reconciler.state.rollback import Rollback
@@ -143,6 +143,21 @@ def test_it_is_over_with_the_next_change_and_stays_with_a_change_in_place() -> N
     assert {"8" in specs.changes(group.spec_before, group.spec)[0] for group in world.groups.values()} == {
         True
     }
+
+
+def test_it_is_forgotten_once_another_spec_is_wanted_so_that_the_same_is_tried_again_when_it_comes_back() -> (
+    None
+):
+    world = served()
+    change(world, serving={"maxBatch": 4})
+    world.first_phase = Phase.LOADING
+    until_formed(world)
+    end(world, code=ExitCode.CONFIG)
+    world.first_phase = Phase.READY
+    world.settle()
+    assert list(wish.over(world.desired(), world.rollbacks)) == []
+    change(world, serving={"maxBatch": 8})
+    assert list(wish.over(world.desired(), world.rollbacks)) == [world.replica().deployment]
 
 
 def test_a_rollback_from_before_whole_specs_were_kept_names_weights() -> None:

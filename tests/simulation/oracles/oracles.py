@@ -364,5 +364,6 @@ def suits(manifests: tuple[Manifest, ...], rank: Rank, nodes: list[str]) -> bool
         rank.id.replica < spec.replicas
         and rank.spec.group == compute(deployment, models[spec.model])
         and spec.parallelism.nodes.min <= len(nodes) <= spec.parallelism.nodes.max
+        and (len(nodes) == 1 or rank.spec.transport in ("", *spec.transport))
         and all(n in known and not known[n].spec.drain for n in nodes)
     )

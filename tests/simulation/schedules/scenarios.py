@@ -367,9 +367,8 @@ _SCENARIOS = (
         cluster(small(2), nodes=THREE),
         (
             (8, commit(*cluster(small(2, serving={"maxBatch": 13}), nodes=THREE))),
-            (30, commit(*cluster(small(2, serving={"maxBatch": 12}), nodes=THREE))),
-            (40, commit(*cluster(small(2, serving={"maxBatch": 13}), nodes=THREE))),
-            (60, nothing),
+            (60, commit(*cluster(small(2, serving={"maxBatch": 12}), nodes=THREE))),
+            (80, nothing),
         ),
         names=THREE,
         refused_batch=13,

@@ -20,6 +20,8 @@ from reconciler.errors import ReconcilerError, Refused, Silent, Unreachable
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.machines import Stream
 from reconciler.resources import Access, Manifest
+from reconciler.source.git.pushes import Push
+from reconciler.source.pushed import Pushed
 from reconciler.source.sources import Revision, Source
 from reconciler.source.yaml.documents import Document
 from reconciler.state import FrontDoor, GatewayObservation, MachineFacts, NodeName, Step
@@ -196,6 +198,9 @@ class SimSource(Source):
     async def at(self, revision: str) -> Revision:
         manifests = self._world.commits[int(revision[1:]) - 1]
         return Revision(revision, tuple(_document(m) for m in manifests))
+
+    async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
+        raise AssertionError("nobody pushes to the world")
 
     async def tidy(self) -> Sequence[str]:
         return ()

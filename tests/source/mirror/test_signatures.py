@@ -12,6 +12,8 @@ from tests.sshd import make_key
 
 from .conftest import Home, pushed, sent
 
+pytestmark = pytest.mark.second_tier
+
 
 @pytest.fixture
 def signing(follower: Home, remote: Person, tmp_path: Path) -> Person:

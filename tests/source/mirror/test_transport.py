@@ -19,6 +19,8 @@ from tests.sshd import make_key, sshd
 
 from .conftest import Home, pushed
 
+pytestmark = pytest.mark.second_tier
+
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:

@@ -72,6 +72,8 @@ def _foreseen(settings: Settings, paths: tuple[str, ...], facts: Path | None) ->
 
 
 def _print_foreseen(body: dict[str, Any]) -> None:
+    if facts := body.get("facts"):
+        click.echo(f"with the facts of {facts['recordedAt']}, when {facts['revision'][:10]} was in force")
     for name in body["removes"]:
         click.echo(f"- {name}")
     if body["held"]:

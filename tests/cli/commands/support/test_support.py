@@ -28,6 +28,7 @@ def contents(file: Path) -> dict[str, str]:
         return {name: stream.read().decode() for name, stream in members if stream is not None}
 
 
+@pytest.mark.second_tier
 def test_a_bundle_has_what_helps_and_no_secret(cluster: Live, tmp_path: Path) -> None:
     secret = cluster.run("key", "create", "laptop").stdout.strip()
     cluster.apply(
