@@ -348,7 +348,7 @@ IN_FORCE = (
     Mutant(
         "the-hook-does-not-see-the-push",
         hook.pre_receive,
-        put(Compare, "{it.left} in ()", 0, 3),
+        put(Compare, "{it.left} in ()", 0, 2),
         "every push is refused: its objects are in quarantine until the hook has agreed",
         HOOKS,
     ),
