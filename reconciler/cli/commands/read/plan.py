@@ -56,6 +56,7 @@ def plan(
     elif paths:
         _print_foreseen(body)
     else:
+        _print_operations(ask(settings.socket, ShowStatus())["operationsInForce"])
         _print_plan(body)
     steps = body["plan"]["steps"] if paths else body["steps"]
     return 2 if exit_code and steps else 0
@@ -84,6 +85,13 @@ def _print_foreseen(body: dict[str, Any]) -> None:
     if (body["removes"] or body.get("changes")) and not any(body["plan"].values()):
         return
     _print_plan(body["plan"])
+
+
+def _print_operations(count: int) -> None:
+    """Say by how many operations the cluster differs from what main says."""
+    if count:
+        what = "an operation" if count == 1 else f"{count} operations"
+        click.echo(f"= cluster/main: differs from git by {what}; list them with: reconciler get operations")
 
 
 def _print_plan(body: dict[str, Any]) -> None:
