@@ -59,6 +59,7 @@ check: $(VENV)/dev ## style, types, import contracts, schemas up to date
 	$(BIN)/lint-imports
 	$(BIN)/python -m reconciler.source.write_schemas schemas --check
 	$(BIN)/python -m reconciler.cli.reference docs/cli.md --check
+	$(BIN)/python -m reconciler.cli.manual packaging/share --check
 	$(BIN)/python -m reconciler.inventory.examination.script examples/examine-mac.sh --check
 
 wheel: $(VENV)/dev ## build dist/mlx_reconciler-*.whl, with all that a machine without a clone needs
@@ -109,9 +110,10 @@ clients: $(VENV)/dev ## SDKs and coding agents from PyPI and npm against two ran
 schema-fuzz: $(VENV)/dev ## requests and answers as OpenAI's and Anthropic's published schemas have them (EXAMPLES=n)
 	@$(BIN)/python -m tests.clients.schemas $(if $(EXAMPLES),--examples $(EXAMPLES))
 
-schemas: $(VENV)/dev ## write anew what is generated: schemas/, docs/cli.md, examples/examine-mac.sh
+schemas: $(VENV)/dev ## write anew what is generated: schemas/, docs/cli.md, packaging/share, examples/examine-mac.sh
 	$(BIN)/python -m reconciler.source.write_schemas schemas
 	$(BIN)/python -m reconciler.cli.reference docs/cli.md
+	$(BIN)/python -m reconciler.cli.manual packaging/share
 	$(BIN)/python -m reconciler.inventory.examination.script examples/examine-mac.sh
 
 tiny: $(TINY_VENV)/ready ## train the tiny model anew (PyTorch on the CPU, up to 30 minutes)

@@ -13,6 +13,10 @@ GROUPS = {
         "start": "Serve again after `reconciler stop`.",
         "backup": "Write the cluster repository and the store into one file.",
         "restore": "Restore the cluster repository and the store from a backup.",
+        "install": "Run the cluster as a service of this machine, from every boot on.",
+        "uninstall": "Stop everything, and remove the service and the versions that `install` has made.",
+        "upgrade": "Have the service run another version: by default that of this command.",
+        "rollback": "Have the service run the version before the last `upgrade`, with the store as that left it.",
         "sandbox": "Emulate Macs on this machine, and rehearse faults on them.",
     },
     "See what is there": {
