@@ -83,6 +83,14 @@ async def test_a_remote_that_is_set_while_it_runs_is_followed_and_a_hook_is_answ
     assert repo.mirrored() == ""
 
 
+async def test_without_a_remote_nothing_is_read_again(seen: Seen, repo: ClusterRepo) -> None:
+    for looks in range(1, 4):
+        seen.following.look_now()
+        await seen.following.news.wait()
+        assert seen.moves == [None], f"look {looks}"
+    assert repo.mirrored() == ""
+
+
 async def test_settings_that_are_wrong_are_told_and_change_nothing(seen: Seen, repo: ClusterRepo) -> None:
     seen.settings.write_text("kind: GitRepository\n")
     seen.following.look_now()
