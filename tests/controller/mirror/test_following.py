@@ -12,13 +12,12 @@ import pytest
 
 from reconciler.controller.mirror.following import Following
 from reconciler.resources.git_repository import GitRepositorySpec
-from reconciler.source.git.repository import NO_COMMIT, ClusterRepo
-from reconciler.source.hook import objection_to
+from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.mirror.looking import Remote
 from reconciler.source.mirror.settings import write_settings
 from reconciler.state.reports.status import Event
 from tests.source.conftest import NODE, Person
-from tests.source.mirror.conftest import made_remote, pushed
+from tests.source.mirror.conftest import judged, made_remote, pushed
 
 
 @dataclass
@@ -48,9 +47,7 @@ def remote(tmp_path: Path) -> Person:
 async def seen(repo: ClusterRepo, home: Path) -> AsyncIterator[Seen]:
     events: list[Event] = []
     moves: list[float | None] = []
-    remote = Remote(
-        repo, lambda repo, commit: objection_to(repo, NO_COMMIT, commit), lambda: None, os.environ
-    )
+    remote = Remote(repo, judged, lambda: None, os.environ)
     settings = home / "source.yaml"
     following = Following(settings, remote, lambda: 100.0, lambda: 0.5, events.append, moves.append)
     task = asyncio.create_task(following.run())
