@@ -27,6 +27,8 @@ from reconciler.state.reports.incident import Entry, Incident
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
 from reconciler.status import Snapshots, Statuses
 
+SHOWN = ("verb", "replicas", "by", "at", "until", "reason")
+"""Fields of an operation in the status of its target."""
 DONE = "Done"
 """Standing of an operation that has had its effect, and has none any more."""
 
@@ -123,7 +125,22 @@ def _object(
         leaving.generation if leaving else snapshots.desired.generations.get(key, 1)
     )
     body["status"] = _status(status) if status else {"observedGeneration": 0, "conditions": []}
+    said = [_operation(effect, snapshots) for effect in snapshots.desired.effects if _is_about(effect, key)]
+    if said:
+        body["status"]["operations"] = [_in_short(operation) for operation in said]
     return body
+
+
+def _is_about(effect: Effect, key: ObjectKey) -> bool:
+    target = effect.operation.spec.target
+    return (target.kind, target.name) == key
+
+
+def _in_short(operation: dict[str, Any]) -> dict[str, Any]:
+    """Return what people want to know of an operation beside its target."""
+    spec = operation["spec"]
+    short = {field: spec[field] for field in SHOWN if spec.get(field) not in (None, "")}
+    return {**short, "standing": operation["status"]["standing"]}
 
 
 def _status(status: ObjectStatus) -> dict[str, Any]:

@@ -63,14 +63,16 @@ class Versions:
         shutil.rmtree(draft, ignore_errors=True)
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         base = getattr(sys, "_base_executable", sys.executable)
-        _uv("venv", "--quiet", "--no-project", "--relocatable", "--python", base, str(draft))
-        _uv("pip", "install", "--quiet", "--python", str(draft / "bin" / "python"), requirement)
-        ask = (str(draft / "bin" / "python"), "-P", "-c", "import reconciler; print(reconciler.__version__)")
-        version = _output(ask, ASK_SECONDS).strip()
-        if (self.root / version).exists():
-            shutil.rmtree(draft)
-        else:
-            draft.rename(self.root / version)
+        python = str(draft / "bin" / "python")
+        try:
+            _uv("venv", "--quiet", "--no-project", "--relocatable", "--python", base, str(draft))
+            _uv("pip", "install", "--quiet", "--python", python, requirement)
+            ask = (python, "-P", "-c", "import reconciler; print(reconciler.__version__)")
+            version = _output(ask, ASK_SECONDS).strip()
+            if not (self.root / version).exists():
+                draft.rename(self.root / version)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
         return version
 
     def use(self, version: str, previous: str | None) -> None:
