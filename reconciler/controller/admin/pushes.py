@@ -51,9 +51,10 @@ class Pushes:
             if isinstance(error, Refused) and error.code == "Elsewhere":
                 raise
             return {"accept": False, "lines": wrapped(objection_lines(error, push.branch))}
-        return await self._foreseen(pushed, message.allow)
+        return await self.foreseen(pushed, message.allow)
 
-    async def _foreseen(self, pushed: Pushed, allow: str | None) -> dict[str, Any]:
+    async def foreseen(self, pushed: Pushed, allow: str | None) -> dict[str, Any]:
+        """Return whether a push is taken, and what it would do or why it is not, in lines."""
         parts, push = self.parts, pushed.push
         wishes = Desired.of(push.new, (document.manifest for document in pushed.documents))
         incoming = parts.desired_state.with_operations(wishes)
