@@ -73,7 +73,7 @@ PREPARED          python3 -m venv "$RUNNER_TEMP/reconciler"
 
       - name: Validate
         timeout-minutes: 2
-        run: reconciler validate VALIDATION-f "$MANIFESTS" 2>&1 | tee "$RUNNER_TEMP/review/validation.txt"
+        run: reconciler validate -f "$MANIFESTS" 2>&1 | tee "$RUNNER_TEMP/review/validation.txt"
 
       # With RECONCILER_SSH (ssh://user@host), RECONCILER_KNOWN_HOSTS and the secret RECONCILER_SSH_KEY, the running
       # cluster is asked. Who has that key administers the cluster. Without it, recorded facts are used.
@@ -121,7 +121,7 @@ def workflow(forge: str, version: str, folder: str = ".") -> str:
     body = _BODY
     for word, text in (
         ("MACHINE", one.machine), ("PREPARED", one.prepared), ("FOLDER", f"'{folder}'"), ("CHECKOUT", CHECKOUT),
-        ("VERSION", version), ("VALIDATION", ""), ("FACTS", FACTS),
+        ("VERSION", version), ("FACTS", FACTS),
     ):  # fmt: skip
         body = re.sub(rf"(?<![A-Z_]){word}(?![A-Z_])", lambda _, text=text: text, body)  # type: ignore[misc]
     digest = _digest(body)
