@@ -9,8 +9,10 @@ import pytest
 
 from reconciler.errors import Refused
 from reconciler.resources.operation import Operation, written_moment
+from reconciler.source.git import hooks
 from reconciler.source.git.process import run_git
 from reconciler.source.git.repository import MIRROR, OPERATIONS, ClusterRepo
+from reconciler.source.hook import objection_to
 from reconciler.source.operations import file_of, text_of
 from reconciler.source.sources import GitSource
 from reconciler.state import Desired
@@ -19,9 +21,19 @@ from tests.source.conftest import AUTHOR, Person
 
 from .test_desired_state import Controller, nodes, past_the_hook
 
+MODEL = (
+    b"---\napiVersion: reconciler/v1alpha1\nkind: Model\nmetadata: {name: tiny}\n"
+    b"spec: {source: {path: tiny}}\n"
+)
 TINY = (
     b"apiVersion: reconciler/v1alpha1\nkind: ModelDeployment\nmetadata: {name: tiny}\nspec: {model: tiny}\n"
 )
+
+
+@pytest.fixture
+def repo(home: Path) -> ClusterRepo:
+    """As commands open it: they check what they commit themselves, without the hook's process."""
+    return ClusterRepo.create(home / "cluster.git", hooks.command(), objection_to)
 
 
 @pytest.fixture
@@ -176,7 +188,7 @@ async def test_new_revisions_wait_while_the_cluster_is_suspended(
 async def test_a_suspended_deployment_keeps_its_manifest_even_if_main_removes_it(
     repo: ClusterRepo, controller: Controller
 ) -> None:
-    first = repo.commit(None, {"t.yaml": TINY, "n.yaml": nodes("a")}, "one", AUTHOR)
+    first = repo.commit(None, {"t.yaml": TINY, "n.yaml": nodes("a") + MODEL}, "one", AUTHOR)
     before = await controller.look()
     manifest = before.deployments["tiny"].model_dump(mode="json", by_alias=True, exclude_unset=True)  # type: ignore[index]
     commits(repo, operation("suspend", "ModelDeployment", "tiny", manifest=manifest))

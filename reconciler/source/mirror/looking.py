@@ -36,8 +36,9 @@ _BARRED = {
 }
 """What git says where trying again does not help, and what it means."""
 
-Check = Callable[[ClusterRepo, str], str]
-"""From a repository and a commit to what is wrong with its manifests; empty if nothing is."""
+Check = Callable[[ClusterRepo, str | None, str], str]
+"""From a repository, the commit of ``main`` and the new one to why that is not taken, as a push; empty if it is. May raise
+``Refused`` and ``InvalidManifests`` as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class Remote:
         try:
             if spec.verify is not None:
                 signatures.check(fetched.path, spec.verify, head, revision)
-            refusal = self.check(fetched, revision)
+            refusal = self.check(fetched, head, revision)
         except (Refused, InvalidManifests) as error:
             refusal = str(error)
         if refusal:

@@ -98,13 +98,13 @@ def _print_plan(body: dict[str, Any]) -> None:
     for step in body["steps"]:
         click.echo(f"+ {step['object']}: {step['text']}")
     for mark, entries in ((Cell.of("~", "yellow"), body["waiting"]), (Cell.of("!", "red"), body["refused"])):
-        for line in _told_once(entries):
+        for line in told_once(entries):
             click.echo(f"{painted(mark, mark)} {line}")
     if not any(body.values()):
         click.echo("nothing to do")
 
 
-def _told_once(entries: list[dict[str, Any]]) -> Iterator[str]:
+def told_once(entries: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a line for each different thing that is said of an object, with the replicas that it is about."""
     said: dict[tuple[str, ...], list[str]] = {}
     for entry in entries:
