@@ -137,10 +137,11 @@ def test_a_change_that_cannot_serve_fails_the_job_and_the_same_comment_says_why(
 ) -> None:
     origin = repository(short / "origin", "github")
     made.add("<!-- reconciler: review -->\nof the push before")
-    one = runner(short / "one", origin, changed(origin, "model: tiny", "model: ghost"), made, packages)
+    one = runner(short / "one", origin, changed(origin, "nodes: 2", "nodes: 5"), made, packages)
     assert not one.run(one_path(origin, "github"))
     (comment,) = made.comments
-    assert 'model "ghost" does not exist' in comment["body"]
+    assert "needs 5 nodes" in comment["body"], comment["body"]
+    assert "| apply the change | FAILED |" in comment["body"], comment["body"]
     assert "of the push before" not in comment["body"]
 
 
@@ -148,11 +149,12 @@ def test_mistakes_end_the_job_early_and_the_comment_has_them(
     made: Forge, packages: Path, short: Path
 ) -> None:
     origin = repository(short / "origin", "github")
-    one = runner(short / "one", origin, changed(origin, "replicas: 1", "replicaz: 1"), made, packages)
+    one = runner(short / "one", origin, changed(origin, "model: tiny", "model: ghost"), made, packages)
     assert not one.run(one_path(origin, "github"))
     assert {step.name: step.status for step in one.done}["Rehearse"] is None
     (comment,) = made.comments
-    assert "replicaz" in comment["body"]
+    assert 'there is no Model "ghost"' in comment["body"]
+    assert "::error file=tiny.yaml,line=" in told(one), "the forge marks the line"
     assert "### Rehearsal\n\nnot reached" in comment["body"]
 
 

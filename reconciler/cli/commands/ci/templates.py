@@ -73,7 +73,11 @@ PREPARED          python3 -I -m venv "$RUNNER_TEMP/reconciler"
 
       - name: Validate
         timeout-minutes: 2
-        run: reconciler validate -f "$MANIFESTS" 2>&1 | tee "$RUNNER_TEMP/review/validation.txt"
+        run: |
+          if ! reconciler validate --references -f "$MANIFESTS" 2>&1 | tee "$RUNNER_TEMP/review/validation.txt"; then
+            reconciler validate --references -f "$MANIFESTS" -o github # marks the lines
+            exit 1
+          fi
 
       # With RECONCILER_SSH (ssh://user@host), RECONCILER_KNOWN_HOSTS and the secret RECONCILER_SSH_KEY, the running
       # cluster is asked. Who has that key administers the cluster. Without it, recorded facts are used.
