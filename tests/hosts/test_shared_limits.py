@@ -38,7 +38,8 @@ LIMITS = {
     "mixed": KeyLimits(requests_per_minute=100_000, tokens_per_day=10**9),
 }
 KEYS = tuple(
-    AccessKey(name, (SecretHash(hash_of(f"sk-{name}")),), limits=each) for name, each in LIMITS.items()
+    AccessKey(name, (SecretHash(hash_of(f"sk-{name}")),), limits=each, metrics=name == "mixed")
+    for name, each in LIMITS.items()
 )
 PASSWORD = "open sesame"
 BY_SHARE = "reconciler_limits_by_share_total"
@@ -115,6 +116,7 @@ class Shared:
         for name in self.names:
             url = self.made.url(name).replace("/v1/completions", "/metrics")
             async with self.session.get(url, headers={"x-api-key": "sk-mixed"}) as got:
+                assert got.status == 200
                 lines = (await got.text()).splitlines()
             found += sum(float(line.split()[1]) for line in lines if line.startswith(BY_SHARE))
         return found
