@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.controller.admin.preview import preview
+from reconciler.controller.admin.pushes import Pushes
 from reconciler.controller.loop import Loop
 from reconciler.controller.mirror.following import Following
 from reconciler.controller.mirror.reporting import Forge, Reporting
@@ -18,9 +19,9 @@ from reconciler.controller.mirror.verdict import verdict
 from reconciler.controller.parts import Parts
 from reconciler.errors import Deposed
 from reconciler.resources.git_repository import GitRepositorySpec
-from reconciler.source.git.repository import NO_COMMIT, ClusterRepo
-from reconciler.source.hook import objection_to
+from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.mirror.looking import Remote
+from reconciler.source.pushed import read_fetched
 from reconciler.source.sources import GitSource, Source
 
 from .home import Home
@@ -74,9 +75,17 @@ def remote_of(home: Home, source: Source, loop: Loop, parts: Parts) -> RemoteTas
     async def verified() -> None:
         parts.store.verify()
 
+    pushes = Pushes(parts, loop)
+
+    def objection(repo: ClusterRepo, old: str | None, new: str) -> str:
+        foreseen = pushes.foreseen(read_fetched(repo, old, new), None)
+        body = asyncio.run_coroutine_threadsafe(foreseen, running).result(VERIFY_SECONDS)
+        said = [line.removeprefix("reconciler: ") for line in body["lines"]]
+        return "" if body["accept"] else "\n".join(said[:-1])  # the last one says that main stays
+
     remote = Remote(
         ClusterRepo(home.repo),
-        lambda repo, commit: objection_to(repo, NO_COMMIT, commit),
+        objection,
         lambda: asyncio.run_coroutine_threadsafe(verified(), running).result(VERIFY_SECONDS),
         os.environ,
     )

@@ -36,6 +36,7 @@ def _page() -> Iterator[str]:
     yield ".SH SYNOPSIS\n.B reconciler\n[\\fIOPTIONS\\fR] \\fICOMMAND\\fR [\\fIARGUMENTS\\fR]\n"
     yield f".SH DESCRIPTION\n{_text(reconciler.help)}.SH OPTIONS\n"
     yield from _options(root)
+    yield ".TP\n\\fB\\-h, \\-\\-help\\fR\nShow the help of a command.\n"
     for title, names in grouped(LISTED):
         yield f".SH {_escaped(title).upper()}\n"
         for name in names:
@@ -61,7 +62,7 @@ def _command(context: click.Context) -> Iterator[str]:
 def _options(context: click.Context) -> Iterator[str]:
     for parameter in context.command.get_params(context):
         record = parameter.get_help_record(context)
-        if isinstance(parameter, click.Option) and record and not parameter.hidden:
+        if isinstance(parameter, click.Option) and record and "--help" not in parameter.opts:
             yield f".TP\n\\fB{_escaped(record[0])}\\fR\n{_escaped(record[1]) or ' '}\n"
 
 

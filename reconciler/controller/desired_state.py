@@ -22,6 +22,10 @@ from .operations_layer import OperationsLayer
 log = logging.getLogger(__name__)
 
 PROBLEMS_SHOWN_MAX = 20
+STATES = ("RevisionApplied", "RevisionHeld", "RevisionRejected", "RevisionSuspended")
+"""Reasons of events of which the newest says what is in force, and why no newer revision is."""
+LOOKED_AT = 20
+"""Newest events about the cluster among which that one is: operations on it have events too."""
 PREFIX_CHARACTERS_MIN = 4
 
 
@@ -236,8 +240,9 @@ class DesiredState:
         self, reason: str, message: str, *, warning: bool = False, hook_at: float | None = None
     ) -> None:
         """Publish an event about the manifests once; a restart does not repeat it."""
-        latest = self._store.events(EventFilter(limit=1, kind=CLUSTER.kind, name=CLUSTER.name))
-        if latest and (latest[0][1].reason, latest[0][1].message) == (reason, message):
+        latest = self._store.events(EventFilter(limit=LOOKED_AT, kind=CLUSTER.kind, name=CLUSTER.name))
+        said = [(event.reason, event.message) for _, event in latest if event.reason in STATES]
+        if said[-1:] == [(reason, message)]:
             return
         revision = "" if warning else self.desired.revision
         self._tell(Event(self._clock(), CLUSTER, warning, reason, message, "", revision, hook_at))

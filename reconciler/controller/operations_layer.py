@@ -9,6 +9,7 @@ from reconciler.errors import Conflict, Invalid, InvalidManifests, ReconcilerErr
 from reconciler.resources.operation import CLUSTER_KIND, REVISION_KIND, Operation, written_moment
 from reconciler.source.sources import Source
 from reconciler.state import ObjectKey, Rejection
+from reconciler.state.desired import abbreviated
 from reconciler.state.identity import CLUSTER
 from reconciler.state.overlay import Effect, Operations, Standing
 from reconciler.state.reports.status import Event
@@ -88,17 +89,26 @@ class OperationsLayer:
 
     def _event(self, effect: Effect) -> Event:
         spec = effect.operation.spec
-        reason, warning, text = "OperationInForce", False, f"{spec.verb} by {effect.operation.who}"
+        if spec.verb == "approve":
+            text = (
+                f"{abbreviated(spec.target.name)} was approved by {effect.operation.who}{_why(spec.reason)}"
+            )
+            return Event(self._clock(), CLUSTER, False, "RevisionApproved", text)
+        reason, text = "OperationInForce", f"{spec.verb} by {effect.operation.who}"
         if effect.standing is Standing.EXPIRED:
             reason, text = "OperationExpired", f"{text} has ended"
         elif spec.until is not None:
             text = f"{text} until {written_moment(spec.until)}"
         if effect.standing is Standing.NO_TARGET:
-            reason, warning = "OperationWithoutTarget", True
+            reason = "OperationWithoutTarget"
             text = f"{text}: there is no {spec.target}; undo it with: reconciler undo {effect.operation.metadata.name}"
-        elif spec.reason:
-            text = f"{text}: {spec.reason}"
-        return Event(self._clock(), _object(effect.operation), warning, reason, text)
+        else:
+            text += _why(spec.reason)
+        return Event(self._clock(), _object(effect.operation), False, reason, text)
+
+
+def _why(reason: str) -> str:
+    return f": {reason}" if reason else ""
 
 
 def _object(operation: Operation) -> ObjectKey:

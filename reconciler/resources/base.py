@@ -196,6 +196,8 @@ LABEL_VALUE = Text(
     r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$",
     63,
 )
+OPERATION_NAME = Text("operation name", "VERB.KIND.NAME in lower case", r"^[a-z]+\.[a-z]+\.[-a-z0-9.]+$", 128)
+TARGET_NAME = Text("name", "the name of an object, or the full id of a commit", r"^[a-z0-9][-a-z0-9.]*$", 64)
 PATTERN_RULES = {
     text.pattern: text.rule
     for text in (
@@ -211,6 +213,8 @@ PATTERN_RULES = {
         STORE_ADDRESS,
         LABEL_KEY,
         LABEL_VALUE,
+        OPERATION_NAME,
+        TARGET_NAME,
     )
 }
 """What each pattern stands for in words: nobody is shown a regular expression."""

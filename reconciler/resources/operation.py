@@ -24,13 +24,12 @@ from pydantic import (
     field_validator,
 )
 
-from .base import TYPE, ApiVersion, Manifest, Metadata, Strict, Text
+from .base import OPERATION_NAME, TARGET_NAME, TYPE, ApiVersion, Manifest, Metadata, Strict
 from .deployment import REPLICAS_MAX
 
 KIND = "Operation"
 CLUSTER_KIND, REVISION_KIND = "Cluster", "Revision"
 CLUSTER_NAME = "main"
-OPERATION_NAME = Text("operation name", "VERB.KIND.NAME in lower case", r"^[a-z]+\.[a-z]+\.[-a-z0-9.]+$", 128)
 REASON_MAX = 1000
 _REVISION = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?|empty")
 
@@ -93,7 +92,7 @@ class Target(Strict):
 
     kind: Literal["Node", "Model", "ModelDeployment", "Cluster", "Revision"]
     """Kind of the object; `Cluster` for everything, whose name is `main`; `Revision` for a commit of `main`."""
-    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][-a-z0-9.]*$", max_length=64)]
+    name: Annotated[str, TARGET_NAME.field()]
     """Name of the object, or the full id of the commit."""
 
     def __str__(self) -> str:

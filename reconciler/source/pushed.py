@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from reconciler.errors import InvalidManifests, Problem
 
-from .git.pushes import Push, examine
-from .git.repository import OPERATIONS, ClusterRepo
+from .git.output import changes_of
+from .git.pushes import ALLOW, Push, examine, refuse_in_listing
+from .git.repository import NO_COMMIT, OPERATIONS, REF, ClusterRepo
 from .operations import load_operations
 from .yaml.documents import Document, load
 from .yaml.references import dangling
@@ -34,14 +36,32 @@ def read_push(repo: ClusterRepo, push: Push) -> Pushed:
     if push.ref == OPERATIONS:
         load_operations(files)
         return Pushed(push, (), brought.allowed)
+    return Pushed(push, _read(repo, push.old, files), brought.allowed)
+
+
+def read_fetched(repo: ClusterRepo, old: str | None, new: str) -> Pushed:
+    """Read what was fetched of a remote, whose ``main`` was at ``old``, as a push; of it, only the folder of the manifests
+    counts. Raises ``Refused`` or ``InvalidManifests`` where it must not be taken.
+
+    Earlier commits were taken by the remote: a large file that is gone again hinders nobody.
+    """
+    push = Push(old or NO_COMMIT, new, REF)
+    base = None if old is None else repo.merge_base(old, new)
+    allowed = frozenset(changes_of(repo.changes(base, new, ALLOW)).words) if base else frozenset()
+    listing = repo.tree(new)
+    refuse_in_listing(listing)
+    return Pushed(push, _read(repo, push.old, repo.read(new, listing)), allowed)
+
+
+def _read(repo: ClusterRepo, old: str, files: Mapping[str, bytes]) -> tuple[Document, ...]:
     documents = load(files)
     missing = dangling(documents)
     if missing:
-        known = _before(repo, push.old)
+        known = _before(repo, old)
         added = tuple(problem for problem in missing if _named(problem) not in known)
         if added:
             raise InvalidManifests(added)
-    return Pushed(push, documents, brought.allowed)
+    return documents
 
 
 def _before(repo: ClusterRepo, revision: str) -> set[tuple[str, str, str]]:

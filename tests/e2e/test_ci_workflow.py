@@ -122,6 +122,7 @@ def test_a_change_that_is_fine_gets_one_comment_with_its_plan_and_its_rehearsal(
     (comment,) = made.comments
     for part in (
         "modeldeployment.reconciler/tiny valid",
+        "with the facts of 1970-01-01T00:16:",
         "form tiny/0",
         "| apply the change | ok |",
         "| kill a rank on node-b | ok |",

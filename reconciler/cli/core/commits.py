@@ -28,6 +28,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 COMMITS_TRIED = 5
 REMOVED_SHOWN = 10
 """Objects that are named in a line about what a revision removes; `-o json` has all."""
+HELD = "cluster/main"
+"""The object of what concerns all manifests together."""
 DRY_RUNS = ("none", "client", "server")
 
 Files = Mapping[str, bytes]
@@ -124,6 +126,8 @@ class Landed:
 
     revision: str | None
     results: tuple[Any, ...]
+    refused: bool = False
+    """Whether the controller was asked, and would not do it."""
     operation: bool = False
     """Whether the revision is a commit of the operations, and not of ``main``."""
 
@@ -164,9 +168,11 @@ def carry_out(
         return change((repository or opened)(settings), decide, how.message or message)
     revision, files = present(settings)
     edit = decide(files)
+    refused: frozenset[str] = frozenset()
     if how.dry_run == "server":
-        print_preview(settings, edit.applied_to(files))
-    return Landed(revision, edit.results)
+        refused = print_preview(settings, edit.applied_to(files))
+    mine = {f"{result.kind.lower()}/{result.name}" for result in edit.results} | {HELD}
+    return Landed(revision, edit.results, bool(refused & mine))
 
 
 def report(how: How, landed: Landed, words: Mapping[str, str] | None = None) -> None:
@@ -293,8 +299,11 @@ def _texts(files: Files) -> dict[str, str]:
     return {name: content.decode("utf-8-sig") for name, content in files.items()}
 
 
-def print_preview(settings: Settings, files: Files, operations: Files | None = None) -> None:
-    """Print to standard error the first steps of the controller, and whether it would hold the commit."""
+def print_preview(settings: Settings, files: Files, operations: Files | None = None) -> frozenset[str]:
+    """Print to standard error the first steps of the controller, and whether it would hold the commit.
+
+    Returns the objects that it would refuse; ``HELD`` if it would hold the commit.
+    """
     from reconciler.source.yaml.documents import load
 
     load(files)
@@ -302,13 +311,14 @@ def print_preview(settings: Settings, files: Files, operations: Files | None = N
         body = preview(settings, files, operations)
     except Unreachable:
         click.echo("note: what the controller would do is unknown, because none is running", err=True)
-        return
+        return frozenset()
     if body["held"]:
         removed = few_names(body["removes"], REMOVED_SHOWN)
         text = f"would be held: it removes {len(body['removes'])} of {body['of']} objects ({removed})"
         click.echo(f"note: the commit {text}, until: reconciler approve REVISION", err=True)
-        return
+        return frozenset((HELD,))
     for step in body["plan"]["steps"]:
         click.echo(f"note: would {step['text']}", err=True)
     for refused in body["plan"]["refused"]:
         click.echo(f"note: would refuse: {refused['text']}", err=True)
+    return frozenset(refused["object"] for refused in body["plan"]["refused"])

@@ -27,6 +27,10 @@ from reconciler.state.reports.incident import Entry, Incident
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
 from reconciler.status import Snapshots, Statuses
 
+SHOWN = ("verb", "replicas", "by", "at", "until", "reason")
+"""Fields of an operation in the status of its target."""
+MOMENTARY = ("approve", "restart")
+"""Verbs of operations whose effect is over when it has come: nobody has to undo them."""
 DONE = "Done"
 """Standing of an operation that has had its effect, and has none any more."""
 
@@ -74,13 +78,15 @@ def kept_out(desired: Desired) -> dict[str, Any]:
     }
 
 
-def layer(desired: Desired) -> dict[str, Any]:
+def layer(snapshots: Snapshots) -> dict[str, Any]:
     """Return which operations are in force, how many of them make the cluster differ from git, and what is wrong with
     newer ones."""
+    desired = snapshots.desired
     rejection = desired.operations_rejection
+    lasting = [effect for effect in desired.effects if effect.operation.spec.verb not in MOMENTARY]
     return {
         "operations": desired.operations,
-        "operationsInForce": sum(effect.standing is Standing.IN_FORCE for effect in desired.effects),
+        "operationsInForce": sum(_standing(effect, snapshots) == Standing.IN_FORCE for effect in lasting),
         "operationsRejection": rejection and rejection.text,
     }
 
@@ -123,7 +129,22 @@ def _object(
         leaving.generation if leaving else snapshots.desired.generations.get(key, 1)
     )
     body["status"] = _status(status) if status else {"observedGeneration": 0, "conditions": []}
+    said = [_operation(effect, snapshots) for effect in snapshots.desired.effects if _is_about(effect, key)]
+    if said:
+        body["status"]["operations"] = [_in_short(operation) for operation in said]
     return body
+
+
+def _is_about(effect: Effect, key: ObjectKey) -> bool:
+    target = effect.operation.spec.target
+    return (target.kind, target.name) == key
+
+
+def _in_short(operation: dict[str, Any]) -> dict[str, Any]:
+    """Return what people want to know of an operation beside its target."""
+    spec = operation["spec"]
+    short = {field: spec[field] for field in SHOWN if spec.get(field) not in (None, "")}
+    return {**short, "standing": operation["status"]["standing"]}
 
 
 def _status(status: ObjectStatus) -> dict[str, Any]:

@@ -72,18 +72,25 @@ def removal_lines(keys: Collection[ObjectKey]) -> list[str]:
 
 
 def forecast(
-    revision: str, change: Change, costs: Sequence[str], before: Plan, after: Plan, now: float
+    revision: str,
+    change: Change,
+    lacking: Sequence[str],
+    costs: Sequence[str],
+    before: Plan,
+    after: Plan,
+    now: float,
 ) -> list[str]:
-    """Return what a revision costs, and what the next pass would do with it, beyond what it would do anyhow."""
+    """Return what a revision lacks and costs, and what the next pass would do with it, beyond what it would do anyhow."""
     known = set(_entries(before, now))
     fresh = [entry for entry in _entries(after, now) if entry not in known]
     shown = fresh[:ENTRIES_SHOWN]
     lines = [f"reconciler: plan of {abbreviated(revision)[:7]}: {change}"]
+    lines += [f"  ! {text}" for text in lacking[:ENTRIES_SHOWN]]
     lines += [f"  = {text}" for text in costs[:ENTRIES_SHOWN]]
     lines += [f"  {sign} {text}" for sign, text in shown]
     if len(fresh) > len(shown):
         lines.append(f"  and {len(fresh) - len(shown)} more; after the push: reconciler plan")
-    if not fresh and not costs:
+    if not (fresh or costs or lacking):
         lines.append("  nothing to do")
     return wrapped(lines)
 

@@ -8,6 +8,7 @@ from typing import Any
 from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
 from reconciler.errors import ReconcilerError, Refused
+from reconciler.planning.placement.references import dangling
 from reconciler.planning.rollout.costs import foresee
 from reconciler.source.git.pushes import Push
 from reconciler.source.hook import objection_lines
@@ -50,9 +51,10 @@ class Pushes:
             if isinstance(error, Refused) and error.code == "Elsewhere":
                 raise
             return {"accept": False, "lines": wrapped(objection_lines(error, push.branch))}
-        return await self._foreseen(pushed, message.allow)
+        return await self.foreseen(pushed, message.allow)
 
-    async def _foreseen(self, pushed: Pushed, allow: str | None) -> dict[str, Any]:
+    async def foreseen(self, pushed: Pushed, allow: str | None) -> dict[str, Any]:
+        """Return whether a push is taken, and what it would do or why it is not, in lines."""
         parts, push = self.parts, pushed.push
         wishes = Desired.of(push.new, (document.manifest for document in pushed.documents))
         incoming = parts.desired_state.with_operations(wishes)
@@ -74,7 +76,8 @@ class Pushes:
                 f"modeldeployment/{cost.deployment}: {cost.text}"
                 for cost in foresee(in_force, incoming, parts.store.groups())
             ]
-            lines = forecast(push.new, change, costs, self.loop.plan, plan, parts.clock())
+            lacking = dangling(incoming, change.keys)
+            lines = forecast(push.new, change, lacking, costs, self.loop.plan, plan, parts.clock())
         self._remember(push.new, _Judged(in_force.revision, change.keys))
         return {"accept": True, "lines": lines}
 

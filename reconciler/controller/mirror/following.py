@@ -60,6 +60,8 @@ class Following:
         self._moved = moved
         self._hurry = asyncio.Event()
         self._said_at: float | None = None
+        self._begun = False
+        """Whether the home's repository is as the settings have it."""
         self.complaint = ""
         """Why the settings cannot be used; empty if they can."""
         self.standing: Standing | None = None
@@ -112,9 +114,10 @@ class Following:
         """Look once. Return the seconds until the next time."""
         spec = await asyncio.to_thread(load_settings, self._settings)
         self._complain("")
-        if self.standing is None or spec != self.standing.spec:
+        if not self._begun or spec != (self.standing.spec if self.standing is not None else None):
             await asyncio.to_thread(self._remote.configure, spec)
             self.standing = None if spec is None else Standing(spec, self._clock())
+            self._begun = True
             self._moved(None)
         if self.standing is None:
             return SETTINGS_SECONDS

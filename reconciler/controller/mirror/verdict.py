@@ -38,6 +38,8 @@ def verdict(
             "failure",
             f"held: it would remove {len(hold.removes)} of {hold.of} objects; {hold.command}",
         )
+    if desired.suspended is not None and desired.suspended.revision == commit:
+        return Verdict(commit, "pending", "seen, and suspended")
     if desired.revision != commit:
         return Verdict(commit, "pending", "seen")
     return _served(commit, desired, statuses)

@@ -25,6 +25,8 @@ class Target:
     deployment: ModelDeployment
     model: Model | None
     """None where no manifest has the Model."""
+    change: str = ""
+    """In what its group differs from the spec that it is to come to, for people; empty where it does not."""
     hold: Hold | None = None
     """None where the replica may be replaced as soon as there is a reason to."""
     returned: str = ""

@@ -11,7 +11,6 @@ from reconciler.planning.context.view import Formed, Wanted
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis.rules import Remedy
 from reconciler.planning.rollout import specs, wish
-from reconciler.planning.rollout.differences import difference
 from reconciler.state import Cause, DeploymentName, FaultClass, Refusal, RefusedBecause
 from reconciler.state.identity import ObjectKey
 from reconciler.state.machine.weights import shown
@@ -121,9 +120,3 @@ def _text(name: DeploymentName, rollback: Rollback) -> str:
         )
     change = update or f"reconciler rollout undo deployment/{name}"
     return f"{text}; to do: {change}, or try it once more: reconciler rollout restart deployment/{name}"
-
-
-def replacement_reason(view: Formed) -> str:
-    """Say why a group is replaced by one for another spec."""
-    found = wish.of(view.world, view.replica.deployment)
-    return difference(view.world, found, view.replica) or "its manifest has changed"

@@ -22,8 +22,7 @@ from reconciler.planning.diagnosis.rules import Remedy
 from reconciler.planning.nodes import quarantine
 from reconciler.planning.recovery import back_off, diagnose, reboot, rollback, stalls
 from reconciler.planning.recovery.diagnose import Diagnosis
-from reconciler.planning.rollout import budget, specs, wish
-from reconciler.planning.rollout.differences import difference
+from reconciler.planning.rollout import budget, specs
 from reconciler.state import (
     AdoptGroup,
     Cause,
@@ -251,7 +250,7 @@ def _dead(view: Formed) -> Decision | None:
 def _heal(view: Formed, fault: Diagnosis) -> Decision:
     """Apply the remedy of the table. A changed spec does not wait, nor do changed facts."""
     if not view.up_to_date:
-        return _form_or_go_back(view, f"{rollback.replacement_reason(view)}; {fault.text}")
+        return _form_or_go_back(view, f"{view.target.change}; {fault.text}")
     if fault.remedy is not Remedy.REFUSE:
         return _retry(view, fault, fault.cause, fault.text)
     changed = attempt_facts.changes(view.record.facts, view.current_facts(view.members))
@@ -302,8 +301,7 @@ def _outdated(view: Formed) -> Decision | Beside | None:
         return None  # it is being replaced already, for the drain
     if (hold := view.hold) is not None:
         return Beside(Decision(waiting=(view.wait(hold.reason, hold.text, hold.until),)))
-    why = difference(view.world, wish.of(view.world, view.replica.deployment), view.replica)
-    return _replace(view, why) if why else None
+    return _replace(view, view.target.change) if view.target.change else None
 
 
 def _replace(view: Formed, why: str) -> Decision | Beside:

@@ -9,6 +9,7 @@ again as it was.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from reconciler.planning.context.target import Hold, Target
@@ -37,20 +38,23 @@ def models(world: World, name: DeploymentName) -> list[Model]:
 
 
 def _targets(world: World, name: DeploymentName) -> Mapping[ReplicaId, Target]:
-    found, budget = wish.of(world, name), Budget.of(world, name)
-    whys = {replica: difference(world, found, replica) for replica in budget.replicas}
-    outdated = [replica for replica in budget.replicas if whys[replica]]
-    changed = [r for r in budget.replicas if r not in outdated and r in world.memory.groups]
+    found = wish.of(world, name)
     free = Target(found.deployment, found.model, returned=found.returned)
-    targets = dict.fromkeys(budget.replicas, free)
-    if outdated:
-        everything = _everything(world, found, budget, changed)
-        turns = _turns(world, found, budget, outdated, changed)
-        for replica in budget.replicas:
-            hold = everything.get(replica) or turns.get(replica)
-            if hold is not None:
-                like = replica if replica in outdated else outdated[0]
-                targets[replica] = _as_before(world, found, like, hold, whys[like])
+    targets = {ReplicaId(name, index): free for index in range(found.deployment.spec.replicas)}
+    whys = {replica: why for replica in targets if (why := difference(world, found, replica))}
+    if not whys:
+        return targets
+    budget, outdated = Budget.of(world, name), list(whys)
+    changed = [r for r in budget.replicas if r not in whys and r in world.memory.groups]
+    everything = _everything(world, found, budget, changed)
+    turns = _turns(world, found, budget, outdated, changed)
+    for replica in budget.replicas:
+        hold = everything.get(replica) or turns.get(replica)
+        if hold is not None:
+            like = replica if replica in whys else outdated[0]
+            targets[replica] = _as_before(world, found, like, hold, whys[like])
+        elif replica in whys:
+            targets[replica] = replace(free, change=whys[replica])
     return targets
 
 
@@ -73,10 +77,8 @@ def _everything(world: World, found: Wish, budget: Budget, changed: list[Replica
     """Return what keeps replicas from being changed whether they serve or not: a pause, or a canary."""
     name, spec = budget.name, found.deployment.spec
     others = [replica for replica in budget.replicas if replica not in changed]
-    if (
-        found.rollback is not None
-    ):  # back to what served: nothing waits for a person, and nothing is tried out
-        return {}
+    if found.rollback is not None:
+        return {}  # back to what served: nothing waits for a person, and nothing is tried out
     if spec.paused:
         text = f"changes are paused; to go on: reconciler rollout resume deployment/{name}"
         return dict.fromkeys(others, Hold(WaitingFor.PAUSED, text))
@@ -93,7 +95,9 @@ def _everything(world: World, found: Wish, budget: Budget, changed: list[Replica
     if until is not None and until <= world.now:
         return {}
     room = max(0, first - len(changed))
-    order = sorted(others, key=lambda each: (each in budget.available, -each.index))
+    if spec.strategy.order == "highest-first":
+        others.reverse()
+    order = sorted(others, key=lambda each: each in budget.available)
     text = (
         f"the first {f'{first} have' if first > 1 else 'one has'} to serve for {canary.serve_for:g} s;"
         f" to go on at once: reconciler rollout resume deployment/{name}"
@@ -116,5 +120,5 @@ def _as_before(world: World, found: Wish, replica: ReplicaId, hold: Hold, why: s
     record = world.memory.groups[replica]
     hold = Hold(hold.reason, f"{why}: it is replaced later, {hold.text}", hold.until)
     if not record.spec:
-        return Target(found.deployment, found.model, hold, found.returned)
-    return Target(*specs.read(world.desired.deployments[replica.deployment], record.spec), hold)
+        return Target(found.deployment, found.model, why, hold, found.returned)
+    return Target(*specs.read(world.desired.deployments[replica.deployment], record.spec), why, hold)

@@ -112,7 +112,7 @@ def unit(description: str, user: str, path: str, stop_seconds: int = 10) -> str:
     quoted = '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
     owner = f"User={user}\n" if user else ""
     return (
-        f"[Unit]\nDescription={description}\nConditionPathExists={plain}\n"
+        f"[Unit]\nDescription={description.replace('%', '%%')}\nConditionPathExists={plain}\n"
         f"RequiresMountsFor={quoted}\nStartLimitIntervalSec=0\n\n"
         f"[Service]\n{owner}ExecStart=/bin/sh {quoted.replace('$', '$$')}\nRestart=always\nRestartSec=1\n"
         f"KillMode=process\nOOMPolicy=continue\nTimeoutStopSec={stop_seconds}\n\n"

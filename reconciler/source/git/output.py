@@ -89,6 +89,17 @@ def _entry(description: str, tokens: Iterator[str]) -> Entry:
     return Entry(next(tokens), blob if kept else "")
 
 
+def sizes_in(listing: bytes, more_than: int) -> dict[str, int]:
+    """Return the sizes of files with more than so many bytes by path, from ``ls-tree -r -z -l``."""
+    found = {}
+    for entry in filter(None, listing.split(b"\0")):
+        description, _, path = entry.partition(b"\t")
+        size = description.split()[3]
+        if size.isdigit() and int(size) > more_than:
+            found[path.decode("utf-8", "surrogateescape")] = int(size)
+    return found
+
+
 def links_in(listing: bytes) -> set[str]:
     """Return the paths of symbolic links and submodules, from ``ls-tree -r -z -l``."""
     entries = (entry.partition(b"\t")[::2] for entry in filter(None, listing.split(b"\0")))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from reconciler.errors import Refused, few_names
 from reconciler.source.yaml.pieces import FILE_BYTES_MAX
 from reconciler.source.yaml.syntax_errors import clip
 
-from .output import Entry, changes_of, links_in
+from .output import Entry, changes_of, links_in, sizes_in
 from .repository import REF, ClusterRepo, mirror_text
 
 ALLOW = "Allow-Removal"
@@ -86,13 +87,26 @@ def examine(repo: ClusterRepo, push: Push) -> Brought:
         )
     _refuse_large(repo, log.entries)
     listing = repo.tree(push.new)
-    if links := sorted({entry.path for entry in log.entries} & links_in(listing)):
+    _refuse_links({entry.path for entry in log.entries} & links_in(listing))
+    return Brought(frozenset(log.words), listing)
+
+
+def refuse_in_listing(listing: bytes) -> None:
+    """Raise ``Refused`` for what a commit must not have, whoever brought it: links, submodules, and files that are too
+    large."""
+    _refuse_links(links_in(listing))
+    large = sorted(sizes_in(listing, FILE_BYTES_MAX).items())
+    if large:
+        raise Refused("TooLarge", _too_large(large))
+
+
+def _refuse_links(paths: Collection[str]) -> None:
+    if paths:
         raise Refused(
             "Linked",
-            f"{few_names([clip(path) for path in links], SHOWN)}: links and submodules are not followed; "
+            f"{few_names([clip(path) for path in sorted(paths)], SHOWN)}: links and submodules are not followed; "
             "commit the file itself",
         )
-    return Brought(frozenset(log.words), listing)
 
 
 def _refuse_large(repo: ClusterRepo, entries: tuple[Entry, ...]) -> None:
@@ -102,7 +116,11 @@ def _refuse_large(repo: ClusterRepo, entries: tuple[Entry, ...]) -> None:
     sizes = repo.sizes(tuple(paths))
     large = sorted((paths[blob], size) for blob, size in sizes.items() if size > FILE_BYTES_MAX)
     if large:
-        listed = [f"  {clip(path)}: {size} bytes" for path, size in large[:SHOWN]]
-        if len(large) > SHOWN:
-            listed.append(f"  and {len(large) - SHOWN} more")
-        raise Refused("TooLarge", "\n".join((TOO_LARGE, *listed, TAKE_OUT)))
+        raise Refused("TooLarge", "\n".join((_too_large(large), TAKE_OUT)))
+
+
+def _too_large(large: Sequence[tuple[str, int]]) -> str:
+    listed = [f"  {clip(path)}: {size} bytes" for path, size in large[:SHOWN]]
+    if len(large) > SHOWN:
+        listed.append(f"  and {len(large) - SHOWN} more")
+    return "\n".join((TOO_LARGE, *listed))

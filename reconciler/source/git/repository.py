@@ -244,9 +244,10 @@ class ClusterRepo:
             )
         return name
 
-    def count(self, older: str, newer: str) -> int:
-        """Return how many commits ``newer`` has that ``older`` has not."""
-        return int(self._git("rev-list", "--count", _checked(newer), f"^{_checked(older)}"))
+    def merge_base(self, one: str, other: str) -> str | None:
+        """Return the newest commit that both have; None if there is none."""
+        arguments = self._located(("merge-base", _checked(one), _checked(other)))
+        return run_git(arguments, environment=self.environment, codes=(0, 1)).decode().strip() or None
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         """Return whether ``newer`` is a descendant of ``older``."""

@@ -36,8 +36,9 @@ _BARRED = {
 }
 """What git says where trying again does not help, and what it means."""
 
-Check = Callable[[ClusterRepo, str], str]
-"""From a repository and a commit to what is wrong with its manifests; empty if nothing is."""
+Check = Callable[[ClusterRepo, str | None, str], str]
+"""From a repository, the commit of ``main`` and the new one to why that is not taken, as a push; empty if it is. May raise
+``Refused`` and ``InvalidManifests`` as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +116,13 @@ class Remote:
     def _judged(self, spec: GitRepositorySpec, fetched: ClusterRepo, head: str | None, revision: str) -> Look:
         dropped = 0
         if head is not None and not fetched.is_ancestor(head, revision):
-            dropped = fetched.count(revision, head)
+            dropped = _missing_in(fetched, revision, head)
             if not spec.allow_rewind:
                 return Look(revision, dropped=dropped, refusal=_rewound(spec, head, revision, dropped))
         try:
             if spec.verify is not None:
                 signatures.check(fetched.path, spec.verify, head, revision)
-            refusal = self.check(fetched, revision)
+            refusal = self.check(fetched, head, revision)
         except (Refused, InvalidManifests) as error:
             refusal = str(error)
         if refusal:
@@ -138,6 +139,11 @@ class Remote:
         moved = git_process((own, "update-ref", REF, revision, head or ""), b"", {}, LIST_SECONDS)
         if moved.returncode:
             raise Conflict(f"main moved meanwhile: {error_text(moved.stderr)}")
+
+
+def _missing_in(fetched: ClusterRepo, revision: str, head: str) -> int:
+    """Return how many commits ``head`` has that ``revision`` has not."""
+    return int(run_git((f"--git-dir={fetched.path}", "rev-list", "--count", head, f"^{revision}")))
 
 
 def _rewound(spec: GitRepositorySpec, head: str, revision: str, dropped: int) -> str:

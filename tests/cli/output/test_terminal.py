@@ -114,3 +114,12 @@ def test_a_hang_up_ends_up_in_order(home: Path) -> None:
         screen.process.send_signal(signal.SIGHUP)
         assert screen.read_to_the_end() == 0
     assert "the next `reconciler up` adopts them" in screen.shown
+
+
+def test_warnings_and_open_incidents_stand_out(home: Path, controller: Controller) -> None:
+    with terminal("--home", str(home), "events", environment={"NO_COLOR": ""}) as screen:
+        assert screen.read_to_the_end() == 0
+    assert "\x1b[33mWarning\x1b[0m" in screen.shown
+    with terminal("--home", str(home), "events", "-w", environment={"NO_COLOR": ""}) as screen:
+        screen.read_until("EpochAllocated")
+    assert " \x1b[33m!\x1b[0m modeldeployment/tiny: RankExited" in screen.shown

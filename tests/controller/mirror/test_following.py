@@ -12,13 +12,12 @@ import pytest
 
 from reconciler.controller.mirror.following import Following
 from reconciler.resources.git_repository import GitRepositorySpec
-from reconciler.source.git.repository import NO_COMMIT, ClusterRepo
-from reconciler.source.hook import objection_to
+from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.mirror.looking import Remote
 from reconciler.source.mirror.settings import write_settings
 from reconciler.state.reports.status import Event
 from tests.source.conftest import NODE, Person
-from tests.source.mirror.conftest import made_remote, pushed
+from tests.source.mirror.conftest import judged, made_remote, pushed
 
 
 @dataclass
@@ -48,9 +47,7 @@ def remote(tmp_path: Path) -> Person:
 async def seen(repo: ClusterRepo, home: Path) -> AsyncIterator[Seen]:
     events: list[Event] = []
     moves: list[float | None] = []
-    remote = Remote(
-        repo, lambda repo, commit: objection_to(repo, NO_COMMIT, commit), lambda: None, os.environ
-    )
+    remote = Remote(repo, judged, lambda: None, os.environ)
     settings = home / "source.yaml"
     following = Following(settings, remote, lambda: 100.0, lambda: 0.5, events.append, moves.append)
     task = asyncio.create_task(following.run())
@@ -80,6 +77,14 @@ async def test_a_remote_that_is_set_while_it_runs_is_followed_and_a_hook_is_answ
     seen.settings.unlink()
     seen.following.look_now()
     await seen.until(lambda: seen.following.standing is None)
+    assert repo.mirrored() == ""
+
+
+async def test_without_a_remote_nothing_is_read_again(seen: Seen, repo: ClusterRepo) -> None:
+    for looks in range(1, 4):
+        seen.following.look_now()
+        await seen.following.news.wait()
+        assert seen.moves == [None], f"look {looks}"
     assert repo.mirrored() == ""
 
 

@@ -17,13 +17,12 @@ from reconciler.controller.mirror.reporting import Reporting
 from reconciler.controller.mirror.verdict import Verdict
 from reconciler.outgoing.forges.client import MARKER, open_forge
 from reconciler.resources.git_repository import GitRepositorySpec
-from reconciler.source.git.repository import NO_COMMIT, ClusterRepo
-from reconciler.source.hook import objection_to
+from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.mirror.looking import Remote
 from reconciler.source.mirror.settings import write_settings
 from tests.outgoing.forges.double import TOKEN, ForgeDouble, forge_double
 from tests.source.conftest import NODE, Person
-from tests.source.mirror.conftest import made_remote, pushed
+from tests.source.mirror.conftest import judged, made_remote, pushed
 
 COMMIT = "1f0c2a9b3d" + "0" * 30
 
@@ -67,9 +66,7 @@ class Reported:
 async def reported(repo: ClusterRepo, home: Path, tmp_path: Path) -> AsyncIterator[Reported]:
     person = made_remote(tmp_path / "remote.git")
     pushed(person, NODE)
-    remote = Remote(
-        repo, lambda repo, commit: objection_to(repo, NO_COMMIT, commit), lambda: None, os.environ
-    )
+    remote = Remote(repo, judged, lambda: None, os.environ)
     following = Following(
         home / "source.yaml", remote, lambda: 1.0, lambda: 0.5, lambda event: None, lambda at: None
     )

@@ -5,7 +5,21 @@ Each entry takes one piece of that away again. Those about requests are in ``req
 
 from __future__ import annotations
 
-from ast import Assign, Call, Compare, Constant, Continue, Dict, Expr, If, IfExp, Name, Return, Tuple, keyword
+from ast import (
+    Assign,
+    Await,
+    Call,
+    Compare,
+    Constant,
+    Continue,
+    Dict,
+    Expr,
+    If,
+    IfExp,
+    Return,
+    Tuple,
+    keyword,
+)
 
 from reconciler.agent.ranks import shim
 from reconciler.agent.weights import files as agent_weights
@@ -243,14 +257,14 @@ IN_FORCE = (
     Mutant(
         "what-is-wrong-replaces-what-runs",
         desired_state.DesiredState._reject,
-        put(Name, "type({it})(revision='none')", 9, 16),
+        put(Await, "type(self.desired)(revision='none')"),
         "a commit with a mistake in it stops everything",
         DESIRED_STATE,
     ),
     Mutant(
         "a-restart-forgets-the-last-good",
         desired_state.DesiredState._in_force,
-        drop(Call),
+        never(),
         "a controller that starts while the newest revision is wrong has nothing to heal",
         DESIRED_STATE,
     ),
@@ -264,7 +278,7 @@ IN_FORCE = (
     Mutant(
         "a-wrong-revision-is-no-condition",
         safety.held_revision,
-        never(If, 1, 2),
+        never(If, 1, 4),
         "plan and conditions look as if the newest revision was in force",
         SAFETY,
     ),

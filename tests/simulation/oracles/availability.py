@@ -30,6 +30,8 @@ class Availability:
         """When each replica was last seen to serve."""
         self._taken: set[ReplicaId] = set()
         """Those that a controller has taken out of service since."""
+        self._routed: set[tuple[ReplicaId, int]] = set()
+        """The epochs that have ever served: one that has not been proven is no loss."""
         self._befallen: dict[ReplicaId, float] = {}
 
     def befallen(self, replica: ReplicaId, at: float) -> None:
@@ -40,11 +42,13 @@ class Availability:
         """So many serve now."""
         self._served_at |= dict.fromkeys(served, self._world.loop.now)
         self._taken -= served
+        routed = self._world.routed()
+        self._routed |= {(replica, routed[replica]) for replica in served}
 
     def terminated(self, rank: Rank) -> None:
         """A rank is asked to end."""
         replica, now = replica_of(rank.id), self._world.loop.now
-        if not self._serves(rank) or self._world.stopping:
+        if not self._serves(rank) or self._world.stopping or (replica, rank.id.epoch) not in self._routed:
             return
         if now - self._befallen.get(replica, -REASONS_KEPT_SECONDS) < REASONS_KEPT_SECONDS:
             return
@@ -55,7 +59,8 @@ class Availability:
             for each, at in {**self._served_at, **dict.fromkeys(served, now)}.items()
             if each.deployment == replica.deployment
             and each != replica
-            and (each in served or (now - at < NEWS_SECONDS and each not in self._taken))
+            and each not in self._taken
+            and (each in served or now - at < NEWS_SECONDS)
         }
         self._taken.add(replica)
         if len(left) < least:

@@ -73,6 +73,7 @@ WAITING_SECONDS: Mapping[WaitingFor, float] = {
     WaitingFor.TURN: 3 * 960.0,
     WaitingFor.ROLLOUT: 3 * 600.0,
     WaitingFor.PAUSED: math.inf,
+    WaitingFor.SUSPENDED: math.inf,
     WaitingFor.REPAIR: 240.0,
     WaitingFor.REMOVAL: 120.0,
 }

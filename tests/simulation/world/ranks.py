@@ -304,6 +304,7 @@ class Rank(_Living):
         if not self.process.alive:
             return
         world = self.machine.world
+        world.crashes[self.id.deployment] += number is not None
         world.note(f"{self} on {self.node} ends: {code} {number} {detail}")
         self.vanish()
         world.left(self)

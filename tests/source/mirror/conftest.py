@@ -12,10 +12,16 @@ import pytest
 
 from reconciler.errors import Conflict
 from reconciler.resources.git_repository import GitRepositorySpec
-from reconciler.source.git.repository import NO_COMMIT, ClusterRepo
-from reconciler.source.hook import objection_to
+from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.mirror.looking import Look, Remote
+from reconciler.source.pushed import read_fetched
 from tests.source.conftest import Person
+
+
+def judged(repo: ClusterRepo, old: str | None, new: str) -> str:
+    """Judge what was fetched, without a controller."""
+    read_fetched(repo, old, new)
+    return ""
 
 
 @dataclass
@@ -33,7 +39,7 @@ class Home:
     def look(self, at_once: bool = True) -> Look:
         remote = Remote(
             self.repo,
-            lambda repo, commit: objection_to(repo, NO_COMMIT, commit),
+            judged,
             self._verify,
             self.environ,
             self.bytes_max,

@@ -10,6 +10,7 @@ import pytest
 
 from reconciler.errors import Conflict, Invalid, Refused, Unreachable
 from reconciler.source.git.repository import ClusterRepo
+from tests.e2e.cluster import deployment
 from tests.source.conftest import NODE, Person
 
 from .conftest import Home, pushed, sent
@@ -97,8 +98,22 @@ def test_a_file_that_is_too_large_is_refused_by_its_size(follower: Home, remote:
     good = pushed(remote, NODE)
     follower.look()
     large = pushed(remote, NODE + "#" * (1024 * 1024), "b.yaml")
-    assert "b.yaml:1:1: the file has" in follower.look().refusal
+    assert "b.yaml: 1048657 bytes" in follower.look().refusal
     assert (follower.head, follower.has(large)) == (good, False)
+
+
+def test_a_link_and_a_dangling_name_are_refused_as_in_a_push(follower: Home, remote: Person) -> None:
+    good = pushed(remote, NODE)
+    follower.look()
+    (remote.clone / "b.yaml").symlink_to("/etc/passwd")
+    remote.git("add", "--all")
+    remote.git("commit", "--quiet", "--message", "link")
+    sent(remote)
+    assert "b.yaml: links and submodules are not followed" in follower.look().refusal
+    remote.git("rm", "--quiet", "b.yaml")
+    pushed(remote, deployment("tiny", 1), "c.yaml")
+    assert "c.yaml:" in follower.look().refusal
+    assert follower.head == good
 
 
 def test_a_download_ends_at_its_limit(follower: Home, remote: Person) -> None:

@@ -16,11 +16,12 @@ from typing import Any
 
 import click
 
+from reconciler.cli.core.shipped import SHIPPED
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.progress import Progress
 from reconciler.errors import Invalid
 
-TINY = Path(__file__).parents[3] / "quickstart" / "models" / "tiny"
+TINY = SHIPPED / "models" / "tiny"
 """The model that stands in for every other one."""
 GIT_SECONDS = 60.0
 
@@ -81,7 +82,7 @@ def rehearse(folder: Path, base: str, faults: tuple[str, ...], minutes: float, m
     from .home import put_models, rehearsal_home
 
     classes = named(faults)
-    before, after = _documents(_files_of_base(folder, base)), _documents(_files(folder))
+    before, after = _documents(files_of_base(folder, base)), _documents(_files(folder))
     if not after:
         raise Invalid(f"there are no manifests in {folder}")
     deadline, progress = time.monotonic() + minutes * 60, Progress()
@@ -122,23 +123,34 @@ def _documents(files: dict[str, bytes]) -> list[dict[str, Any]]:
     return [each.model_dump(mode="json", by_alias=True, exclude_unset=True) for each in manifests]
 
 
-def _files_of_base(folder: Path, base: str) -> dict[str, bytes]:
-    """Return the manifests of a folder, or of the same folder at a revision."""
+def files_of_base(folder: Path, base: str) -> dict[str, bytes]:
+    """Return the manifests of the folder ``base``, or those of ``folder`` at a revision; none if it was not there.
+
+    Raises ``Invalid`` for what is neither.
+    """
     if Path(base).is_dir():
         return _files(Path(base))
+    revision = _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}")
+    if revision is None:
+        hint = "; a shallow clone lacks it: git fetch --unshallow"
+        raise Invalid(f"--base {base} is neither a folder nor a revision of the repository of {folder}{hint}")
+    archive = _git(folder, "archive", "--format=tar", revision.decode().strip())
+    if archive is None:
+        return {}
+    with tempfile.TemporaryDirectory() as made, tarfile.open(fileobj=BytesIO(archive)) as tar:
+        tar.extractall(made, filter="data")
+        return _files(Path(made))
+
+
+def _git(folder: Path, *words: str) -> bytes | None:
+    """Return what git prints; None if it fails. Raises ``Invalid`` where there is no git."""
     try:
         done = subprocess.run(
-            ("git", "-C", str(folder), "archive", "--format=tar", "--end-of-options", base),
-            capture_output=True, timeout=GIT_SECONDS, check=False,
-        )  # fmt: skip
+            ("git", "-C", str(folder), *words), capture_output=True, timeout=GIT_SECONDS, check=False
+        )
     except FileNotFoundError:
         raise Invalid("git is not installed; give the manifests before the change with --base DIR") from None
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
-        raise Invalid(f"--base {base} is neither a folder nor a revision: {said}")
-    with tempfile.TemporaryDirectory() as made, tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
-        archive.extractall(made, filter="data")
-        return _files(Path(made))
+    return None if done.returncode else done.stdout
 
 
 def _union(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[dict[str, Any]]:

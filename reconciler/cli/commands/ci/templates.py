@@ -30,7 +30,7 @@ FORGES: Mapping[str, Forge] = {
     "forgejo": Forge(
         ".forgejo/workflows/reconciler.yaml",
         "    runs-on: docker\n    container: {image: node:22-bookworm}\n",
-        "          if ! python3 -c 'import ensurepip' 2>/dev/null; then\n"
+        "          if ! python3 -I -c 'import ensurepip' 2>/dev/null; then\n"
         "            apt-get update -q && apt-get install -q -y --no-install-recommends python3-venv\n"
         "          fi\n",
     ),
@@ -66,14 +66,14 @@ MACHINE    timeout-minutes: 30
       - name: Install
         timeout-minutes: 10
         run: |
-PREPARED          python3 -m venv "$RUNNER_TEMP/reconciler"
+PREPARED          python3 -I -m venv "$RUNNER_TEMP/reconciler"
           "$RUNNER_TEMP/reconciler/bin/pip" install --quiet --disable-pip-version-check 'mlx-reconciler[runtime]==VERSION'
           echo "$RUNNER_TEMP/reconciler/bin" >> "$GITHUB_PATH"
           mkdir -p "$RUNNER_TEMP/review"
 
       - name: Validate
         timeout-minutes: 2
-        run: reconciler validate VALIDATION-f "$MANIFESTS" 2>&1 | tee "$RUNNER_TEMP/review/validation.txt"
+        run: reconciler validate -f "$MANIFESTS" 2>&1 | tee "$RUNNER_TEMP/review/validation.txt"
 
       # With RECONCILER_SSH (ssh://user@host), RECONCILER_KNOWN_HOSTS and the secret RECONCILER_SSH_KEY, the running
       # cluster is asked. Who has that key administers the cluster. Without it, recorded facts are used.
@@ -121,7 +121,7 @@ def workflow(forge: str, version: str, folder: str = ".") -> str:
     body = _BODY
     for word, text in (
         ("MACHINE", one.machine), ("PREPARED", one.prepared), ("FOLDER", f"'{folder}'"), ("CHECKOUT", CHECKOUT),
-        ("VERSION", version), ("VALIDATION", ""), ("FACTS", FACTS),
+        ("VERSION", version), ("FACTS", FACTS),
     ):  # fmt: skip
         body = re.sub(rf"(?<![A-Z_]){word}(?![A-Z_])", lambda _, text=text: text, body)  # type: ignore[misc]
     digest = _digest(body)

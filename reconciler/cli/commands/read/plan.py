@@ -56,6 +56,7 @@ def plan(
     elif paths:
         _print_foreseen(body)
     else:
+        _print_operations(ask(settings.socket, ShowStatus())["operationsInForce"])
         _print_plan(body)
     steps = body["plan"]["steps"] if paths else body["steps"]
     return 2 if exit_code and steps else 0
@@ -71,6 +72,8 @@ def _foreseen(settings: Settings, paths: tuple[str, ...], facts: Path | None) ->
 
 
 def _print_foreseen(body: dict[str, Any]) -> None:
+    if facts := body.get("facts"):
+        click.echo(f"with the facts of {facts['recordedAt']}, when {facts['revision'][:10]} was in force")
     for name in body["removes"]:
         click.echo(f"- {name}")
     if body["held"]:
@@ -84,17 +87,24 @@ def _print_foreseen(body: dict[str, Any]) -> None:
     _print_plan(body["plan"])
 
 
+def _print_operations(count: int) -> None:
+    """Say by how many operations the cluster differs from what main says."""
+    if count:
+        what = "an operation" if count == 1 else f"{count} operations"
+        click.echo(f"= cluster/main: differs from git by {what}; list them with: reconciler get operations")
+
+
 def _print_plan(body: dict[str, Any]) -> None:
     for step in body["steps"]:
         click.echo(f"+ {step['object']}: {step['text']}")
     for mark, entries in ((Cell.of("~", "yellow"), body["waiting"]), (Cell.of("!", "red"), body["refused"])):
-        for line in _told_once(entries):
+        for line in told_once(entries):
             click.echo(f"{painted(mark, mark)} {line}")
     if not any(body.values()):
         click.echo("nothing to do")
 
 
-def _told_once(entries: list[dict[str, Any]]) -> Iterator[str]:
+def told_once(entries: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a line for each different thing that is said of an object, with the replicas that it is about."""
     said: dict[tuple[str, ...], list[str]] = {}
     for entry in entries:

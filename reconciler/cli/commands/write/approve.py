@@ -73,7 +73,8 @@ def _wanted(settings: Settings, status: dict[str, Any], prefix: str) -> dict[str
             return {"revision": in_force, "removes": [], "again": True}
     if held is None:
         raise Refused(
-            "NotHeld", f"no revision is held, and no approved revision in force begins with {prefix!r}"
+            "NotHeld",
+            f"no revision is held, and no approved revision in force begins with {prefix!r}; see: reconciler plan",
         )
     raise Refused(
         "NotHeld",

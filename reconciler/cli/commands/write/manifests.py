@@ -26,6 +26,8 @@ from reconciler.cli.core.commits import (
 from reconciler.cli.core.kinds import full_name
 from reconciler.cli.core.waiting import until_read
 from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.problems import FORMATS, print_problems
+from reconciler.errors import InvalidManifests, Refused
 
 
 @click.command()
@@ -45,22 +47,48 @@ def init(settings: Settings) -> None:
 
 @click.command()
 @files_option(required=True)
-@output_option()
+@click.option(
+    "--references/--no-references",
+    default=None,
+    help="Whether each name of an object must be one of these manifests. By default where any of them is a Node, "
+    "so that they are a whole cluster.",
+)
+@output_option(*FORMATS)
 @click.pass_obj
-def validate(settings: Settings, paths: tuple[str, ...], output: str | None) -> None:
+def validate(settings: Settings, paths: tuple[str, ...], references: bool | None, output: str | None) -> int:
     """Check manifests without changing anything. No cluster is needed.
+
+    Exits with 0 if they are valid, with 1 for problems, and with 2 for wrong usage. With -o, problems are data on
+    standard output: github writes annotations, as Forgejo reads them too.
 
     \b
     Examples:
       reconciler validate -f manifests/
+      reconciler validate -f manifests/ -o github
       cat llama.yaml | reconciler validate -f -
     """
-    documents = load_paths(paths, complete=True)
+    try:
+        documents = load_paths(paths, complete=True)
+        whole = any(document.key[0] == "Node" for document in documents) if references is None else references
+        _refuse_dangling(documents if whole else ())
+    except InvalidManifests as error:
+        if not output:
+            raise
+        print_problems((), error.problems, output)
+        return 1
     if output:
-        print_body({"valid": True, "objects": [f"{d.key[0]}/{d.key[1]}" for d in documents]}, output)
-        return
+        print_problems([f"{d.key[0]}/{d.key[1]}" for d in documents], (), output)
+        return 0
     for document in documents:
         click.echo(f"{full_name(*document.key)} valid")
+    return 0
+
+
+def _refuse_dangling(documents: tuple[Any, ...]) -> None:
+    from reconciler.source.yaml.references import dangling
+
+    if problems := dangling(documents):
+        raise InvalidManifests(problems)
 
 
 @click.command(cls=WritingCommand)
@@ -70,7 +98,8 @@ def validate(settings: Settings, paths: tuple[str, ...], output: str | None) -> 
 def apply(settings: Settings, paths: tuple[str, ...], how: How) -> None:
     """Commit manifests to the cluster repository.
 
-    Existing objects are replaced in their files, and the rest of these files stays unchanged.
+    Existing objects are replaced in their files, and the rest of these files stays unchanged. With --dry-run=server,
+    exits with 1 if the commit would be held, or if the controller would refuse an object of these manifests.
 
     \b
     Examples:
@@ -93,6 +122,10 @@ def apply(settings: Settings, paths: tuple[str, ...], how: How) -> None:
     for text in dangling:
         click.echo(f"warning: {text}", err=True)
     until_read(settings, how, landed)
+    if landed.refused:
+        raise Refused(
+            "WouldRefuse", "the controller would hold or refuse this, as noted above; nothing was changed"
+        )
 
 
 def _dangling(files: Files, incoming: tuple[Any, ...]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import yaml
 
 from reconciler.cli.commands.ci.course import Fault, Step
 from reconciler.cli.commands.ci.faults import CABLE, CLASSES, NODE, chosen, named
+from reconciler.cli.commands.ci.home import put_models
+from reconciler.cli.commands.ci.rehearse import TINY
 from reconciler.cli.commands.ci.report import Report, escaped, markdown, table
 from reconciler.cli.commands.ci.stand_ins import StandIns, stand_ins
 from reconciler.errors import Invalid
@@ -63,6 +66,13 @@ def test_other_weights_are_another_folder_and_the_same_ones_the_same() -> None:
     )
     assert list(one.models) == list(again.models) != list(other.models)
     assert "every model is the tiny model" in one.notes[0]
+
+
+def test_the_model_that_stands_in_is_part_of_the_product_and_gets_the_contexts(tmp_path: Path) -> None:
+    put_models(tmp_path, TINY, {"large-1": 50_000})
+    config = json.loads((tmp_path / "large-1" / "config.json").read_text())
+    assert config["max_position_embeddings"] == 50_000
+    assert (tmp_path / "large-1" / "model.safetensors").stat().st_size > 1_000_000
 
 
 def test_a_context_that_is_asked_for_fits_the_weights_that_stand_in() -> None:
