@@ -282,7 +282,7 @@ class Admin:
             "version": __version__,
             "pid": os.getpid(),
             "revision": self.parts.last.desired.revision,
-            **bodies.layer(self.parts.last.desired),
+            **bodies.layer(self.parts.last),
             "source": self.source,
             "endpoint": gateway.endpoint if gateway else None,
             "localEndpoint": gateway.local_endpoint if gateway else None,

@@ -29,6 +29,8 @@ from reconciler.status import Snapshots, Statuses
 
 SHOWN = ("verb", "replicas", "by", "at", "until", "reason")
 """Fields of an operation in the status of its target."""
+MOMENTARY = ("approve", "restart")
+"""Verbs of operations whose effect is over when it has come: nobody has to undo them."""
 DONE = "Done"
 """Standing of an operation that has had its effect, and has none any more."""
 
@@ -76,13 +78,15 @@ def kept_out(desired: Desired) -> dict[str, Any]:
     }
 
 
-def layer(desired: Desired) -> dict[str, Any]:
+def layer(snapshots: Snapshots) -> dict[str, Any]:
     """Return which operations are in force, how many of them make the cluster differ from git, and what is wrong with
     newer ones."""
+    desired = snapshots.desired
     rejection = desired.operations_rejection
+    lasting = [effect for effect in desired.effects if effect.operation.spec.verb not in MOMENTARY]
     return {
         "operations": desired.operations,
-        "operationsInForce": sum(effect.standing is Standing.IN_FORCE for effect in desired.effects),
+        "operationsInForce": sum(_standing(effect, snapshots) == Standing.IN_FORCE for effect in lasting),
         "operationsRejection": rejection and rejection.text,
     }
 

@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,6 +69,9 @@ class Versions:
             _uv("pip", "install", "--quiet", "--python", python, requirement)
             ask = (python, "-P", "-c", "import reconciler; print(reconciler.__version__)")
             version = _output(ask, ASK_SECONDS).strip()
+            self._drop(
+                {version} - {self.current}
+            )  # one of that number that nothing uses may have other contents
             if not (self.root / version).exists():
                 draft.rename(self.root / version)
         finally:
@@ -96,10 +99,14 @@ class Versions:
 
     def drop_unused(self) -> None:
         """Remove versions that are neither in use nor to go back to, and that no process was started from."""
+        found = {path.name for path in self.root.iterdir() if path.is_dir() and not path.is_symlink()}
+        self._drop(found - {self.current, self.previous})
+
+    def _drop(self, versions: Set[str]) -> None:
+        """Remove those of some versions that no process was started from."""
         listed = _output(("ps", "-A", "-ww", "-o", "args="), LIST_SECONDS)
-        kept = {self.current, self.previous}
-        for path in self.root.iterdir():
-            if path.is_dir() and not path.is_symlink() and path.name not in kept and f"{path}/" not in listed:
+        for path in (self.root / version for version in versions):
+            if path.is_dir() and f"{path}/" not in listed:
                 shutil.rmtree(path)
 
     def _linked(self, name: str) -> str | None:

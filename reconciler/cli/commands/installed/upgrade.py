@@ -64,6 +64,7 @@ def upgrade(settings: Settings, version: str | None, source: Path | None) -> Non
         click.echo(f"version {wanted} runs; to go back to {before}: reconciler rollback")
         return
     _go_back(settings, versions, before)
+    versions.drop_unused()
     raise Refused(
         "NotServing",
         f"version {wanted} did not answer, and {before} was put back; see {settings.home / 'logs' / 'controller.log'}",
