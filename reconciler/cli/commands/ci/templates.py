@@ -30,7 +30,7 @@ FORGES: Mapping[str, Forge] = {
     "forgejo": Forge(
         ".forgejo/workflows/reconciler.yaml",
         "    runs-on: docker\n    container: {image: node:22-bookworm}\n",
-        "          if ! python3 -c 'import ensurepip' 2>/dev/null; then\n"
+        "          if ! python3 -I -c 'import ensurepip' 2>/dev/null; then\n"
         "            apt-get update -q && apt-get install -q -y --no-install-recommends python3-venv\n"
         "          fi\n",
     ),
@@ -66,7 +66,7 @@ MACHINE    timeout-minutes: 30
       - name: Install
         timeout-minutes: 10
         run: |
-PREPARED          python3 -m venv "$RUNNER_TEMP/reconciler"
+PREPARED          python3 -I -m venv "$RUNNER_TEMP/reconciler"
           "$RUNNER_TEMP/reconciler/bin/pip" install --quiet --disable-pip-version-check 'mlx-reconciler[runtime]==VERSION'
           echo "$RUNNER_TEMP/reconciler/bin" >> "$GITHUB_PATH"
           mkdir -p "$RUNNER_TEMP/review"
