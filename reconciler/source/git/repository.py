@@ -244,10 +244,6 @@ class ClusterRepo:
             )
         return name
 
-    def count(self, older: str, newer: str) -> int:
-        """Return how many commits ``newer`` has that ``older`` has not."""
-        return int(self._git("rev-list", "--count", _checked(newer), f"^{_checked(older)}"))
-
     def merge_base(self, one: str, other: str) -> str | None:
         """Return the newest commit that both have; None if there is none."""
         arguments = self._located(("merge-base", _checked(one), _checked(other)))

@@ -116,7 +116,7 @@ class Remote:
     def _judged(self, spec: GitRepositorySpec, fetched: ClusterRepo, head: str | None, revision: str) -> Look:
         dropped = 0
         if head is not None and not fetched.is_ancestor(head, revision):
-            dropped = fetched.count(revision, head)
+            dropped = _missing_in(fetched, revision, head)
             if not spec.allow_rewind:
                 return Look(revision, dropped=dropped, refusal=_rewound(spec, head, revision, dropped))
         try:
@@ -139,6 +139,11 @@ class Remote:
         moved = git_process((own, "update-ref", REF, revision, head or ""), b"", {}, LIST_SECONDS)
         if moved.returncode:
             raise Conflict(f"main moved meanwhile: {error_text(moved.stderr)}")
+
+
+def _missing_in(fetched: ClusterRepo, revision: str, head: str) -> int:
+    """Return how many commits ``head`` has that ``revision`` has not."""
+    return int(run_git((f"--git-dir={fetched.path}", "rev-list", "--count", head, f"^{revision}")))
 
 
 def _rewound(spec: GitRepositorySpec, head: str, revision: str, dropped: int) -> str:

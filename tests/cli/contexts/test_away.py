@@ -58,7 +58,7 @@ class Person:
         self.home = home
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("RECONCILER_")},
-            "XDG_CONFIG_HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache"), "TMPDIR": "/tmp",
+            "XDG_CONFIG_HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache"), "TMPDIR": str(keys),
             "GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.com",
         }  # fmt: skip
 
@@ -84,7 +84,7 @@ def test_a_command_that_reads_works_as_here(person: Person, server: Sshd, cluste
     assert there.stdout == cluster.run("get", "deployments", "-o", "name").stdout
     assert server.logins() - before == 1
     assert person.types("get", "md", "--context=studio").stdout.startswith("NAME ")
-    assert not list(Path("/tmp").glob("rec-*/ssh"))
+    assert not list(server.place.parent.glob("rec-*")), "it leaves nothing"
 
 
 def test_a_change_is_a_commit_there_by_whoever_typed_it(person: Person, server: Sshd, cluster: Live) -> None:
