@@ -30,7 +30,7 @@ from reconciler.gateway.keys.ledger import (
 from reconciler.gateway.keys.window import SECONDS
 from reconciler.wire.keys import KeyLimits
 
-from .store import Store, StoreAway
+from .store import SharedStore, StoreAway
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class SharedLedger:
     def __init__(
         self,
         own: MemoryLedger,
-        store: Store,
+        store: SharedStore,
         gateway: Gateway,
         monotonic: Callable[[], float],
         changed: Callable[[], object],
