@@ -299,14 +299,14 @@ IN_FORCE = (
     Mutant(
         "history-can-be-dropped",
         pushes.examine,
-        never(If, 2, 4),
+        never(If, 2, 3),
         "a forced push drops what others have committed",
         HOOKS,
     ),
     Mutant(
         "main-can-be-deleted",
         pushes.examine,
-        never(If, 1, 4),
+        never(If, 1, 3),
         "a deleted branch is a traceback in the hook, or an empty cluster",
         HOOKS,
     ),
@@ -633,7 +633,7 @@ MACHINES = (
     Mutant(
         "what-is-refused-is-no-condition",
         conditions._status,
-        put(Call, "None", 4, 13),
+        put(Call, "None", 7, 16),
         "an object that cannot be served says for ever that it is on its way",
         ("tests/status",),
     ),
