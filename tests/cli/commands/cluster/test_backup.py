@@ -103,6 +103,16 @@ def test_operations_are_in_a_backup_too(cli: Cli, home: Path) -> None:
     assert repo.head(OPERATIONS) == cordoned
 
 
+def test_the_settings_of_a_remote_are_in_a_backup_too(cli: Cli, home: Path, tmp_path: Path) -> None:
+    fill(cli, home)
+    settings = b"apiVersion: reconciler/v1alpha1\nkind: GitRepository\nspec: {url: 'https://git.example.com/cluster'}\n"
+    Home(home).source.write_bytes(settings)
+    backup = made(cli("backup", "-o", str(tmp_path)))
+    Home(home).source.unlink()
+    assert cli("restore", "--force", str(backup)).code == 0
+    assert Home(home).source.read_bytes() == settings
+
+
 def test_epochs_tokens_and_ports_go_on_from_what_was_replaced(cli: Cli, home: Path) -> None:
     fill(cli, home)
     file = made(cli("backup"))
