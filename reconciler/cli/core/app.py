@@ -123,6 +123,15 @@ class Settings:
         return self.away.socket() if self.away is not None else self.place / "controller.sock"
 
     @property
+    def cluster(self) -> str:
+        """Return a name of the cluster that no other has on this machine: its home, or its context's URL and home."""
+        return (
+            str(self.place)
+            if self.away is None
+            else f"{self.away.context.ssh.rstrip('/')}{self.away.context.home}"
+        )
+
+    @property
     def store(self) -> Path:
         return self.home / "store.db"
 

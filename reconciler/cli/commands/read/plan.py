@@ -14,10 +14,17 @@ from reconciler import __version__
 from reconciler.cli.commands.write.approve import warn_if_held
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import ask
-from reconciler.cli.core.commits import files_option, preview
+from reconciler.cli.core.commits import (
+    files_option,
+    load_paths,
+    present,
+    preview,
+    refuse_watched_folder,
+    subject,
+)
 from reconciler.cli.output.colour import Cell, painted
 from reconciler.cli.output.form import output_option, print_body
-from reconciler.errors import Unreachable, few_names
+from reconciler.errors import Refused, Unreachable, few_names
 from reconciler.wire.admin import ShowPlan, ShowStatus
 
 REPLICAS_SHOWN = 8
@@ -30,16 +37,27 @@ REPLICAS_SHOWN = 8
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="With -f: plan with the facts in this file instead of those of a running cluster.",
 )
+@click.option(
+    "--save",
+    is_flag=True,
+    help="With -f: keep the plan of `apply -f` with these manifests, for `apply --plan`.",
+)
 @click.option("--exit-code", is_flag=True, help="Exit with 2 if there is something to do.")
 @output_option()
 @click.pass_obj
 def plan(
-    settings: Settings, paths: tuple[str, ...], facts: Path | None, exit_code: bool, output: str | None
+    settings: Settings,
+    paths: tuple[str, ...],
+    facts: Path | None,
+    save: bool,
+    exit_code: bool,
+    output: str | None,
 ) -> int:
     """Show what the controller would do now, what it waits for, and what it refuses.
 
     With -f it is shown for these manifests instead of those in force, and what they would remove. They must be the
-    complete set.
+    complete set. With --save it is shown for what `apply -f` would commit, and kept: `apply --plan ID` makes this change,
+    if it still does what was shown.
 
     \b
     Examples:
@@ -47,14 +65,22 @@ def plan(
       reconciler plan -o json
       reconciler plan -f manifests/
       reconciler plan -f manifests/ --facts .reconciler/facts.json
+      reconciler plan -f llama.yaml --save
     """
+    if save and (not paths or facts is not None):
+        raise click.UsageError("--save needs manifests and a running cluster: reconciler plan -f FILE --save")
     if facts is not None and not paths:
         raise click.UsageError("--facts needs the manifests to plan for: reconciler plan -f DIR --facts FILE")
-    body = _foreseen(settings, paths, facts) if paths else ask(settings.socket, ShowPlan())
+    if save:
+        body = _saved(settings, paths)
+    else:
+        body = _foreseen(settings, paths, facts) if paths else ask(settings.socket, ShowPlan())
     if output:
         print_body(body, output)
     elif paths:
         _print_foreseen(body)
+        if save:
+            click.echo(f"saved as {body['id']}; to make this change: reconciler apply --plan {body['id']}")
     else:
         _print_operations(ask(settings.socket, ShowStatus())["operationsInForce"])
         _print_plan(body)
@@ -69,6 +95,24 @@ def _foreseen(settings: Settings, paths: tuple[str, ...], facts: Path | None) ->
 
     files = read_paths(paths, lambda: sys.stdin.buffer.read())
     return foreseen(files, facts) if facts is not None else preview(settings, files)
+
+
+def _saved(settings: Settings, paths: tuple[str, ...]) -> dict[str, Any]:
+    """Return what an apply of these manifests would do, with the id under which that is kept."""
+    from reconciler.cli.core import saved_plans
+    from reconciler.source.editing import apply_documents
+
+    refuse_watched_folder(settings)
+    base, files = present(settings)
+    edit = apply_documents(files, load_paths(paths))
+    if not edit.changes:
+        raise Refused(
+            "NothingToDo", "the cluster repository has these manifests already, so no plan was saved"
+        )
+    body = preview(settings, edit.applied_to(files))
+    plan = saved_plans.planned(settings.cluster, base, edit.changes, subject("Apply")(edit.results), body)
+    saved_plans.save(plan)
+    return {**body, "id": plan.id}
 
 
 def _print_foreseen(body: dict[str, Any]) -> None:
