@@ -38,12 +38,13 @@ ROWS: list[Row] = [
     # apply: KIND.GROUP/NAME and a word; dry runs say so
     ("apply -f -", SAME, 0, f"^{TINY} unchanged$", NOTHING),
     ("apply -f - --dry-run=client", CHANGED, 0, rf"^{TINY} configured \(dry run\)$", NOTHING),
-    ("apply -f - --dry-run=server", CHANGED, 0, rf"^{TINY} configured \(server dry run\)$", ""),
+    # here are no weights: unlike kubectl's API server, the controller says that nothing will come of it
+    ("apply -f - --dry-run=server", CHANGED, 1, rf"^{TINY} configured \(server dry run\)$", "would refuse: model"),
     ("apply -f - --dry-run", NEW, 0, r"^modeldeployment\.reconciler/new created \(dry run\)$", ""),
     ("apply -f - --dry-run=none", SAME, 0, f"^{TINY} unchanged$", NOTHING),
     ("apply -f - --dry-run=maybe", SAME, 2, NOTHING, "'maybe' is not one of 'none', 'client', 'server'"),
     ("apply -f -", WRONG, 1, NOTHING, "nothing was changed"),
-    ("apply", "", 2, NOTHING, "^error: Missing option '-f'"),
+    ("apply", "", 2, NOTHING, "^error: expected -f FILE"),
     ("apply -f - -o name", SAME, 0, f"^{TINY}$", NOTHING),
     ("apply -R -f {manifests}", "", 0, "^node.reconciler/node-b created$", NOTHING),
     # get

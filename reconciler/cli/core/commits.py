@@ -319,6 +319,8 @@ def print_preview(settings: Settings, files: Files, operations: Files | None = N
         return frozenset((HELD,))
     for step in body["plan"]["steps"]:
         click.echo(f"note: would {step['text']}", err=True)
-    for refused in body["plan"]["refused"]:
-        click.echo(f"note: would refuse: {refused['text']}", err=True)
+    for text in dict.fromkeys(
+        refused["text"] for refused in body["plan"]["refused"]
+    ):  # of each replica the same
+        click.echo(f"note: would refuse: {text}", err=True)
     return frozenset(refused["object"] for refused in body["plan"]["refused"])

@@ -553,10 +553,13 @@ def test_a_server_dry_run_says_what_would_be_held_and_what_would_be_done(
     watched.answers["foresee"] = {**future(), "held": True, "removes": ["node/node-a", "node/node-b"]}
     held = cli("delete", "nodes", "--all", "--dry-run=server")
     assert "would be held: it removes 2 of 5 objects (node/node-a, node/node-b)" in held.err
-    plan = {"steps": [{"text": "stop rank 0"}], "waiting": [], "refused": [{"text": "needs 2 nodes"}]}
+    refused = [{"object": "modeldeployment/elsewhere", "text": "needs 2 nodes"}] * 2
+    plan = {"steps": [{"text": "stop rank 0"}], "waiting": [], "refused": refused}
     watched.answers["foresee"] = {**future(), "plan": plan}
     preview = cli("apply", "-f", MANIFESTS, "--dry-run=server")
-    assert preview.err == "note: would stop rank 0\nnote: would refuse: needs 2 nodes\n"
+    assert (preview.code, preview.err) == (0, "note: would stop rank 0\nnote: would refuse: needs 2 nodes\n")
+    refused[0]["object"] = "modeldeployment/tiny"
+    assert cli("apply", "-f", MANIFESTS, "--dry-run=server").code == 1
 
 
 def test_a_controller_that_refuses_to_look_ahead_is_heard(cli: Cli, watched: Controller) -> None:
