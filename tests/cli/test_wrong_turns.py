@@ -14,7 +14,11 @@ import pytest
 from .conftest import Cli, Controller
 
 TURNS = [
-    ("apply x.yaml", 2, r"Missing option '-f' / '--filename'; such as: reconciler apply -f manifests/"),
+    (
+        "apply x.yaml",
+        2,
+        r"Got unexpected .*; files are named with -f, such as: reconciler apply -f manifests/",
+    ),
     ("scale tiny", 2, r"Missing option '--replicas'; such as: reconciler scale tiny --replicas=2"),
     ("key create", 2, "Missing argument 'NAME'; such as: reconciler key create open-webui"),
     ("list models", 2, "use: reconciler get KIND, such as: reconciler get models"),

@@ -145,6 +145,7 @@ OPTIONS = {
 }
 
 ARGUMENTS = {
+    "apply": "files are named with -f, such as: reconciler apply -f manifests/",
     "events": "choose an object with: --for KIND/NAME",
     "backup": "choose the file with: -o FILE",
     "plan": "see what a change would do with: reconciler apply --dry-run=server -f FILE",

@@ -116,10 +116,13 @@ def test_what_the_hooks_there_refuse_is_shown(person: Person) -> None:
     assert "spec.replicas" in done.stderr
 
 
-def test_a_watch_ends_its_connection_however_it_ends(person: Person, server: Sshd, cluster: Live) -> None:
+def test_a_watch_ends_its_connection_however_it_ends(
+    person: Person, cluster: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = Live(person.folder)
     other.command = lambda *words: [cluster.command()[0], "-m", "reconciler", *words]  # type: ignore[method-assign]
-    os.environ.update(person.environment)
+    for name, value in person.environment.items():
+        monkeypatch.setenv(name, value)
     with running(other, "--context", "studio", "get", "nodes", "-w") as watch:
         watch.wait_for(lambda lines: any(line.startswith("node-a") for line in lines))
         watch.end(signal.SIGKILL)
