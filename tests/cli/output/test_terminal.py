@@ -96,6 +96,7 @@ def test_up_shows_what_goes_on_in_one_line_and_ctrl_c_ends_everything(home: Path
     gateway = str(ROOT / "manifests" / "gateway.yaml")
     with terminal("--home", str(home), "up", "--any-port", "-f", gateway) as screen:
         screen.read_until("endpoint: http://")
+        screen.read_until("RevisionApplied")  # events are asked for beside it
         os.write(screen.descriptor, b"\x03")
         assert screen.read_to_the_end() == 0
     shown = screen.shown.replace("\r\n", "\n")
