@@ -196,6 +196,7 @@ def roomy(shared: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     shared.run("rollout", "status", "deployment/tiny")
     shared.wait_settled()
     yield shared
+    shared.run("delete", "deployment/tiny")
     shared.run("apply", "-f", str(ROOT / "manifests"))
     shared.run("rollout", "status", "deployment/tiny")
 
