@@ -24,7 +24,7 @@ WORKERS ?= 3
 CLUSTER_WORKERS ?= 5
 SIDE_BY_SIDE = -q --dist loadfile --no-loadscope-reorder
 
-.PHONY: forms help quickstart wheel test test-all nightly check fuzz faults fuzz-faults chaos soak classes clients schema-fuzz bench bench-peers mutants mutants-generated schemas tiny clean
+.PHONY: ci-workflow forms help quickstart wheel test test-all nightly check fuzz faults fuzz-faults chaos soak classes clients schema-fuzz bench bench-peers mutants mutants-generated schemas tiny clean
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,7 @@ check: $(VENV)/dev ## style, types, import contracts, schemas up to date
 	$(BIN)/lint-imports
 	$(BIN)/python -m reconciler.source.write_schemas schemas --check
 	$(BIN)/python -m reconciler.cli.reference docs/cli.md --check
+	$(BIN)/python -m reconciler.cli.manual packaging/share --check
 	$(BIN)/python -m reconciler.inventory.examination.script examples/examine-mac.sh --check
 
 wheel: $(VENV)/dev ## build dist/mlx_reconciler-*.whl, with all that a machine without a clone needs
@@ -81,7 +82,7 @@ mutants-generated: $(VENV)/dev ## bugs that rules make, drawn at random: which s
 	@$(BIN)/python -m tests.mutants --generated --sample $(or $(SAMPLE),300) --seed $(or $(SEED),1) \
 		$(if $(ROOMS),--rooms "$(ROOMS)")
 
-faults: $(VENV)/dev ## every fault at every effect of 14 scenarios, simulated (ALL=1: of 26; ONLY=hang,drain for some)
+faults: $(VENV)/dev ## every fault at every effect of 17 scenarios, simulated (ALL=1: of 30; ONLY=hang,drain for some)
 	@$(BIN)/python -m tests.simulation faults $(if $(ONLY),--only "$(ONLY)") $(if $(ALL),--all)
 
 fuzz-faults: $(VENV)/dev ## random schedules of many faults, some over days, simulated (SEEDS=n, FIRST=n)
@@ -100,15 +101,19 @@ classes: $(VENV)/dev ## every class of faults on three emulated Macs, as people 
 forms: $(VENV)/dev ## 2,000 answers and 2,000 calls of random schemas from two ranks: ten minutes (FORMS=n for another number)
 	RECONCILER_FORMS=$(or $(FORMS),2000) $(BIN)/python -m pytest tests/runner/forms -s --timeout=7200
 
-clients: $(VENV)/dev ## SDKs and coding agents from PyPI and npm against two ranks: five minutes, the first time ten (ONLY=codex,litellm)
-	@$(BIN)/python -m tests.clients $(if $(ONLY),--only "$(ONLY)")
+ci-workflow: $(VENV)/dev ## the workflow of reconciler ci init, step by step as a forge's runner: four minutes
+	@$(PYTEST) tests/e2e/test_ci_workflow.py -n 0 -v -s
+
+clients: $(VENV)/dev ## SDKs and coding agents from PyPI and npm against two ranks: five minutes, the first time ten (ONLY=codex,litellm; KEYS=1: libraries, with keys and HTTPS)
+	@$(BIN)/python -m tests.clients $(if $(ONLY),--only "$(ONLY)") $(if $(KEYS),--keys)
 
 schema-fuzz: $(VENV)/dev ## requests and answers as OpenAI's and Anthropic's published schemas have them (EXAMPLES=n)
 	@$(BIN)/python -m tests.clients.schemas $(if $(EXAMPLES),--examples $(EXAMPLES))
 
-schemas: $(VENV)/dev ## write anew what is generated: schemas/, docs/cli.md, examples/examine-mac.sh
+schemas: $(VENV)/dev ## write anew what is generated: schemas/, docs/cli.md, packaging/share, examples/examine-mac.sh
 	$(BIN)/python -m reconciler.source.write_schemas schemas
 	$(BIN)/python -m reconciler.cli.reference docs/cli.md
+	$(BIN)/python -m reconciler.cli.manual packaging/share
 	$(BIN)/python -m reconciler.inventory.examination.script examples/examine-mac.sh
 
 tiny: $(TINY_VENV)/ready ## train the tiny model anew (PyTorch on the CPU, up to 30 minutes)

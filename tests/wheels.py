@@ -25,6 +25,7 @@ BUILT_FROM = (
     "reconciler",
     "manifests",
     "examples/models/tiny",
+    "schemas",
     "packaging",
 )
 ITSELF = re.compile(r"^(mlx[-_])?reconciler$")
@@ -37,6 +38,13 @@ def build(folder: Path, source: Path = ROOT) -> Path:
     subprocess.run(command, cwd=source, check=True, capture_output=True)
     (made,) = set(folder.glob("*.whl")) - before
     return made
+
+
+def of_this_version(folder: Path) -> Path:
+    """Fill a folder with wheels of the product and of all that it needs, and return it."""
+    build(folder)
+    write_other_packages(folder)
+    return folder
 
 
 def tree_of_version(folder: Path, version: str) -> Path:
@@ -76,7 +84,7 @@ def write_other_packages(folder: Path) -> None:
 def without_network(wheels: Path, base: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return an environment in which uv finds only these wheels, and the product nothing of this repository."""
     kept = {name: value for name, value in base.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    return {**kept, "UV_FIND_LINKS": str(wheels), "UV_NO_INDEX": "1", "UV_PYTHON_DOWNLOADS": "never"}
+    return {**kept, "UV_FIND_LINKS": str(wheels), "UV_OFFLINE": "1", "UV_PYTHON_DOWNLOADS": "never"}
 
 
 def environment_with(folder: Path, requirement: str, wheels: Path) -> Path:

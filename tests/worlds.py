@@ -107,6 +107,8 @@ def model(name: str = "tiny", path: str = "tiny", trusted: bool = False) -> Mode
 
 def deployment(name: str = "tiny", nodes: Any = 2, **spec: Any) -> ModelDeployment:
     parallelism = {"strategy": spec.pop("strategy", "tensor"), "nodes": nodes}
+    if rolling := spec.pop("rolling", None):
+        spec["strategy"] = rolling
     spec = {"model": "tiny", "parallelism": parallelism, **spec}
     return manifest(ModelDeployment, name, **spec)  # type: ignore[no-any-return]
 

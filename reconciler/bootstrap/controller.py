@@ -30,19 +30,20 @@ from reconciler.errors import Damaged, Deposed, Invalid, ReconcilerError
 from reconciler.execution import Executor, Tools
 from reconciler.execution.hub import Hub
 from reconciler.inventory import Collector, GatewayProbe, observe_gateway
+from reconciler.outgoing.webhooks import Webhooks
 from reconciler.remote.machines import Machines
 from reconciler.source.git import hooks
 from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.sources import DirectorySource, GitSource, Source
 from reconciler.state import GatewayObservation
 from reconciler.store import Store
-from reconciler.webhooks import Webhooks
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.log_lines import log_to
 
 from .home import Home
 from .log_format import LOG_FORMAT
 from .machines import machines_of
+from .remote import RemoteTasks, remote_of
 from .store import open_store
 
 log = logging.getLogger("reconciler")
@@ -89,11 +90,12 @@ async def _control(home: Home, watch: Path | None, identity: FileIdentity) -> No
         stack.push_async_callback(parts.collector.close)
         stack.push_async_callback(parts.executor.close)
         stack.push_async_callback(parts.notifications.close)
-        admin = Admin(parts, loop, source.describe())
+        remote = remote_of(home, source, loop, parts)
+        admin = Admin(parts, loop, source.describe(), remote.following if remote else None)
         server = await admin.listen(home.socket)
         stack.push_async_callback(server.close)
         _end_on_signals(loop.end)
-        await stack.enter_async_context(_following(source, loop, parts))
+        await stack.enter_async_context(_following(source, loop, parts, remote))
         await stack.enter_async_context(_asking(probe))
         await stack.enter_async_context(fronts.following())
         log.info("controller of %s is running, pid %d", home.root, os.getpid())
@@ -156,7 +158,9 @@ async def _source(home: Home, watch: Path | None) -> Source:
 
 
 @contextlib.asynccontextmanager
-async def _following(source: Source, loop: Loop, parts: Parts) -> AsyncIterator[None]:
+async def _following(
+    source: Source, loop: Loop, parts: Parts, remote: RemoteTasks | None
+) -> AsyncIterator[None]:
     """Let the loop read the source whenever it signals a change, and keep the home and the memory in order."""
 
     async def follow() -> None:
@@ -174,6 +178,8 @@ async def _following(source: Source, loop: Loop, parts: Parts) -> AsyncIterator[
         asyncio.create_task(tidy(), name="tidy the home"),
         asyncio.create_task(keep_what_lasts(parts), name="keep what lasts"),
     ]
+    if remote is not None:
+        tasks.append(asyncio.create_task(remote.run(), name="follow the remote repository"))
     try:
         yield
     finally:

@@ -45,6 +45,11 @@ class Home:
         return self.root / "controller.sock"
 
     @property
+    def source(self) -> Path:
+        """Return the path of the settings of a remote repository; the file is missing where there is none."""
+        return self.root / "source.yaml"
+
+    @property
     def routes(self) -> Path:
         return self.root / "routes.json"
 

@@ -20,7 +20,7 @@ LOCK_SECONDS = 30.0
 """How long another process may take to finish a replacement, which is a few renames."""
 LOCK_LOOK_SECONDS = 0.05
 _STAGED, _DRAFT = ".restoring", ".restoring.part"
-_NAMES = ("cluster.git", "store.db-wal", "store.db-shm", "store.db")
+_NAMES = ("cluster.git", "source.yaml", "store.db-wal", "store.db-shm", "store.db")
 
 
 def stage(home: Path) -> Path:

@@ -21,6 +21,8 @@ EXITS = {
     "doctor": "0 without findings; 1 with findings, or for an error; 2 for wrong usage",
     "examine": "0 if every precondition passes that applies; 1 if one fails or is unknown, or for an error; 2 for wrong"
     " usage",
+    "validate": "0 if the manifests are valid; 1 for problems; 2 for wrong usage",
+    "apply": f"{USUAL_EXITS}; 1 with `--dry-run=server` too, if it would be held or refused",
     "diff": "0 for no difference; 1 for differences; 2 for an error, wrong usage among them",
     "plan": "0; 1 for an error; 2 for wrong usage, or with `--exit-code` if there are steps",
     "get": f"{USUAL_EXITS}; 130 for a watch that Ctrl-C ends",

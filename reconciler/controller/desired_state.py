@@ -11,19 +11,26 @@ from reconciler.errors import Conflict, Invalid, InvalidManifests, ReconcilerErr
 from reconciler.planning import safety
 from reconciler.source.sources import Revision, Source
 from reconciler.state import Desired, Hold, Rejection
-from reconciler.state.desired import abbreviated
+from reconciler.state.desired import Suspended, abbreviated
 from reconciler.state.identity import CLUSTER
+from reconciler.state.overlay import Operations, overlay
 from reconciler.state.reports.status import Event
 from reconciler.store import EventFilter, Store
+
+from .operations_layer import OperationsLayer
 
 log = logging.getLogger(__name__)
 
 PROBLEMS_SHOWN_MAX = 20
+STATES = ("RevisionApplied", "RevisionHeld", "RevisionRejected", "RevisionSuspended")
+"""Reasons of events of which the newest says what is in force, and why no newer revision is."""
+LOOKED_AT = 20
+"""Newest events about the cluster among which that one is: operations on it have events too."""
 PREFIX_CHARACTERS_MIN = 4
 
 
 class DesiredState:
-    """Reads the source on request, and keeps the last good revision, also over restarts.
+    """Reads the source on request, and keeps the last good revision and operations, also over restarts.
 
     ``tell`` publishes an event.
     """
@@ -35,8 +42,11 @@ class DesiredState:
         self._store = store
         self._clock = clock
         self._tell = tell
+        self._layer = OperationsLayer(source, clock, tell)
         self.desired = Desired(revision="")
-        self._kept = ""
+        self._wishes: Desired | None = None
+        """The revision in force without operations."""
+        self._kept = ("", "")
 
     async def refresh(self, hook_at: float | None) -> None:
         """Read the source again. A rejected or held revision is reported, and the one in force stays."""
@@ -44,11 +54,32 @@ class DesiredState:
         try:
             revision = await self._source.read()
         except InvalidManifests as error:
-            self._reject(_listed(error), None)
-        except (Invalid, Unreachable, Conflict, OSError) as error:
-            self._reject(f"the source cannot be read: {error}", self.desired.hold)
+            await self._layer.read()
+            await self._reject(_listed(error), None)
+        except (Invalid, Unreachable, Conflict, OSError) as error:  # nor can the operations be read
+            await self._reject(f"the source cannot be read: {error}", self.desired.hold)
         else:
-            self._judge(revision, hook_at)
+            await self._layer.read()
+            if not (revision.refused and revision.id == self.desired.revision):
+                await self._judge(revision, hook_at)
+            if revision.refused:
+                await self._reject(revision.refused, self.desired.hold)
+        self._layer.report(self.desired.effects)
+
+    def expiry(self) -> float | None:
+        """Return the time at which an operation stops applying, so that the source has to be read again."""
+        return self._layer.operations.expiry(self._clock())
+
+    def with_operations(self, wishes: Desired, operations: Operations | None = None) -> Desired:
+        """Return a desired state with the operations in force, or with others, laid over it."""
+        laid = operations or self._layer.operations
+        overlaid = overlay(wishes.objects().values(), laid.items, self._clock())
+        return replace(
+            Desired.of(wishes.revision, overlaid.manifests),
+            operations=laid.revision,
+            effects=overlaid.effects,
+            operations_rejection=self._layer.rejection,
+        )
 
     async def _recall(self) -> None:
         """Recover the revision in force from the source for a new store: else a held revision would come into force."""
@@ -64,15 +95,16 @@ class DesiredState:
 
     async def record_in_force(self) -> None:
         """Note the revision in force with the source, in case the store is lost; nothing waits for this."""
-        if self.desired.revision in ("", self._kept):
+        found = self.desired.revision, self.desired.operations
+        if not found[0] or found == self._kept:
             return
         self._store.verify()
         try:
-            await self._source.record_in_force(self.desired.revision)
+            await self._source.record_in_force(*found)
         except (ReconcilerError, OSError) as error:
             log.warning("cannot note the revision in force: %s", error)
             return
-        self._kept = self.desired.revision
+        self._kept = found
 
     async def tidy(self) -> None:
         """Remove what killed processes have left in the source, and report it: it may have kept out every push."""
@@ -106,43 +138,99 @@ class DesiredState:
         removes = [str(key) for key in hold.removes] if hold and held else []
         return {"revision": revision, "removes": removes, "again": again}
 
-    def _judge(self, revision: Revision, hook_at: float | None) -> None:
-        if revision.id == self.desired.revision:
-            if self.desired.rejection or self.desired.hold:
-                self.desired = replace(self.desired, rejection=None, hold=None)
+    async def _judge(self, revision: Revision, hook_at: float | None) -> None:
+        before = await self._in_force()
+        if before is not None and revision.id == before.revision and self.desired.revision:
+            kept_out = self.desired.rejection or self.desired.hold or self.desired.suspended
+            self._put(before)
+            if kept_out:
                 self._publish_in_force(hook_at)
             return
-        objects = self._store.objects
-        incoming = _desired(revision)
-        hold = safety.hold(revision.id, objects.keys(), incoming.objects(), objects.approved())
-        if hold is not None:
-            self._hold(hold)
+        suspended = self.suspended(revision.id)
+        if suspended is not None and before is not None and revision.id != before.revision:
+            self._suspend(before, suspended)
             return
-        self.desired = objects.apply(incoming, self._clock())
+        wishes = _desired(revision)
+        hold = self.hold(self.with_operations(wishes))
+        if hold is not None:
+            await self._hold(hold)
+            return
+        self._put(wishes)
         self._publish_in_force(hook_at)
 
-    def _hold(self, hold: Hold) -> None:
-        before = self._in_force()
-        self.desired = replace(before, rejection=None, hold=hold)
+    def suspended(self, revision: str) -> Suspended | None:
+        """Return the operation that keeps a newer revision out for now, if there is one."""
+        suspension = self._layer.operations.suspension(self._clock())
+        return None if suspension is None else Suspended(revision, suspension)
+
+    def hold(self, incoming: Desired) -> Hold | None:
+        """Return why a newer revision, with the operations in force laid over it, is held; None if it is not."""
+        objects = self._store.objects
+        approved = objects.approved() | self._layer.operations.approved(objects.revision(), self._clock())
+        return safety.hold(incoming.revision, objects.keys(), incoming.objects(), approved)
+
+    async def _in_force(self) -> Desired | None:
+        """Return the revision in force without operations; after a start, from the source, else as the store has it."""
+        revision = self._store.objects.revision()
+        if self._wishes is None and revision is not None:
+            try:
+                kept = await self._source.at(revision)
+            except (ReconcilerError, OSError) as error:
+                log.warning("cannot read the revision in force: %s", error)
+                kept = None
+            self._wishes = _desired(kept) if kept is not None else self._store.objects.in_force()
+        return self._wishes
+
+    def _put(
+        self,
+        wishes: Desired | None,
+        rejection: Rejection | None = None,
+        hold: Hold | None = None,
+        suspended: Suspended | None = None,
+    ) -> Desired:
+        """Let a revision be in force, with the operations; return what was in force before."""
+        before = self.desired
+        self._wishes = wishes
+        found = before
+        if wishes is not None:
+            found = self.with_operations(wishes)
+            same = found.revision == before.revision and found.objects() == before.objects()
+            applied = before if same else self._store.objects.apply(found, self._clock())
+            found = replace(
+                applied,
+                operations=found.operations,
+                effects=found.effects,
+            )
+        found = replace(
+            found,
+            rejection=rejection,
+            hold=hold,
+            suspended=suspended,
+            operations_rejection=self._layer.rejection,
+        )
+        if found != before:
+            self.desired = found
+        return before
+
+    def _suspend(self, wishes: Desired, suspended: Suspended) -> None:
+        before = self._put(wishes, suspended=suspended)
+        if before.suspended != suspended:
+            self._publish_once("RevisionSuspended", suspended.text)
+
+    async def _hold(self, hold: Hold) -> None:
+        before = self._put(await self._in_force(), hold=hold)
         if before.hold != hold:
             self._publish_once(
                 "RevisionHeld", f"{hold.text} (the previous revision stays in force)", warning=True
             )
 
-    def _reject(self, text: str, hold: Hold | None) -> None:
-        before = self._in_force()
+    async def _reject(self, text: str, hold: Hold | None) -> None:
         rejection = Rejection(text)
-        self.desired = replace(before, rejection=rejection, hold=hold)
+        before = self._put(await self._in_force(), rejection, hold)
         if before.rejection != rejection:
             self._publish_once(
                 "RevisionRejected", f"{rejection.line} (the previous revision stays in force)", warning=True
             )
-
-    def _in_force(self) -> Desired:
-        """Return the desired state in force; after a start, from the store."""
-        if self.desired.revision:
-            return self.desired
-        return self._store.objects.in_force() or self.desired
 
     def _publish_in_force(self, hook_at: float | None) -> None:
         text = f"{self._source.describe()} is at {abbreviated(self.desired.revision)}"
@@ -152,8 +240,9 @@ class DesiredState:
         self, reason: str, message: str, *, warning: bool = False, hook_at: float | None = None
     ) -> None:
         """Publish an event about the manifests once; a restart does not repeat it."""
-        latest = self._store.events(EventFilter(limit=1, kind=CLUSTER.kind, name=CLUSTER.name))
-        if latest and (latest[0][1].reason, latest[0][1].message) == (reason, message):
+        latest = self._store.events(EventFilter(limit=LOOKED_AT, kind=CLUSTER.kind, name=CLUSTER.name))
+        said = [(event.reason, event.message) for _, event in latest if event.reason in STATES]
+        if said[-1:] == [(reason, message)]:
             return
         revision = "" if warning else self.desired.revision
         self._tell(Event(self._clock(), CLUSTER, warning, reason, message, "", revision, hook_at))

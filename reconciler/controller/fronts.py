@@ -166,6 +166,7 @@ def routes_for(name: NodeName, routes: Routes) -> Routes:
     return replace(
         routes,
         gateway=name,
+        hook=None,  # the secret, and the controller that is told, are on this machine
         routes=tuple(
             replace(route, backends=tuple(_reached(name, route.backends))) for route in routes.routes
         ),

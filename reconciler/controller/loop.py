@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 RESYNC_SECONDS = 10.0
 COALESCE_SECONDS = 0.01
 HOME_POLL_SECONDS = 0.5
+EXPIRY_SECONDS_MAX = 60.0
+"""How long an operation may go on past its end after the clock was set."""
 FAILED_ROUND_SECONDS = 2.0
 
 
@@ -127,12 +129,11 @@ class Loop:
             self.trigger()
 
     async def _read_source(self) -> None:
-        """Read the manifests after each change, and a rejected revision again from time to time."""
+        """Read the manifests after each change, when an operation ends, and what was rejected from time to time."""
         while True:
-            again = self._parts.desired_state.desired.rejection is not None
             with contextlib.suppress(TimeoutError):
                 # Not wait_for, which loses a cancellation in Python 3.11.
-                async with asyncio.timeout(self.resync_seconds if again else None):
+                async with asyncio.timeout(self._seconds_to_reading()):
                     await self._read.wait()
             self._read.clear()
             hook_at, self._hook_at = self._hook_at, None
@@ -140,6 +141,15 @@ class Loop:
                 self._read.set()
             self.trigger()
             await self._guarded(self._parts.desired_state.record_in_force())
+
+    def _seconds_to_reading(self) -> float | None:
+        """Return how long a change of the source may be awaited; None for ever."""
+        state = self._parts.desired_state
+        again = state.desired.rejection is not None or state.desired.operations_rejection is not None
+        end = state.expiry()
+        waits = [self.resync_seconds] if again else []
+        waits += [min(max(end - self._parts.clock(), 0.0), EXPIRY_SECONDS_MAX)] if end is not None else []
+        return min(waits, default=None)
 
     async def _guarded(self, work: Awaitable[None]) -> bool:
         """Do one round of work. Return whether it succeeded. An unexpected error must not end the loop."""

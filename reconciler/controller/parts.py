@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from reconciler.execution import Executor
 from reconciler.execution.hub import Hub
 from reconciler.inventory import Collector
+from reconciler.outgoing.webhooks import Webhooks
 from reconciler.remote.machines import Machines
 from reconciler.source.sources import Source
 from reconciler.state import Desired, GatewayObservation, Memory, NodeName, Observed, Plan, Stored
 from reconciler.status import Snapshots
 from reconciler.store import Store
-from reconciler.webhooks import Webhooks
 from reconciler.wire.file_identity import FileIdentity
 
 from .clock_gaps import ClockGaps, Clocks

@@ -18,6 +18,7 @@ from reconciler.state.slices import Slices
 from reconciler.status import Snapshots
 from reconciler.store import Store
 from reconciler.wire.generation import Route, Routes
+from reconciler.wire.hook import HookSecret
 
 from .incident_log import IncidentLog
 from .routes_file import RoutesFile
@@ -42,6 +43,8 @@ class Publisher:
             store.renew(above=self._routes.token)
         self.routed: Callable[[Routes], None] = lambda routes: None
         """Called with the routes that are in force now."""
+        self.hook: Callable[[], HookSecret | None] = lambda: None
+        """Returns where the secret of the gateway's webhook is."""
         self._saving: asyncio.Handle | None = None
         """Set while events wait for the end of this turn of the event loop."""
         self._published = store.event_keys()
@@ -174,7 +177,12 @@ class Publisher:
             return
         sequence = before.sequence if before else 0
         wanted = replace(
-            door, version=ROUTES_VERSION, sequence=sequence, routes=found, token=self._store.token
+            door,
+            version=ROUTES_VERSION,
+            sequence=sequence,
+            routes=found,
+            token=self._store.token,
+            hook=self.hook(),
         )
         if wanted == before and not self._file.altered:
             self.routed(before)

@@ -7,9 +7,11 @@ from contextlib import suppress
 
 from reconciler.errors import Deposed, Unwritable
 from reconciler.planning import plan_in_slices
+from reconciler.planning.rollout import specs, wish
 from reconciler.state import Contact, Desired, Memory, Observed, Plan
 from reconciler.state.identity import CLUSTER
 from reconciler.state.machine.weights import folder
+from reconciler.state.memory import Stored
 from reconciler.state.reports.status import Event
 from reconciler.state.slices import Slices
 from reconciler.status import Snapshots
@@ -135,9 +137,7 @@ def _watch(parts: Parts) -> None:
     parts.around.machines.reach(accesses)
     members = {name for group in stored.groups.values() for name in group.members}
     paths = {model.spec.source.folder for model in desired.models.values()}
-    served = {group.weights for group in stored.groups.values()}
-    served |= {rollback.served for rollback in stored.rollbacks.values()}
-    paths |= {folder(weights) for weights in served if weights}
+    paths |= _earlier(stored)
     parts.collector.watch(frozenset(members | accesses.keys()), tuple(sorted(paths)))
     seen = parts.collector.nodes()
     with suppress(Unwritable):  # the next pass does it
@@ -145,5 +145,18 @@ def _watch(parts: Parts) -> None:
             has_agent = name in known or seen[name].contact is Contact.REACHED
             if has_agent and known.get(name) != access:
                 parts.store.keep_agent(name, access)
+        for record, spec in specs.unwritten(desired, stored.groups.values()):
+            parts.store.keep_spec(record.replica, record.epoch, spec)
+        for deployment in wish.over(desired, stored.rollbacks):
+            parts.store.forget_rollback(deployment)
     if all(known.get(name) == access for name, access in wanted.items()):
         parts.watched = desired, stored
+
+
+def _earlier(stored: Stored) -> set[str]:
+    """Return the folders of weights that groups have, or may go back to."""
+    served = {group.weights for group in stored.groups.values()}
+    served |= {rollback.served for rollback in stored.rollbacks.values()}
+    written = {spec for group in stored.groups.values() for spec in (group.spec, group.spec_before)}
+    written |= {rollback.spec_served for rollback in stored.rollbacks.values()}
+    return {folder(weights) for weights in served if weights} | {specs.folder(s) for s in written if s}

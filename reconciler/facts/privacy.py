@@ -116,6 +116,7 @@ TEXTS: dict[type[Any], dict[str, Form]] = {
     Ends: _forms(_A, "here there inner"),
     GroupRecord: {
         **_forms(_K, "members fingerprint model strategy transport boots facts weights weights_before"),
+        **_forms(_K, "spec spec_before"),  # as the manifests have them
         **_forms(_T, "strategy_why transport_why"),
         **_forms(Disguise.secret, "secret"),
     },
@@ -128,7 +129,7 @@ TEXTS: dict[type[Any], dict[str, Form]] = {
     TransportFailure: {**_forms(_K, "transport facts"), **_forms(_T, "text person")},
     VerbsAttempts: _forms(_K, "boot_id"),
     Reboot: {**_forms(_K, "boot_id"), **_forms(_T, "reason")},
-    Rollback: {**_forms(_K, "model tried served restarted_at"), **_forms(_T, "text")},
+    Rollback: {**_forms(_K, "model tried served restarted_at spec_tried spec_served"), **_forms(_T, "text")},
 }
 """The form of each text, by class and field."""
 

@@ -8,10 +8,14 @@ from typing import Any
 
 from reconciler.errors import Invalid
 from reconciler.planning import plan
-from reconciler.resources import LOCAL
+from reconciler.planning.rollout.costs import Cost, foresee
+from reconciler.resources import LOCAL, Manifest
+from reconciler.resources.operation import Operation
 from reconciler.state import Desired, GatewayObservation, Memory, NodeName, NodeObservation, Observed, Plan
 from reconciler.state.identity import ObjectKey
+from reconciler.state.overlay import overlay
 
+from . import declared
 from .form import Malformed, outline, read
 from .privacy import Disguise
 
@@ -24,8 +28,8 @@ AGAIN = "record them again with: reconciler facts export -o FILE"
 class Facts:
     """A cluster at one moment, as far as plans depend on it.
 
-    Without the manifests, which are in git; without objects that are just leaving; and without anything about clients:
-    their keys, what they asked, what they used.
+    Without how machines are reached, which is in git; without objects that are just leaving; and without anything about
+    clients: their keys, what they asked, what they used.
     """
 
     at: float
@@ -40,6 +44,20 @@ class Facts:
     gateway_problem: str = ""
     """Why the gateway does not listen; empty if it does, or if there is none."""
     memory: Memory = field(default_factory=lambda: Memory(token=0))
+    served: tuple[Manifest, ...] = ()
+    """The Models and ModelDeployments in force, with what operations make of them."""
+    operations: tuple[Operation, ...] = ()
+    """Those in force, without who asked for them and why."""
+
+    def desired(self, wished: Desired) -> Desired:
+        """Return what other manifests come to with the operations that were in force."""
+        return Desired.of(
+            wished.revision, overlay(wished.objects().values(), self.operations, self.at).manifests
+        )
+
+    def costs(self, desired: Desired) -> tuple[Cost, ...]:
+        """Return what the changes of deployments cost."""
+        return tuple(foresee(Desired.of(self.revision, self.served), desired, self.memory.groups))
 
     def plan(self, desired: Desired) -> Plan:
         """Return the plan that the controller would have made at that moment of these manifests."""
@@ -51,12 +69,28 @@ class Facts:
 
 
 def facts_of(
-    desired: Desired, observed: Observed, memory: Memory, now: float, in_force: tuple[ObjectKey, ...]
+    desired: Desired,
+    observed: Observed,
+    memory: Memory,
+    now: float,
+    in_force: tuple[ObjectKey, ...],
+    operations: tuple[Operation, ...] = (),
 ) -> Facts:
-    """Return what is recorded of these snapshots; nothing in it is disguised yet."""
-    problem = observed.gateway.problem if observed.gateway else ""
-    agents = tuple(sorted(memory.agents))
-    return Facts(now, desired.revision, in_force, agents, observed.nodes, problem, memory)
+    """Return what is recorded of these snapshots; texts in it are not disguised yet.
+
+    ``desired``: with the ``operations`` laid over the manifests.
+    """
+    return Facts(
+        now,
+        desired.revision,
+        in_force,
+        tuple(sorted(memory.agents)),
+        observed.nodes,
+        observed.gateway.problem if observed.gateway else "",
+        memory,
+        (*desired.models.values(), *desired.deployments.values()),
+        declared.anonymous(operations),
+    )
 
 
 def written(facts: Facts, desired: Desired, product: str) -> dict[str, Any]:
@@ -76,6 +110,8 @@ def written(facts: Facts, desired: Desired, product: str) -> dict[str, Any]:
         "nodes": {name: outline(node, disguise) for name, node in sorted(facts.nodes.items())},
         "gatewayProblem": disguise.written(facts.gateway_problem),
         "memory": outline(facts.memory, disguise),
+        "served": declared.written(facts.served),
+        "operations": declared.written(facts.operations),
     }
 
 
@@ -86,9 +122,12 @@ def of_file(content: Any, name: str) -> Facts:
     version, product = content.get("version"), content.get("product", "?")
     if version != VERSION:
         raise Invalid(f"{name} has facts of version {version}, and this reconciler reads {VERSION}; {AGAIN}")
-    body = {key: value for key, value in content.items() if key not in ("kind", "version", "product")}
+    apart = ("kind", "version", "product", "served", "operations")
+    body = {key: value for key, value in content.items() if key not in apart}
     try:
         facts: Facts = read(Facts, body, "facts")
+        served = declared.served(content.get("served", []), "facts.served")
+        operations = declared.operations(content.get("operations", []), "facts.operations")
     except Malformed as error:
         raise Invalid(f"{name}: {error} (recorded by reconciler {product}); {AGAIN}") from None
-    return facts
+    return replace(facts, served=served, operations=operations)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -11,6 +11,8 @@ from starlette.middleware import Middleware
 from .dialects.dialect import Generation, Lookup, Sources
 from .dialects.table import DEFAULT, DIALECTS
 from .health import Counted, Probes
+from .hooks.receiver import PATH as HOOK
+from .hooks.receiver import Receiver
 from .http.authentication import Authentication, client_of
 from .http.cross_origin import CrossOrigin
 from .http.endpoint import GenerationEndpoint, LookupEndpoint
@@ -21,9 +23,12 @@ from .records.middleware import Logged
 from .routing.pool import Pool
 
 
-def build_app(pool: Pool, sources: Sources, logs: Logs) -> Starlette:
-    """Return the endpoint over ``pool``, whose ``watch`` the caller keeps running."""
-    paths = Paths([*_probes(pool), *_endpoints(pool, sources)], DEFAULT)
+def build_app(pool: Pool, sources: Sources, logs: Logs, announce: Callable[[float], None]) -> Starlette:
+    """Return the endpoint over ``pool``, whose ``watch`` the caller keeps running. ``announce`` is called with the time
+    when somebody says that there is something new in the remote repository."""
+    hook = Receiver(lambda: pool.file.hook, announce, sources.now)
+    hooks = Endpoint("POST", HOOK, hook.receive, DEFAULT, open=True)
+    paths = Paths([*_endpoints(pool, sources), *_probes(pool), hooks], DEFAULT)
     pages = ErrorPages(paths)
     app = Starlette(
         routes=paths.routes(),

@@ -22,6 +22,7 @@ from reconciler.wire.file_identity import FileIdentity, wait_until_removed, wait
 from .admission import Admission, ConnectionLimits
 from .app import build_app
 from .dialects.dialect import Sources
+from .hooks.announcer import Announcer
 from .http import descriptors
 from .http.certificates import Certificates
 from .http.listener import Listener
@@ -39,6 +40,7 @@ from .routing.timeouts import Timing
 log = logging.getLogger(__name__)
 
 EXIT_CANNOT_LISTEN = 2
+CONTROLLER_SOCKET = "controller.sock"
 RETRY_SECONDS = 1.0
 """How often an address that is taken is tried again."""
 _ROUTES_POLL_SECONDS = 0.1
@@ -149,7 +151,7 @@ class _Gateway:
         sharing.changed = self._changed.set
         pool.metrics.add(sharing)
         self._certificates = Certificates()
-        self._app = build_app(pool, sources, self._logs)
+        self._app = build_app(pool, sources, self._logs, Announcer(home / CONTROLLER_SOCKET).announce)
         self._started_at = sources.now()
         self._wanted = ""
         self._problem = ""

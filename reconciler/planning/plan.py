@@ -46,6 +46,7 @@ from .context.world import World, due
 from .nodes import agents, quarantine, repair, runtimes
 from .recovery import cable_faults, machine_faults, quarantined_prompts, rollback, rolling_reboot
 from .replica import ladder
+from .rollout import targets
 from .transport import link_check
 from .weights import distribute, retention
 
@@ -254,9 +255,8 @@ def _replicas(world: World) -> Slices[list[Decision]]:
 def view_of(taken: Reservations, name: ReplicaId) -> View:
     """Look at a replica, with everything that others have taken so far."""
     world = taken.world
-    deployment = world.desired.replicas().get(name)
-    model = rollback.effective(world, deployment) if deployment else None
-    return look(world, taken.ledger, name, model)
+    wanted = name in world.desired.replicas()
+    return look(world, taken.ledger, name, targets.target(world, name) if wanted else None)
 
 
 def _one_restart(plan: Plan, memory: Memory, now: float) -> Plan:

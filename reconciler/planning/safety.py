@@ -34,13 +34,19 @@ def hold(
 
 
 def held_revision(desired: Desired) -> Decision:
-    """Report a newer revision that is not in force."""
+    """Report a newer revision, or newer operations, that are not in force."""
     refused = []
     if desired.hold is not None:
         refused.append(Refusal(CLUSTER, RefusedBecause.HELD, desired.hold.text))
     if desired.rejection is not None:
         refused.append(Refusal(CLUSTER, RefusedBecause.REJECTED, desired.rejection.line))
-    return Decision(refused=tuple(refused))
+    if desired.operations_rejection is not None:
+        refused.append(Refusal(CLUSTER, RefusedBecause.REJECTED, desired.operations_rejection.line))
+    waiting = []
+    if desired.suspended is not None:
+        until = desired.suspended.operation.spec.until
+        waiting.append(Waiting(CLUSTER, WaitingFor.SUSPENDED, desired.suspended.text, until))
+    return Decision(waiting=tuple(waiting), refused=tuple(refused))
 
 
 def unwritable(memory: Memory) -> Decision:

@@ -6,7 +6,7 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -77,6 +77,9 @@ class Strict(BaseModel):
         processes do."""
         body = handler(core_schema)
         properties = handler.resolve_ref_schema(body).get("properties", {})
+        for described in properties.values():
+            if write := _WRITTEN.get(described.get(TYPE)) if described.get("default") is not None else None:
+                described["default"] = write(described["default"])
         for kind in cls.__mro__:
             if issubclass(kind, Strict):
                 for name, text in _docstrings(kind).items():
@@ -112,6 +115,9 @@ def _write_bytes(value: int) -> str:
     unit = next((u for u in ("TiB", "GiB", "MiB", "KiB") if value and value % _BYTE_UNITS[u] == 0), "B")
     return f"{value // _BYTE_UNITS[unit]}{unit}"
 
+
+_WRITTEN: Mapping[str | None, Callable[[Any], str]] = {"bytes": _write_bytes, "duration": _write_seconds}
+"""How a quantity is written in a manifest, by the type that its schema names."""
 
 Bytes = Annotated[
     int,
@@ -190,6 +196,8 @@ LABEL_VALUE = Text(
     r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$",
     63,
 )
+OPERATION_NAME = Text("operation name", "VERB.KIND.NAME in lower case", r"^[a-z]+\.[a-z]+\.[-a-z0-9.]+$", 128)
+TARGET_NAME = Text("name", "the name of an object, or the full id of a commit", r"^[a-z0-9][-a-z0-9.]*$", 64)
 PATTERN_RULES = {
     text.pattern: text.rule
     for text in (
@@ -205,6 +213,8 @@ PATTERN_RULES = {
         STORE_ADDRESS,
         LABEL_KEY,
         LABEL_VALUE,
+        OPERATION_NAME,
+        TARGET_NAME,
     )
 }
 """What each pattern stands for in words: nobody is shown a regular expression."""

@@ -18,6 +18,7 @@ from reconciler.wire.generation import MAX_STALL_SECONDS
 
 from .base import ApiVersion, Bytes, Manifest, Metadata, Name, Seconds, Strict
 from .scheduling import Placement
+from .strategy import Strategy
 
 RANKS_MAX = 64
 REPLICAS_MAX = 64
@@ -240,6 +241,13 @@ class Growth(Strict):
 class ModelDeploymentSpec(Strict):
     """A model to serve, and how."""
 
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("rollingUpdate", "updateStrategy", "update"), 'use "strategy"'),
+        "minReadySeconds": 'use "pause" under "strategy"',
+        "progressDeadlineSeconds": 'use "progressDeadline" under "health"',
+        "revisionHistoryLimit": "all revisions are in git",
+    }
+
     model: Name
     """Name of the Model to serve."""
     replicas: Annotated[int, Field(ge=0, le=REPLICAS_MAX)] = 1
@@ -261,6 +269,10 @@ class ModelDeploymentSpec(Strict):
     serving: Serving = Serving()
     health: Health = Health()
     growth: Growth = Growth()
+    strategy: Strategy = Strategy()
+    paused: bool = False
+    """Whether changes of the spec wait. What runs goes on, and is formed again as it was where it ends. `reconciler rollout
+    pause` and `resume` set it."""
     restarted_at: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
     """A change of this value restarts every group. `reconciler rollout restart` sets it to the current time."""
 

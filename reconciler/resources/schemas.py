@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from .base import Manifest
 from .kinds import KINDS
+from .operation import Operation
 from .registry import API_VERSION
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
+DESCRIBED: dict[str, type[Manifest]] = {**KINDS, Operation.__name__: Operation}
+"""The classes that have a schema: the kinds of manifests, and that of operations."""
+
+
 def schema(kind: str) -> dict[str, Any]:
     """Return the JSON Schema of one kind. Raises ``KeyError`` for an unknown kind."""
-    body = KINDS[kind].model_json_schema(by_alias=True)
+    body = DESCRIBED[kind].model_json_schema(by_alias=True)
     return {"$schema": DIALECT, **body, "title": f"{kind} ({API_VERSION})"}
 
 
@@ -44,5 +50,5 @@ def any_kind() -> dict[str, Any]:
 
 def files() -> dict[str, str]:
     """Return the exact contents of ``schemas/``, by file name."""
-    bodies = {"manifest.json": any_kind(), **{f"{kind}.json": schema(kind) for kind in KINDS}}
+    bodies = {"manifest.json": any_kind(), **{f"{kind}.json": schema(kind) for kind in DESCRIBED}}
     return {name: json.dumps(body, indent=2, ensure_ascii=False) + "\n" for name, body in bodies.items()}

@@ -1,7 +1,7 @@
 """What the installed mlx-lm can do with a model, before any rank of it is started.
 
 A process that waits for its rank answers with one JSON object: ``problem`` where the model cannot be served at all,
-``code`` where that would need Python code from its folder, ``tools``, ``reuse``, ``reread``, ``rope``,
+``code`` where that would need Python code from its folder, ``tools``, ``reuse``, ``reread``, ``embeds``, ``rope``,
 ``unsplittable``, ``ranks_tried`` and ``shares`` as in ``wire.node.ModelReport``. No code from the folder is ever run, and no tensor is
 read: mlx-lm builds the model lazily, and MLX's own ``shard`` and ``pipeline`` are tried on it with a group that exists
 only by its size.
@@ -69,6 +69,7 @@ def examine(folder: Path) -> dict[str, Any]:
         "tools": tools,
         "reuse": NAMES[reuse],
         "reread": reread,
+        "embeds": embeds,
         "rope": kinds(folder, config, model),
         "unsplittable": why,
         "ranks_tried": SIZES[-1],

@@ -18,7 +18,10 @@ from .yaml.plain import as_yaml
 
 Action = Literal["created", "configured", "unchanged", "deleted"]
 
+SCHEMA = "schemas/manifest.json"
+"""Where a cluster repository has the schema of all kinds, for the editors of whoever clones it."""
 _MODELINE = re.compile(r"^# yaml-language-server:[^\n]*\n?", re.MULTILINE)
+_SHIPPED = re.compile(r"# yaml-language-server: *\$schema=(?:\.\./)*schemas/manifest\.json\s*$")
 _PORTABLE = re.compile(r"# yaml-language-server: *\$schema=(https?://|/)")
 
 
@@ -86,7 +89,8 @@ def apply_documents(current_files: Mapping[str, bytes], incoming: tuple[Document
         existing = present.get(document.key)
         action: Action = "created" if existing is None else "configured"
         if existing is None:
-            _append(files.pieces(_target(document)), document)
+            target = _target(document)
+            _append(files.pieces(target), document, target)
         elif existing.manifest == document.manifest:
             action = "unchanged"
         else:
@@ -213,10 +217,12 @@ def _target(document: Document) -> str:
     return path
 
 
-def _append(pieces: list[Piece], document: Document) -> None:
+def _append(pieces: list[Piece], document: Document, file: str) -> None:
     body = _ended(_without_modeline(document.text))
     if len(pieces) == 1 and not pieces[0].body.strip():
-        pieces[0] = Piece(pieces[0].marker, body, 1, 1)
+        line = "".join(_MODELINE.findall(document.text)[:1])
+        shipped = f"{modeline(file)}\n" if _SHIPPED.match(line) else ""
+        pieces[0] = Piece(pieces[0].marker, shipped + body, 1, 1)
         return
     last = pieces[-1]
     pieces[-1] = Piece(last.marker, _ended(last.body), last.line, last.column)
@@ -251,6 +257,11 @@ def _parts(body: str) -> tuple[str, str, str]:
     lines = body.splitlines(keepends=True)
     first, last = max(tree.first_line - 1, 0), tree.last_line
     return "".join(lines[:first]), "".join(lines[first:last]), "".join(lines[last:])
+
+
+def modeline(file: str) -> str:
+    """Return the line with which editors find the schema of a file in a cluster repository."""
+    return f"# yaml-language-server: $schema={'../' * posixpath.normpath(file).count('/')}{SCHEMA}"
 
 
 def _without_modeline(text: str) -> str:

@@ -1,8 +1,8 @@
-"""Validates a push before git accepts it: ``python -m reconciler.source.hook pre-receive``.
+"""Validates a push where no controller answers: ``python -m reconciler.source.hook pre-receive``.
 
 Git passes the moved branches on standard input as ``old new ref`` lines, and shows the output to the pusher.
-Branches other than ``main`` are accepted unchecked, because they have no effect. Pushed objects are in quarantine
-until this hook accepts them; git's variables for that must reach every git command here.
+Branches other than ``main`` and ``operations`` are accepted unchecked, because they have no effect. Pushed objects are in
+quarantine until this hook accepts them; git's variables for that must reach every git command here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from pathlib import Path
 
 from reconciler.errors import InvalidManifests, ReconcilerError
 
-from .git.repository import BRANCH, REF, ClusterRepo, mirror_text
+from .git.pushes import Push
+from .git.repository import OPERATIONS, REF, ClusterRepo
+from .operations import load_operations
+from .pushed import read_push
 from .yaml.documents import load
 
 PROBLEMS_SHOWN_MAX = 100
@@ -37,31 +40,29 @@ def pre_receive(lines: Iterable[str], folder: Path, environment: Mapping[str, st
     repo = ClusterRepo(folder, quarantine)
     for line in lines:
         old, new, ref = line.rstrip("\n").split(" ", 2)
-        if ref == REF:
+        push = Push(old, new, ref)
+        if ref in (REF, OPERATIONS):
             try:
-                url = repo.mirrored()
-                objection = mirror_text(url) if url else objection_to(repo, old, new)
+                read_push(repo, push)
             except ReconcilerError as error:
-                objection = str(error)
-            if objection:
-                return f"reconciler: {objection}\nreconciler: {BRANCH} stays as it was\n"
+                return "".join(f"{line}\n" for line in objection_lines(error, push.branch))
     return ""
+
+
+def objection_lines(error: ReconcilerError, branch: str) -> list[str]:
+    """Return for the pusher why a branch does not move."""
+    text = _listed(error) if isinstance(error, InvalidManifests) else str(error)
+    return [*f"reconciler: {text}".splitlines(), f"reconciler: {branch} stays as it was"]
 
 
 _OBJECT_VARIABLES = ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
 
 
 def objection_to(repo: ClusterRepo, old: str, new: str, ref: str = REF) -> str:
-    """Return why a branch may not move from one commit to another; empty if it may. Raises ``ReconcilerError``."""
-    if not new.strip("0"):
-        return f"{BRANCH} cannot be deleted: it is the desired state of the cluster"
-    if old.strip("0") and not repo.is_ancestor(old, new):
-        return (
-            f"this push would drop commits from {BRANCH}, whose history is kept. "
-            f"Pull and merge first, or go back with git revert"
-        )
+    """Return why a commit that a command has made on top of ``old`` must not be taken; empty if it may. Raises
+    ``ReconcilerError``. A name of an object that is missing is a matter of pushes, which are complete."""
     try:
-        load(repo.read(new))
+        (load_operations if ref == OPERATIONS else load)(repo.read(new))
     except InvalidManifests as error:
         return _listed(error)
     return ""

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import watchfiles
 
-from reconciler.errors import Invalid, InvalidManifests, Unreachable
+from reconciler.errors import Invalid, InvalidManifests, Refused, Unreachable
+from reconciler.state.overlay import Operations
 
 from .files import read_directory
-from .git.repository import EMPTY, ClusterRepo
+from .git.pushes import Push, quarantined
+from .git.repository import EMPTY, OPERATIONS, OPERATIONS_IN_FORCE, ClusterRepo
+from .operations import load_operations
+from .pushed import Pushed, read_push
 from .yaml.documents import Document, load
 
-"""The revision of a cluster repository before its first commit."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """The desired state at one moment."""
+    """The manifests at one moment."""
 
     id: str
     """A commit id, or ``dir-`` and part of a hash of a folder's files, or ``empty``."""
     documents: tuple[Document, ...]
+    refused: str = ""
+    """Why a newer one of the remote repository is not here; empty if there is none."""
 
 
 class Source(Protocol):
@@ -39,11 +46,25 @@ class Source(Protocol):
         Raises ``InvalidManifests`` for wrong manifests, ``Invalid`` and ``Unreachable`` if the source cannot be read.
         """
 
-    async def record_in_force(self, revision: str) -> None:
-        """Note, beside the manifests, that a revision is in force. Raises ``Invalid`` and ``Unreachable``."""
+    async def operations(self) -> Operations:
+        """Return the current operations, which come from elsewhere than the manifests. Raises like ``read``."""
+
+    async def record_in_force(self, revision: str, operations: str) -> None:
+        """Note, beside the manifests, which revision is in force, and which commit of the operations. Raises ``Invalid``
+        and ``Unreachable``."""
 
     async def last_in_force(self) -> Revision | None:
         """Return the revision noted last, if it can be read. Raises like ``read``."""
+
+    async def last_operations(self) -> Operations:
+        """Return the operations noted last. Raises like ``read``."""
+
+    async def at(self, revision: str) -> Revision | None:
+        """Return an earlier revision, if this source has it. Raises like ``read``."""
+
+    async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
+        """Read a push that git has not accepted yet. Raises ``Refused`` and ``InvalidManifests`` where it must not be
+        taken; ``Refused`` with ``Elsewhere`` if it is not to this source."""
 
     async def tidy(self) -> Sequence[str]:
         """Remove what was left by processes that were killed, and return what that was. Raises ``OSError``."""
@@ -55,18 +76,18 @@ class Source(Protocol):
         """Return a description of the source for people."""
 
 
-class _Loaded:
+class _Loaded(Generic[T]):
     """The newest documents or their problems, so that an unchanged state is not parsed again."""
 
     def __init__(self) -> None:
         self.id: str | None = None
-        self._outcome: Revision | InvalidManifests | None = None
+        self._outcome: T | InvalidManifests | None = None
 
-    def revision(self, id: str, files: Callable[[], Mapping[str, bytes]]) -> Revision:
-        """Return revision ``id``; its files are read only if it differs from last time."""
+    def get(self, id: str, read: Callable[[], T]) -> T:
+        """Return what ``read`` returns for ``id``; it is called only if ``id`` differs from last time."""
         if self.id != id or self._outcome is None:
             try:
-                self._outcome = Revision(id, load(files()))
+                self._outcome = read()
             except InvalidManifests as invalid:
                 self._outcome = invalid
             self.id = id
@@ -76,32 +97,74 @@ class _Loaded:
 
 
 class GitSource:
-    """Branch ``main`` of the cluster repository.
+    """Branches ``main`` and ``operations`` of the cluster repository.
 
-    The hook announces a push to the controller. Because a hook may fail, ``changes`` also checks the branch every
-    ``poll_seconds``. It yields only for a revision that it has found unread twice, because the hook, which knows
+    The hook announces a push to the controller. Because a hook may fail, ``changes`` also checks the branches every
+    ``poll_seconds``. It yields only for a commit that it has found unread twice, because the hook, which knows
     the time of the push, may just be about to announce it.
     """
 
-    def __init__(self, repo: ClusterRepo, poll_seconds: float = 5.0) -> None:
+    def __init__(
+        self, repo: ClusterRepo, poll_seconds: float = 5.0, refused: Callable[[], str] = lambda: ""
+    ) -> None:
+        """``refused`` returns why a newer revision of a remote did not come here."""
         self._repo = repo
+        self.refused = refused
         self._poll_seconds = poll_seconds
-        self._loaded = _Loaded()
+        self._loaded: _Loaded[Revision] = _Loaded()
+        self._operations: _Loaded[Operations] = _Loaded()
+        self._judged: Pushed | None = None
+        """The last push that was read: once git has accepted it, it is not read again."""
 
     async def read(self) -> Revision:
-        return await asyncio.to_thread(self._read)
+        found = await asyncio.to_thread(self._read)
+        refused = self.refused()
+        return replace(found, refused=refused) if refused else found
+
+    async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
+        if repository != os.path.realpath(self._repo.path):
+            raise Refused("Elsewhere", f"the controller reads {self._repo.path}")
+        self._judged = await asyncio.to_thread(lambda: read_push(quarantined(self._repo, quarantine), push))
+        return self._judged
+
+    def _documents(self, revision: str) -> tuple[Document, ...]:
+        judged = self._judged
+        if judged is not None and judged.push.new == revision:
+            return judged.documents
+        return load(self._repo.read(revision))
 
     def _read(self) -> Revision:
         head = self._repo.head()
         if head is None:
-            return self._loaded.revision(EMPTY, dict)
-        return self._loaded.revision(head, lambda: self._repo.read(head))
+            return self._loaded.get(EMPTY, lambda: Revision(EMPTY, ()))
+        return self._loaded.get(head, lambda: Revision(head, self._documents(head)))
 
-    async def record_in_force(self, revision: str) -> None:
+    async def operations(self) -> Operations:
+        return await asyncio.to_thread(
+            lambda: self._operations_at(self._repo.head(OPERATIONS), self._operations)
+        )
+
+    async def last_operations(self) -> Operations:
+        return await asyncio.to_thread(
+            lambda: self._operations_at(self._repo.in_force(OPERATIONS_IN_FORCE), _Loaded())
+        )
+
+    def _operations_at(self, commit: str | None, loaded: _Loaded[Operations]) -> Operations:
+        if commit is None:
+            return loaded.get(EMPTY, Operations)
+        return loaded.get(commit, lambda: Operations(commit, load_operations(self._repo.read(commit))))
+
+    async def record_in_force(self, revision: str, operations: str) -> None:
         await asyncio.to_thread(self._repo.keep, None if revision == EMPTY else revision)
+        await asyncio.to_thread(self._repo.keep, operations or None, OPERATIONS_IN_FORCE)
 
     async def last_in_force(self) -> Revision | None:
         return await asyncio.to_thread(self._last_in_force)
+
+    async def at(self, revision: str) -> Revision | None:
+        if revision == EMPTY:
+            return Revision(EMPTY, ())
+        return await asyncio.to_thread(lambda: Revision(revision, load(self._repo.read(revision))))
 
     async def tidy(self) -> Sequence[str]:
         return await asyncio.to_thread(self._repo.tidy)
@@ -111,16 +174,19 @@ class GitSource:
         return None if commit is None else Revision(commit, load(self._repo.read(commit)))
 
     async def changes(self) -> AsyncIterator[None]:
-        unread: str | None = None
+        unread: tuple[str, str] | None = None
         while True:
             await asyncio.sleep(self._poll_seconds)
             try:
-                head = await asyncio.to_thread(self._repo.head) or EMPTY
+                heads = await asyncio.to_thread(self._heads)
             except (Invalid, Unreachable):
-                head = EMPTY  # the next read raises the reason
-            before, unread = unread, head if head != self._loaded.id else None
+                heads = EMPTY, EMPTY  # the next read raises the reason
+            before, unread = unread, heads if heads != (self._loaded.id, self._operations.id) else None
             if unread is not None and unread == before:
                 yield
+
+    def _heads(self) -> tuple[str, str]:
+        return self._repo.head() or EMPTY, self._repo.head(OPERATIONS) or EMPTY
 
     def describe(self) -> str:
         return f"git {self._repo.path}"
@@ -133,20 +199,33 @@ class DirectorySource:
         self._path = path
         self._poll_seconds = poll_seconds
         self._debounce_seconds = debounce_seconds
-        self._loaded = _Loaded()
+        self._loaded: _Loaded[Revision] = _Loaded()
 
     async def read(self) -> Revision:
         return await asyncio.to_thread(self._read)
 
     def _read(self) -> Revision:
         files = read_directory(self._path)
-        return self._loaded.revision(f"dir-{_digest(files)}", lambda: files)
+        name = f"dir-{_digest(files)}"
+        return self._loaded.get(name, lambda: Revision(name, load(files)))
 
-    async def record_in_force(self, revision: str) -> None:
+    async def operations(self) -> Operations:
+        return Operations()
+
+    async def record_in_force(self, revision: str, operations: str) -> None:
         """Do nothing: a folder has only its present state."""
 
     async def last_in_force(self) -> Revision | None:
         return None
+
+    async def last_operations(self) -> Operations:
+        return Operations()
+
+    async def at(self, revision: str) -> Revision | None:
+        return None
+
+    async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
+        raise Refused("Elsewhere", f"the controller reads {self.describe()}: a push has no effect")
 
     async def tidy(self) -> Sequence[str]:
         return ()

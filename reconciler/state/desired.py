@@ -8,9 +8,11 @@ from functools import cached_property
 
 from reconciler.errors import few_names
 from reconciler.resources import Access, Fabric, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
+from reconciler.resources.operation import Operation, written_moment
 
 from .answers import Asked
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
+from .overlay import Effect
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class Rejection:
     @property
     def line(self) -> str:
         """Return the rejection on one line, for tables."""
-        return self.text.replace("\n", "; ")
+        return self.text.replace(":\n", ": ").replace("\n", "; ").replace("  ", " ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,25 @@ class Hold:
         return (
             f"revision {abbreviated(self.revision)} is held: it would remove {len(self.removes)} of {self.of}"
             f" objects ({few_names([str(key) for key in self.removes], OBJECTS_SHOWN)}); to remove them: {self.command}; to keep them: commit their manifests again"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """A newer revision that is not in force because somebody has suspended the cluster."""
+
+    revision: str
+    operation: Operation
+
+    @property
+    def text(self) -> str:
+        """Return what it waits for and what to do, for people."""
+        spec = self.operation.spec
+        end = f" until {written_moment(spec.until)}" if spec.until is not None else ""
+        why = f": {spec.reason}" if spec.reason else ""
+        return (
+            f"revision {abbreviated(self.revision)} waits: {self.operation.who} has suspended the cluster{end}{why};"
+            " to go on: reconciler resume --all"
         )
 
 
@@ -84,6 +105,13 @@ class Desired(Asked):
     """The time at which each object was first seen, in seconds since the Unix epoch."""
     rejection: Rejection | None = None
     hold: Hold | None = None
+    suspended: Suspended | None = None
+    operations: str = ""
+    """Commit of the operations that are laid over the manifests; empty if there are none."""
+    effects: tuple[Effect, ...] = ()
+    """Every operation, and what has become of it."""
+    operations_rejection: Rejection | None = None
+    """Newer operations that are not in force because they are wrong."""
     stopping: bool = False
     """Whether everything is being shut down: then no replica and no agent is wanted."""
 

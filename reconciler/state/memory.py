@@ -67,6 +67,10 @@ class GroupRecord:
     """Weights of the last serving group before it; empty if there was none."""
     context: int = 0
     """Most tokens of one request; 0 for one that was formed before this was kept."""
+    spec: str = ""
+    """The spec that it was formed for, as ``planning.rollout.specs`` writes it; empty where it is not known."""
+    spec_before: str = ""
+    """The spec of the last group before it that served well; empty if there was none."""
 
     def rank_id(self, rank: int) -> RankId:
         """Return the id of one of its ranks."""
@@ -156,7 +160,7 @@ class Stored:
     reboots: Mapping[NodeName, Reboot] = field(default_factory=dict)
     """The last restart of each machine that this cluster ever had."""
     rollbacks: Mapping[DeploymentName, Rollback] = field(default_factory=dict)
-    """The last weights that did not come up in each deployment, whether they are still wanted or not."""
+    """The last spec that did not come up in each deployment, whether it is still wanted or not."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from .cause import Cause
 from .faults import Attempt, FaultClass, Quarantine, Suspicion, Symptom, TransportFailure, Trouble
 from .identity import NodeName, ObjectKey, ReplicaId
 from .machine.links import Cabling
-from .machine.weights import FetchWeights, RemoveWeights, shown
+from .machine.weights import FetchWeights, RemoveWeights
 from .memory import GroupRecord
 from .node_steps import NodeStep
 from .rollback import Rollback
@@ -206,10 +206,12 @@ class ProveGroup(_OfReplica):
 
 @dataclass(frozen=True, slots=True)
 class SetBack(_OfReplica):
-    """Serve the weights before again: the new ones did not come up."""
+    """Serve the spec before again: the new one did not come up."""
 
     replica: ReplicaId
     rollback: Rollback
+    changes: str
+    """In what the new one differs, for people."""
 
     @property
     def key(self) -> str:
@@ -217,9 +219,14 @@ class SetBack(_OfReplica):
 
     def __str__(self) -> str:
         return (
-            f"serve {shown(self.rollback.served)} again in {self.replica.deployment}:"
-            f" {shown(self.rollback.tried)} did not come up ({self.rollback.text})"
+            f"serve {self.replica.deployment} as before again: it did not come up with {self.changes}"
+            f" ({self.rollback.text})"
         )
+
+    @property
+    def doing(self) -> str:
+        """Say what is done, for incidents."""
+        return f"the change is taken back ({self.changes}): the spec before is served again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +290,7 @@ class WaitingFor(Enum):
 
     SOURCE = "ManifestsNotRead"
     STORE = "StoreLocked"
+    SUSPENDED = "Suspended"
     STEP = "StepInFlight"
     AGENT = "AgentNotReached"
     OBSERVATION = "StaleObservation"
@@ -295,6 +303,8 @@ class WaitingFor(Enum):
     BACK_OFF = "BackOff"
     QUIET = "QuietMoment"
     TURN = "RestartsLater"
+    ROLLOUT = "ReplacedLater"
+    PAUSED = "RolloutPaused"
     RESTART = "Restarting"
     REPAIR = "Repairing"
     REMOVAL = "Terminating"

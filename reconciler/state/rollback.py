@@ -1,4 +1,4 @@
-"""Weights that did not come up."""
+"""A spec that did not come up."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """A commit that did not come up in a deployment, and the one that is served instead."""
+    """A spec that did not come up in a deployment, and the one that is served instead.
+
+    One from before whole specs were kept has weights alone: it applies to its Model for as long as that names them, and
+    until ``restarted_at`` is another.
+    """
 
     model: str
-    """The Model that names it."""
+    """The Model of the spec that was tried."""
     tried: str
-    """Repository and commit, as ``weights.named``."""
+    """Its weights: repository and commit, as ``weights.named``."""
     served: str
-    """The weights that had served before, in the same form."""
+    """The weights of the spec that had served before, in the same form."""
     restarted_at: str
-    """``spec.restartedAt`` of the deployment then: with another one it is tried again."""
+    """``spec.restartedAt`` of the deployment then."""
     at: float
     text: str
     """The problem, for people."""
+    spec_tried: str = ""
+    """The spec that did not come up, as ``planning.rollout.specs`` writes it: it is tried again when it is another."""
+    spec_served: str = ""
+    """The spec that had served before, in the same form."""

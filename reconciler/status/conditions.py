@@ -81,6 +81,7 @@ def _of_node(
         memory.leaving.get(key),
         planned.of_node(key),
         parity,
+        _is_acted_on(key, snapshots),
     )
     last = known.get(key)
     if last is not None and last.seen is seen and last.status is before and last.rest == rest:
@@ -100,12 +101,21 @@ def _status(
     """Return the status of an object; ``more``: the conditions that only its kind has."""
     leaving = snapshots.memory.leaving.get(key)
     found = READINESS[key.kind](key.name, snapshots) if leaving is None else LEAVING
+    ready = before.condition("Ready") if before else None
+    if found.ready and _is_acted_on(key, snapshots) and not (ready and ready.status):
+        # Its agent may answer before the step that starts it has ended: Ready comes after that, in the events too.
+        found = found._replace(ready=False, reason="Acting", message="a step about it has not ended yet")
     generation = leaving.generation if leaving else snapshots.desired.generations.get(key, 1)
     stalled = _stalled(planned.refused.get(key), planned.troubles.get(key))
     states = (_ready(found, planned.refused.get(key), stalled), _reconciling(planned, key), stalled, *more)
     known = {condition.type: condition for condition in before.conditions} if before else {}
     conditions = tuple(_condition(known.get(each.type), each, snapshots.now, generation) for each in states)
     return ObjectStatus(conditions, generation, found.extra)
+
+
+def _is_acted_on(key: ObjectKey, snapshots: Snapshots) -> bool:
+    """Return whether a step about a node is being executed."""
+    return key.kind == "Node" and f"node/{key.name}" in snapshots.memory.in_flight
 
 
 def _ready(found: Readiness, refusal: Refusal | None, stalled: ConditionState) -> ConditionState:

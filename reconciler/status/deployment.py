@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reconciler.resources import ModelDeployment
-from reconciler.state import DeploymentName, GroupRecord, Observed
+from reconciler.state import DeploymentName, GroupRecord, Observed, WaitingFor
 from reconciler.wire.launch import Phase
 from reconciler.wire.weights import PromptReuse
 
@@ -23,6 +23,7 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     extra = {
         "replicas": wanted,
         "readyReplicas": count,
+        "updatedReplicas": sum(record.replica.index < wanted for record in records) - _later(name, snapshots),
         "promptReuse": _prompt_reuse(deployment, snapshots),
         "groups": groups,
     }
@@ -30,6 +31,13 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     if count < wanted:
         return Readiness(False, "ReplicasNotReady", text, extra)
     return Readiness(True, "ReplicasReady", text, extra)
+
+
+def _later(name: str, snapshots: Snapshots) -> int:
+    """Count the replicas whose spec has changed, and that are changed later."""
+    later = (WaitingFor.ROLLOUT, WaitingFor.PAUSED)
+    waiting = snapshots.plan.waiting
+    return sum(w.replica is not None and w.replica.deployment == name and w.reason in later for w in waiting)
 
 
 def _prompt_reuse(deployment: ModelDeployment, snapshots: Snapshots) -> str:
@@ -49,6 +57,7 @@ def _group(record: GroupRecord, observed: Observed) -> dict[str, Any]:
         "epoch": record.epoch,
         "phase": least,
         "nodes": list(record.members),
+        "ports": f"{record.port}-{record.port + len(record.members)}",
         **({"context": record.context} if record.context else {}),
         **(_spread(record) if len(record.members) > 1 else {}),
         "ready": serving(record, observed) is not None,

@@ -100,7 +100,7 @@ def event(outcome: Outcome, now: float) -> Event | None:
     if reason is None:
         return None
     text = f"{step}{': ' + outcome.detail if outcome.detail else ''}"
-    return Event(now, step.object, False, reason, text)
+    return Event(now, step.object, isinstance(step, SetBack), reason, text)
 
 
 STEP_REASONS: Mapping[type[Step], str] = {

@@ -11,6 +11,7 @@ from reconciler.resources import gateway as resources
 from reconciler.resources.api_key import ApiKey
 from reconciler.resources.gateway import GatewayAccessLog
 from reconciler.state import FrontObservation
+from reconciler.state.fronts import fronts_without_way, unknown_fronts
 from reconciler.wire.front import AccessLog, LimitsStore, Tls
 from reconciler.wire.generation import Routes
 from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash
@@ -48,6 +49,9 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
         text = f"it answers at {gateway.endpoint}, but is connected to no group of {models}; see: reconciler get deployments"
         return Readiness(False, "NoGroupConnected", text, extra)
     lacks = [f"on {each.node}: {each.problem}" for each in gateway.others if each.problem]
+    wanted, nodes = snapshots.desired.gateway, snapshots.desired.nodes
+    if wanted is not None:
+        lacks += [*unknown_fronts(wanted, nodes), *fronts_without_way(wanted, nodes)]
     message = "; ".join(part for part in (gateway.endpoint, gateway.shortage, *lacks) if part)
     return Readiness(True, "Listening", message, extra)
 

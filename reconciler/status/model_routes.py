@@ -64,10 +64,20 @@ def routes(desired: Desired, observed: Observed, memory: Memory, plan: Plan) -> 
             sampling=SamplingDefaults(**dict(deployment.spec.serving.sampling)),
             thinking=deployment.spec.serving.thinking,
             max_stall_seconds=deployment.spec.serving.max_stall,
+            embeds=_embeds(deployment, desired, observed),
         )
         for name, deployment in sorted(desired.deployments.items())
         if deployment.spec.replicas
     )
+
+
+def _embeds(deployment: ModelDeployment, desired: Desired, observed: Observed) -> bool:
+    """Return whether a model is for embeddings: as declared, else as its files say on a node that has read them."""
+    if deployment.spec.serving.embedding is not None:
+        return True
+    model = desired.models.get(deployment.spec.model)
+    report = observed.reusing.get(model.spec.source.folder) if model is not None else None
+    return report is not None and report.embeds
 
 
 def _context(name: DeploymentName, deployment: ModelDeployment, memory: Memory) -> int:

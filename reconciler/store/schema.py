@@ -103,6 +103,12 @@ MIGRATIONS: tuple[str, ...] = (
     """
     ALTER TABLE groups ADD COLUMN context INTEGER NOT NULL DEFAULT 0;
     """,
+    """
+    ALTER TABLE groups ADD COLUMN spec TEXT NOT NULL DEFAULT '';
+    ALTER TABLE groups ADD COLUMN spec_before TEXT NOT NULL DEFAULT '';
+    ALTER TABLE setbacks ADD COLUMN spec_tried TEXT NOT NULL DEFAULT '';
+    ALTER TABLE setbacks ADD COLUMN spec_served TEXT NOT NULL DEFAULT '';
+    """,
 )
 """One script a version, the first makes version 1. Scripts that were released are never edited."""
 

@@ -269,10 +269,20 @@ class Store:
         """Return every stored group."""
         return self._groups.all()
 
+    def keep_spec(self, replica: ReplicaId, epoch: int, spec: str) -> None:
+        """Note for which spec a group was formed, where that was not known."""
+        with self._db.writing():
+            self._groups.keep_spec(replica, epoch, spec)
+
     def set_back(self, deployment: DeploymentName, rollback: Rollback) -> None:
-        """Note weights that did not come up, and those that are served instead; in place of what was noted before."""
+        """Note a spec that did not come up, and the one that is served instead; in place of what was noted before."""
         with self._db.writing():
             self.rollbacks.note(deployment, rollback)
+
+    def forget_rollback(self, deployment: DeploymentName) -> None:
+        """Note that a deployment has another spec than the one that did not come up."""
+        with self._db.writing():
+            self.rollbacks.forget(deployment)
 
     def last_epochs(self) -> dict[ReplicaId, int]:
         """Return the highest epoch of each replica."""

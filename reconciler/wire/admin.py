@@ -58,12 +58,46 @@ class Preview:
     """
 
     files: Mapping[str, str]
+    operations: Optional[Mapping[str, str]] = None
+    """All files of the operations, text by name; None stands for those in force."""
 
 
 @message("facts")
 @dataclasses.dataclass(frozen=True)
 class ShowFacts:
     """Ask for what plans depend on, as a file that may leave the cluster: ``{"facts": {...}, "settled": bool}``."""
+
+
+@message("judge_push")
+@dataclasses.dataclass(frozen=True)
+class JudgePush:
+    """Ask, before git accepts a push to ``ref``, what it would mean: ``{"accept": bool, "lines": [text for the pusher]}``.
+
+    Refused if the controller does not read ``repository``.
+    """
+
+    repository: str
+    """The real path of the repository."""
+    old: str
+    new: str
+    ref: str
+    quarantine: str = ""
+    """Name of the folder of its ``objects`` with the pushed objects; empty if there are none."""
+    allow: Optional[str] = None
+    """What the pusher lets it remove although it serves: a name, or all with an empty text."""
+
+
+@message("follow_push")
+@dataclasses.dataclass(frozen=True)
+class FollowPush:
+    """Ask what has become of a pushed revision: ``{"version", "done": bool, "lines": [text for the pusher]}``.
+
+    While ``version`` is ``seen``, the answer is held back for ``wait_seconds``.
+    """
+
+    revision: str
+    seen: str = ""
+    wait_seconds: float = 0.0
 
 
 @message("places")
@@ -131,21 +165,38 @@ class ReadRankLog:
 @message("status")
 @dataclasses.dataclass(frozen=True)
 class ShowStatus:
-    """The controller itself: ``{"version", "pid", "revision", "source", "endpoint", "settled"}``.
+    """The controller itself: ``{"version", "pid", "revision", "operations", "source", "endpoint", "settled"}``, where
+    ``operations`` is the commit of the operations in force.
 
     And what became of a newer revision that is not in force: ``rejection``, a text, where its manifests are
     wrong; ``held``, ``{"revision", "removes": ["kind/name"], "of", "command", "text"}``, where it would remove
-    too much; None each where not.
+    too much; ``suspended``, ``{"revision", "text"}``, where new revisions wait; and ``operationsRejection``, a text,
+    where newer operations are wrong. None each where not.
     """
 
 
 @message("look")
 @dataclasses.dataclass(frozen=True)
 class Look:
-    """Look again at ``name`` (``source`` after a push). ``at``: the sender's own time stamp."""
+    """Look again at ``name``: ``source`` after a push, ``remote`` if there may be something new in the remote repository.
+    ``at``: the sender's own time stamp."""
 
     name: str
     at: Optional[float] = None
+
+
+@message("source")
+@dataclasses.dataclass(frozen=True)
+class ShowSource:
+    """How it stands with the remote repository; empty where there is none.
+
+    ``{"url", "branch", "path", "interval", "revision", "looks", "answeredAt", "awaySince", "conditions"}``, and
+    ``problem`` where its settings cannot be read. While there were no more than ``looks`` looks, the answer is held back
+    for ``wait_seconds``.
+    """
+
+    looks: int = -1
+    wait_seconds: float = 0.0
 
 
 @message("stop")
@@ -238,6 +289,8 @@ CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     ShowPlan,
     ShowUsage,
     Preview,
+    JudgePush,
+    FollowPush,
     ListEvents,
     ListIncidents,
     ReadRankLog,
@@ -248,6 +301,7 @@ CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     ShowProtection,
     Accept,
     Look,
+    ShowSource,
     Stop,
 )
 

@@ -32,7 +32,11 @@ def encode(frame: Mapping[str, Any]) -> bytes:
 
 def framed(text: str) -> bytes:
     """Return the JSON text of an object as a frame. Raises ``WireError`` if it is longer than ``FRAME_BYTES_MAX``."""
-    body = text.encode("utf-8", "surrogatepass")
+    return framed_bytes(text.encode("utf-8", "surrogatepass"))
+
+
+def framed_bytes(body: bytes) -> bytes:
+    """Return the JSON of an object as a frame. Raises as ``framed``."""
     if len(body) > FRAME_BYTES_MAX:
         raise WireError("frame of {} bytes, the most is {}".format(len(body), FRAME_BYTES_MAX))
     return _HEADER.pack(len(body)) + body

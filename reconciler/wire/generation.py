@@ -13,6 +13,7 @@ from typing import Any, Mapping, Optional, Tuple
 from .codec import Hello, message, vocabulary
 from .form import FREE, Form
 from .front import AccessLog, LimitsStore, Tls
+from .hook import HookSecret
 from .keys import AccessKey
 from .measuring import Measure, Measured
 from .question import Question, Texts, Vector
@@ -323,6 +324,8 @@ class Route:
     """Whether the model is to reason where a request does not say so; None: as its template does."""
     max_stall_seconds: float = MAX_STALL_SECONDS
     """``Generate.max_stall_seconds`` of its requests."""
+    embeds: bool = False
+    """Whether it makes vectors of texts, and generates none."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -348,6 +351,8 @@ class Routes:
     """Origins whose web pages may use the endpoint; ``*`` for all."""
     nodes: Tuple[str, ...] = ()
     """The nodes whose machines have a gateway beside the controller's own."""
+    hook: Optional[HookSecret] = None
+    """Where the secret of the webhook is, for the controller's own gateway; None where there is no webhook."""
     access_log: Optional[AccessLog] = None
     limits_store: Optional[LimitsStore] = None
     """Without it each gateway has its share of every limit."""

@@ -279,6 +279,8 @@ class ModelReport:
     """Value of ``weights.PromptReuse``; empty from a runtime or an agent that does not tell."""
     reread: str = ""
     """Why every prompt is read anew, where it is."""
+    embeds: bool = False
+    """Whether its files say that it is for embeddings."""
     rope: Tuple[str, ...] = ()
     """Values of ``launch.RopeKind`` that the runtime can scale its positions by; none where it does not tell."""
     unsplittable: Mapping[str, str] = dataclasses.field(default_factory=dict)

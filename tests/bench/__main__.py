@@ -26,6 +26,7 @@ NAMES = (
     "scale",
     "documents",
     "commands",
+    "push",
     "overhead",
     "remote",
     "detection",

@@ -10,10 +10,11 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reconciler.wire.generation import Backend, Machine, Route, Routes
+from reconciler.wire.keys import RANDOM_BYTES, AccessKey, KeyLimits, SecretHash, hash_of, secret_of
 from tests.gateway.conftest import write_routes
 from tests.gateway.rank_double import eventually
 from tests.ports import free_port
@@ -23,6 +24,10 @@ from .backend import MODEL
 
 LITELLM = Path(__file__).parents[2] / ".venv-litellm" / "bin" / "litellm"
 """``make bench-peers`` installs it."""
+SECRET = secret_of(bytes(RANDOM_BYTES))
+_MANY = 10**9
+KEY = AccessKey("bench", (SecretHash(hash_of(SECRET)),), limits=KeyLimits(_MANY, _MANY, _MANY, _MANY))
+"""With every limit, none of which is met."""
 _NGINX = """
 daemon off; master_process off; worker_processes 1; pid {home}/nginx.pid; error_log stderr crit;
 events {{ worker_connections 4096; }}
@@ -52,6 +57,8 @@ class Middle:
     name: str
     url: str
     pid: int
+    key: str = ""
+    """The secret with which it is asked."""
 
     @functools.cached_property
     def pids(self) -> list[int]:
@@ -60,16 +67,17 @@ class Middle:
 
 @asynccontextmanager
 async def gateway(
-    home: Path, socket: Path, epoch: int = 1, machine: Machine | None = None
+    home: Path, socket: Path, epoch: int = 1, machine: Machine | None = None, keys: bool = False
 ) -> AsyncIterator[Middle]:
-    """A gateway process with one rank behind it, on this machine or on another."""
+    """A gateway process with one rank behind it, on this machine or on another. ``keys``: whether it asks for one."""
     listen = f"127.0.0.1:{free_port()}"
     backend = Backend(0, epoch, str(socket), "node-a", machine)
-    write_routes(home, Routes(1, 1, listen, 20.0, (Route(MODEL, (), 4096, 1_700_000_000, (backend,)),)))
+    routes = Routes(1, 1, listen, 20.0, (Route(MODEL, (), 4096, 1_700_000_000, (backend,)),))
+    write_routes(home, replace(routes, auth="keys", keys=(KEY,)) if keys else routes)
     command = [sys.executable, "-m", "reconciler", "--home", str(home), "gateway"]
     with _process(command) as process:
         await eventually(lambda: (home / "gateway.json").exists())
-        yield Middle("gateway", f"http://{listen}/v1", process.pid)
+        yield Middle("gateway", f"http://{listen}/v1", process.pid, SECRET if keys else "")
 
 
 @asynccontextmanager

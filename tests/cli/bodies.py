@@ -70,6 +70,7 @@ def deployment(**status: Any) -> dict[str, Any]:
         "epoch": 3,
         "phase": "ready",
         "nodes": ["node-a", "node-b"],
+        "ports": "41000-41002",
         "strategy": "tensor (spec.parallelism.strategy)",
         "transport": "ring-lan (ring: no Thunderbolt cable is known between node-a and node-b)",
         "ready": True,
@@ -197,6 +198,12 @@ def at_rest() -> dict[str, Any]:
             "version": "0.1.0",
             "pid": 4000,
             "revision": "5d0f0a9c2f",
+            "operations": "",
+            "operationsInForce": 0,
+            "operationsRejection": None,
+            "held": None,
+            "rejection": None,
+            "suspended": None,
             "source": "git /home/cluster.git",
             "endpoint": "http://127.0.0.1:8400/v1",
             "localEndpoint": "http://127.0.0.1:8400/v1",
@@ -224,6 +231,12 @@ BUSY_PLAN = {
         }
     ],
     "refused": [
-        {"object": "modeldeployment/big", "reason": "NoMemory", "text": "needs 80.0GiB, node-a has 12.0GiB"}
+        {
+            "object": "modeldeployment/big",
+            "replica": f"big/{number}",
+            "reason": "NoMemory",
+            "text": "needs 80.0GiB, node-a has 12.0GiB",
+        }
+        for number in range(2)
     ],
 }

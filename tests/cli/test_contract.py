@@ -38,12 +38,13 @@ ROWS: list[Row] = [
     # apply: KIND.GROUP/NAME and a word; dry runs say so
     ("apply -f -", SAME, 0, f"^{TINY} unchanged$", NOTHING),
     ("apply -f - --dry-run=client", CHANGED, 0, rf"^{TINY} configured \(dry run\)$", NOTHING),
-    ("apply -f - --dry-run=server", CHANGED, 0, rf"^{TINY} configured \(server dry run\)$", ""),
+    # here are no weights: unlike kubectl's API server, the controller says that nothing will come of it
+    ("apply -f - --dry-run=server", CHANGED, 1, rf"^{TINY} configured \(server dry run\)$", "would refuse: model"),
     ("apply -f - --dry-run", NEW, 0, r"^modeldeployment\.reconciler/new created \(dry run\)$", ""),
     ("apply -f - --dry-run=none", SAME, 0, f"^{TINY} unchanged$", NOTHING),
     ("apply -f - --dry-run=maybe", SAME, 2, NOTHING, "'maybe' is not one of 'none', 'client', 'server'"),
     ("apply -f -", WRONG, 1, NOTHING, "nothing was changed"),
-    ("apply", "", 2, NOTHING, "^error: Missing option '-f'"),
+    ("apply", "", 2, NOTHING, "^error: expected -f FILE"),
     ("apply -f - -o name", SAME, 0, f"^{TINY}$", NOTHING),
     ("apply -R -f {manifests}", "", 0, "^node.reconciler/node-b created$", NOTHING),
     # get
@@ -95,6 +96,26 @@ ROWS: list[Row] = [
     ("rollout restart deployment/tiny", "", 0, f"^{TINY} restarted$", NOTHING),
     ("rollout undo deployment/tiny", "", 0, f"^{TINY} rolled back$", NOTHING),
     ("rollout status deployment/tiny --timeout=1s", "", 1, "", "^error: "),
+    # label, annotate, patch
+    ("label node/node-a tier=test", "", 0, "^node.reconciler/node-a labeled$", NOTHING),
+    ("label node-a tier=test", "", 0, "^node.reconciler/node-a not labeled$", NOTHING),
+    ("label node-a tier=chat", "", 1, NOTHING, r"'tier' already has a value \(test\); add: --overwrite"),
+    ("label nodes --all tier=chat --overwrite", "", 0, "^node.reconciler/node-a labeled$", NOTHING),
+    ("label node-a tier-", "", 0, "^node.reconciler/node-a unlabeled$", NOTHING),
+    ("label node-a", "", 2, NOTHING, "expected KEY=VALUE to set a value, or KEY- to remove one"),
+    ("label node-a 'a b=c'", "", 2, NOTHING, '"a b" is no key; expected letters'),
+    ("label node-a 'a=b c'", "", 2, NOTHING, 'a: "b c" could not be selected with -l'),
+    ("annotate main 'who=Ada, room 4'", "", 0, "^gateway.reconciler/main annotated$", NOTHING),
+    ("patch gw/main -p '{{\"metadata\": {{\"annotations\": {{\"who\": null}}}}}}'", "", 0,
+     "^gateway.reconciler/main patched$", NOTHING),
+    ("patch md/tiny --type=merge -p 'spec: {{model: tiny}}'", "", 0, rf"^{TINY} patched \(no change\)$", NOTHING),
+    ("patch md/tiny --type=json --patch-file -", '[{"op": "test", "path": "/spec/model", "value": "tiny"}]', 0,
+     rf"^{TINY} patched \(no change\)$", NOTHING),
+    ("patch md/tiny -p 'spec: {{replica: 2}}'", "", 1, NOTHING, 'unknown field, did you mean "replicas"'),
+    ("patch md/tiny -p 'metadata: {{name: x}}'", "", 1, NOTHING, "metadata.name cannot be changed"),
+    ("patch md/tiny -p 'spec: ['", "", 1, NOTHING, "^-p:1:8: expected a value"),
+    ("patch md/tiny --type=strategic -p 'spec: {{}}'", "", 2, NOTHING, "expected merge or json"),
+    ("patch md/tiny", "", 2, NOTHING, "expected a patch: -p PATCH or --patch-file FILE"),
     # cordon, uncordon, drain
     ("cordon node-b", "", 0, "^node/node-b cordoned$", NOTHING),
     ("cordon node-b", "", 0, "^node/node-b already cordoned$", NOTHING),
@@ -119,7 +140,7 @@ ROWS: list[Row] = [
     ("logs", "", 2, NOTHING, "^error: expected one of: a deployment"),
     ("logs -l tier=test", "", 1, NOTHING, "^error: big has no group now"),
     ("logs -l tier=none", "", 1, NOTHING, "^error: no deployment has these labels"),
-    ("top pods", "", 2, NOTHING, '^error: "pods" has no measurements; expected nodes or ranks'),
+    ("top pods", "", 2, NOTHING, '^error: "pods" is not measured; expected nodes, ranks'),
     ("top", "", 0, r"\Anodes:\nNAME ", "no measurements of ranks now"),
     # explain, api-resources, completion, version
     ("explain md.spec.replicas", "", 0, r"\AKIND: +ModelDeployment\nVERSION: +reconciler/v1alpha1\n", NOTHING),
@@ -174,3 +195,94 @@ def test_a_command_line_has_kubectl_s_effect(
     for pattern, shown in ((out, done.out), (err, done.err)):
         text = shown.rstrip("\n")
         assert text == "" if pattern == NOTHING else re.search(pattern, text, re.MULTILINE), shown
+
+
+# --- docs/kubectl.md ---------------------------------------------------------------------------------
+
+PAGE = Path(__file__).parents[2] / "docs" / "kubectl.md"
+KUBECTL = [
+    "alpha",
+    "annotate",
+    "api-resources",
+    "api-versions",
+    "apply",
+    "attach",
+    "auth",
+    "autoscale",
+    "certificate",
+    "cluster-info",
+    "completion",
+    "config",
+    "cordon",
+    "cp",
+    "create",
+    "debug",
+    "delete",
+    "describe",
+    "diff",
+    "drain",
+    "edit",
+    "events",
+    "exec",
+    "explain",
+    "expose",
+    "get",
+    "help",
+    "kuberc",
+    "kustomize",
+    "label",
+    "logs",
+    "options",
+    "patch",
+    "plugin",
+    "port-forward",
+    "proxy",
+    "replace",
+    "rollout",
+    "run",
+    "scale",
+    "set",
+    "taint",
+    "top",
+    "uncordon",
+    "version",
+    "wait",
+]
+"""The commands of kubectl's reference, https://kubernetes.io/docs/reference/kubectl/generated/."""
+
+
+def page_rows() -> list[list[str]]:
+    """The cells of the contract's rows: kubectl, here, exit, prints, why."""
+    section = PAGE.read_text().partition("## The contract\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")][2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+@pytest.fixture(scope="module")
+def first_again(cluster: Live) -> None:
+    """The deployment as it was before the rows above."""
+    cluster.apply(SAME)
+
+
+@pytest.mark.usefixtures("first_again")
+@pytest.mark.parametrize("row", page_rows(), ids=lambda row: row[1].strip("`"))
+def test_a_row_of_the_page_holds(row: list[str], cli: Cli, tmp_path: Path) -> None:
+    _, here, exit, prints, _ = row
+    command = here.strip("`")
+    for name, text in (("tiny", SAME), ("changed", CHANGED), ("wrong", WRONG)):
+        (tmp_path / f"{name}.yaml").write_text(text)
+        command = command.replace(f"{{{name}}}", f"{name}.yaml")
+    done = cli(*shlex.split(command))
+    assert done.code == int(exit), done.out + done.err
+    assert re.search(prints.strip("`"), (done.out + done.err).rstrip("\n"), re.MULTILINE), done.out + done.err
+
+
+def test_every_command_of_kubectl_is_in_the_table() -> None:
+    named = " ".join(row[0] for row in page_rows())
+    assert [
+        command for command in KUBECTL if f"`{command}" not in named and f" {command}`" not in named
+    ] == []
+
+
+def test_a_row_of_wrong_usage_says_why_it_is() -> None:
+    assert [row[1] for row in page_rows() if row[2] == "2" and not row[4]] == ["`diff -f absent.yaml`"]

@@ -45,7 +45,8 @@ ROWS: list[tuple[str, int, str]] = [
     ("rollout undo deployment/tiny --to-revision=0000000", 1, "0000000 is not a revision of main"),
     ("rollout history deployment/tiny", 0, "Start the cluster"),
     ("rollout status deployment/tiny", 1, "no controller runs in"),
-    ("rollout pause deployment/tiny", 2, 'unknown command "pause"; there is no pause'),
+    ("rollout pause deployment/tiny", 0, "modeldeployment.reconciler/tiny paused"),
+    ("rollout resume deployment/tiny", 0, "modeldeployment.reconciler/tiny"),
 ]
 
 

@@ -106,7 +106,6 @@ WORDS_OF_OTHER_TOOLS = [
     (("taint", "nodes", "a"), 'unknown command "taint"; taints are in the manifest of a Node'),
     (("down",), 'unknown command "down"; Ctrl-C in the terminal of `reconciler up` stops'),
     (("create", "-f", "a.yaml"), "use: reconciler apply -f FILE"),
-    (("rollout", "pause", "md/tiny"), 'unknown command "pause"; there is no pause'),
     (("--version",), "No such option '--version'. Use: reconciler version"),
     (("get", "po"), 'unknown kind "po"; processes are called ranks: reconciler get ranks'),
     (("get", "pods", "-A"), "No such option '-A'. There are no namespaces; omit it"),
@@ -135,7 +134,7 @@ def test_what_other_tools_call_it_is_answered_with_what_it_is_called_here(
 def test_every_answer_to_words_of_other_tools_names_commands_and_options_that_exist(cli: Cli) -> None:
     tables = (hints.COMMANDS, hints.KINDS, hints.OPTIONS, hints.ARGUMENTS)
     for advice in {advice for table in tables for advice in table.values()}:
-        for named in re.findall(r"reconciler ((?:rollout )?[a-z]+)", advice):
+        for named in re.findall(r"reconciler ((?:rollout |context )?[a-z][a-z-]*)", advice):
             assert cli(*named.split(), "--help").code == 0, advice
     for words in hints.COMMANDS:
         assert "unknown command" in cli(*words.split()).err

@@ -21,7 +21,15 @@ FOLLOWED_SECONDS = 3
 ENDED_SECONDS = 30
 WAITS = re.compile(r" (-w|-f|status|wait|drain|delete|--force)(?!\S)")
 """What goes on until something has come true, or until Ctrl-C; nothing comes true where no rank can start."""
-ELSEWHERE = ("reconciler up ", "reconciler sandbox ")
+SERVICE = (
+    "reconciler install",
+    "reconciler uninstall",
+    "reconciler upgrade",
+    "reconciler rollback",
+    "uv tool ",
+)
+"""What changes this machine, or what is installed on it."""
+ELSEWHERE = ("reconciler up ", "reconciler sandbox ", "reconciler rehearse ", *SERVICE)
 """Whole clusters in the foreground: tests/e2e/test_up.py. Emulated Macs: test_sandbox.py, in one process."""
 
 
@@ -64,6 +72,7 @@ def shell() -> Iterator[tuple[Path, dict[str, str]]]:
             (programs / name).write_text(f"#!/bin/sh\n{words}\n")
             (programs / name).chmod(0o755)
         (place / "manifests").symlink_to(ROOT / "manifests")
+        (place / "schemas").mkdir()
         (place / "llama.yaml").write_text(
             f"{API}kind: ModelDeployment\nmetadata: {{name: llama}}\nspec: {{model: tiny}}\n"
         )

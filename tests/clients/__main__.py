@@ -13,7 +13,7 @@ from .agents import AGENT_SCRIPTS, AGENTS
 from .outcome import Outcome, table
 from .rows import SDKS
 from .scripts import SDK_SCRIPTS
-from .world import hold_shortly, scripted
+from .world import Door, base, hold_shortly, scripted, sealed
 
 BEGINNING = 400
 """Characters of what was wrong that are printed."""
@@ -26,6 +26,7 @@ def main() -> int:
         "--only", default="", help="clients whose names or surfaces have one of these, with commas"
     )
     parser.add_argument("--verbose", action="store_true", help="all of what was wrong, not the beginning")
+    parser.add_argument("--keys", action="store_true", help="libraries alone, with keys and HTTPS")
     given = parser.parse_args()
     wanted = [word for word in given.only.lower().split(",") if word]
 
@@ -36,14 +37,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="clients-") as made:
         folder = Path(made)
         with scripted(folder, {**SDK_SCRIPTS, **AGENT_SCRIPTS}) as cluster:
-            for agent in AGENTS:
+            for agent in () if given.keys else AGENTS:
                 if is_wanted(agent.client.name, agent.client.surface):
                     outcomes.append(agents.run(agent, cluster, _place(folder, agent.client.name)))
                     _tell(outcomes[-1], given.verbose)
             hold_shortly(cluster, folder)
+            door = sealed(cluster, folder) if given.keys else Door(base(cluster))
             for client in SDKS:
                 if is_wanted(client.name, client.surface):
-                    outcomes.append(sdks.run(client, cluster, _place(folder, client.name)))
+                    outcomes.append(sdks.run(client, cluster, _place(folder, client.name), door))
                     _tell(outcomes[-1], given.verbose)
     print("\n".join(["", *table(outcomes)]))
     failed = [outcome.client.name for outcome in outcomes if not outcome.passed]

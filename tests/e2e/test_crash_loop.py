@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.webhooks.receiver import Receiver, receiver
+from tests.outgoing.receiver import Receiver, receiver
 
 from .cluster import MODEL, ROOT, Cluster, cluster, deployment, node
 

@@ -151,7 +151,9 @@ def test_new_weights_take_over_when_they_are_verified_and_bad_ones_give_way(
         made.wait("it to be served", lambda: made.deployments()["tiny"]["readyReplicas"] == 1)
         assert "reconciler" in answer_of(made).lower()
         text = made.run("describe", "model", "tiny").stdout
-        assert "org/tiny at bad0333333 did not come up in tiny" in " ".join(text.split())
+        assert "did not come up with weights org/tiny at 900d222222 → org/tiny at bad0333333" in " ".join(
+            text.split()
+        )
 
 
 def _given_up(made: Cluster) -> bool:

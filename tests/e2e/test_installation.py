@@ -19,10 +19,7 @@ QUESTION = "What is reconciler?"
 @pytest.fixture(scope="module")
 def folder_of_wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Wheels of the product and of what it needs."""
-    folder = tmp_path_factory.mktemp("wheels")
-    wheels.build(folder)
-    wheels.write_other_packages(folder)
-    return folder
+    return wheels.of_this_version(tmp_path_factory.mktemp("wheels"))
 
 
 @pytest.fixture

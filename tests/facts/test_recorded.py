@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import types
 import typing
 from collections.abc import Iterator
@@ -19,10 +20,12 @@ from reconciler.facts.privacy import LEFT_OUT, TEXTS, Disguise
 from reconciler.facts.recorded import Facts, facts_of, of_file, written
 from reconciler.planning import plan
 from reconciler.resources import Manifest
+from reconciler.resources.operation import Operation
 from reconciler.state import Desired, Memory, NodeObservation, ReplicaId
 from reconciler.state.identity import ObjectKey
 from reconciler.state.machine.facts import MachineFacts, PortFacts, Route
 from reconciler.state.observed import Ends
+from reconciler.state.overlay import overlay
 from reconciler.wire.generation import Jump
 from reconciler.wire.launch import RankId
 from tests import worlds
@@ -76,6 +79,33 @@ def test_what_was_in_force_is_recorded() -> None:
     facts = recorded(serving())
     assert ObjectKey("ModelDeployment", "tiny") in facts.in_force
     assert facts.memory.groups.keys() == {worlds.two_nodes().replica()}
+
+
+def scaled() -> Operation:
+    spec = {
+        "verb": "scale", "target": {"kind": "ModelDeployment", "name": "tiny"}, "replicas": 3,
+        "by": "Ada <ada@example.com>", "at": "2026-01-01T00:00:00Z", "reason": "a demonstration for Lovelace",
+    }  # fmt: skip
+    body = {
+        "apiVersion": "reconciler/v1alpha1",
+        "kind": "Operation",
+        "metadata": {"name": "scale.modeldeployment.tiny"},
+    }
+    return Operation.model_validate({**body, "spec": spec}, strict=False)
+
+
+def test_operations_in_force_are_laid_over_a_change_and_nobody_is_named() -> None:
+    made = serving()
+    laid = overlay(made.desired().objects().values(), (scaled(),), made.now)
+    desired = Desired.of("r1", laid.manifests)
+    facts = facts_of(desired, made.observed(), made.memory(), made.now, (), (scaled(),))
+    text = json.dumps(written(facts, desired, "1.2.3"))
+    assert not {"Ada", "ada@example.com", "Lovelace"} & set(re.findall(r"[\w@.]+", text))
+    read = of_file(json.loads(text), "facts.json")
+    change = Desired.of("this change", CHANGES["another context"])
+    assert len(read.desired(change).replicas()) == 3
+    (cost,) = read.costs(read.desired(change))
+    assert cost.changes == ("serving.context auto → 1024",)
 
 
 # --- what does not go ----------------------------------------------------------------------------------
@@ -221,6 +251,8 @@ def spoiled(*path: str, value: Any) -> dict[str, Any]:
         (spoiled("inForce", value=["tiny"]), "facts.inForce[0]: expected a ObjectKey, got 'tiny'"),
         (spoiled("nodes", value=[]), "facts.nodes: expected an object, got []"),
         (spoiled("agents", value="node-a"), "facts.agents: expected a list, got 'node-a'"),
+        (spoiled("served", value=[{"kind": "Node"}]), "facts.served[0]: expected a manifest of Model or ModelDeployment"),
+        (spoiled("operations", value=[{"kind": "Operation"}]), "facts.operations[0].apiVersion: Field required"),
         (spoiled("nodes", "node-a", "report", value={}), "facts.nodes.node-a.report: sequence is missing"),
     ],
 )  # fmt: skip

@@ -61,13 +61,15 @@ def hosts() -> Iterator[Network]:
 
 
 @contextmanager
-def over(hosts: Network, texts: tuple[str, ...], **environment: str) -> Iterator[Cluster]:
+def over(
+    hosts: Network, texts: tuple[str, ...], gateway: str = GATEWAY, **environment: str
+) -> Iterator[Cluster]:
     """A cluster over the hosts, up and settled, run from a copy of the package that a test may change."""
     folder = hosts.folder / "cluster"
     shutil.copytree(ROOT / "reconciler", folder / "source" / "reconciler")
     manifests = folder / "manifests"
     manifests.mkdir()
-    (manifests / "tiny.yaml").write_text("---\n".join((*texts, GATEWAY)))
+    (manifests / "tiny.yaml").write_text("---\n".join((*texts, gateway)))
     made = Cluster(
         folder / "home",
         folder / "source",

@@ -38,9 +38,11 @@ LIMITS = {
     "mixed": KeyLimits(requests_per_minute=100_000, tokens_per_day=10**9),
 }
 KEYS = tuple(
-    AccessKey(name, (SecretHash(hash_of(f"sk-{name}")),), limits=each) for name, each in LIMITS.items()
+    AccessKey(name, (SecretHash(hash_of(f"sk-{name}")),), limits=each, metrics=name == "mixed")
+    for name, each in LIMITS.items()
 )
 PASSWORD = "open sesame"
+BY_SHARE = "reconciler_limits_by_share_total"
 
 
 class Open:
@@ -108,6 +110,17 @@ class Shared:
                 group.create_task(one(number))
         return ends
 
+    async def by_share(self) -> float:
+        """How many requests the gateways' shares have decided: some, where this machine stood still for 50 ms."""
+        found = 0.0
+        for name in self.names:
+            url = self.made.url(name).replace("/v1/completions", "/metrics")
+            async with self.session.get(url, headers={"x-api-key": "sk-mixed"}) as got:
+                assert got.status == 200
+                lines = (await got.text()).splitlines()
+            found += sum(float(line.split()[1]) for line in lines if line.startswith(BY_SHARE))
+        return found
+
     async def used_in_store(self, key: str) -> dict[str, int]:
         """The tokens of this day by gateway, as the store has them."""
         script = """
@@ -122,8 +135,9 @@ class Shared:
         """The same as each gateway says."""
         found: dict[str, int] = {}
         for name, host in self.made.hosts.items():
-            file = json.loads((host.root / "front" / "usage.json").read_text())
-            found[name] = next(each["tokens"] for each in file["keys"] if each["name"] == key)
+            file = host.root / "front" / "usage.json"  # written every two seconds
+            keys = json.loads(file.read_text())["keys"] if file.exists() else ()
+            found |= {name: each["tokens"] for each in keys if each["name"] == key}  # noqa: B035
         return found
 
 
@@ -153,14 +167,16 @@ async def test_every_limit_holds_over_both_and_every_token_is_counted() -> None:
             *(shared.many(key, 80) for key in ("requests", "tokens", "day", "parallel"))
         )
         assert time.monotonic() - began < 55  # all within a minute
-        assert requests == {200: 31, 429: 49}
-        for ends in (tokens, day):
-            assert (
-                6 <= ends[200] <= 19
-            )  # for one more, less was left than it might take: nobody tries again here
+        for ends in (requests, tokens, day, parallel):
             assert ends[200] + ends[429] == 80
-        assert shared.open.most == 4
-        assert parallel[200] + parallel[429] == 80
+        for ends in (tokens, day):
+            assert ends[200] >= 6  # for one more, less was left than it might take: nobody tries again here
+        by_share = await shared.by_share()
+        print(f"{by_share:g} requests were decided by shares")
+        more = 2 if by_share else 1
+        assert requests[200] == 31 or (more == 2 and requests[200] <= 62)
+        assert max(tokens[200], day[200]) <= 19 * more
+        assert shared.open.most == 4 or (more == 2 and shared.open.most <= 6)
         await mixed_requests_are_exact(shared)
 
 

@@ -160,7 +160,8 @@ def test_weights_with_which_no_rank_comes_up_give_way_to_those_before(
     cluster.wait("it to be served", lambda: group(cluster)["ready"])
     assert ask(cluster) == 8
     assert condition(cluster, "Stalled")["reason"] == "RevisionSetBack"
-    assert f"{REPO} at {GOOD[:10]} is served instead" in condition(cluster, "Stalled")["message"]
+    moved = f"{REPO} at {GOOD[:10]} → {REPO} at {UNUSABLE[:10]}"
+    assert moved in condition(cluster, "Stalled")["message"]
     cluster.run("model", "update", "tiny", "--revision", GOOD)
     cluster.wait_settled()
 

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from . import rules, sudo
+from . import rules, sudo, systemd
 
-REASONS = {"sudo": sudo.why_not(), "nftables": rules.why_not()}
-collect_ignore_glob = [
-    name for name, needs in (("test_sudo*.py", "sudo"), ("test_firewall*.py", "nftables")) if REASONS[needs]
-]
+FILES = {"sudo": "test_sudo", "nftables": "test_firewall", "systemd": "test_systemd"}
+REASONS = {"sudo": sudo.why_not(), "nftables": rules.why_not(), "systemd": systemd.why_not()}
+collect_ignore_glob = [f"{file}*.py" for name, file in FILES.items() if REASONS[name]]
 ran: set[str] = set()
 
 
@@ -23,9 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_logfinish(nodeid: str) -> None:
-    ran.update(
-        name for name, file in (("sudo", "test_sudo"), ("nftables", "test_firewall")) if file in nodeid
-    )
+    ran.update(name for name, file in FILES.items() if file in nodeid)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -25,7 +25,8 @@ from tests.simulation.schedules.scenarios import SCENARIOS
 COMMAND = "python -m tests.simulation"
 BY_DEFAULT = (
     "bring-up", "rank-crash", "agent-death", "controller-restart", "scale", "spec-change", "drain",
-    "node-lost", "cable-slow", "fabric", "repair", "reboot", "store-lost", "hang",
+    "node-lost", "cable-slow", "fabric", "repair", "reboot", "store-lost", "hang", "rolling-transport",
+    "rolling-weights", "rolling-refused",
 )  # fmt: skip
 """The stories that are swept where nobody names any or asks for all: all take twice as long."""
 DAYS = "days"

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,8 +76,8 @@ def repo(home: Path) -> ClusterRepo:
     return ClusterRepo.create(home / "cluster.git", hooks.command())
 
 
-def clone(repo: ClusterRepo, name: str) -> Person:
-    folder = repo.path.parent / name
+def clone(repo: ClusterRepo, name: str, beside: Path | None = None) -> Person:
+    folder = (beside or repo.path.parent) / name
     subprocess.run(
         ["git", "clone", "--quiet", repo.path, folder], check=True, capture_output=True, timeout=60
     )
@@ -85,6 +86,13 @@ def clone(repo: ClusterRepo, name: str) -> Person:
     person.git("config", "user.email", f"{name}@example.org")
     person.git("checkout", "--quiet", "-B", "main")
     return person
+
+
+@contextmanager
+def clone_of(path: Path) -> Iterator[Person]:
+    """Somebody with a clone of any repository, for a while."""
+    with tempfile.TemporaryDirectory(prefix="r-") as folder:
+        yield clone(ClusterRepo(path), "ada", Path(folder))
 
 
 @pytest.fixture

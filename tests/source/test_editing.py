@@ -98,6 +98,22 @@ def test_the_line_that_names_a_schema_stays_only_where_its_path_is_right() -> No
     assert applied({"m.yaml": model("m", "x")}, line + model("m"))[0] == {"m.yaml": model("m")}
 
 
+@pytest.mark.parametrize(
+    ("file", "path"),
+    [
+        ("m.yaml", "schemas/manifest.json"),
+        ("manifests/m.yaml", "../schemas/manifest.json"),
+        ("teams/a/m.yaml", "../../schemas/manifest.json"),
+    ],
+)
+def test_the_line_that_names_the_schema_of_the_repository_leads_there_from_where_the_file_is(
+    file: str, path: str
+) -> None:
+    line = "# yaml-language-server: $schema=../schemas/manifest.json\n"
+    after = applied({}, line + model("m"), file)[0]
+    assert after == {file: f"# yaml-language-server: $schema={path}\n{model('m')}"}
+
+
 def test_a_document_on_the_line_of_its_dashes_can_be_replaced() -> None:
     inline = (
         "{apiVersion: reconciler/v1alpha1, kind: Model, metadata: {name: m}, spec: {source: {path: x}}}\n"

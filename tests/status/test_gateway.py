@@ -8,6 +8,8 @@ import pytest
 
 from reconciler import status
 from reconciler.doctor.examine import examine
+from reconciler.planning.placement.references import dangling
+from reconciler.resources import Node
 from reconciler.resources.api_key import ApiKey
 from reconciler.state import (
     Desired,
@@ -22,13 +24,19 @@ from reconciler.state import (
     Plan,
     ServedCertificate,
 )
+from reconciler.state.fronts import fronts_without_way, unknown_fronts
 from reconciler.state.reports.status import ObjectStatus
 from reconciler.status import Readiness, Snapshots, certificate, limits
 from reconciler.status.gateway import readiness
 from reconciler.wire.front import LimitsStore
 from reconciler.wire.keys import KeyLimits
-from tests.worlds import World, gateway, manifest
+from tests.worlds import World, gateway, manifest, node
 
+SSH = {
+    "host": "b",
+    "user": "me",
+    "hostKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbP3JZnBSCsPkM5XQd6EuNmIpQ8p2mFHwqbIqNlNnY7",
+}
 URL = "http://127.0.0.1:8400/v1"
 
 
@@ -147,6 +155,22 @@ def test_gateways_on_other_nodes_are_listed_with_what_is_wrong_with_them() -> No
     assert found.extra["others"] == [
         {"node": "b", "listen": "0.0.0.0:8400", "pid": 5, "routes": 3, "problem": None, "limits": None},
         {"node": "c", "listen": None, "pid": None, "routes": 0, "problem": "no answer", "limits": None},
+    ]
+
+
+def test_gateways_on_other_nodes_say_which_ranks_they_cannot_reach_and_which_nodes_there_are_not() -> None:
+    nodes = {NodeName("mac-1"): node("mac-1"), NodeName("b"): manifest(Node, "b", ssh=SSH)}
+    wanted = gateway(auth={"mode": "keys"}, nodes=["b", "mac-1", "c"])
+    seen = GatewayObservation(7, URL, door=FrontDoor(True))
+    desired = Desired("", nodes=nodes, gateway=wanted)
+    found = readiness("main", Snapshots(desired, Observed({}, seen), Memory(token=0), Plan(), 0.0))
+    assert found.ready
+    assert 'spec.nodes names "c", and there is no such Node' in found.message
+    assert 'spec.nodes names "mac-1", which is the controller\'s own machine' in found.message
+    assert "gateways on other nodes cannot reach ranks on mac-1 (local: {})" in found.message
+    assert dangling(desired, {ObjectKey("Gateway", "main")}) == [
+        f"gateway/main: {text}"
+        for text in (*unknown_fronts(wanted, nodes), *fronts_without_way(wanted, nodes))
     ]
 
 

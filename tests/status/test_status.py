@@ -363,3 +363,17 @@ def test_a_route_tells_when_the_next_attempt_is_made_where_all_replicas_wait_for
 def _attempt_at(world: World) -> float:
     (route,) = status.routes(world.desired(), world.observed(), world.memory(), world.plan())
     return route.attempt_at
+
+
+def test_a_node_is_ready_only_when_the_step_that_starts_its_agent_has_ended() -> None:
+    world = two_nodes()
+    world.settle()
+    world.in_flight.add("node/node-a")
+    seen = snapshots(world)
+    node = ObjectKey("Node", "node-a")
+    assert not status.statuses(seen, {})[node].conditions[0].status
+    world.in_flight.clear()
+    ready = status.statuses(snapshots(world), {})
+    assert ready[node].conditions[0].status
+    world.in_flight.add("node/node-a")
+    assert status.statuses(snapshots(world), ready)[node].conditions[0].status, "what serves stays ready"

@@ -50,6 +50,8 @@ WRITES: dict[str, Callable[[Store], object]] = {
     "note_reboot": lambda store: store.note_reboot(NODE_A, Reboot(5.0, "boot", "late")),
     "drop_reboot": lambda store: store.drop_reboot(NODE_A),
     "free_transport": lambda store: store.free_transport(TINY, "jaccl"),
+    "keep_spec": lambda store: store.keep_spec(TINY, 1, "{}"),
+    "forget_rollback": lambda store: store.forget_rollback(TINY.deployment),
     "set_back": lambda store: store.set_back(TINY.deployment, SETBACK),
     "objects.apply": lambda store: store.objects.apply(REVISION, 5.0),
     "objects.remove": lambda store: store.objects.remove(ObjectKey("Node", "node-b")),

@@ -25,7 +25,10 @@ def rows_by_table(path: Path) -> dict[str, int]:
         }
 
 
-BUDGETS = {"counted", "standing", "served", "suspicion", "port_taken", "context"}
+BUDGETS = {
+    "counted", "standing", "served", "suspicion", "port_taken", "context",
+    "spec", "spec_before", "spec_tried", "spec_served",
+}  # fmt: skip
 """Fields of an attempt or a group that only one of both versions has: what was before an upgrade is forgiven, and
 unknown."""
 

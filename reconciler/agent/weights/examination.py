@@ -69,6 +69,7 @@ class Examiner:
             tools=str(answer.get("tools", "")),
             reuse=str(answer.get("reuse", "")),
             reread=str(answer.get("reread", "")),
+            embeds=bool(answer.get("embeds", False)),
             rope=tuple(map(str, answer.get("rope", ()))),
             unsplittable=_texts(answer.get("unsplittable")),
             ranks_tried=int(answer.get("ranks_tried", 0)),

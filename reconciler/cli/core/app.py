@@ -36,24 +36,34 @@ COMMANDS = {
     "diff": "write.manifests",
     "delete": "write.delete",
     "edit": "write.edit",
+    "patch": "write.patch",
+    "label": "write.label",
+    "annotate": "write.label",
     "scale": "write.scale",
     "rollout": "write.rollout",
     "model": "write.model",
     "key": "write.key",
+    "source": "write.source",
     "cordon": "machines.drain",
     "uncordon": "machines.drain",
     "drain": "machines.drain",
     "reboot": "machines.reboot",
     "stop": "cluster.stop",
     "start": "cluster.stop",
+    "suspend": "write.suspend",
+    "resume": "write.suspend",
+    "undo": "write.suspend",
     "node": "machines.node",
     "fabric": "write.fabric",
     "sandbox": "cluster.sandbox",
     "approve": "write.approve",
     "plan": "read.plan",
     "facts": "read.facts",
+    "rehearse": "ci.rehearse",
+    "ci": "ci.workflow",
     "get": "read.get",
     "describe": "read.describe",
+    "trace": "read.trace",
     "top": "read.top",
     "wait": "read.wait",
     "events": "read.events",
@@ -61,11 +71,17 @@ COMMANDS = {
     "doctor": "machines.doctor",
     "verify": "machines.verify",
     "logs": "logs.logs",
+    "support": "support.support",
     "backup": "cluster.backup",
     "restore": "cluster.backup",
+    "install": "installed.install",
+    "uninstall": "installed.install",
+    "upgrade": "installed.upgrade",
+    "rollback": "installed.upgrade",
     "explain": "read.explain",
     "api-resources": "read.explain",
     "api-versions": "read.explain",
+    "schema": "shell.schema",
     "completion": "read.completion",
     "context": "shell.context",
     "config": "shell.context",
@@ -78,7 +94,7 @@ COMMANDS = {
 
 UNLISTED = ["config", *(name for name, module in COMMANDS.items() if module == "cluster.processes")]
 """Commands that `up` starts, and words of kubectl's; people need not know them."""
-WITHOUT_CLUSTER = ("context", "config", "help", "completion")
+WITHOUT_CLUSTER = ("context", "config", "help", "completion", "rehearse", "ci")
 """Commands that are for no cluster, and work where the contexts cannot be read."""
 HOME_VARIABLE, CONTEXT_VARIABLE = "RECONCILER_HOME", "RECONCILER_CONTEXT"
 DEFAULT_HOME = Path("~/.reconciler")
@@ -105,6 +121,15 @@ class Settings:
     def socket(self) -> Path:
         """Return a path that leads to the controller; raises ``Unreachable`` if the other machine does not answer."""
         return self.away.socket() if self.away is not None else self.place / "controller.sock"
+
+    @property
+    def cluster(self) -> str:
+        """Return a name of the cluster that no other has on this machine: its home, or its context's URL and home."""
+        return (
+            str(self.place)
+            if self.away is None
+            else f"{self.away.context.ssh.rstrip('/')}{self.away.context.home}"
+        )
 
     @property
     def store(self) -> Path:
@@ -339,11 +364,22 @@ def _usage_sentence(error: click.UsageError) -> str:
     from .hints import ARGUMENTS, OPTIONS
 
     name = error.ctx.info_name if error.ctx else None
+    if isinstance(error, click.MissingParameter) and (example := _example(error.ctx)):
+        return f"{error.format_message().rstrip('.')}; such as: {example}"
     if name in ARGUMENTS and error.message.startswith("Got unexpected extra argument"):
         return f"{error.message}; {ARGUMENTS[name]}"
-    if isinstance(error, click.NoSuchOption) and error.option_name in OPTIONS:
-        return f"{error.message} {OPTIONS[error.option_name][0].upper()}{OPTIONS[error.option_name][1:]}"
+    if isinstance(error, click.NoSuchOption):
+        hint = OPTIONS.get(f"{name} {error.option_name}", OPTIONS.get(error.option_name))
+        if hint:
+            return f"{error.message} {hint[0].upper()}{hint[1:]}"
     return error.format_message()
+
+
+def _example(context: click.Context | None) -> str:
+    """Return the first example of a command's help."""
+    _, _, examples = ((context.command.help if context else None) or "").partition("\b\n")
+    lines = [line.strip().partition("    ")[0] for line in examples.splitlines()[1:]]
+    return next((line for line in lines if line.startswith("reconciler ")), "")
 
 
 def fail(text: str, context: click.Context | None = None) -> None:

@@ -18,6 +18,7 @@ from reconciler.wire.admin import Preview, ShowStatus
 from .app import Settings
 from .client import ask
 from .kinds import full_name
+from .shipped import ANY_KIND
 
 if TYPE_CHECKING:
     from reconciler.resources import Access
@@ -27,6 +28,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 COMMITS_TRIED = 5
 REMOVED_SHOWN = 10
 """Objects that are named in a line about what a revision removes; `-o json` has all."""
+HELD = "cluster/main"
+"""The object of what concerns all manifests together."""
 DRY_RUNS = ("none", "client", "server")
 
 Files = Mapping[str, bytes]
@@ -123,13 +126,18 @@ class Landed:
 
     revision: str | None
     results: tuple[Any, ...]
+    refused: bool = False
+    """Whether the controller was asked, and would not do it."""
+    operation: bool = False
+    """Whether the revision is a commit of the operations, and not of ``main``."""
 
 
 def change(repo: Any, decide: Decide, message: Message) -> Landed:
-    """Commit what ``decide`` makes of the repository's files.
+    """Commit what ``decide`` makes of the repository's files; the first commit also has the schema for editors.
 
     After a concurrent commit, decides again on top of it, a few times; then raises ``Conflict``.
     """
+    from reconciler.source.editing import SCHEMA
     from reconciler.source.git.repository import author_of
 
     for attempt in range(1, COMMITS_TRIED + 1):
@@ -138,8 +146,9 @@ def change(repo: Any, decide: Decide, message: Message) -> Landed:
         if not edit.changes:
             return Landed(head, edit.results)
         subject = message if isinstance(message, str) else message(edit.results)
+        changes = edit.changes if head else {**edit.changes, SCHEMA: ANY_KIND.read_bytes()}
         try:
-            return Landed(repo.commit(head, edit.changes, subject, author_of(Path.cwd())), edit.results)
+            return Landed(repo.commit(head, changes, subject, author_of(Path.cwd())), edit.results)
         except Conflict:
             if attempt == COMMITS_TRIED:
                 raise
@@ -159,9 +168,11 @@ def carry_out(
         return change((repository or opened)(settings), decide, how.message or message)
     revision, files = present(settings)
     edit = decide(files)
+    refused: frozenset[str] = frozenset()
     if how.dry_run == "server":
-        print_preview(settings, edit.applied_to(files))
-    return Landed(revision, edit.results)
+        refused = print_preview(settings, edit.applied_to(files))
+    mine = {f"{result.kind.lower()}/{result.name}" for result in edit.results} | {HELD}
+    return Landed(revision, edit.results, bool(refused & mine))
 
 
 def report(how: How, landed: Landed, words: Mapping[str, str] | None = None) -> None:
@@ -276,29 +287,40 @@ def refuse_watched_folder(settings: Settings) -> None:
         raise Invalid(f"the controller reads {status['source']}: edit the files there, changes are noticed")
 
 
-def preview(settings: Settings, files: Files) -> dict[str, Any]:
-    """Return what the controller would do with ``files``. Raises ``Unreachable`` if no controller runs."""
-    texts = {name: content.decode("utf-8-sig") for name, content in files.items()}
-    body: dict[str, Any] = ask(settings.socket, Preview(texts))
+def preview(settings: Settings, files: Files, operations: Files | None = None) -> dict[str, Any]:
+    """Return what the controller would do with ``files``, and with ``operations`` instead of those in force. Raises
+    ``Unreachable`` if no controller runs."""
+    instead = None if operations is None else _texts(operations)
+    body: dict[str, Any] = ask(settings.socket, Preview(_texts(files), instead))
     return body
 
 
-def print_preview(settings: Settings, files: Files) -> None:
-    """Print to standard error the first steps of the controller, and whether it would hold the commit."""
+def _texts(files: Files) -> dict[str, str]:
+    return {name: content.decode("utf-8-sig") for name, content in files.items()}
+
+
+def print_preview(settings: Settings, files: Files, operations: Files | None = None) -> frozenset[str]:
+    """Print to standard error the first steps of the controller, and whether it would hold the commit.
+
+    Returns the objects that it would refuse; ``HELD`` if it would hold the commit.
+    """
     from reconciler.source.yaml.documents import load
 
     load(files)
     try:
-        body = preview(settings, files)
+        body = preview(settings, files, operations)
     except Unreachable:
         click.echo("note: what the controller would do is unknown, because none is running", err=True)
-        return
+        return frozenset()
     if body["held"]:
         removed = few_names(body["removes"], REMOVED_SHOWN)
         text = f"would be held: it removes {len(body['removes'])} of {body['of']} objects ({removed})"
         click.echo(f"note: the commit {text}, until: reconciler approve REVISION", err=True)
-        return
+        return frozenset((HELD,))
     for step in body["plan"]["steps"]:
         click.echo(f"note: would {step['text']}", err=True)
-    for refused in body["plan"]["refused"]:
-        click.echo(f"note: would refuse: {refused['text']}", err=True)
+    for text in dict.fromkeys(
+        refused["text"] for refused in body["plan"]["refused"]
+    ):  # of each replica the same
+        click.echo(f"note: would refuse: {text}", err=True)
+    return frozenset(refused["object"] for refused in body["plan"]["refused"])

@@ -100,10 +100,10 @@ def _kind_words(incomplete: str) -> list[str]:
     """Return a word for each kind that begins like this: its plural, else the longest of its other words."""
     from reconciler.resources import KIND_NAMES, SHORT_NAMES
 
-    from .kinds import RANK, plural
+    from .kinds import READ_ONLY, plural
 
     found = []
-    for kind in (*KIND_NAMES, RANK):
+    for kind in (*KIND_NAMES, *READ_ONLY):
         others = sorted(SHORT_NAMES.get(kind, ()), key=len, reverse=True)
         found += [word for word in (plural(kind), *others) if word.startswith(incomplete)][:1]
     return found
@@ -112,9 +112,9 @@ def _kind_words(incomplete: str) -> list[str]:
 def _kinds() -> list[str]:
     from reconciler.resources import KIND_NAMES
 
-    from .kinds import RANK, plural
+    from .kinds import READ_ONLY, plural
 
-    return [plural(kind) for kind in (*KIND_NAMES, RANK)]
+    return [plural(kind) for kind in (*KIND_NAMES, *READ_ONLY)]
 
 
 # --- names -----------------------------------------------------------------------------------------

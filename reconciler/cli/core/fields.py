@@ -111,10 +111,8 @@ def _type(schema: Schema) -> str:
 
 
 def _default(schema: Schema) -> str:
-    """Return the default as it is written in a manifest, quantities with their unit."""
+    """Return the default as it is written in a manifest."""
     default = schema["default"]
-    if schema.get("type") == "string" and isinstance(default, int | float):
-        return f"{default:g}{'s' if schema.get('x-type') == 'duration' else 'B'}"
     return str(default).lower() if isinstance(default, bool) else str(default)
 
 

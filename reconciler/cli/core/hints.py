@@ -8,12 +8,19 @@ _STATE = "use: reconciler get all"
 _STOP = "Ctrl-C in the terminal of `reconciler up` stops every rank; for one deployment: reconciler delete"
 _LOGS = "ranks take no commands; see their output with: reconciler logs DEPLOYMENT"
 _GIT = "a push to the cluster repository takes effect at once; see what is happening with: reconciler plan"
+_NO_PLUGINS = "there are no plugins and no settings of your own; see: reconciler help"
+_NO_ROLES = (
+    "whoever can open the controller's socket may do everything; clients have keys: reconciler get apikeys"
+)
 _NO_NAMESPACES = "there are no namespaces; omit it"
 _HOME = "a cluster is a state folder, here or elsewhere: reconciler --home PATH, or reconciler --context NAME"
 
 COMMANDS = {
-    "annotate": _EDIT,
+    "alpha": _NO_PLUGINS,
     "attach": _LOGS,
+    "auth": _NO_ROLES,
+    "autoscale": "groups grow where there is room (spec.growth); the number of replicas: reconciler scale",
+    "certificate": _NO_ROLES,
     "cluster-info": "use: reconciler get gateways",
     "cp": _LOGS,
     "create": _APPLY,
@@ -23,35 +30,32 @@ COMMANDS = {
     "export": "use: reconciler get KIND/NAME -o yaml",
     "expose": "every deployment is served by the gateway: reconciler get gateways",
     "health": _STATE,
-    "install": "use: reconciler up",
     "kill": _STOP,
-    "label": _EDIT,
-    "list": _STATE,
+    "kuberc": _NO_PLUGINS,
+    "kustomize": "render first: kustomize build DIR | reconciler apply -f -",
+    "list": "use: reconciler get KIND, such as: reconciler get models; the kinds: reconciler api-resources",
     "ls": _STATE,
     "options": "use: reconciler --help",
-    "patch": _EDIT,
+    "plugin": _NO_PLUGINS,
     "port-forward": "the gateway listens on this machine: reconciler get gateways",
     "proxy": "the gateway listens on this machine: reconciler get gateways",
     "ps": "use: reconciler get ranks",
     "reconcile": _GIT,
     "replace": _APPLY,
     "restart": "use: reconciler rollout restart deployment/NAME",
-    "resume": _GIT,
     "rm": "use: reconciler delete KIND/NAME",
-    "rollback": "use: reconciler rollout undo KIND/NAME",
     "run": "a deployment is a manifest; an example is in manifests/: reconciler apply -f FILE",
     "serve": "use: reconciler up",
-    "set": _EDIT,
+    "set": "use: reconciler patch KIND/NAME -p PATCH, or reconciler edit KIND/NAME",
     "status": _STATE,
-    "suspend": "stop the whole cluster with: reconciler stop; one deployment with: reconciler scale --replicas=0",
     "taint": "taints are in the manifest of a Node: reconciler edit node/NAME, then spec.taints",
-    "trace": _GIT,
-    "undo": "use: reconciler rollout undo KIND/NAME",
     "watch": "use: reconciler get KIND -w",
+    "config view": "use: reconciler context list",
+    "config set-context": "use: reconciler context add NAME WHERE",
+    "config set-cluster": "use: reconciler context add NAME WHERE",
+    "config delete-context": "use: reconciler context remove NAME",
     "key list": "use: reconciler get apikeys",
     "key delete": "use: reconciler delete apikey/NAME; to end a key and tell its clients why: reconciler key revoke NAME",
-    "rollout pause": "there is no pause: a change is a commit; revert it with: reconciler rollout undo",
-    "rollout resume": "there is no pause: a change is a commit; revert it with: reconciler rollout undo",
 }
 """Hints by the words after `reconciler`."""
 
@@ -71,6 +75,9 @@ KINDS = {
     "event": "use: reconciler events",
     "events": "use: reconciler events",
     "gitrepositories": _GIT,
+    "gitrepository": _GIT,
+    "helmrelease": _GIT,
+    "helmreleases": _GIT,
     "groups": "a group is the ranks of one replica: reconciler get ranks",
     "alerts": _NOTIFIERS,
     "incident": "use: reconciler incidents",
@@ -80,6 +87,7 @@ KINDS = {
     "ingresses": _ENDPOINT,
     "jobs": _DEPLOYMENTS,
     "links": _FABRICS,
+    "kustomization": _GIT,
     "kustomizations": _GIT,
     "namespace": _NO_NAMESPACES,
     "namespaces": _NO_NAMESPACES,
@@ -109,6 +117,10 @@ OPTIONS = {
     "--cluster": _HOME,
     "-s": _HOME,
     "--server": _HOME,
+    "logs -n": "choose the number of lines with: --tail N",
+    "logs --lines": "choose the number of lines with: --tail N",
+    "version --client": "the client's version is the first line of: reconciler version",
+    "version --short": "it is short already; omit it",
     "-c": "a rank is one process; choose one with: --rank N",
     "--container": "a rank is one process; choose one with: --rank N",
     "--all-containers": "every rank is shown unless --rank N chooses one",
@@ -133,6 +145,7 @@ OPTIONS = {
 }
 
 ARGUMENTS = {
+    "apply": "files are named with -f, such as: reconciler apply -f manifests/",
     "events": "choose an object with: --for KIND/NAME",
     "backup": "choose the file with: -o FILE",
     "plan": "see what a change would do with: reconciler apply --dry-run=server -f FILE",

@@ -17,6 +17,10 @@ GROUP = "reconciler"
 """The part of `apiVersion` before the slash, as in `modeldeployment.reconciler/tiny`."""
 RANK = "Rank"
 """A read-only kind: the processes that serve a deployment."""
+OPERATION = "Operation"
+"""A kind without manifests in main: what is done to the cluster beside them."""
+READ_ONLY = {RANK: ("ranks", "rank"), OPERATION: ("operations", "operation", "ops", "op")}
+"""Plural and further words of each kind that has no manifests."""
 EVERYTHING = "all"
 
 
@@ -35,11 +39,14 @@ def kind_named(word: str) -> str:
     for kind in KIND_NAMES:
         if wanted in (PLURALS[kind], *SHORT_NAMES[kind]):
             return kind
-    if wanted in ("rank", "ranks"):
-        return RANK
+    for kind, words in READ_ONLY.items():
+        if wanted in words:
+            return kind
     if wanted in ELSEWHERE:
         raise click.UsageError(f'unknown kind "{word}"; {ELSEWHERE[wanted]}')
-    raise click.UsageError(f'unknown kind "{word}"{nearest(wanted, [*PLURALS.values(), "ranks"])}')
+    raise click.UsageError(
+        f'unknown kind "{word}"{nearest(wanted, [*PLURALS.values(), *(words[0] for words in READ_ONLY.values())])}'
+    )
 
 
 def is_kind(word: str) -> bool:
@@ -53,7 +60,7 @@ def is_kind(word: str) -> bool:
 
 def plural(kind: str) -> str:
     """Return the plural of a kind, such as `modeldeployments`."""
-    return PLURALS.get(kind, "ranks")
+    return PLURALS.get(kind) or READ_ONLY[kind][0]
 
 
 def objects_named(words: tuple[str, ...]) -> tuple[Chosen, ...]:
@@ -69,7 +76,7 @@ def objects_named(words: tuple[str, ...]) -> tuple[Chosen, ...]:
         if names:
             raise click.UsageError(f'"{EVERYTHING}" takes no names; use KIND {" ".join(names)}')
         others = [kind_named(word) for word in kinds if word != EVERYTHING]
-        return (Chosen(None), *(Chosen(kind) for kind in others if kind == RANK))
+        return (Chosen(None), *(Chosen(kind) for kind in others if kind in READ_ONLY))
     return tuple(Chosen(kind_named(word), names) for word in kinds)
 
 

@@ -76,17 +76,28 @@ def _close(client: Client | None) -> None:
         client.close()
 
 
-def unread(client: Client, repo: Any, revision: str) -> str:
-    """Say why a commit is not in force yet; empty once it is, or a commit on top of it.
+def unread(client: Client, repo: Any, revision: str, operation: bool = False) -> str:
+    """Say why a commit is not in force yet; empty once it is, or a commit on top of it. ``operation``: a commit of the
+    operations.
 
-    Raises ``Refused`` with what to do if it is held or rejected.
+    Raises ``Refused`` with what to do if it is held or rejected, or if new revisions are suspended.
     """
     status = client.ask(ShowStatus())
+    if operation:
+        if _includes(repo, status["operations"], revision):
+            return ""
+        if status["operationsRejection"]:
+            text = f"the newest operations are not in force: {status['operationsRejection']}"
+            raise Refused("OperationsRejected", text)
+        return f"the operation {revision[:10]} is being read"
     if _includes(repo, status["revision"], revision):
         return ""
     held = status.get("held")
     if held and _includes(repo, held["revision"], revision):
         raise Refused("RevisionHeld", held["text"])
+    waiting = status.get("suspended")
+    if waiting and _includes(repo, waiting["revision"], revision):
+        raise Refused("RevisionSuspended", waiting["text"])
     if status.get("rejection"):
         raise Refused("RevisionRejected", f"the newest revision is not in force: {status['rejection']}")
     return f"revision {revision[:10]} is being read"
@@ -102,10 +113,10 @@ def until_read(settings: Settings, how: How, landed: Landed) -> None:
         return
     if how.dry or landed.revision is None:
         return
-    repo, revision = opened(settings), landed.revision
+    repo, revision, operation = opened(settings), landed.revision, landed.operation
     try:
         say = Screen(sys.stderr, READ_SECONDS_MAX)
-        wait_until(settings, lambda client: unread(client, repo, revision), READ_SECONDS_MAX, say)
+        wait_until(settings, lambda client: unread(client, repo, revision, operation), READ_SECONDS_MAX, say)
     except (Refused, Unreachable) as error:
         if not (isinstance(error, Refused) and error.code == "Timeout"):
             click.echo(f"note: {error}", err=True)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import click
@@ -72,7 +73,7 @@ class FormType(click.ParamType[Form]):
             return value
         name, equals, rest = str(value).partition("=")
         if name not in FORMS:
-            self.fail(f"{name!r} is not one of {', '.join(map(repr, FORMS))}", param, ctx)
+            self.fail(f"{name!r} is not one of {', '.join(map(repr, FORMS))}{_meant(name)}", param, ctx)
         takes_more = name in ("jsonpath", "custom-columns")
         if takes_more != bool(rest) or bool(equals) != bool(rest):
             self.fail(_example(name), param, ctx)
@@ -80,6 +81,16 @@ class FormType(click.ParamType[Form]):
             return _form(name, rest)
         except BadTemplate as error:
             self.fail(str(error), param, ctx)
+
+
+def _meant(name: str) -> str:
+    """Return a clause with the format that was probably meant."""
+    if name in ("table", "text"):
+        return "; a table is what comes without -o"
+    close = {"yml": "yaml", "jsonl": "json"}.get(name) or next(
+        iter(get_close_matches(name, FORMS, 1, 0.6)), ""
+    )
+    return f', did you mean "{close}"?' if close else ""
 
 
 def _example(name: str) -> str:

@@ -28,6 +28,9 @@ def condition(item: Item, kind: str) -> Item:
 def state(item: Item) -> str:
     """Return a short text: ready, or why not."""
     ready, stalled = condition(item, "Ready"), condition(item, "Stalled")
+    if item["kind"] == "Operation":
+        standings: dict[str, Colour] = {"InForce": "yellow", "TargetNotFound": "red"}
+        return standings.get(item["status"]["standing"], "green")
     if item["metadata"].get("deletionTimestamp"):
         return f"Terminating: {condition(item, 'Reconciling')['message'] or ready['message']}"
     if stalled["status"] == "True":
@@ -54,6 +57,8 @@ def colour(item: Item) -> Colour:
     return "yellow" if busy else "red"
 
 
+_READ_ONLY = {"Rank": "ranks", "Operation": "operations"}
+"""Plurals of the kinds that have no manifests."""
 COLOURED = ("READY", "STATUS", "PHASE")
 """The columns that show the state."""
 
@@ -199,7 +204,27 @@ class Columns:
     """Return the cells of an object, wide or not."""
 
 
+def _operation(item: Item, wide: bool) -> list[str]:
+    spec = item["spec"]
+    value = spec.get("replicas", spec.get("boot", "") if wide else "")
+    row = [
+        f"{spec['target']['kind'].lower()}/{spec['target']['name'][:40]}",
+        f"{spec['verb']} {value}".strip(),
+        spec["by"] if wide else spec["by"].partition(" <")[0],
+        age(spec["at"]),
+        spec.get("until") or "-",
+        spec["reason"] or "-",
+        item["status"]["standing"],
+    ]
+    return [item["metadata"]["name"], *row] if wide else row
+
+
 COLUMNS = {
+    "Operation": Columns(
+        ("TARGET", "OPERATION", "BY", "AGE", "UNTIL", "REASON", "STATUS"),
+        ("NAME", "TARGET", "OPERATION", "BY", "AGE", "UNTIL", "REASON", "STATUS"),
+        _operation,
+    ),
     "Node": Columns(
         ("NAME", "READY", "RANKS", "MEMORY", "SYSTEM", "STATUS"),
         ("NAME", "READY", "RANKS", "MEMORY", "SYSTEM", "HOST", "RUNTIME", "STATUS"),
@@ -274,7 +299,7 @@ def labels(item: Item) -> str:
 def tables(items: list[Item]) -> str:
     """Return a table for each kind that has objects."""
     parts = []
-    for kind in (*KIND_NAMES, "Rank"):
+    for kind in (*KIND_NAMES, *_READ_ONLY):
         rows = [row(item) for item in items if item["kind"] == kind]
         if rows:
             parts.append(f"{title(kind)}\n{table(headers(kind), rows)}")
@@ -283,4 +308,4 @@ def tables(items: list[Item]) -> str:
 
 def title(kind: str) -> str:
     """Return the line above the table of a kind, where there are several tables: the word that commands take."""
-    return f"{PLURALS.get(kind, 'ranks')}:"
+    return f"{PLURALS.get(kind) or _READ_ONLY[kind]}:"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
@@ -11,11 +12,13 @@ from typing import Any
 
 from reconciler import __version__
 from reconciler.controller.loop import Loop
+from reconciler.controller.mirror.following import Following
 from reconciler.controller.parts import Parts
 from reconciler.errors import Invalid, Refused, listing
 from reconciler.hardening import protection
 from reconciler.planning.context.world import World
 from reconciler.remote.rpc import RpcServer
+from reconciler.resources.operation import KIND as OPERATION
 from reconciler.state import NodeName, Observed
 from reconciler.store import EventFilter, IncidentFilter
 from reconciler.wire import node
@@ -25,7 +28,9 @@ from reconciler.wire.admin import (
     Answer,
     Approve,
     Doctor,
+    FollowPush,
     Get,
+    JudgePush,
     ListEvents,
     ListIncidents,
     Look,
@@ -35,15 +40,17 @@ from reconciler.wire.admin import (
     ShowPlaces,
     ShowPlan,
     ShowProtection,
+    ShowSource,
     ShowStatus,
     ShowUsage,
     Stop,
     Verify,
 )
 
-from . import bodies, preview, recording, verification
+from . import bodies, preview, recording, remote, verification
 from .acceptance import Acceptances
 from .doctor_session import DoctorSessions
+from .pushes import Pushes
 from .usage import usage
 from .versions import Versions
 
@@ -61,14 +68,18 @@ class Admin:
     loop: Loop
     source: str
     """The source of the manifests, for people."""
+    following: Following | None = None
+    """What follows the remote repository; None where manifests come from a folder."""
     versions: Versions = field(init=False)
     consultations: DoctorSessions = field(init=False)
     acceptances: Acceptances = field(init=False)
+    pushes: Pushes = field(init=False)
 
     def __post_init__(self) -> None:
         self.versions = Versions(self.parts.entropy()[:12])
         self.consultations = DoctorSessions(self.parts)
         self.acceptances = Acceptances(self.parts)
+        self.pushes = Pushes(self.parts, self.loop)
 
     async def listen(self, path: Path) -> RpcServer:
         """Serve on a Unix socket of mode 0600, and replace the socket of a dead controller."""
@@ -89,7 +100,7 @@ class Admin:
             case ShowPlan():
                 return bodies.plan_body(await self.loop.preview())
             case Preview():
-                return await preview.preview(self.parts, self.loop, message.files)
+                return await preview.preview(self.parts, self.loop, message.files, message.operations)
             case ShowFacts():
                 return {"facts": recording.facts(self.parts), "settled": self.loop.plan.settled}
             case ShowPlaces():
@@ -104,7 +115,7 @@ class Admin:
                 return self._status()
             case ShowUsage():
                 return usage(self.parts.collector.nodes())
-            case Verify() | Doctor() | Accept():
+            case Verify() | Doctor() | Accept() | ShowSource() | JudgePush() | FollowPush():
                 return await self._tried(message)
             case ShowProtection():
                 return self._protection(message)
@@ -113,28 +124,43 @@ class Admin:
                 self.loop.look_at_source()
                 return body
             case Look():
-                self.loop.look_at_source(message.at)
+                self._look(message)
             case Stop():
                 self.loop.stop_everything()
             case _:
                 raise Refused("Unknown", "this controller does not support that request")
         return {}
 
-    async def _tried(self, message: Verify | Doctor | Accept) -> dict[str, Any]:
+    async def _tried(
+        self, message: Verify | Doctor | Accept | ShowSource | JudgePush | FollowPush
+    ) -> dict[str, Any]:
         """Answer what takes a while, and is asked again until it is done."""
         match message:
+            case JudgePush():
+                return await self.pushes.judge(message)
+            case FollowPush():
+                return await self._followed(message)
             case Verify():
                 return await self._verify(message)
             case Doctor():
                 return await self.consultations.answer(message)
             case Accept():
                 return await self.acceptances.answer(message)
+            case ShowSource():
+                return await self._remote(message)
+
+    def _look(self, message: Look) -> None:
+        if message.name != "remote":
+            self.loop.look_at_source(message.at)
+        elif self.following is not None:
+            self.following.look_now(message.at)
 
     async def _get(self, message: Get) -> dict[str, Any]:
         """Answer once the manifests have been read: until then, objects are not missing but unknown."""
         seconds = message.wait_seconds if message.seen else 0.0
+        answers = {"Rank": self._ranks, OPERATION: self._operations}
         async for last in self._looks(seconds if self._knows() else max(seconds, READ_SECONDS)):
-            body = self._ranks(message) if message.kind == "Rank" else self._objects(message)
+            body = answers.get(message.kind or "", self._objects)(message)
             if last or (self._knows() and body["version"] != message.seen):
                 break
         return body
@@ -157,6 +183,10 @@ class Admin:
         every = bodies.ranks(newest, None, ended=True)
         version = self.versions.of_ranks(every["items"])
         return {"version": version, **bodies.ranks(newest, message.name, message.ended)}
+
+    def _operations(self, message: Get) -> dict[str, Any]:
+        every = bodies.operations(self.parts.last, message.name)
+        return {"version": self.versions.of_operations(every["items"]), **every}
 
     async def _events(self, message: ListEvents) -> dict[str, Any]:
         # Beyond the last one is who followed the events of a store that was lost or replaced since: it begins anew.
@@ -194,6 +224,13 @@ class Admin:
                 break
         yield True
 
+    async def _followed(self, message: FollowPush) -> dict[str, Any]:
+        async for last in self._looks(message.wait_seconds):
+            body = self.pushes.standing(message)
+            if last or body["done"] or body["version"] != message.seen:
+                break
+        return body
+
     async def _log(self, message: ReadRankLog) -> dict[str, Any]:
         for rank in self.parts.last.observed.ranks():
             if rank.report.id == message.id:
@@ -214,6 +251,15 @@ class Admin:
             if last or body["done"]:
                 break
         return body
+
+    async def _remote(self, message: ShowSource) -> dict[str, Any]:
+        if self.following is None:
+            return {}
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(message.wait_seconds, WAIT_SECONDS_MAX)):
+                while (standing := self.following.standing) is not None and standing.looks <= message.looks:
+                    await self.following.news.wait()
+        return remote.body(self.following)
 
     def _protection(self, message: ShowProtection) -> dict[str, Any]:
         last, name = self.parts.last, NodeName(message.node)
@@ -236,6 +282,7 @@ class Admin:
             "version": __version__,
             "pid": os.getpid(),
             "revision": self.parts.last.desired.revision,
+            **bodies.layer(self.parts.last),
             "source": self.source,
             "endpoint": gateway.endpoint if gateway else None,
             "localEndpoint": gateway.local_endpoint if gateway else None,

@@ -11,10 +11,28 @@ from reconciler.incidents import summary
 from reconciler.planning.context.world import World
 from reconciler.planning.placement.explain import explain
 from reconciler.resources import KINDS, Manifest
-from reconciler.state import DeploymentName, Desired, ObjectKey, Plan, Refusal, ReplicaId, Step, Waiting
+from reconciler.state import (
+    DeploymentName,
+    Desired,
+    NodeName,
+    ObjectKey,
+    Plan,
+    Refusal,
+    ReplicaId,
+    Step,
+    Waiting,
+)
+from reconciler.state.overlay import Effect, Standing
 from reconciler.state.reports.incident import Entry, Incident
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
 from reconciler.status import Snapshots, Statuses
+
+SHOWN = ("verb", "replicas", "by", "at", "until", "reason")
+"""Fields of an operation in the status of its target."""
+MOMENTARY = ("approve", "restart")
+"""Verbs of operations whose effect is over when it has come: nobody has to undo them."""
+DONE = "Done"
+"""Standing of an operation that has had its effect, and has none any more."""
 
 _MOMENTS = frozenset(("sentAt", "lastUsedAt"))
 """Fields of statuses that are times."""
@@ -55,7 +73,49 @@ def kept_out(desired: Desired) -> dict[str, Any]:
             "text": held.text,
         },
         "rejection": rejection and rejection.text,
+        "suspended": desired.suspended
+        and {"revision": desired.suspended.revision, "text": desired.suspended.text},
     }
+
+
+def layer(snapshots: Snapshots) -> dict[str, Any]:
+    """Return which operations are in force, how many of them make the cluster differ from git, and what is wrong with
+    newer ones."""
+    desired = snapshots.desired
+    rejection = desired.operations_rejection
+    lasting = [effect for effect in desired.effects if effect.operation.spec.verb not in MOMENTARY]
+    return {
+        "operations": desired.operations,
+        "operationsInForce": sum(_standing(effect, snapshots) == Standing.IN_FORCE for effect in lasting),
+        "operationsRejection": rejection and rejection.text,
+    }
+
+
+def operations(snapshots: Snapshots, name: str | None) -> dict[str, Any]:
+    """Return every operation, in the order in which they are laid over the manifests."""
+    items = [
+        _operation(effect, snapshots)
+        for effect in snapshots.desired.effects
+        if name in (None, effect.operation.metadata.name)
+    ]
+    return {"revision": snapshots.desired.operations, **kept_out(snapshots.desired), "items": items}
+
+
+def _operation(effect: Effect, snapshots: Snapshots) -> dict[str, Any]:
+    body = effect.operation.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {**body, "status": {"standing": _standing(effect, snapshots)}}
+
+
+def _standing(effect: Effect, snapshots: Snapshots) -> str:
+    """Return what has become of an operation, as far as machines know more of it than git."""
+    spec = effect.operation.spec
+    if effect.standing is Standing.IN_FORCE and spec.verb == "approve":
+        return "InForce" if spec.over == snapshots.desired.revision else DONE
+    if effect.standing is Standing.IN_FORCE and spec.verb == "reboot":
+        seen = snapshots.observed.nodes.get(NodeName(spec.target.name))
+        boot = "" if seen is None else seen.report.boot_id if seen.report else seen.facts.boot_id
+        return DONE if boot not in ("", spec.boot) else "InForce"
+    return effect.standing.value
 
 
 def _object(
@@ -69,7 +129,22 @@ def _object(
         leaving.generation if leaving else snapshots.desired.generations.get(key, 1)
     )
     body["status"] = _status(status) if status else {"observedGeneration": 0, "conditions": []}
+    said = [_operation(effect, snapshots) for effect in snapshots.desired.effects if _is_about(effect, key)]
+    if said:
+        body["status"]["operations"] = [_in_short(operation) for operation in said]
     return body
+
+
+def _is_about(effect: Effect, key: ObjectKey) -> bool:
+    target = effect.operation.spec.target
+    return (target.kind, target.name) == key
+
+
+def _in_short(operation: dict[str, Any]) -> dict[str, Any]:
+    """Return what people want to know of an operation beside its target."""
+    spec = operation["spec"]
+    short = {field: spec[field] for field in SHOWN if spec.get(field) not in (None, "")}
+    return {**short, "standing": operation["status"]["standing"]}
 
 
 def _status(status: ObjectStatus) -> dict[str, Any]:
@@ -153,7 +228,13 @@ def _step(step: Step) -> dict[str, Any]:
 
 
 def _reason(entry: Waiting | Refusal) -> dict[str, Any]:
-    return {"object": str(entry.object), "reason": entry.reason.value, "text": entry.text}
+    replica = str(entry.replica) if entry.replica is not None else None
+    return {
+        "object": str(entry.object),
+        "replica": replica,
+        "reason": entry.reason.value,
+        "text": entry.text,
+    }
 
 
 def events(found: Sequence[tuple[int, Event]], last: int) -> dict[str, Any]:

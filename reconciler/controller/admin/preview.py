@@ -8,8 +8,11 @@ from typing import Any
 from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
 from reconciler.planning import safety
+from reconciler.planning.rollout.costs import Cost, foresee
+from reconciler.source.operations import load_operations
 from reconciler.source.yaml.documents import load
 from reconciler.state import AllocateEpoch, Desired, GroupRecord, ObjectKey, Plan, ReplicaId, StopRank
+from reconciler.state.overlay import Operations
 
 from . import bodies
 
@@ -17,11 +20,16 @@ UNNAMED = "this change"
 """Stands for the revision, which does not exist yet."""
 
 
-async def preview(parts: Parts, loop: Loop, files: Mapping[str, str]) -> dict[str, Any]:
+async def preview(
+    parts: Parts, loop: Loop, files: Mapping[str, str], operations: Mapping[str, str] | None
+) -> dict[str, Any]:
     """Return the answer to ``wire.admin.Preview``. Raises ``InvalidManifests`` for invalid files."""
-    desired = wished({name: text.encode() for name, text in files.items()})
+    instead = None if operations is None else Operations(UNNAMED, load_operations(_encoded(operations)))
+    desired = parts.desired_state.with_operations(wished(_encoded(files)), instead)
     plan = await loop.preview(desired)
-    return foreseen(desired, plan, parts.store.objects.keys(), parts.store.groups())
+    groups = parts.store.groups()
+    costs = tuple(foresee(parts.desired_state.desired, desired, groups))
+    return foreseen(desired, plan, parts.store.objects.keys(), groups, costs)
 
 
 def wished(files: Mapping[str, bytes]) -> Desired:
@@ -30,9 +38,14 @@ def wished(files: Mapping[str, bytes]) -> Desired:
 
 
 def foreseen(
-    desired: Desired, plan: Plan, in_force: Collection[ObjectKey], groups: Mapping[ReplicaId, GroupRecord]
+    desired: Desired,
+    plan: Plan,
+    in_force: Collection[ObjectKey],
+    groups: Mapping[ReplicaId, GroupRecord],
+    costs: Collection[Cost] = (),
 ) -> dict[str, Any]:
-    """Return the body of the answer, from a plan for ``desired``, the objects in force and the recorded groups."""
+    """Return the body of the answer, from a plan for ``desired``, the objects in force, the recorded groups and what
+    changes of deployments cost."""
     incoming = desired.objects().keys()
     hold = safety.hold(UNNAMED, in_force, incoming, ())
     return {
@@ -40,8 +53,35 @@ def foreseen(
         "of": len(in_force),
         "held": hold is not None,
         "plan": bodies.plan_body(plan),
-        "replicas": [_future(plan, replica, record) for replica, record in sorted(groups.items())],
+        "replicas": [
+            {**_future(plan, replica, record), "unservedSeconds": _seconds(costs, replica)}
+            for replica, record in sorted(groups.items())
+        ],
+        "changes": [_change(cost) for cost in costs],
     }
+
+
+def _change(cost: Cost) -> dict[str, Any]:
+    """Return what becomes of a deployment. ``unservedSeconds``: how long nobody is served, null where unknown."""
+    return {
+        "object": str(ObjectKey("ModelDeployment", cost.deployment)),
+        "kind": cost.kind.value,
+        "changes": list(cost.changes),
+        "replicas": len(cost.replicas),
+        "atOnce": cost.at_once,
+        "secondsEach": cost.seconds,
+        "unservedSeconds": cost.unserved_seconds,
+        "text": cost.text,
+    }
+
+
+def _seconds(costs: Collection[Cost], replica: ReplicaId) -> float | None:
+    """Return for how long a replica is out of service through the change; null where unknown."""
+    return next((cost.seconds for cost in costs if replica in cost.replicas), 0.0)
+
+
+def _encoded(files: Mapping[str, str]) -> dict[str, bytes]:
+    return {name: text.encode() for name, text in files.items()}
 
 
 def _future(plan: Plan, replica: ReplicaId, record: GroupRecord) -> dict[str, Any]:

@@ -16,5 +16,6 @@ def facts(parts: Parts) -> dict[str, Any]:
     desired = parts.desired_state.desired
     observed = Observed(parts.collector.nodes(), parts.around.gateway())
     in_force = tuple(sorted(parts.store.objects.keys()))
-    found = facts_of(desired, observed, remember(parts), parts.clock(), in_force)
+    operations = tuple(effect.operation for effect in desired.effects)
+    found = facts_of(desired, observed, remember(parts), parts.clock(), in_force, operations)
     return written(found, desired, __version__)

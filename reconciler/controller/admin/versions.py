@@ -20,8 +20,13 @@ class Versions:
     def of_objects(self, snapshots: Snapshots, statuses: Statuses) -> str:
         """Return a version that changes with every manifest and status."""
         desired, leaving = snapshots.desired, snapshots.memory.leaving
-        state = (desired.revision, desired.generations, desired.rejection, desired.hold, leaving, statuses)
+        kept_out = desired.rejection, desired.hold, desired.suspended
+        state = (desired.revision, desired.generations, kept_out, desired.effects, leaving, statuses)
         return self._version("objects", state)
+
+    def of_operations(self, items: list[dict[str, Any]]) -> str:
+        """Return a version that changes with every operation, and with what has become of it."""
+        return self._version("operations", items)
 
     def of_ranks(self, items: list[dict[str, Any]]) -> str:
         """Return a version that changes with everything except counters."""

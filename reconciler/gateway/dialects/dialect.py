@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.events import Piece
 from reconciler.gateway.figures import Figures
 from reconciler.wire.generation import Generate, Route
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 from .rate_limits import Headers as Headers
 from .rate_limits import openai_headers
@@ -27,7 +30,6 @@ class Sources:
     """A number of 63 random bits."""
 
 
-@runtime_checkable
 class Stream(Protocol):
     """Writes an answer while it is generated."""
 
@@ -50,6 +52,11 @@ class Reply(Protocol):
 
     def body(self) -> bytes:
         """Return the object, once every choice is finished."""
+
+
+def is_stream(answer: Stream | Reply) -> TypeIs[Stream]:
+    """Return whether an answer is written while it is generated."""
+    return hasattr(answer, "keep_alive")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from reconciler.gateway.errors import invalid
-from reconciler.wire.form import Form
+from reconciler.wire.form import FREE, Form
 
 from .fields import DEPTH_MAX, too_deep
 
@@ -83,8 +83,10 @@ def form_of(
     for name in use.names:
         if name not in known:
             raise invalid(f"there is no tool {name!r:.100}", path)
+    if not (use.required or use.names or (strict and use.offered)):
+        return content or FREE
     return dataclasses.replace(
-        content or Form(),
+        content or FREE,
         calls_required=use.required,
         callable=use.names,
         strict=tuple(strict) if use.offered else (),

@@ -7,7 +7,7 @@ import functools
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from reconciler.gateway.dialects.dialect import Dialect, Generation, Lookup, Sources, Stream
+from reconciler.gateway.dialects.dialect import Dialect, Generation, Lookup, Sources, is_stream
 from reconciler.gateway.errors import ApiError, ClientGone
 from reconciler.gateway.records.entry import note_error, note_runs, noting
 from reconciler.gateway.routing.pool import Pool
@@ -47,7 +47,7 @@ class GenerationEndpoint:
             ticket = await self._pool.desk.admit(caller, parsed.choices, parsed.answers, runs)
             with ticket, runs, told_of_client(scope, runs.read, runs.abandon):
                 headers = (*parsed.headers, *self._dialect.left(ticket.figures))
-                if isinstance(parsed.answer, Stream):
+                if is_stream(parsed.answer):
                     await send_stream(
                         send, runs, parsed.answer, timing, headers, failed, open_body(scope, noting(scope))
                     )

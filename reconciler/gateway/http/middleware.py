@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,6 +21,7 @@ from .cross_origin import allowed
 from .paths import Paths
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_ID = b"x-request-id"
 _ADDRESS_MAX = 300
 """Characters of the client's own URL that an error repeats."""
 
@@ -38,17 +39,16 @@ class RequestIds:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get("x-request-id", "")
+        given = next((value.decode("latin-1") for name, value in scope["headers"] if name == _ID), "")
         request_id = given if _REQUEST_ID.fullmatch(given) else "req_" + self._new_id()
         scope["request_id"] = request_id
         known_as = self._paths.dialect(scope["path"]).id_header
+        own = [(name, request_id.encode()) for name in (_ID, known_as.encode()) if name]
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers["x-request-id"] = request_id
-                if known_as:
-                    headers[known_as] = request_id
+                others = [header for header in message["headers"] if header[0] not in (_ID, own[-1][0])]
+                message["headers"] = [*others, *own]
             await send(message)
 
         await self._app(scope, receive, send_with_id)

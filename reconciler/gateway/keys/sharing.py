@@ -17,7 +17,7 @@ from reconciler.wire.generation import Routes
 from .desk import Desk
 from .ledger import MemoryLedger
 from .shared.ledger import Gateway, SharedLedger
-from .shared.store import Store
+from .shared.store import SharedStore
 
 OWN = "-"
 """The name of the controller's own gateway among all; no node has it."""
@@ -52,7 +52,7 @@ class Sharing(Collector):
             where, name = place
             clock = asyncio.get_running_loop().time
             gateway = Gateway(name, self._process)
-            self._shared = SharedLedger(self._own, Store(where), gateway, clock, lambda: self.changed())
+            self._shared = SharedLedger(self._own, SharedStore(where), gateway, clock, lambda: self.changed())
             self._running = asyncio.create_task(self._shared.run(), name="share limits")
             self._desk.ledger = self._shared
 

@@ -23,6 +23,7 @@ from reconciler.wire.generation import (
     Machine,
 )
 
+from .request_frame import request_frame
 from .timeouts import Timing
 
 log = logging.getLogger(__name__)
@@ -112,7 +113,7 @@ class RankConnection:
         """Send a request. Raises ``WireError`` when it does not fit into a frame."""
         if self._connection is None:
             raise WireError("not connected")
-        frame = encode(to_wire(generate, brief=True))
+        frame = request_frame(generate)
         if not self._listeners:
             self.last_event_at = asyncio.get_running_loop().time()  # without requests it was not silent
         self._listeners[generate.request] = listener

@@ -19,10 +19,14 @@ ASKS_FOR_REASONING = ("reasoning_effort", *REASONING_SWITCHES)
 def with_defaults(generate: Generate, route: Route) -> Generate:
     """Return the request with what its deployment says, where the client does not."""
     known = known_of(route.sampling, generate.unset)
+    sampling, unset = generate.sampling, generate.unset
+    if known:
+        sampling = dataclasses.replace(sampling, **known)
+        unset = tuple(name for name in unset if name not in known)
     return dataclasses.replace(
         generate,
-        sampling=dataclasses.replace(generate.sampling, **known),
-        unset=tuple(name for name in generate.unset if name not in known),
+        sampling=sampling,
+        unset=unset,
         template=_template(generate.template, route.thinking),
         max_stall_seconds=route.max_stall_seconds,
     )

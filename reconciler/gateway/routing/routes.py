@@ -11,6 +11,7 @@ from reconciler.gateway.keys.caller import KeyRing
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import WireError, from_wire
 from reconciler.wire.generation import Route, Routes
+from reconciler.wire.hook import HookSecret
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,11 @@ class RoutesFile:
     def hosts(self) -> tuple[str, ...]:
         """Return the further names under which clients may address the endpoint."""
         return self.current.hosts if self.current is not None else ()
+
+    @property
+    def hook(self) -> HookSecret | None:
+        """Return where the secret of the webhook is; None where there is no webhook."""
+        return self.current.hook if self.current is not None else None
 
     @property
     def origins(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ larger than were tried, everything counts as divided evenly.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reconciler.resources import ModelDeployment
@@ -39,15 +39,33 @@ class ModelNeeds:
     kv_cache: int | None = None
     """Bytes on each rank for the requests that are being answered; None: by the context and the batch."""
 
+    embeds: bool = False
+    """Whether it is for embeddings, also where its files do not say so."""
+
+    def read_from(self, weights: ModelReport) -> ModelNeeds:
+        """Return the needs of what is served: of a model for embeddings a text is at a time in a cache, a long one, and none
+        is kept."""
+        if not (self.embeds or weights.embeds):
+            return self
+        return replace(self, batch=1, prefix_cache=0, kv_cache=None)
+
     @classmethod
     def of_deployment(cls, deployment: ModelDeployment, context: int) -> ModelNeeds:
         """Read it from a deployment's manifest, for a group with this context."""
         serving = deployment.spec.serving
-        return cls(context, serving.max_batch, prefix_cache=serving.prefix_cache, kv_cache=serving.kv_cache)
+        embeds = serving.embedding is not None
+        return cls(
+            context,
+            serving.max_batch,
+            prefix_cache=serving.prefix_cache,
+            kv_cache=serving.kv_cache,
+            embeds=embeds,
+        )
 
 
 def needs(model: ModelNeeds, weights: ModelReport, strategy: Strategy, ranks: int) -> Needs:
     """Return how many bytes each of ``ranks`` ranks needs."""
+    model = model.read_from(weights)
     kept = prefix_cache_bytes(model, weights, strategy, ranks)
     shares = _shares(weights, strategy, ranks)
     if not shares:
@@ -62,6 +80,7 @@ def needs(model: ModelNeeds, weights: ModelReport, strategy: Strategy, ranks: in
 def kv_cache_bytes(model: ModelNeeds, weights: ModelReport, strategy: str, ranks: int) -> Needs:
     """Return how many bytes each of ``ranks`` ranks may use for the requests that are being answered; empty if the node's
     runtime did not say what they take."""
+    model = model.read_from(weights)
     shares = _shares(weights, strategy, ranks)
     if any(share.cache is None for share in shares):
         return ()
@@ -81,6 +100,7 @@ def _each(found: Needs, ranks: int) -> Needs:
 def prefix_cache_bytes(model: ModelNeeds, weights: ModelReport, strategy: str, ranks: int) -> int:
     """Return how many bytes each of ``ranks`` ranks may keep of earlier requests: the same on all, for they keep the same
     requests."""
+    model = model.read_from(weights)
     if model.prefix_cache is not None:
         return model.prefix_cache
     shares = _shares(weights, strategy, ranks)

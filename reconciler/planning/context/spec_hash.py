@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from reconciler.resources import Model, ModelDeployment
+from reconciler.resources.deployment import ModelDeploymentSpec
 
 
 def compute(deployment: ModelDeployment, model: Model, context: int | None = None) -> str:
@@ -15,7 +16,11 @@ def compute(deployment: ModelDeployment, model: Model, context: int | None = Non
     Replicas, aliases, labels and the number of nodes within bounds are not part of it: changing them needs no
     restart.
     """
-    spec = deployment.spec
+    return of_spec(deployment.spec, model, context)
+
+
+def of_spec(spec: ModelDeploymentSpec, model: Model, context: int | None = None) -> str:
+    """Hash the spec of a deployment with its Model, as ``compute``."""
     wanted = context or spec.serving.context
     hashed: dict[str, Any] = {
         "model": _weights(model),

@@ -12,7 +12,6 @@ from typing import Self
 
 from reconciler.resources import Health, Model, ModelDeployment
 from reconciler.state import (
-    Desired,
     GroupRecord,
     NodeName,
     ObservedRank,
@@ -25,8 +24,10 @@ from reconciler.state import (
 from reconciler.state.identity import ObjectKey
 
 from . import attempt_facts
+from . import workload as workloads
 from .lost_nodes import is_lost
 from .memory_ledger import Ledger
+from .target import Hold, Target
 from .workload import Workload
 from .world import World
 
@@ -87,19 +88,29 @@ class Unwanted(View):
 class Wanted(View):
     """A replica that a deployment asks for."""
 
-    deployment: ModelDeployment
-    model: Model | None
-    """None where no manifest has the Model."""
+    target: Target
+
+    @property
+    def deployment(self) -> ModelDeployment:
+        """Return its deployment, with the spec that it is to be served with now."""
+        return self.target.deployment
+
+    @property
+    def model(self) -> Model | None:
+        """Return its Model; None where no manifest has it."""
+        return self.target.model
+
+    @property
+    def hold(self) -> Hold | None:
+        """Say why it is not replaced yet; None where it may be."""
+        return self.target.hold
 
     @cached_property
     def workload(self) -> Workload | None:
-        """Return what it serves; None where no manifest has the Model."""
+        """Return what it is to be served with; None where no manifest has the Model."""
         if self.model is None:
             return None
-        as_wanted = self.world.desired.once(_workload, self.replica)
-        if as_wanted is not None and as_wanted.model is self.model:
-            return as_wanted
-        return Workload(self.replica, self.deployment, self.model)
+        return workloads.of(self.world.desired, self.replica, self.deployment, self.model)
 
     @property
     def health(self) -> Health:
@@ -137,13 +148,6 @@ class Wanted(View):
         return replace(self, world=self.world.decided(verbs=verbs)) if wasted else self
 
 
-def _workload(desired: Desired, replica: ReplicaId) -> Workload | None:
-    """Return what a replica serves by its manifests, which keeps the hash of its spec from pass to pass."""
-    deployment = desired.replicas().get(replica)
-    model = desired.models.get(deployment.spec.model) if deployment else None
-    return Workload(replica, deployment, model) if deployment and model else None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Unformed(Wanted):
     """A wanted replica without a group."""
@@ -165,23 +169,12 @@ class Formed(Wanted):
 
 
 def look(
-    world: World, ledger: Ledger, replica: ReplicaId, model: Model | None
+    world: World, ledger: Ledger, replica: ReplicaId, target: Target | None
 ) -> Unwanted | Unformed | Formed:
-    """Look at a replica; ``model`` is the one that its deployment is served with, where there is one."""
-    deployment, record = world.desired.replicas().get(replica), world.memory.groups.get(replica)
-    ranks = world.ranks_of(replica)
-    if deployment is None:
+    """Look at a replica; ``target`` is what it is to be served with, None for one that is not wanted."""
+    record, ranks = world.memory.groups.get(replica), world.ranks_of(replica)
+    if target is None:
         return Unwanted(world=world, ledger=ledger, replica=replica, record=record, ranks=ranks)
     if record is None:
-        return Unformed(
-            world=world, ledger=ledger, replica=replica, ranks=ranks, deployment=deployment, model=model
-        )
-    return Formed(
-        world=world,
-        ledger=ledger,
-        replica=replica,
-        record=record,
-        ranks=ranks,
-        deployment=deployment,
-        model=model,
-    )
+        return Unformed(world=world, ledger=ledger, replica=replica, ranks=ranks, target=target)
+    return Formed(world=world, ledger=ledger, replica=replica, record=record, ranks=ranks, target=target)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from reconciler.resources import Model, ModelDeployment
-from reconciler.state import Refusal, RefusedBecause, ReplicaId, earlier_context
+from reconciler.state import Desired, Refusal, RefusedBecause, ReplicaId, earlier_context
 
 from . import spec_hash
 
@@ -42,3 +42,22 @@ class Workload:
     def refuse(self, because: RefusedBecause, text: str) -> Refusal:
         """Build a refusal of the replica."""
         return Refusal(self.replica.key, because, text, self.replica)
+
+
+def of_manifests(desired: Desired, replica: ReplicaId) -> Workload | None:
+    """Return what a replica serves by its manifests, which keeps the hash of its spec from pass to pass."""
+    return desired.once(_of_manifests, replica)
+
+
+def _of_manifests(desired: Desired, replica: ReplicaId) -> Workload | None:
+    deployment = desired.deployments.get(replica.deployment)
+    model = desired.models.get(deployment.spec.model) if deployment else None
+    return Workload(replica, deployment, model) if deployment and model else None
+
+
+def of(desired: Desired, replica: ReplicaId, deployment: ModelDeployment, model: Model) -> Workload:
+    """Return what a replica serves with these two, which are those of the manifests or others."""
+    known = of_manifests(desired, replica)
+    if known is not None and known.deployment is deployment and known.model is model:
+        return known
+    return Workload(replica, deployment, model)

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from reconciler.planning.nodes.eligible import open_to, too_few
 from reconciler.resources import ModelDeployment
 from reconciler.state import Desired, ObjectKey
+from reconciler.state.fronts import fronts_without_way, unknown_fronts
 
 
 def dangling(desired: Desired, concerned: Collection[ObjectKey]) -> list[str]:
@@ -16,6 +17,10 @@ def dangling(desired: Desired, concerned: Collection[ObjectKey]) -> list[str]:
         key = ObjectKey("ModelDeployment", name)
         if key in concerned and deployment.spec.replicas:
             found += [f"{key}: {text}" for text in _lacking(desired, deployment)]
+    gateway = desired.gateway
+    if gateway is not None and (key := ObjectKey("Gateway", gateway.metadata.name)) in concerned:
+        found += [f"{key}: {text}" for text in unknown_fronts(gateway, desired.nodes)]
+        found += [f"{key}: {text}" for text in fronts_without_way(gateway, desired.nodes)]
     return found
 
 

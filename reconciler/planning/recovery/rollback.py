@@ -1,6 +1,6 @@
-"""Rollback: serve the weights before, instead of a revision that does not come up.
+"""Rollback: serve the last spec that served, instead of a newer one that does not come up.
 
-The spec in git stays as it is. It applies again when it names other weights, or when the deployment is restarted.
+``planning/rollout/wish.py`` says for how long. What cannot be the cause of the change is not blamed on it.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from reconciler.planning.context.view import Formed, Wanted
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis.rules import Remedy
-from reconciler.resources import Model, ModelDeployment
-from reconciler.state import DeploymentName, FaultClass, Refusal, RefusedBecause
+from reconciler.planning.rollout import specs, wish
+from reconciler.state import Cause, DeploymentName, FaultClass, Refusal, RefusedBecause
 from reconciler.state.identity import ObjectKey
-from reconciler.state.machine.weights import named, shown
+from reconciler.state.machine.weights import shown
 from reconciler.state.plan import SetBack
 from reconciler.state.rollback import Rollback
 
@@ -21,63 +21,65 @@ from .back_off import served_seconds
 from .diagnose import Diagnosis, attempts
 
 ATTEMPTS_MAX = 2
-"""How many groups with new weights may end before they have served for long. One that refuses the weights is
-enough."""
+"""How many groups with a new spec may end before they have served for long. One that refuses it, or is not up when the
+progress deadline is over, is enough."""
 LONG_SECONDS = 600.0
-"""Weights whose group served for this long, and for twice the time it took to come up, have proven themselves."""
+"""A spec whose group served for this long, and for twice the time it took to come up, has proven itself."""
 BLAMED = (
     FaultClass.RANK_CRASH,
     FaultClass.SILENT_HANG,
     FaultClass.GPU_FAULT,
     FaultClass.SERVICE_WEDGED,
 )
-"""Faults that may come from the weights. Cables, machines and their system are as they were with the old ones."""
-
-
-def effective(world: World, deployment: ModelDeployment) -> Model | None:
-    """Return the Model that a deployment is served with: as its manifest says, or with the weights before."""
-    model = world.desired.models.get(deployment.spec.model)
-    rollback = applying(world, deployment)
-    hub = model.spec.source.huggingface if model else None
-    if model is None or rollback is None or hub is None:
-        return model
-    repo, _, revision = rollback.served.partition("@")
-    source = model.spec.source.model_copy(
-        update={"huggingface": hub.model_copy(update={"repo": repo, "revision": revision})}
-    )
-    return model.model_copy(update={"spec": model.spec.model_copy(update={"source": source})})
-
-
-def applying(world: World, deployment: ModelDeployment) -> Rollback | None:
-    """Return the rollback of a deployment whose spec is still the one that did not come up; None where there is
-    none."""
-    rollback = world.memory.rollbacks.get(DeploymentName(deployment.metadata.name))
-    model = world.desired.models.get(deployment.spec.model)
-    if rollback is None or model is None or rollback.model != model.metadata.name:
-        return None
-    same = rollback.tried == named(model.spec.source.huggingface)
-    return rollback if same and rollback.restarted_at == (deployment.spec.restarted_at or "") else None
+"""Faults that may come from any change. Cables, machines and their system are as they were before."""
+BLAMED_ON_JOINING = (FaultClass.RENDEZVOUS, FaultClass.QUEUE_PAIRS)
+"""Faults that may come from another transport, or from another number of nodes."""
+JOINING = ("transport", "parallelism", "fastSynch")
+"""Fields of the spec that say how ranks are joined."""
 
 
 def step(view: Formed, fault: Diagnosis) -> SetBack | None:
-    """Give up new weights that do not come up, where others have served before; None where there is no reason to."""
-    record, workload = view.record, view.workload
-    if workload is None or not view.up_to_date:
+    """Give up a new spec that does not come up, where another has served before; None where there is no reason to."""
+    record, name = view.record, view.replica.deployment
+    tried = specs.of_manifests(view.world.desired, name)
+    if not (view.up_to_date and tried and record.spec_before) or view.hold or view.target.returned:
         return None
-    new = record.weights and record.weights_before and record.weights != record.weights_before
-    if not new or fault.fault not in BLAMED or lived_long(view, fault):
+    changes = specs.changes(record.spec_before, tried)
+    if not changes or not _blamed(fault, changes) or lived_long(view, fault) or _proven_elsewhere(view):
         return None
-    if fault.remedy is not Remedy.REFUSE and attempts(view, fault.fault) + 1 < ATTEMPTS_MAX:
+    enough = fault.remedy is Remedy.REFUSE or fault.cause is Cause.OVERDUE
+    if not enough and attempts(view, fault.fault) + 1 < ATTEMPTS_MAX:
         return None
+    before, spec = specs.read(view.deployment, record.spec_before), view.deployment.spec
     rollback = Rollback(
-        workload.model.metadata.name,
+        spec.model,
         record.weights,
-        record.weights_before,
-        workload.deployment.spec.restarted_at or "",
+        specs.weights(before[1]),
+        spec.restarted_at or "",
         view.world.now,
         fault.text,
+        tried,
+        record.spec_before,
     )
-    return SetBack(view.replica, rollback)
+    return SetBack(view.replica, rollback, ", ".join(changes))
+
+
+def _blamed(fault: Diagnosis, changes: tuple[str, ...]) -> bool:
+    """Return whether a fault may come from these changes."""
+    joining = any(change.startswith(JOINING) for change in changes)
+    return fault.fault in BLAMED or (joining and fault.fault in BLAMED_ON_JOINING)
+
+
+def _proven_elsewhere(view: Formed) -> bool:
+    """Return whether another replica has served for long with the same spec."""
+    records = view.world.memory.groups_of(view.replica.deployment)
+    return any(
+        record.replica != view.replica
+        and record.fingerprint == view.record.fingerprint
+        and record.proven_at is not None
+        and view.world.now - record.proven_at >= LONG_SECONDS
+        for record in records
+    )
 
 
 def lived_long(view: Wanted, fault: Diagnosis | None) -> bool:
@@ -90,20 +92,31 @@ def lived_long(view: Wanted, fault: Diagnosis | None) -> bool:
 
 
 def refusals(world: World) -> Iterator[Refusal]:
-    """Say what is wanted and not served, of the deployment and of its Model."""
+    """Say what is wanted and not served, of the deployment and, where its weights are to blame, of its Model."""
     for name, deployment in sorted(world.desired.deployments.items()):
-        rollback = applying(world, deployment)
-        if rollback is not None and not world.desired.stopping:
-            text = (
-                f"{shown(rollback.tried)} did not come up in {name} ({rollback.text}); {shown(rollback.served)} is served"
-                f" instead; to do: reconciler model update {rollback.model} --revision COMMIT, or try it once more:"
-                f" reconciler rollout restart deployment/{name}"
-            )
-            for key in (ObjectKey("Model", rollback.model), ObjectKey("ModelDeployment", name)):
-                yield Refusal(key, RefusedBecause.SET_BACK, text)
+        rollback = wish.applying(world, name)
+        if rollback is None or world.desired.stopping:
+            continue
+        keys = [ObjectKey("ModelDeployment", name)]
+        if rollback.tried and rollback.tried != rollback.served:
+            keys.insert(0, ObjectKey("Model", deployment.spec.model))
+        for key in keys:
+            yield Refusal(key, RefusedBecause.SET_BACK, _text(name, rollback))
 
 
-def replacement_reason(view: Wanted) -> str:
-    """Say why a group is replaced by one for another spec."""
-    back = applying(view.world, view.deployment)
-    return f"back to {shown(back.served)}" if back else "its manifest has changed"
+def _text(name: DeploymentName, rollback: Rollback) -> str:
+    """Say what was tried, what is served instead, and what to do."""
+    moved = rollback.tried and rollback.tried != rollback.served
+    update = (
+        f"reconciler model update {rollback.model} --revision COMMIT" if moved and rollback.served else ""
+    )
+    if rollback.spec_tried:
+        changes = ", ".join(specs.changes(rollback.spec_served, rollback.spec_tried))
+        text = f"{name} did not come up with {changes} ({rollback.text}); the spec before is served instead"
+    else:
+        text = (
+            f"{shown(rollback.tried)} did not come up in {name} ({rollback.text});"
+            f" {shown(rollback.served)} is served instead"
+        )
+    change = update or f"reconciler rollout undo deployment/{name}"
+    return f"{text}; to do: {change}, or try it once more: reconciler rollout restart deployment/{name}"

@@ -28,6 +28,8 @@ from reconciler.state import (
 from .reboot import locked
 
 REASON = "somebody asked for it"
+SERVING = (WaitingFor.QUIET, WaitingFor.PAUSED)
+"""What a replica waits for that serves, for as long as somebody likes."""
 
 
 def decide(world: World, decided: list[Decision]) -> Decision:
@@ -122,7 +124,7 @@ def _unsettled(decided: list[Decision]) -> str:
             if replica is not None:
                 return f"{replica} is served"
         for waiting in decision.waiting:
-            if waiting.replica is not None and waiting.reason is not WaitingFor.QUIET:
+            if waiting.replica is not None and waiting.reason not in SERVING:
                 return f"{waiting.replica} is served ({waiting.text})"
     return ""
 

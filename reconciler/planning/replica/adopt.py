@@ -10,6 +10,7 @@ from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.lost_nodes import is_lost
 from reconciler.planning.context.view import Wanted
 from reconciler.planning.context.world import World
+from reconciler.planning.rollout import specs
 from reconciler.state import GroupRecord, ObservedRank
 from reconciler.wire.launch import Phase
 
@@ -64,6 +65,7 @@ def adopted(view: Wanted) -> GroupRecord | str:
         boots=tuple(view.world.boot(name) for name in members),
         facts=attempt_facts.encode(view.current_facts(members)),
         context=first.context,
+        spec=specs.write(view.workload.deployment, view.workload.model) if view.workload and same else "",
     )
 
 

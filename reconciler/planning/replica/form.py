@@ -15,6 +15,7 @@ from reconciler.planning.placement.place import Joined
 from reconciler.planning.placement.references import unknown_model
 from reconciler.planning.recovery import back_off, diagnose, rollback
 from reconciler.planning.recovery.diagnose import Diagnosis
+from reconciler.planning.rollout import specs
 from reconciler.planning.transport import fallback
 from reconciler.state import (
     AllocateEpoch,
@@ -98,6 +99,7 @@ def _record(view: Wanted, workload: Workload, found: Joined, ended: Diagnosis | 
     """Write the record of the new group, with what it takes of ports, cables and memory."""
     placed, transport = found
     memory = view.world.memory
+    weights_before, spec_before = _served(view, ended)
     seen = [rank.report.id.epoch for rank in view.ranks]
     epoch = max([memory.last_epochs.get(view.replica, 0), *seen]) + 1
     return GroupRecord(
@@ -117,21 +119,22 @@ def _record(view: Wanted, workload: Workload, found: Joined, ended: Diagnosis | 
         transport_why=transport.why,
         boots=tuple(view.world.boot(name) for name in placed.members),
         weights=named(workload.model.spec.source.huggingface),
-        weights_before=_served(view, ended),
+        weights_before=weights_before,
         facts=attempt_facts.encode(view.current_facts(placed.members)),
         context=placed.context,
+        spec=specs.write(workload.deployment, workload.model),
+        spec_before=spec_before,
     )
 
 
-def _served(view: Wanted, fault: Diagnosis | None) -> str:
-    """Return the weights that last served well before this group; those that just died early did not."""
+def _served(view: Wanted, fault: Diagnosis | None) -> tuple[str, str]:
+    """Return the weights and the spec that last served well before this group; those that just died early did not."""
     record = view.record
     if record is None:
-        return ""
+        return "", ""
     well = record.proven_at is not None and (fault is None or rollback.lived_long(view, fault))
-    return (
-        record.weights if well or (record.proven_at and not record.weights_before) else record.weights_before
-    )
+    first = record.proven_at is not None and not (record.weights_before or record.spec_before)
+    return (record.weights, record.spec) if well or first else (record.weights_before, record.spec_before)
 
 
 def _find_place(view: Wanted, workload: Workload, fault: Diagnosis | None) -> Joined | Waiting | Refusal:

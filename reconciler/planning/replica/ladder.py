@@ -8,7 +8,7 @@ the same rules continue a formation that another controller began.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Generic, TypeVar
 
@@ -16,13 +16,13 @@ from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.deadlines import DRAIN_SECONDS, GRACE_SECONDS, SHUTDOWN_SECONDS
 from reconciler.planning.context.decision import NOTHING, Decision
 from reconciler.planning.context.lost_nodes import lost_at
+from reconciler.planning.context.target import Target
 from reconciler.planning.context.view import Formed, Unformed, Unwanted, View, Wanted
 from reconciler.planning.diagnosis.rules import Remedy
 from reconciler.planning.nodes import quarantine
-from reconciler.planning.nodes.eligible import suits
 from reconciler.planning.recovery import back_off, diagnose, reboot, rollback, stalls
 from reconciler.planning.recovery.diagnose import Diagnosis
-from reconciler.planning.transport import fallback
+from reconciler.planning.rollout import budget, specs
 from reconciler.state import (
     AdoptGroup,
     Cause,
@@ -170,12 +170,20 @@ def _drained(view: Formed) -> Decision | Beside | None:
     why = f"{', '.join(leaving)} is being drained"
     decision = form(view, Cause.NODE_DRAINED, why)
     if decision.steps:
-        return decision
+        return _in_turn(view, decision, why)
     if decision.waiting:  # whether there is another place is not known yet
         return decision if view.lost_members else Beside(decision)
     if view.alive:
         return stop(view, view.alive, DRAIN_SECONDS, why) + decision
     return Decision(steps=(ReleaseReplica(view.replica),)) + decision
+
+
+def _in_turn(view: Formed, decision: Decision, why: str) -> Decision | Beside:
+    """Move a group that serves when so many others serve that it may be out of service; any other one at once."""
+    left = budget.before_leaving(view.world, view.replica.deployment)
+    if left.spare > 0 or view.replica in left.out:
+        return decision
+    return Beside(Decision(waiting=(view.wait(WaitingFor.ROLLOUT, f"{why}: it moves later, {left.text}"),)))
 
 
 def _lost(view: Formed) -> Decision | None:
@@ -230,7 +238,7 @@ def _dead(view: Formed) -> Decision | None:
     if isinstance(restart, RebootNode):  # its own ranks end in order first
         decision = Decision(steps=() if view.alive else (restart,), troubles=(trouble,))
     elif (back := rollback.step(view, fault)) is not None:
-        decision = Decision(steps=(back,), troubles=(trouble,))
+        decision = Decision(steps=(back,), troubles=(replace(trouble, doing=back.doing),))
     else:
         decision = _heal(view, fault) + Decision(troubles=(trouble,))
     if decision.steps or not view.alive:
@@ -242,7 +250,7 @@ def _dead(view: Formed) -> Decision | None:
 def _heal(view: Formed, fault: Diagnosis) -> Decision:
     """Apply the remedy of the table. A changed spec does not wait, nor do changed facts."""
     if not view.up_to_date:
-        return form(view, Cause.SPEC_CHANGED, f"{rollback.replacement_reason(view)}; {fault.text}")
+        return _form_or_go_back(view, f"{view.target.change}; {fault.text}")
     if fault.remedy is not Remedy.REFUSE:
         return _retry(view, fault, fault.cause, fault.text)
     changed = attempt_facts.changes(view.record.facts, view.current_facts(view.members))
@@ -251,6 +259,15 @@ def _heal(view: Formed, fault: Diagnosis) -> Decision:
     if changed:
         return _retry(view, fault, Cause.FACTS_CHANGED, f"{', '.join(changed)}; {fault.text}")
     return _refusal(view, RefusedBecause.RANK_REFUSES, f"{fault.lasting}; to do: {fault.person}")
+
+
+def _form_or_go_back(view: Formed, detail: str) -> Decision:
+    """Form a dead group for its new spec; where there is no place for that, as it was before."""
+    decision = form(view, Cause.SPEC_CHANGED, detail)
+    if not decision.refused or view.workload is None or not view.record.spec:
+        return decision
+    before = Target(*specs.read(view.deployment, view.record.spec))
+    return decision + form(replace(view, target=before), Cause.SPEC_CHANGED, f"as it was before; {detail}")
 
 
 def _retry(view: Formed, fault: Diagnosis, cause: Cause, detail: str) -> Decision:
@@ -279,30 +296,12 @@ def _unformed(view: Unformed) -> Decision:
 
 
 def _outdated(view: Formed) -> Decision | Beside | None:
-    """Replace a group that is not what the manifests ask for."""
+    """Replace a group that is not what the manifests ask for, when it is its turn."""
     if _leaving(view):
         return None  # it is being replaced already, for the drain
-    why = "its model is gone" if view.workload is None else _difference(view)
-    return _replace(view, why) if why else None
-
-
-def _difference(view: Formed) -> str:
-    """Say in what a group differs from its spec; empty where it does not."""
-    record, spec, nodes = view.record, view.deployment.spec, view.world.desired.nodes
-    bounds, size = spec.parallelism.nodes, len(record.members)
-    if not view.up_to_date:
-        return rollback.replacement_reason(view)
-    if fallback.used(record) and fallback.used(record) not in spec.transport:
-        return f"{fallback.used(record)} is no longer in its spec.transport"
-    if not bounds.min <= size <= bounds.max:
-        return f"it runs on {size} nodes, and {bounds.min} to {bounds.max} are wanted"
-    missing = [n for n in record.members if n not in nodes]
-    if missing:
-        return f"{', '.join(missing)} is no longer a node of this cluster"
-    unsuited = [n for n in record.members if not suits(nodes[n], view.deployment)]
-    if unsuited:
-        return f"{', '.join(unsuited)} lacks the labels of its nodeSelector"
-    return ""
+    if (hold := view.hold) is not None:
+        return Beside(Decision(waiting=(view.wait(hold.reason, hold.text, hold.until),)))
+    return _replace(view, view.target.change) if view.target.change else None
 
 
 def _replace(view: Formed, why: str) -> Decision | Beside:
@@ -367,7 +366,8 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
     Rule(
         Formed,
         _outdated,
-        "a group for another spec is replaced; where no new one can be formed, later rules look after the old one",
+        "a group for another spec is replaced when it is its turn (`planning/rollout/targets.py`); where no new one can"
+        " be formed, later rules look after the old one",
     ),
     Rule(Formed, _tried_once_more, "a group that comes up once more after a long back-off is reported too"),
     Rule(

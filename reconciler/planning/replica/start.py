@@ -9,6 +9,7 @@ from reconciler.planning.context.workload import Workload
 from reconciler.planning.nodes import leftovers, quarantine
 from reconciler.planning.nodes.eligible import ranks_by_state
 from reconciler.planning.placement import compatibility
+from reconciler.planning.rollout import budget, specs
 from reconciler.planning.transport import fallback
 from reconciler.state import (
     Cause,
@@ -42,6 +43,9 @@ def better(view: Formed) -> Decision | None:
     found = improve.better(view)
     if found is None:
         return None
+    left = budget.spare(view.world, view.replica.deployment)
+    if left.spare <= 0:
+        return Decision(waiting=(view.wait(WaitingFor.QUIET, f"{found.text}, later: {left.text}"),))
     return form(view, found.cause, found.text) if found.due(view.world.now) else improve.wait(view, found)
 
 
@@ -50,14 +54,21 @@ def incomplete(view: Formed) -> Decision | None:
     missing = [rank for rank in range(len(view.record.members)) if rank not in view.current]
     if not missing:
         return None
-    workload = view.workload
-    if workload is None or not view.up_to_date:
+    workload = _formed_for(view)
+    if workload is None:
         return NOTHING  # a group that is going to be replaced is not completed: its parts would not match
     held = _held(view, workload, [view.record.members[rank] for rank in missing])
     if held is not None:
         return held
     starts = [_start(view, workload, rank) for rank in missing]
     return Decision(steps=tuple(step for step in starts if step is not None))
+
+
+def _formed_for(view: Formed) -> Workload | None:
+    """Return what a group was formed for; None where that is neither its present spec nor known."""
+    if view.workload is None or view.up_to_date or not view.record.spec:
+        return view.workload if view.up_to_date else None
+    return Workload(view.replica, *specs.read(view.deployment, view.record.spec))
 
 
 def _held(view: Formed, workload: Workload, names: list[NodeName]) -> Decision | None:

@@ -12,7 +12,7 @@ from reconciler.planning.context.memory_ledger import Placed
 from reconciler.planning.context.world import World
 from reconciler.planning.nodes import runtimes
 from reconciler.planning.nodes.eligible import Applicant, candidates, in_parts, placement_key
-from reconciler.planning.recovery.rollback import effective
+from reconciler.planning.rollout import targets as replicas
 from reconciler.resources import Model, ModelDeployment
 from reconciler.resources.weights import ModelSource
 from reconciler.state import DeploymentName, NodeName, Refusal, RefusedBecause, Waiting, WaitingFor
@@ -50,11 +50,11 @@ def decide(world: World) -> Slices[Decision]:
 
 def wanted(world: World) -> dict[str, Model]:
     """Return the Models from hubs that deployments are served with, by the path of their weights."""
-    found = [effective(world, each) for each in world.desired.deployments.values() if each.spec.replicas]
     return {
         model.spec.source.folder: model
-        for model in found
-        if model is not None and model.spec.source.huggingface is not None
+        for name in world.desired.deployments
+        for model in replicas.models(world, name)
+        if model.spec.source.huggingface is not None
     }
 
 
@@ -169,9 +169,8 @@ def targets(world: World, model: Model) -> Mapping[NodeName, bool]:
 
 def _targets(world: World, source: ModelSource) -> dict[NodeName, bool]:
     found: dict[NodeName, bool] = {}
-    for _, deployment in sorted(world.desired.deployments.items()):
-        served = effective(world, deployment) if deployment.spec.replicas else None
-        if served is not None and served.spec.source == source:
+    for served_by, deployment in sorted(world.desired.deployments.items()):
+        if any(model.spec.source == source for model in replicas.models(world, served_by)):
             for name in _of_deployment(world, source.folder, deployment):
                 found[name] = found.get(name, False) or not in_parts(deployment)
     return found

@@ -45,7 +45,7 @@ def in_use(world: World) -> frozenset[str] | None:
         if rank.alive and (known is None or known.epoch != rank.report.id.epoch):
             return None
     for rollback in world.memory.rollbacks.values():
-        found |= {folder(rollback.tried), folder(rollback.served)}
+        found |= {folder(weights) for weights in (rollback.tried, rollback.served) if weights}
     leaving = [each.manifest for each in world.memory.leaving.values() if isinstance(each.manifest, Model)]
     for model in (*world.desired.models.values(), *leaving):
         if model.spec.source.huggingface is not None:

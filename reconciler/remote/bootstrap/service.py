@@ -84,12 +84,13 @@ def definition(keeper: Keeper, found: Profile, node: str) -> str:
     """Return the content of ``definition_path``."""
     path = str(script_path(found, node))
     if keeper is Keeper.LAUNCHD:
-        return _plist(service_name(found.user, node), found.user, path)
-    return _unit(node, found.user if keeper is Keeper.SYSTEMD else "", path)
+        return plist(service_name(found.user, node), found.user, path)
+    owner = found.user if keeper is Keeper.SYSTEMD else ""
+    return unit(f"Agent of reconciler for node {node}", owner, path)
 
 
-def _plist(label: str, user: str, path: str) -> str:
-    """Return a property list; for the keys see launchd.plist(5)."""
+def plist(label: str, user: str, path: str) -> str:
+    """Return a property list that keeps the script at ``path`` running; for the keys see launchd.plist(5)."""
     return plistlib.dumps(
         {
             "Label": label,
@@ -104,15 +105,16 @@ def _plist(label: str, user: str, path: str) -> str:
     ).decode("utf-8")
 
 
-def _unit(node: str, user: str, path: str) -> str:
-    """Return a unit file; for the keys see systemd.unit(5), systemd.service(5) and systemd.kill(5)."""
+def unit(description: str, user: str, path: str, stop_seconds: int = 10) -> str:
+    """Return a unit file that keeps the script at ``path`` running, for a user or, where that is empty, of the user's own
+    manager; for the keys see systemd.unit(5), systemd.service(5) and systemd.kill(5)."""
     plain = path.replace("%", "%%")
     quoted = '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
     owner = f"User={user}\n" if user else ""
     return (
-        f"[Unit]\nDescription=Agent of reconciler for node {node}\nConditionPathExists={plain}\n"
+        f"[Unit]\nDescription={description.replace('%', '%%')}\nConditionPathExists={plain}\n"
         f"RequiresMountsFor={quoted}\nStartLimitIntervalSec=0\n\n"
         f"[Service]\n{owner}ExecStart=/bin/sh {quoted.replace('$', '$$')}\nRestart=always\nRestartSec=1\n"
-        "KillMode=process\nOOMPolicy=continue\nTimeoutStopSec=10\n\n"
+        f"KillMode=process\nOOMPolicy=continue\nTimeoutStopSec={stop_seconds}\n\n"
         f"[Install]\nWantedBy={'multi-user' if user else 'default'}.target\n"
     )

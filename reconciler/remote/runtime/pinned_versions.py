@@ -15,7 +15,18 @@ PYTHON = "3.11.18"
 """Version of Python in uv's notation, from python-build-standalone."""
 MACOS = "26.2"
 """The oldest that ranks run on over Thunderbolt: wheels for older ones come without JACCL."""
-IMPORTS = (*MLX.imports, "huggingface_hub", MLX.rank, "reconciler.fetcher")
+GATEWAY_IMPORTS = (
+    "asyncssh",
+    "httptools",
+    "orjson",
+    "prometheus_client",
+    "starlette",
+    "uvicorn",
+    "uvloop",
+    "valkey",
+)
+"""What a gateway needs beside its file. It is in every runtime: a node that gets a gateway later keeps its runtime."""
+IMPORTS = (*MLX.imports, "huggingface_hub", MLX.rank, "reconciler.fetcher", *GATEWAY_IMPORTS)
 """Has to work before a runtime is used."""
 ROOMS = ("fetcher", "runner", "wire")
 """Rooms of this product that ranks and fetchers need."""

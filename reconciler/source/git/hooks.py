@@ -1,11 +1,9 @@
-"""Writes the git hooks of the cluster repository.
-
-``pre-receive`` validates, and therefore needs the reconciler's own Python. ``post-receive`` only notifies the
-controller and must be quick: plain Python that imports nothing of the product.
-"""
+"""Writes the git hooks of the cluster repository: ``hook_client.py``, plain Python that imports nothing of the product,
+and the scripts that start it."""
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
@@ -16,86 +14,22 @@ from pathlib import Path
 from reconciler.wire import SPOKEN
 
 CONTROLLER_SOCKET = "controller.sock"
-"""Folder of the hooks, beside the repository in the reconciler's home."""
+"""Name of the controller's socket, beside the repository in the reconciler's home."""
 
 CHECKED = "checked"
 """Folder within that of the hooks: those for a push that the pusher has validated himself."""
 
-_PRE_RECEIVE = """\
+CLIENT = "push.py"
+"""File within the folder of the hooks: what they run."""
+
+_HOOK = """\
 #!/bin/sh
-# Written by reconciler at each start: validates what is pushed to main.
+# Written by reconciler at each start: {purpose}.
 [ -x {python} ] || {{
-  echo "reconciler: "{python}" is gone; start the reconciler once to renew this hook" >&2
-  exit 1
+  {missing}
 }}
-exec {command}
+exec {python} -I -S {client} {hook} {arguments}
 """
-
-_POST_RECEIVE = """\
-#!/bin/sh
-# Written by reconciler at each start: notifies the controller.
-[ -x {python} ] || exit 0
-exec {python} -I -S {notify} {socket}
-"""
-
-_NOTIFY = '''\
-"""Notify the controller that main has moved. Never fails the push, and takes at most a second."""
-import time
-STARTED = time.time()
-import json, socket, struct, sys
-
-DEADLINE = time.monotonic() + 1.0
-
-
-def exactly(connection, count):
-    received = b""
-    while len(received) < count:
-        connection.settimeout(max(0.01, DEADLINE - time.monotonic()))
-        chunk = connection.recv(count - len(received))
-        if not chunk:
-            raise OSError("closed")
-        received += chunk
-    return received
-
-
-def frame(message):
-    body = json.dumps(message).encode()
-    return struct.pack(">I", len(body)) + body
-
-
-def notify(path):
-    hello = {"type": "hello", "role": "hook", "versions": VERSIONS}
-    look = {"call": 1, "type": "look", "name": "source", "at": STARTED}
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(1.0)
-        connection.connect(path)
-        connection.sendall(frame(hello) + frame(look))
-        while True:
-            (length,) = struct.unpack(">I", exactly(connection, 4))
-            if length > 1 << 20:
-                raise ValueError("no frame of this protocol")
-            answer = json.loads(exactly(connection, length))
-            if answer.get("reply") == 1:
-                return
-
-
-def main():
-    moved = [line.split() for line in sys.stdin]
-    new = [fields[1] for fields in moved if fields[2:] == ["refs/heads/main"]]
-    if not new:
-        print("reconciler: only the branch main is reconciled; this push changes nothing")
-        return
-    print("reconciler: revision %s received" % new[0][:7])
-    try:
-        notify(sys.argv[1])
-    except TimeoutError:
-        print("reconciler: the controller is busy; it will pick this up soon")
-    except (OSError, ValueError, AttributeError):
-        print("reconciler: the controller is not running; it will pick this up when it starts")
-
-
-main()
-'''
 
 
 def command() -> tuple[str, ...]:
@@ -106,23 +40,30 @@ def command() -> tuple[str, ...]:
 
 
 def install(folder: Path, hook_command: Sequence[str]) -> None:
-    """Write the hooks that are missing or differ, each atomically."""
+    """Write the hooks that are missing or differ, each atomically. ``hook_command`` validates where nobody answers."""
     (folder / CHECKED).mkdir(parents=True, exist_ok=True)
-    socket = folder.absolute().parent.parent / CONTROLLER_SOCKET
-    python = shlex.quote(sys.executable)
-    notifying = _POST_RECEIVE.format(
-        python=python,
-        notify=shlex.quote(str(folder.absolute() / "notify.py")),
-        socket=shlex.quote(str(socket)),
-    )
+    gone = f'echo "reconciler: {sys.executable} is gone; start the reconciler once to renew this hook" >&2; exit 1'
+    told = _hook(folder, "post-receive", "tells the controller of a push", "exit 0", ())
     bodies = {
-        "pre-receive": _PRE_RECEIVE.format(python=python, command=shlex.join(hook_command)),
-        "post-receive": notifying,
-        f"{CHECKED}/post-receive": notifying,
-        "notify.py": _NOTIFY.replace("VERSIONS", repr(list(SPOKEN))),
+        "pre-receive": _hook(folder, "pre-receive", "judges a push", gone, hook_command),
+        "post-receive": told,
+        f"{CHECKED}/post-receive": told,
+        CLIENT: Path(__file__).with_name("hook_client.py").read_text(encoding="utf-8"),
     }
     for name, body in bodies.items():
         _write(folder / name, body)
+
+
+def _hook(folder: Path, hook: str, purpose: str, missing: str, fallback: Sequence[str]) -> str:
+    """Return the script of a hook. ``missing`` is what it does without its Python."""
+    return _HOOK.format(
+        purpose=purpose,
+        python=shlex.quote(sys.executable),
+        missing=missing,
+        client=f"{folder.name}/{CLIENT}",  # git runs hooks in the repository
+        hook=hook,
+        arguments=shlex.join((f"../{CONTROLLER_SOCKET}", json.dumps(list(SPOKEN)), *fallback)),
+    )
 
 
 def _write(path: Path, body: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from reconciler.errors import Invalid
 from reconciler.source.yaml.syntax_errors import clip
 
@@ -36,3 +39,72 @@ def contents_of(output: bytes) -> list[bytes]:
         contents.append(output[end_of_line + 1 : end_of_line + 1 + size])
         at = end_of_line + 1 + size + 1
     return contents
+
+
+LINKS = (b"120000", b"160000")
+"""Modes of symbolic links and submodules."""
+LOG_FORMAT = "%x1e%P%x1f%(trailers:key={trailer},valueonly,separator=%x1f)"
+"""What ``changes_of`` reads of each commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file that a commit adds or changes."""
+
+    path: str
+    blob: str
+    """The object name of the contents; empty if the commit removes the file, and for a submodule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a few commits do."""
+
+    parents: frozenset[str]
+    """All parents of all of them."""
+    entries: tuple[Entry, ...]
+    words: tuple[str, ...]
+    """The values of their trailers."""
+
+
+def changes_of(log: bytes) -> Changes:
+    """Return what commits change and say, from ``log --raw -z`` with ``LOG_FORMAT``."""
+    parents: set[str] = set()
+    entries: list[Entry] = []
+    words: list[str] = []
+    tokens = iter(log.decode("utf-8", "surrogateescape").split("\0"))
+    for token in tokens:
+        if token.lstrip("\n").startswith("\x1e"):
+            first, *said = token.strip().removeprefix("\x1e").split("\x1f")
+            parents.update(first.split())
+            words += [word for value in said for word in value.replace(",", " ").split()]
+        elif token.lstrip("\n").startswith(":"):
+            entries.append(_entry(token.strip(), tokens))
+    return Changes(frozenset(parents), tuple(entries), tuple(words))
+
+
+def _entry(description: str, tokens: Iterator[str]) -> Entry:
+    _, mode, _, blob, _ = description.split(" ")
+    kept = blob.strip("0") and mode.encode() not in LINKS
+    return Entry(next(tokens), blob if kept else "")
+
+
+def sizes_in(listing: bytes, more_than: int) -> dict[str, int]:
+    """Return the sizes of files with more than so many bytes by path, from ``ls-tree -r -z -l``."""
+    found = {}
+    for entry in filter(None, listing.split(b"\0")):
+        description, _, path = entry.partition(b"\t")
+        size = description.split()[3]
+        if size.isdigit() and int(size) > more_than:
+            found[path.decode("utf-8", "surrogateescape")] = int(size)
+    return found
+
+
+def links_in(listing: bytes) -> set[str]:
+    """Return the paths of symbolic links and submodules, from ``ls-tree -r -z -l``."""
+    entries = (entry.partition(b"\t")[::2] for entry in filter(None, listing.split(b"\0")))
+    return {
+        path.decode("utf-8", "surrogateescape")
+        for description, path in entries
+        if description.startswith(LINKS)
+    }

@@ -30,13 +30,21 @@ def run_git(
 
 
 def git_process(
-    arguments: Sequence[str], stdin: bytes, environment: Mapping[str, str] | None, timeout_seconds: float
+    arguments: Sequence[str],
+    stdin: bytes,
+    environment: Mapping[str, str] | None,
+    timeout_seconds: float,
+    file_bytes_max: int | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git in a process group of its own, which is killed at the time-out.
 
-    With ``environment`` None the user's own configuration applies.
+    With ``environment`` None the user's own configuration applies. With ``file_bytes_max`` the system ends a git that
+    writes a larger file.
     """
     command = ["git", "--no-pager", *arguments]
+    if file_bytes_max is not None:
+        # in blocks of 512 bytes, as POSIX has it; an option of Popen for this is not safe beside threads
+        command = ["/bin/sh", "-c", 'ulimit -f "$0" && exec "$@"', str(file_bytes_max // 512), *command]
     try:
         process = subprocess.Popen(
             command,

@@ -21,7 +21,7 @@ from reconciler.source.yaml.pieces import DOCUMENTS_MAX, FILE_BYTES_MAX, too_lar
 
 from . import hooks
 from .leftovers import drop_leftovers
-from .output import contents_of, yaml_blobs
+from .output import LOG_FORMAT, contents_of, yaml_blobs
 from .process import PUSH_TIMEOUT_SECONDS, TIMEOUT_SECONDS, error_text, git_process, run_git
 
 BRANCH = "main"
@@ -31,6 +31,8 @@ OPERATIONS = "refs/heads/operations"
 """The operations: what is done to the running cluster for a while, beside the wishes."""
 IN_FORCE = "refs/reconciler/in-force"
 """Ref of the revision last in force, for a controller that lost its store. Clones do not fetch it."""
+OPERATIONS_IN_FORCE = "refs/reconciler/operations-in-force"
+"""Ref of the operations last in force, for a controller that starts while the newest are wrong."""
 EMPTY = "empty"
 """Revision of a repository without commits."""
 NO_COMMIT = "0" * 40
@@ -39,11 +41,14 @@ TOTAL_BYTES_MAX = 64 * 1024 * 1024
 PUSH_BYTES_MAX = 256 * 1024 * 1024
 MIRROR = "reconciler.mirror"
 """Setting of a repository whose ``main`` follows another repository: the URL of that one."""
+PATH = "reconciler.path"
+"""Setting of a repository in which only one folder has manifests: that folder."""
 
 _SETTINGS = {
     "core.hooksPath": "hooks",  # explicit, because a global hooksPath would override the default
     "core.logAllRefUpdates": "true",
     "gc.auto": "6700",
+    "receive.advertisePushOptions": "true",
     "receive.fsckObjects": "true",
     "receive.maxInputSize": str(PUSH_BYTES_MAX),
 }
@@ -91,7 +96,7 @@ class ClusterRepo:
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
             run_git(("init", "--quiet", "--bare", "--template=", f"--initial-branch={BRANCH}", str(path)))
             with (path / "config").open("a") as config:  # by git it is a process for each
-                config.write("".join(map(_setting, _SETTINGS.items())))
+                config.write("".join(map(_config_text, _SETTINGS.items())))
         present = dict(
             entry.partition("\n")[::2] for entry in repo._git("config", "--local", "--list", "-z").split("\0")
         )
@@ -119,13 +124,20 @@ class ClusterRepo:
         """
         return self._at(ref)
 
-    def in_force(self) -> str | None:
-        """Return the last commit that ``keep`` noted, or None."""
-        return self._at(IN_FORCE)
+    def in_force(self, ref: str = IN_FORCE) -> str | None:
+        """Return the last commit that ``keep`` noted at ``ref``, or None."""
+        return self._at(ref)
 
     def mirrored(self) -> str:
         """Return the URL that ``main`` is a mirror of, so that nobody may commit here; empty if it is the truth itself."""
-        arguments = self._located(("config", "--local", "--get", MIRROR))
+        return self._setting(MIRROR)
+
+    def folder(self) -> str:
+        """Return the folder with the manifests, such as ``clusters/studio``; empty for the whole repository."""
+        return self._setting(PATH)
+
+    def _setting(self, name: str) -> str:
+        arguments = self._located(("config", "--local", "--get", name))
         return run_git(arguments, environment=self.environment, codes=(0, 1)).decode().strip()
 
     def _at(self, name: str) -> str | None:
@@ -136,21 +148,21 @@ class ClusterRepo:
         named = (line.split(" ", 1) for line in process.stdout.decode().splitlines())
         return next((revision for revision, ref in named if ref == name), None)
 
-    def read(self, revision: str) -> dict[str, bytes]:
+    def read(self, revision: str, listing: bytes | None = None) -> dict[str, bytes]:
         """Return the YAML files of a commit by path, without links, submodules and hidden names.
 
-        Raises ``InvalidManifests`` if files are too large or too many, and ``Invalid`` if objects of the commit are
+        ``listing``: what ``tree`` has returned for it. Raises ``InvalidManifests`` if files are too large or too many, and ``Invalid`` if objects of the commit are
         missing or damaged.
         """
         try:
-            return self._read(_checked(revision))
+            return self._read(self.tree(revision) if listing is None else listing)
         except InvalidManifests:
             raise
         except Invalid as error:
             raise self._damaged(str(error)) from None
 
-    def _read(self, revision: str) -> dict[str, bytes]:
-        blobs = yaml_blobs(self._bytes("ls-tree", "-r", "-z", "-l", "--full-tree", revision))
+    def _read(self, listing: bytes) -> dict[str, bytes]:
+        blobs = yaml_blobs(listing)
         problems = tuple(too_large(path, size) for path, (_, size) in blobs.items() if size > FILE_BYTES_MAX)
         if len(blobs) > DOCUMENTS_MAX or sum(size for _, size in blobs.values()) > TOTAL_BYTES_MAX:
             text = f"more than {DOCUMENTS_MAX} files or {TOTAL_BYTES_MAX} bytes of YAML"
@@ -174,6 +186,39 @@ class ClusterRepo:
         listed = "".join(f"{_checked(name)}\n" for name in names).encode()
         return dict(zip(names, contents_of(self._bytes("cat-file", "--batch", stdin=listed)), strict=True))
 
+    def tree(self, revision: str) -> bytes:
+        """Return git's listing of all files in the folder of the manifests, with modes and sizes.
+
+        Raises ``InvalidManifests`` if a commit has no such folder.
+        """
+        folder = self.folder()
+        below = (f"{folder}/",) if folder else ()
+        listing = self._bytes("ls-tree", "-r", "-z", "-l", "--full-tree", _checked(revision), "--", *below)
+        if folder and not listing:
+            text = "there is no such folder in this commit; `reconciler source set --path` names another"
+            raise InvalidManifests((Problem(folder, 1, 1, "", text),))
+        return listing
+
+    def changes(self, old: str, new: str, trailer: str) -> bytes:
+        """Return git's raw log of the commits that ``new`` has and ``old`` has not, for ``output.changes_of``."""
+        begin = (f"^{_checked(old)}",) if old.strip("0") else ()
+        fields = f"--format={LOG_FORMAT.format(trailer=trailer)}"
+        shape = ("--raw", "-m", "-z", "--no-renames", "--no-abbrev")
+        return self._bytes("log", *shape, fields, *begin, _checked(new), "--")
+
+    def sizes(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the sizes of objects in bytes by their full names. Raises ``Invalid`` if one is missing."""
+        if not names:
+            return {}
+        listed = "".join(f"{_checked(name)}\n" for name in names).encode()
+        shape = "--batch-check=%(objectname) %(objectsize)"
+        lines = self._bytes("cat-file", shape, stdin=listed).decode().splitlines()
+        found = dict(line.split(" ") for line in lines)
+        missing = next((name for name, size in found.items() if not size.isdigit()), None)
+        if missing is not None:
+            raise Invalid(f"object {missing} is missing")
+        return {name: int(size) for name, size in found.items()}
+
     def first_parents(self, limit: int) -> str:
         """Return git's raw log of the YAML files that each commit on ``main`` changed, newest first, for ``history``.
 
@@ -194,9 +239,15 @@ class ClusterRepo:
         name, head = found.decode().strip(), self.head()
         if not name or head is None or not self.is_ancestor(name, head):
             raise Invalid(
-                f"{revision} is not a revision of {BRANCH}; expected at least 4 characters of a commit id"
+                f"{revision} is not a revision of {BRANCH}; expected at least 4 characters of a commit id; "
+                "list them with: reconciler rollout history KIND/NAME"
             )
         return name
+
+    def merge_base(self, one: str, other: str) -> str | None:
+        """Return the newest commit that both have; None if there is none."""
+        arguments = self._located(("merge-base", _checked(one), _checked(other)))
+        return run_git(arguments, environment=self.environment, codes=(0, 1)).decode().strip() or None
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         """Return whether ``newer`` is a descendant of ``older``."""
@@ -206,12 +257,12 @@ class ClusterRepo:
             raise Invalid(f"git merge-base: {error_text(process.stderr)}")
         return process.returncode == 0
 
-    def keep(self, revision: str | None) -> None:
-        """Note which commit is in force; None if there is none."""
+    def keep(self, revision: str | None, ref: str = IN_FORCE) -> None:
+        """Note at ``ref`` which commit is in force; None if there is none."""
         if revision is None:
-            self._git("update-ref", "-d", IN_FORCE)
+            self._git("update-ref", "-d", ref)
         else:
-            self._git("update-ref", IN_FORCE, _checked(revision))
+            self._git("update-ref", ref, _checked(revision))
 
     # --- writing -----------------------------------------------------------------------------------
 
@@ -315,7 +366,7 @@ def author_of(folder: Path) -> Author:
     return Author(user, f"{user}@{socket.gethostname()}")
 
 
-def _setting(entry: tuple[str, str]) -> str:
+def _config_text(entry: tuple[str, str]) -> str:
     """Return a setting as git's configuration files have it."""
     section, name = entry[0].split(".")
     return f"[{section}]\n\t{name} = {entry[1]}\n"

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from reconciler.errors import InvalidManifests, Problem
 from reconciler.resources import API_VERSION, KINDS, Gateway, Manifest, ModelDeployment
+from reconciler.resources.api_key import ApiKey
 from reconciler.source.yaml import parser
 from reconciler.source.yaml.parser import Node, Tree
 
@@ -52,16 +53,20 @@ class _Read:
         return node.line, node.column
 
 
-def load(files: Mapping[str, bytes], *, part: bool = False) -> tuple[Document, ...]:
+Kinds = Mapping[str, type[Manifest]]
+
+
+def load(files: Mapping[str, bytes], *, part: bool = False, kinds: Kinds = KINDS) -> tuple[Document, ...]:
     """Return every document of ``files`` (contents by name), sorted by file name.
 
-    Names are used in messages only. ``part``: further documents may have the objects that these refer to. Raises
+    Names are used in messages only. ``part``: further documents may have the objects that these refer to.
+    ``kinds``: those that may be there. Raises
     ``InvalidManifests`` with every problem of every file.
     """
     problems: list[Problem] = []
     found: list[_Read] = []
     for file in sorted(files):
-        found += _read_file(file, files[file], problems)
+        found += _read_file(file, files[file], kinds, problems)
         if len(problems) > PROBLEMS_MAX:
             listed = sorted(problems)[:PROBLEMS_MAX]
             last = listed[-1]
@@ -81,7 +86,7 @@ def parse(file: str, piece: pieces.Piece) -> Tree:
     return parser.parse(file, piece.body, piece.line, piece.column)
 
 
-def _read_file(file: str, content: bytes, problems: list[Problem]) -> list[_Read]:
+def _read_file(file: str, content: bytes, kinds: Kinds, problems: list[Problem]) -> list[_Read]:
     text = pieces.decode(file, content)
     if isinstance(text, Problem):
         problems.append(text)
@@ -97,20 +102,22 @@ def _read_file(file: str, content: bytes, problems: list[Problem]) -> list[_Read
         problems += tree.problems
         if tree.root is None:
             continue
-        manifest = _typed(file, tree.root, tree.problems, problems)
+        manifest = _typed(file, tree.root, tree.problems, kinds, problems)
         if manifest is not None:
             document = Document(file, index, tree.first_line, manifest, piece.body)
             found.append(_Read(document, tree.root))
     return found
 
 
-def _typed(file: str, root: Node, known: tuple[Problem, ...], problems: list[Problem]) -> Manifest | None:
+def _typed(
+    file: str, root: Node, known: tuple[Problem, ...], kinds: Kinds, problems: list[Problem]
+) -> Manifest | None:
     """Return the manifest in a tree; new problems (not ``known``) are added to ``problems``, one per place."""
     reported = {(problem.line, problem.column) for problem in known}
-    fresh = _check_kind(file, root)
+    fresh = _check_kind(file, root, kinds)
     manifest: Manifest | None = None
     if not fresh:
-        kind = KINDS[root.value["kind"]]
+        kind = kinds[root.value["kind"]]
         try:
             manifest = kind.model_validate_json(json.dumps(root.value))
         except ValidationError as error:
@@ -119,21 +126,21 @@ def _typed(file: str, root: Node, known: tuple[Problem, ...], problems: list[Pro
     return None if known else manifest
 
 
-def _check_kind(file: str, root: Node) -> list[Problem]:
+def _check_kind(file: str, root: Node, known: Kinds) -> list[Problem]:
     """Return problems of ``apiVersion`` and ``kind`` that make it impossible to check the rest."""
     if not isinstance(root.value, dict):
         text = 'expected a mapping that begins with "apiVersion" and "kind", got '
         return [Problem(file, root.line, root.column, "", text + ("a list" if root.children else "text"))]
-    kinds = f"expected one of {', '.join(KINDS)}"
+    kinds = f"expected one of {', '.join(known)}"
     kind = root.children.get("kind")
     if kind is None:
         found = [Problem(file, root.line, root.column, "kind", f"required field is missing; {kinds}")]
     elif not isinstance(kind.value, str):
         found = [Problem(file, kind.line, kind.column, "kind", kinds)]
-    elif kind.value in KINDS:
+    elif kind.value in known:
         return []
     else:
-        nearest = suggest(kind.value, KINDS)
+        nearest = suggest(kind.value, known)
         hint = f'did you mean "{nearest}"?' if nearest else kinds
         joint = ", " if nearest else "; "
         text = f'unknown kind "{clip(kind.value)}"{joint}{hint}'
@@ -171,7 +178,7 @@ def _across(found: list[_Read], part: bool) -> list[Problem]:
                 text = f'only one Gateway is allowed; "{gateway.key[1]}" is at {_at(gateway)}'
                 problems.append(_problem(read, text, "kind"))
             gateway = gateway or document
-    return [*problems, *_names_for_clients(distinct), *_cables(distinct, part)]
+    return [*problems, *_names_for_clients(distinct), *_secrets(distinct), *_cables(distinct, part)]
 
 
 def _names_for_clients(found: list[_Read]) -> list[Problem]:
@@ -195,6 +202,24 @@ def _names_for_clients(found: list[_Read]) -> list[Problem]:
                     f'an alias of ModelDeployment "{manifest.metadata.name}", at {_at(read.document)}'
                 )
     return problems
+
+
+def _secrets(found: list[_Read]) -> Iterator[Problem]:
+    """Yield secrets that two ApiKeys have: whoever sends such a one would be either."""
+    owners: dict[str, str] = {}
+    for read in found:
+        key = read.document.manifest
+        if not isinstance(key, ApiKey):
+            continue
+        earlier = enumerate(each.hash for each in key.spec.previous)
+        places: list[tuple[str, tuple[str | int, ...]]] = [(key.spec.hash, ("spec", "hash"))]
+        places += [(known, ("spec", "previous", index, "hash")) for index, known in earlier]
+        mine = f'a secret of ApiKey "{key.metadata.name}", at {_at(read.document)}'
+        for known, path in places:
+            owner = owners.setdefault(known, mine)
+            if owner != mine:
+                text = f"this is already {owner}; make a new one: reconciler key rotate {key.metadata.name}"
+                yield _problem(read, text, *path)
 
 
 def _cables(found: list[_Read], part: bool) -> Iterator[Problem]:

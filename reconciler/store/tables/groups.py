@@ -21,23 +21,31 @@ class Groups:
             "INSERT OR REPLACE INTO groups (deployment, replica, epoch, members, port, secret,"
             " fingerprint, created_at, rank_bytes, proven_at, model, strategy,"
             " strategy_why, transport, transport_why, boots, facts, needs, weights, weights_before,"
-            " context)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " context, spec, spec_before)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 replica.deployment, replica.index, group.epoch, json.dumps(group.members), group.port,
                 group.secret, group.fingerprint, group.created_at, group.rank_bytes, group.proven_at,
                 group.model, group.strategy, group.strategy_why, group.transport, group.transport_why,
                 json.dumps(group.boots), group.facts, json.dumps(group.needs), group.weights,
-                group.weights_before, group.context,
+                group.weights_before, group.context, group.spec, group.spec_before,
             ),
         )  # fmt: skip
+
+    def keep_spec(self, replica: ReplicaId, epoch: int, spec: str) -> None:
+        """Note for which spec a group was formed, where that was not known."""
+        self._db.execute(
+            "UPDATE groups SET spec = ? WHERE deployment = ? AND replica = ? AND epoch = ?",
+            (spec, replica.deployment, replica.index, epoch),
+        )
 
     def all(self) -> dict[ReplicaId, GroupRecord]:
         """Return every group."""
         rows = self._db.execute(
             "SELECT deployment, replica, epoch, members, port, secret, fingerprint, created_at,"
             " rank_bytes, proven_at, model, strategy, strategy_why, transport, transport_why,"
-            " boots, facts, needs, weights, weights_before, context FROM groups"
+            " boots, facts, needs, weights, weights_before, context, spec,"
+            " spec_before FROM groups"
         )
         records = [
             GroupRecord(
@@ -61,6 +69,8 @@ class Groups:
                 weights=row[18],
                 weights_before=row[19],
                 context=row[20],
+                spec=row[21],
+                spec_before=row[22],
             )
             for row in rows
         ]

@@ -1,4 +1,4 @@
-"""Weights that did not come up in a deployment, and those that are served instead."""
+"""The spec that did not come up in a deployment, and the one that is served instead."""
 
 from __future__ import annotations
 
@@ -17,17 +17,22 @@ class Rollbacks:
     def note(self, deployment: DeploymentName, rollback: Rollback) -> None:
         """Store a rollback in place of the previous one."""
         self._db.execute(
-            "INSERT OR REPLACE INTO setbacks (deployment, model, tried, served, restarted_at, at, text)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO setbacks (deployment, model, tried, served, restarted_at, at, text,"
+            " spec_tried, spec_served) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 deployment, rollback.model, rollback.tried, rollback.served, rollback.restarted_at, rollback.at,
-                rollback.text,
+                rollback.text, rollback.spec_tried, rollback.spec_served,
             ),
         )  # fmt: skip
+
+    def forget(self, deployment: DeploymentName) -> None:
+        """Remove the rollback of a deployment."""
+        self._db.execute("DELETE FROM setbacks WHERE deployment = ?", (deployment,))
 
     def all(self) -> dict[DeploymentName, Rollback]:
         """Return the last rollback of each deployment, whether it still applies or not."""
         rows = self._db.execute(
-            "SELECT deployment, model, tried, served, restarted_at, at, text FROM setbacks ORDER BY deployment"
+            "SELECT deployment, model, tried, served, restarted_at, at, text, spec_tried, spec_served FROM setbacks"
+            " ORDER BY deployment"
         )
         return {DeploymentName(row[0]): Rollback(*row[1:]) for row in rows}

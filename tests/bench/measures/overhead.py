@@ -50,11 +50,11 @@ async def _measure(quick: bool) -> list[Figure]:
         stack.callback(shutil.rmtree, home)
         backend, port = await stack.enter_async_context(serving(home / "0.sock"))
         direct = f"http://127.0.0.1:{port}/v1"
-        ways = [await stack.enter_async_context(gateway(home, home / "0.sock"))]
+        ways = [await stack.enter_async_context(gateway(home, home / "0.sock", keys=True))]
         ways += await stack.enter_async_context(peers(home, port, all_of_them=not quick))
         costs = {way.name: _Costs() for way in ways}
         for way in ways:
-            await ask(way.url, 1)  # what is made at the first request is no part of the next ones
+            await ask(way.url, 1, way.key)  # what is made at the first request is no part of the next ones
         for _ in range(times):
             for way in ways:
                 share = SLOW_SHARE if way.name == "LiteLLM" else 1
@@ -82,7 +82,7 @@ async def _request(
     """Short requests, one after the other: what each costs the middle, and by how much it is slower."""
     backend.words, backend.step_seconds = 1, 0.0
     before = processor_seconds(way.pids)
-    seconds = await added(lambda: ask(way.url, 1), direct, requests)
+    seconds = await added(lambda: ask(way.url, 1, way.key), direct, requests)
     cost.added_ms.append(1e3 * seconds)
     cost.request_us.append(1e6 * (processor_seconds(way.pids) - before) / requests)
 
@@ -125,5 +125,5 @@ async def per_chunk(
     """Microseconds of the processes in the middle, or of others, for each chunk of a stream."""
     backend.words, backend.step_seconds = words, STEP_SECONDS
     before = processor_seconds(pids or way.pids)
-    await asyncio.gather(*(ask(way.url, words) for _ in range(streams)))
+    await asyncio.gather(*(ask(way.url, words, way.key) for _ in range(streams)))
     return 1e6 * (processor_seconds(pids or way.pids) - before) / (streams * words)

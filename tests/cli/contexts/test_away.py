@@ -58,7 +58,7 @@ class Person:
         self.home = home
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("RECONCILER_")},
-            "XDG_CONFIG_HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache"), "TMPDIR": "/tmp",
+            "XDG_CONFIG_HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache"), "TMPDIR": str(keys),
             "GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.com",
         }  # fmt: skip
 
@@ -84,7 +84,7 @@ def test_a_command_that_reads_works_as_here(person: Person, server: Sshd, cluste
     assert there.stdout == cluster.run("get", "deployments", "-o", "name").stdout
     assert server.logins() - before == 1
     assert person.types("get", "md", "--context=studio").stdout.startswith("NAME ")
-    assert not list(Path("/tmp").glob("rec-*/ssh"))
+    assert not list(server.place.parent.glob("rec-*")), "it leaves nothing"
 
 
 def test_a_change_is_a_commit_there_by_whoever_typed_it(person: Person, server: Sshd, cluster: Live) -> None:
@@ -116,10 +116,13 @@ def test_what_the_hooks_there_refuse_is_shown(person: Person) -> None:
     assert "spec.replicas" in done.stderr
 
 
-def test_a_watch_ends_its_connection_however_it_ends(person: Person, server: Sshd, cluster: Live) -> None:
+def test_a_watch_ends_its_connection_however_it_ends(
+    person: Person, cluster: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = Live(person.folder)
     other.command = lambda *words: [cluster.command()[0], "-m", "reconciler", *words]  # type: ignore[method-assign]
-    os.environ.update(person.environment)
+    for name, value in person.environment.items():
+        monkeypatch.setenv(name, value)
     with running(other, "--context", "studio", "get", "nodes", "-w") as watch:
         watch.wait_for(lambda lines: any(line.startswith("node-a") for line in lines))
         watch.end(signal.SIGKILL)
@@ -154,3 +157,13 @@ def test_who_cannot_get_there_is_told_what_to_type(person: Person, server: Sshd,
 def test_the_usual_home_there_is_asked_for(person: Person, server: Sshd) -> None:
     added = person.types("context", "add", "usual", person.where, *person.options)
     assert added.stdout == f'context "usual" added: {person.where}{server.place}/.reconciler\n', added.stderr
+
+
+def test_an_operation_is_written_there(person: Person, cluster: Live) -> None:
+    done = person.types("--context", "studio", "cordon", "node-a", "-m", "the fan is loud")
+    assert (done.returncode, done.stdout) == (0, "node/node-a cordoned\n"), done.stderr
+    assert (
+        "operation cordon by Ada <ada@example.com> (InForce): the fan is loud"
+        in cluster.run("trace", "node-a").stdout
+    )
+    assert person.types("--context", "studio", "uncordon", "node-a").stdout == "node/node-a uncordoned\n"

@@ -87,7 +87,8 @@ def test_a_condition_of_an_older_spec_does_not_count() -> None:
     ("arguments", "message"),
     [
         (("md/tiny",), "Missing option '--for'"),
-        (("md/tiny", "--for=ready"), "expected condition=NAME[=VALUE], delete"),
+        (("md/tiny", "--for=ready"), "--for=condition=Ready"),
+        (("md/tiny", "--for=there"), "expected condition=NAME[=VALUE], delete"),
         (("md/tiny", "--for=condition="), "cannot wait for"),
         (("md/tiny", "--for=jsonpath={.a"), "expected }"),
         (("md/tiny", "--for=jsonpath={.a}b"), "expected =VALUE after the path"),

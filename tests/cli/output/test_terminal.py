@@ -96,13 +96,17 @@ def test_up_shows_what_goes_on_in_one_line_and_ctrl_c_ends_everything(home: Path
     gateway = str(ROOT / "manifests" / "gateway.yaml")
     with terminal("--home", str(home), "up", "--any-port", "-f", gateway) as screen:
         screen.read_until("endpoint: http://")
+        screen.read_until("RevisionApplied")  # events are asked for beside it
         os.write(screen.descriptor, b"\x03")
         assert screen.read_to_the_end() == 0
     shown = screen.shown.replace("\r\n", "\n")
     assert "starting the controller and the gateway ...\r\x1b[K" in shown
-    events = [line for line in shown.splitlines() if re.match(r"(\r\x1b\[K)?\d\d:\d\d:\d\d\.", line)]
+    lines = [
+        line.removeprefix("\x1b[K") for line in shown.splitlines()
+    ]  # what is erased ends with \r: a line, too
+    events = [line for line in lines if re.match(r"\d\d:\d\d:\d\d\.", line)]
     assert events
-    assert max(len(line.removeprefix("\r\x1b[K")) for line in events) <= COLUMNS
+    assert max(map(len, events)) <= COLUMNS
     assert "the controller was killed" not in shown
     assert shown.endswith("stopped\n")
 
@@ -114,3 +118,12 @@ def test_a_hang_up_ends_up_in_order(home: Path) -> None:
         screen.process.send_signal(signal.SIGHUP)
         assert screen.read_to_the_end() == 0
     assert "the next `reconciler up` adopts them" in screen.shown
+
+
+def test_warnings_and_open_incidents_stand_out(home: Path, controller: Controller) -> None:
+    with terminal("--home", str(home), "events", environment={"NO_COLOR": ""}) as screen:
+        assert screen.read_to_the_end() == 0
+    assert "\x1b[33mWarning\x1b[0m" in screen.shown
+    with terminal("--home", str(home), "events", "-w", environment={"NO_COLOR": ""}) as screen:
+        screen.read_until("EpochAllocated")
+    assert " \x1b[33m!\x1b[0m modeldeployment/tiny: RankExited" in screen.shown

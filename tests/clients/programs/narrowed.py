@@ -187,6 +187,15 @@ MESSAGES = {
     "top_k": {"type": "integer", "minimum": 0, "maximum": 1000},
     "stream": TRUTH,
 }
+EMBEDDINGS = {
+    "model": const("vectors"),
+    "input": COMPLETIONS["prompt"],
+    "dimensions": {"type": "integer", "minimum": 1, "maximum": 64},
+    "encoding_format": const(
+        "float"
+    ),  # for the other one, a text of base64, the published schema has no answer
+}
+COUNTED = {name: MESSAGES[name] for name in ("model", "messages", "system", "tools", "tool_choice")}
 LEFT_OUT = {
     "/chat/completions": {
         "modalities",
@@ -223,6 +232,16 @@ LEFT_OUT = {
         "speed",
         "metadata",
     },
+    "/embeddings": set(),
+    "/v1/messages/count_tokens": {
+        "thinking",
+        "output_config",
+        "cache_control",
+        "output_format",
+        "mcp_servers",
+        "context_management",
+        "speed",
+    },
 }
 """Fields that ask for what there is not, or, as ``top_logprobs`` and ``best_of``, are bound to another field."""
 NARROWED = {
@@ -230,4 +249,6 @@ NARROWED = {
     "/completions": COMPLETIONS,
     "/responses": RESPONSES,
     "/v1/messages": MESSAGES,
+    "/embeddings": EMBEDDINGS,
+    "/v1/messages/count_tokens": COUNTED,
 }

@@ -32,8 +32,10 @@ STREAMED = {
     "/responses": "ResponseStreamEvent",
     "/v1/messages": "MessageStreamEvent",
 }
-"""The schema of the JSON in each event of a stream. Schemathesis would hold the event itself to it, with its name and data."""
+"""Of paths that stream: the schema of the JSON in each event of a stream. Schemathesis would hold the event itself to it, with its name and data."""
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+LOOKED_AT = ("/models", "/models/tiny")
+"""Paths that are asked with GET."""
 BOUNDS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 """Without one, where it is optional, an answer has as many tokens as there is room for."""
 REQUIRED = ("model", "messages", "prompt", "input", "stream", *BOUNDS)
@@ -92,7 +94,8 @@ def narrowed(document, path, stream):
     known = properties(document, every)
     wanted = {name: each for name, each in known.items() if name not in LEFT_OUT[path]}
     wanted |= {name: each for name, each in NARROWED[path].items() if name in known}
-    wanted["stream"] = {"const": stream}
+    if path in STREAMED:
+        wanted["stream"] = {"const": stream}
     required = [name for name in REQUIRED if name in wanted]
     content["schema"] = {
         "type": "object",
@@ -155,7 +158,7 @@ def fuzz(provider, base, examples, path):
         operations.append(schemathesis.openapi.from_dict(less)[path]["POST"])
     # A message of parts is two of the published items at once, of which it is to be one.
     allowed = validator(loosened(document), loosened(every)).is_valid
-    event = validator(document, streamed(document, path))
+    event = validator(document, streamed(document, path)) if path in STREAMED else None
     counted, wrong, refusals = collections.Counter(), {}, collections.Counter()
 
     @seed(7)
@@ -191,10 +194,31 @@ def fuzz(provider, base, examples, path):
             wrong.setdefault(failure[:1500], json.dumps(case.body)[:1500])
 
     both()
+    tell(path, counted, refusals, wrong)
+
+
+def look(provider, base, path):
+    """Ask for what is there, and hold it to the published schema."""
+    document = published(provider)
+    template = {"/models/tiny": "/models/{model}"}.get(path, path)
+    answers = document["paths"][template]["get"]["responses"]
+    valid = validator(document, answers["200"]["content"]["application/json"]["schema"])
+    answer = requests.get(base + path, timeout=60)
+    counted = collections.Counter({"requests": 1, "allowed": 1, str(answer.status_code): 1})
+    errors = [f"{error.message} at {list(error.instance_path)}" for error in valid.iter_errors(answer.json())]
+    counted["violations"] = len(errors)
+    tell(path, counted, collections.Counter(), dict.fromkeys(errors, answer.text[:1500]))
+
+
+def tell(path, counted, refusals, wrong):
+    """Print what a path gave."""
     told = {"path": path, **counted, "refusals": refusals.most_common(12), "wrong": list(wrong.items())[:8]}
     print(json.dumps({"violations": 0, "streams": 0, **told}), flush=True)
 
 
 provider, base, examples, *paths = sys.argv[1:]
 for path in paths:
-    fuzz(provider, base, int(examples), path)
+    if path in LOOKED_AT:
+        look(provider, base, path)
+    else:
+        fuzz(provider, base, int(examples), path)

@@ -22,15 +22,30 @@ CHANGES = {
 
 
 def test_the_plan_from_exported_facts_is_that_of_the_controller(tiny: Cluster, tmp_path: Path) -> None:
-    facts = tmp_path / ".reconciler" / "facts.json"
-    said = tiny.ask("facts", "export", "-o", str(facts))
-    assert "facts of 2 nodes" in said
+    compare(tiny, tmp_path, tuple(CHANGES))
+    tiny.run("cordon", "node-b", "-m", "its fan is loud")
+    try:
+        tiny.wait("the cordon", lambda: tiny.json("get", "node", "node-b")["spec"].get("unschedulable"))
+        text = compare(tiny, tmp_path / "cordoned", ("another context",))
+        assert "loud" not in text
+    finally:
+        tiny.run("uncordon", "node-b")
+
+
+def compare(tiny: Cluster, folder: Path, changes: tuple[str, ...]) -> str:
+    """Plan changes here and with the facts of this moment; return what was exported."""
+    facts = folder / ".reconciler" / "facts.json"
+    assert "facts of 2 nodes" in tiny.ask("facts", "export", "-o", str(facts))
     assert str(Path.home()) not in facts.read_text()
-    for name, (file, before, after) in CHANGES.items():
-        folder = tmp_path / name.replace(" ", "-")
-        shutil.copytree(ROOT / "manifests", folder)
-        (folder / file).write_text((folder / file).read_text().replace(before, after, 1))
-        here = tiny.json("plan", "-f", str(folder))
-        there = tiny.json("plan", "-f", str(folder), "--facts", str(facts))
+    revision = tiny.json("version")["revision"]
+    for name in changes:
+        file, before, after = CHANGES[name]
+        made = folder / name.replace(" ", "-")
+        shutil.copytree(ROOT / "manifests", made)
+        (made / file).write_text((made / file).read_text().replace(before, after, 1))
+        here = tiny.json("plan", "-f", str(made))
+        there = tiny.json("plan", "-f", str(made), "--facts", str(facts))
+        assert there.pop("facts")["revision"] == revision
         assert here == there, name
         assert any(here["plan"].values()) == (name != "nothing"), name
+    return facts.read_text()

@@ -14,7 +14,7 @@ from reconciler.gateway.dialects.table import DIALECTS
 
 PAGE = Path(__file__).parents[3] / "docs" / "endpoint.md"
 BEGIN, END = "<!-- paths of others -->\n", "<!-- end of paths of others -->\n"
-PROBES = {"GET /", "GET /health", "GET /ping", "POST /ping", "GET /ready", "GET /metrics"}
+PROBES = {"GET /", "GET /health", "GET /ping", "POST /ping", "GET /ready", "GET /metrics", "POST /hooks/git"}
 
 
 def served() -> set[str]:

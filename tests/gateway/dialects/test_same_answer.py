@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.gateway.dialects.dialect import Parsed, Sources, Stream
+from reconciler.gateway.dialects.dialect import Parsed, Sources, is_stream
 from reconciler.gateway.dialects.openai import chat
 from reconciler.gateway.dialects.responses import create
 from reconciler.gateway.errors import ApiError, internal, invalid, prompt_quarantined, prompt_too_long
@@ -91,7 +91,7 @@ class Nothing:
 
 def whole(path: str, answers: Sequence[Answer]) -> dict[str, Any]:
     reply = parsed(path, stream=False).answer
-    assert not isinstance(reply, Stream)
+    assert not is_stream(reply)
     reply.add([(0, answer) for answer in answers])
     body = orjson.loads(reply.body())
     assert isinstance(body, dict)
@@ -101,7 +101,7 @@ def whole(path: str, answers: Sequence[Answer]) -> dict[str, Any]:
 def streamed(path: str, answers: Sequence[Answer], cuts: Sequence[int]) -> bytes:
     """The answer in writes that end at ``cuts``."""
     stream = parsed(path, stream=True).answer
-    assert isinstance(stream, Stream)
+    assert is_stream(stream)
     pieces: list[Piece] = [(0, answer) for answer in answers]
     ends = [*sorted(cuts), len(pieces)]
     return b"".join(stream.encode(pieces[a:b]) for a, b in zip([0, *ends], ends, strict=False))
@@ -165,7 +165,7 @@ def chat_text(stream: bytes) -> str:
 @given(parts=PARTS, at=st.integers(0, 12))
 def test_an_answer_that_breaks_off_anywhere_ends_with_what_there_was(parts: list[Part], at: int) -> None:
     stream = parsed("responses", stream=True).answer
-    assert isinstance(stream, Stream)
+    assert is_stream(stream)
     begun = [(0, answer) for answer in written(parts, length=False)[:-1][:at]]
     events = events_of(stream.encode(begun) + stream.error(internal("every group failed")))
     assert [event["type"] for event in events[:2]] == ["response.created", "response.in_progress"]
@@ -190,6 +190,6 @@ def test_an_answer_that_breaks_off_anywhere_ends_with_what_there_was(parts: list
 def test_a_response_that_fails_has_a_code_that_its_clients_know(error: ApiError, code: str) -> None:
     """OpenAI sends ``context_length_exceeded`` too, though its published schema has no such code."""
     stream = parsed("responses", stream=True).answer
-    assert isinstance(stream, Stream)
+    assert is_stream(stream)
     last = orjson.loads(stream.error(error).rpartition(b"data: ")[2])
     assert (last["type"], last["response"]["error"]["code"]) == ("response.failed", code)

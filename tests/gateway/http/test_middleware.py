@@ -47,7 +47,7 @@ async def test_a_defect_of_the_gateway_is_told_in_the_same_shape_and_goes_to_the
 
     sent: list[Message] = []
     pool = Pool(RoutesFile(tmp_path / "routes.json"), Timing(), Reach(tmp_path / "key").connect, time.time)
-    app = build_app(pool, replace(SOURCES, new_seed=broken), Logs(tmp_path, time.time))
+    app = build_app(pool, replace(SOURCES, new_seed=broken), Logs(tmp_path, time.time), print)
     scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
     with pytest.raises(ZeroDivisionError):
         await app(scope, receive, send)

@@ -512,7 +512,7 @@ PLANNED = (
     ),
     Mutant(
         "a-new-alias-restarts-a-group",
-        spec_hash.compute,
+        spec_hash.of_spec,
         put(Dict, "{{**{it}, 'aliases': {it.values[3].value}.aliases}}"),
         "a change of a name drains a group and loads its weights again",
         PLANNING,

@@ -13,12 +13,14 @@ from .oversights import OVERSIGHTS
 from .placing import PLACED
 from .repairing import REPAIRED
 from .requests import REQUESTS
+from .rolling import ROLLED
 
 GROUPS: Mapping[str, tuple[Mutant, ...]] = {
     "healing": MUTANTS,
     "handling": HANDLED,
     "placing": PLACED,
     "repairing": REPAIRED,
+    "rolling": ROLLED,
     "requests": (*REQUESTS, *MESSAGES),
     "oversights": OVERSIGHTS,
 }

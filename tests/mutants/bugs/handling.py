@@ -5,7 +5,21 @@ Each entry takes one piece of that away again. Those about requests are in ``req
 
 from __future__ import annotations
 
-from ast import Assign, Call, Compare, Constant, Continue, Dict, Expr, If, IfExp, Name, Return, Tuple, keyword
+from ast import (
+    Assign,
+    Await,
+    Call,
+    Compare,
+    Constant,
+    Continue,
+    Dict,
+    Expr,
+    If,
+    IfExp,
+    Return,
+    Tuple,
+    keyword,
+)
 
 from reconciler.agent.ranks import shim
 from reconciler.agent.weights import files as agent_weights
@@ -24,7 +38,7 @@ from reconciler.planning.replica import form
 from reconciler.runner.group import control_channel
 from reconciler.runner.model import files as runner_weights
 from reconciler.source import files, hook
-from reconciler.source.git import leftovers, repository
+from reconciler.source.git import leftovers, pushes, repository
 from reconciler.source.yaml import documents, fields, parser, pieces, syntax_errors
 from reconciler.status import conditions
 from reconciler.store import connection, schema, sqlite
@@ -243,14 +257,14 @@ IN_FORCE = (
     Mutant(
         "what-is-wrong-replaces-what-runs",
         desired_state.DesiredState._reject,
-        put(Name, "type({it})(revision='none')", 9, 16),
+        put(Await, "type(self.desired)(revision='none')"),
         "a commit with a mistake in it stops everything",
         DESIRED_STATE,
     ),
     Mutant(
         "a-restart-forgets-the-last-good",
         desired_state.DesiredState._in_force,
-        drop(Call),
+        never(),
         "a controller that starts while the newest revision is wrong has nothing to heal",
         DESIRED_STATE,
     ),
@@ -264,7 +278,7 @@ IN_FORCE = (
     Mutant(
         "a-wrong-revision-is-no-condition",
         safety.held_revision,
-        never(If, 1, 2),
+        never(If, 1, 4),
         "plan and conditions look as if the newest revision was in force",
         SAFETY,
     ),
@@ -277,22 +291,22 @@ IN_FORCE = (
     ),
     Mutant(
         "the-hook-lets-everything-in",
-        hook.objection_to,
-        put(Call, "''", 5, 6),
+        hook.pre_receive,
+        never(If),
         "who pushes a mistake learns nothing of it",
         HOOKS,
     ),
     Mutant(
         "history-can-be-dropped",
-        hook.objection_to,
-        never(If, 1, 2),
+        pushes.examine,
+        never(If, 2, 3),
         "a forced push drops what others have committed",
         HOOKS,
     ),
     Mutant(
         "main-can-be-deleted",
-        hook.objection_to,
-        never(If, 0, 2),
+        pushes.examine,
+        never(If, 1, 3),
         "a deleted branch is a traceback in the hook, or an empty cluster",
         HOOKS,
     ),
@@ -619,7 +633,7 @@ MACHINES = (
     Mutant(
         "what-is-refused-is-no-condition",
         conditions._status,
-        put(Call, "None", 4, 13),
+        put(Call, "None", 7, 16),
         "an object that cannot be served says for ever that it is on its way",
         ("tests/status",),
     ),

@@ -67,6 +67,16 @@ def test_a_deployment_says_how_much_there_is_for_requests_but_no_less_than_for_o
         assert differences == [size - CACHE_STEP * 600 for size in each]
 
 
+@pytest.mark.parametrize("how", ["declared", "by its files"])
+def test_a_model_for_embeddings_is_charged_for_one_text_at_a_time_and_nothing_that_is_kept(how: str) -> None:
+    generating = ModelNeeds(context=2048, batch=1, prefix_cache=0)
+    model = ModelNeeds(context=2048, batch=32, prefix_cache=None, embeds=how == "declared")
+    report = replace(told(), embeds=how != "declared")
+    assert needs(model, report, "tensor", 1) == needs(generating, told(), "tensor", 1)
+    assert kv_cache_bytes(model, report, "tensor", 1) == ((2048 + CACHE_STEP) * 1000,)
+    assert prefix_cache_bytes(model, report, "tensor", 1) == 0
+
+
 @pytest.mark.parametrize(
     ("wished", "context"), [(None, 8192), ("7MiB", 7083), ("4GiB", 8192)], ids=["unset", "little", "much"]
 )

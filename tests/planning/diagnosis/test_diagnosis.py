@@ -10,6 +10,7 @@ import pytest
 from reconciler.planning import plan
 from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.memory_ledger import Ledger
+from reconciler.planning.context.target import Target
 from reconciler.planning.context.view import Wanted, look
 from reconciler.planning.context.world import World as Snapshots
 from reconciler.planning.diagnosis import detectors
@@ -213,7 +214,8 @@ def view(attempts: list[Attempt]) -> Wanted:
     world = two_nodes()
     memory = replace(world.memory(), attempts={world.replica(): tuple(attempts)})
     snapshots = Snapshots(world.desired(), world.observed(), memory, world.now, "entropy")
-    found = look(snapshots, Ledger.of(snapshots), world.replica(), None)
+    target = Target(world.desired().replicas()[world.replica()], None)
+    found = look(snapshots, Ledger.of(snapshots), world.replica(), target)
     assert isinstance(found, Wanted)
     return found
 

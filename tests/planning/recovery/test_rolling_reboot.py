@@ -363,3 +363,12 @@ def test_a_machine_is_restarted_although_nothing_ends_a_rank_there() -> None:
     ask(world, B)
     world.settle()
     assert [step.node for step in world.history if isinstance(step, RebootNode)] == [B]
+
+
+def test_changes_that_are_paused_do_not_keep_machines_from_being_restarted() -> None:
+    world = cluster()
+    world.manifests[-1] = deployment(nodes=2, serving={"maxBatch": 4}, paused=True)
+    assert [waiting.reason for waiting in world.plan().waiting] == [WaitingFor.PAUSED]
+    ask(world, C)
+    world.settle()
+    assert [step.node for step in world.history if isinstance(step, RebootNode)] == [C]

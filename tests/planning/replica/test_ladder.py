@@ -474,7 +474,7 @@ def test_a_rank_of_a_removed_node_is_found_and_stopped_by_the_next_controller() 
     assert world.agents == {"node-b", "node-c"}
 
 
-def test_a_group_about_to_be_replaced_is_not_completed_with_parts_that_do_not_match() -> None:
+def test_a_group_that_cannot_be_replaced_yet_is_completed_with_what_it_was_formed_for() -> None:
     world = two_nodes()
     world.settle()
     world.manifests[-1] = deployment(serving={"context": 1024})
@@ -483,12 +483,28 @@ def test_a_group_about_to_be_replaced_is_not_completed_with_parts_that_do_not_ma
     for rank in world.alive():
         world.end_rank(rank, code=0)
     world.manifests[-1] = deployment(serving={"context": 16_000_000})
-    decided = world.plan()
-    assert decided.steps == ()
+    decided = world.settle()
     assert [r.reason for r in decided.refused] == [RefusedBecause.NO_MEMORY]
+    assert {rank.epoch for rank in world.alive()} == {2}
+    assert {step.spec.config.context for step in world.history[-3:] if isinstance(step, StartRank)} == {1024}
     world.manifests[-1] = deployment(serving={"context": 1024})
     assert world.settle() == Plan()
     assert epochs(world) == [1, 2]
+
+
+def test_a_group_of_which_nothing_is_known_but_that_it_is_another_is_not_completed() -> None:
+    world = two_nodes()
+    world.settle()
+    world.manifests[-1] = deployment(serving={"context": 1024})
+    (step,) = world.plan().steps
+    world.obey(step)
+    world.groups[world.replica()] = replace(world.groups[world.replica()], spec="")
+    for rank in world.alive():
+        world.end_rank(rank, code=0)
+    world.manifests[-1] = deployment(serving={"context": 16_000_000})
+    decided = world.plan()
+    assert decided.steps == ()
+    assert [r.reason for r in decided.refused] == [RefusedBecause.NO_MEMORY]
 
 
 @pytest.mark.parametrize("why", ["unschedulable", "model"])

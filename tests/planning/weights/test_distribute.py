@@ -228,7 +228,7 @@ def test_new_weights_that_crash_twice_give_way_to_those_before() -> None:
     assert world.groups[world.replica()].proven_at is not None
     told = [refusal for refusal in world.plan().refused if refusal.reason is RefusedBecause.SET_BACK]
     assert [str(refusal.object) for refusal in told] == ["model/tiny", "modeldeployment/tiny"]
-    assert "org/tiny at bbbbbbbbbb did not come up in tiny" in told[0].text
+    assert "tiny did not come up with weights org/tiny at aaaaaaaaaa → org/tiny at bbbbbbbbbb" in told[0].text
     assert "reconciler model update tiny --revision COMMIT" in told[0].text
 
 

@@ -67,6 +67,7 @@ def test_a_node_finds_that_they_can_be_served_on_one_node(headless: Path) -> Non
     assert "problem" not in found
     assert set(found["unsplittable"]) == {"tensor", "pipeline"}
     assert found["unsplittable"]["tensor"] == "a model for embeddings runs on one node"
+    assert found["embeds"] is True
     assert (found["reuse"], found["reread"]) == (
         "none",
         "a model for embeddings keeps nothing of one text for the next",

@@ -71,6 +71,9 @@ WAITING_SECONDS: Mapping[WaitingFor, float] = {
     WaitingFor.QUIET: math.inf,
     WaitingFor.RESTART: 960.0,
     WaitingFor.TURN: 3 * 960.0,
+    WaitingFor.ROLLOUT: 3 * 600.0,
+    WaitingFor.PAUSED: math.inf,
+    WaitingFor.SUSPENDED: math.inf,
     WaitingFor.REPAIR: 240.0,
     WaitingFor.REMOVAL: 120.0,
 }

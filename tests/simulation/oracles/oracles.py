@@ -18,6 +18,7 @@ from reconciler.wire.generation import Routes
 from reconciler.wire.launch import Phase, RankId
 from reconciler.wire.node import NodeReport
 
+from .availability import Availability
 from .patience import Patience
 from .pruning import REASONS_KEPT_SECONDS, Pruning, key_of, replica_of
 from .service import Service
@@ -66,6 +67,7 @@ class Oracles:
         self._drawn: dict[tuple[ReplicaId, int], tuple[Process, float]] = {}
         """Who wrote each epoch since the store was lost, and when."""
         self.pruning = Pruning(world, self.violated)
+        self.availability = Availability(world, self.violated)
         self.service = Service(world, self.violated)
         self.patience = Patience(world, self.violated)
         self.reached: Reached | None = None
@@ -243,6 +245,7 @@ class Oracles:
         """A rank is asked to end: its group was not well, or nobody wants it as it is."""
         replica = replica_of(rank.id)
         self.stops[replica] += 1
+        self.availability.terminated(rank)
         if self.well(rank) and not self._excused(replica) and not self._better(rank):
             self.violated(f"{rank} on {rank.node} was asked to end, and its group was well")
 
@@ -272,11 +275,12 @@ class Oracles:
             and r.machine.reachable
             for r in group
         )
-        return complete and suits(world.wanted(), rank, [r.node for r in group])
+        return complete and suits(world.servable(), rank, [r.node for r in group])
 
     def excuse(self, replica: ReplicaId, seconds: float = 0.0) -> None:
         """Something was done to a replica for which its group may have to go."""
         self._unwell[replica] = self._world.loop.now + seconds
+        self.availability.befallen(replica, self._unwell[replica])
 
     def broke_off(self, rank: Rank) -> None:
         """A first completion did not come: a group may go of which so many did not, however well it is."""
@@ -296,7 +300,7 @@ class Oracles:
         changed = {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
         for key in old.keys() | new.keys():
             for replica in _concerned(old.get(key), new.get(key), changed):
-                self.excuse(replica)
+                self._unwell[replica] = self._world.loop.now
         self.pruning.committed(old.keys(), new.keys())
         for kind, name in changed:
             if kind == "Node" and name in self._world.machines:
@@ -360,5 +364,6 @@ def suits(manifests: tuple[Manifest, ...], rank: Rank, nodes: list[str]) -> bool
         rank.id.replica < spec.replicas
         and rank.spec.group == compute(deployment, models[spec.model])
         and spec.parallelism.nodes.min <= len(nodes) <= spec.parallelism.nodes.max
+        and (len(nodes) == 1 or rank.spec.transport in ("", *spec.transport))
         and all(n in known and not known[n].spec.drain for n in nodes)
     )

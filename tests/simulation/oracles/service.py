@@ -45,7 +45,8 @@ class Service:
     def look(self) -> None:
         """Something may have come into service, or gone out of it."""
         world, now = self._world, self._world.loop.now
-        expected, served = world.expected(world.wanted()), self._served()
+        expected, served = world.expected(world.wanted()), self.served()
+        world.oracles.availability.look(served)
         self._known = (self._known | served) & expected
         self._out = {replica: since for replica, since in self._out.items() if replica in expected}
         for replica in sorted(self._known):
@@ -54,7 +55,8 @@ class Service:
             elif replica in self._out:
                 self._judge(replica, self._out.pop(replica))
 
-    def _served(self) -> set[ReplicaId]:
+    def served(self) -> set[ReplicaId]:
+        """Return the replicas that are routed to and can answer."""
         world, well = self._world, dict[tuple[ReplicaId, int], int]()
         for rank in world.ranks():
             if rank.phase == Phase.READY and not rank.hung and not rank.stopped and rank.machine.reachable:

@@ -341,3 +341,14 @@ def test_a_group_that_is_started_again_where_it_has_brought_a_machine_down(
     monkeypatch.setattr(detectors, "PANICS_MAX", 9)
     found = play(SCENARIOS["panic"], Points())
     assert any("which it has brought down 2 times" in text for text in found.violations)
+
+
+def test_a_serving_replica_that_is_taken_down_beside_another_is_noticed() -> None:
+    world = up(Scenario("two", cluster(small(2))))
+    cases: list[tuple[int, list[str]]] = [(0, []), (1, ["small.1.1.0"])]
+    for index, told in cases:
+        rank = world.rank("small", index, 0)
+        assert rank is not None
+        world.oracles.availability.terminated(rank)
+        assert [name for name in told if name in str(world.oracles.violations)] == told
+        assert len(world.oracles.violations) == len(told)

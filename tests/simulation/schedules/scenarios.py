@@ -58,6 +58,8 @@ class Scenario:
     memory_bytes: int = 64 * GIB
     names: tuple[str, ...] = NAMES
     weights: dict[str, ModelReport] = field(default_factory=dict)
+    refused_batch: int = 0
+    """With this batch ranks end instead of loading."""
     unservable: tuple[tuple[str, int], ...] = ()
     """Replicas for which there is no room in the end."""
     persons: tuple[tuple[str, str], ...] = ()
@@ -77,6 +79,7 @@ class Scenario:
         """A world in which it is about to begin."""
         world = World(self.names, points, seed, self.memory_bytes)
         world.weights.update(self.weights)
+        world.refused_batch = self.refused_batch
         world.unservable = {ReplicaId(DeploymentName(name), index) for name, index in self.unservable}
         for name, machine in world.machines.items():
             found = self.facts.get(name, MachineFacts(system=self.system))
@@ -155,6 +158,15 @@ def heavy(name: str, replicas: int) -> Manifest:
 def competing(first: int, second: int) -> tuple[Manifest, ...]:
     base = [node(name) for name in NAMES]
     return (*base, model("heavy", "heavy"), heavy("first", first), heavy("second", second), gateway())
+
+
+OTHER = ModelReport("other", "/models/other", True, 5_000_000, TINY)
+
+
+def _with_other(manifests: tuple[Manifest, ...], path: str = "tiny") -> tuple[Manifest, ...]:
+    """The Model has these weights, and there is a second one."""
+    left = [each for each in manifests if each.kind != "Model"]
+    return (*left, model(path=path), model("second", "other"))
 
 
 _SCENARIOS = (
@@ -318,6 +330,48 @@ _SCENARIOS = (
         "stopped-rank",
         USUAL,
         ((8, freeze("big", 0, 1)), (12, freeze("big", 0, 0)), (16, freeze("wide", 0, 0))),
+    ),
+    Scenario(
+        "rolling",
+        cluster(small(3), nodes=THREE),
+        (
+            (8, commit(*cluster(small(3, serving={"context": 8192}), nodes=THREE))),
+            (25, commit(*cluster(small(3, serving={"context": 8192, "maxBatch": 4}), nodes=THREE))),
+            (26.5, crash("small", 0, 0)),
+        ),
+        names=THREE,
+    ),
+    Scenario(
+        "rolling-transport",
+        cluster(deployment("pair", nodes=2, replicas=2)),
+        (
+            (12, commit(*cluster(deployment("pair", nodes=2, replicas=2, transport=["ring-lan"])))),
+            (35, nothing),
+        ),
+        system="Darwin",
+        facts=CABLED,
+    ),
+    Scenario(
+        "rolling-weights",
+        cluster(small(2), nodes=THREE),
+        (
+            (8, commit(*_with_other(cluster(small(2), nodes=THREE), path="other"))),
+            (22, commit(*_with_other(cluster(small(2, model="second"), nodes=THREE)))),
+            (22.8, kill_controller),
+        ),
+        names=THREE,
+        weights={"other": OTHER},
+    ),
+    Scenario(
+        "rolling-refused",
+        cluster(small(2), nodes=THREE),
+        (
+            (8, commit(*cluster(small(2, serving={"maxBatch": 13}), nodes=THREE))),
+            (60, commit(*cluster(small(2, serving={"maxBatch": 12}), nodes=THREE))),
+            (80, nothing),
+        ),
+        names=THREE,
+        refused_batch=13,
     ),
     Scenario(
         "shim-death",

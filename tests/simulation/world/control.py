@@ -20,9 +20,12 @@ from reconciler.errors import ReconcilerError, Refused, Silent, Unreachable
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.machines import Stream
 from reconciler.resources import Access, Manifest
+from reconciler.source.git.pushes import Push
+from reconciler.source.pushed import Pushed
 from reconciler.source.sources import Revision, Source
 from reconciler.source.yaml.documents import Document
 from reconciler.state import FrontDoor, GatewayObservation, MachineFacts, NodeName, Step
+from reconciler.state.overlay import Operations
 from reconciler.store.connection import Connection, Signature
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.generation import Routes
@@ -180,15 +183,24 @@ class SimSource(Source):
         documents = tuple(_document(m) for m in manifests)
         return Revision(f"r{len(world.commits)}", documents)
 
-    async def record_in_force(self, revision: str) -> None:
+    async def operations(self) -> Operations:
+        return Operations()
+
+    async def record_in_force(self, revision: str, operations: str) -> None:
         self._world.kept = revision
 
     async def last_in_force(self) -> Revision | None:
-        world = self._world
-        if world.kept is None:
-            return None
-        manifests = world.commits[int(world.kept[1:]) - 1]
-        return Revision(world.kept, tuple(_document(m) for m in manifests))
+        return None if self._world.kept is None else await self.at(self._world.kept)
+
+    async def last_operations(self) -> Operations:
+        return Operations()
+
+    async def at(self, revision: str) -> Revision:
+        manifests = self._world.commits[int(revision[1:]) - 1]
+        return Revision(revision, tuple(_document(m) for m in manifests))
+
+    async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
+        raise AssertionError("nobody pushes to the world")
 
     async def tidy(self) -> Sequence[str]:
         return ()

@@ -251,6 +251,9 @@ class Rank(_Living):
 
     def load(self) -> None:
         """Everybody is there."""
+        if self.config.batch_max == self.machine.world.refused_batch:
+            self.end(ExitCode.CONFIG, None, f"a batch of {self.config.batch_max} is more than it can do")
+            return
         if self.config.backend == "jaccl":
             self.report(Phase.VERBS)
         total = self.spec.memory_bytes
@@ -301,6 +304,7 @@ class Rank(_Living):
         if not self.process.alive:
             return
         world = self.machine.world
+        world.crashes[self.id.deployment] += number is not None
         world.note(f"{self} on {self.node} ends: {code} {number} {detail}")
         self.vanish()
         world.left(self)

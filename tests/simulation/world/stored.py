@@ -7,7 +7,9 @@ import sqlite3
 from collections.abc import Mapping
 
 from reconciler.state import Attempt, DeploymentName, NodeName, ObjectKey, ReplicaId
+from reconciler.state.rollback import Rollback
 from reconciler.store.tables.attempts import Attempts
+from reconciler.store.tables.rollbacks import Rollbacks
 
 
 class Stored:
@@ -29,6 +31,10 @@ class Stored:
         """The nodes of each group."""
         rows = self._connection.execute("SELECT deployment, replica, members FROM groups")
         return {ReplicaId(DeploymentName(row[0]), row[1]): tuple(json.loads(row[2])) for row in rows}
+
+    def rollbacks(self) -> Mapping[DeploymentName, Rollback]:
+        """What was taken back, of each deployment."""
+        return Rollbacks(self._connection).all()
 
     def inventory(self) -> dict[ObjectKey, bool]:
         """The objects, and whether they are leaving."""

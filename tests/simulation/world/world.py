@@ -23,6 +23,8 @@ from typing import ClassVar
 
 from reconciler.controller.reconcile import remember
 from reconciler.errors import ReconcilerError
+from reconciler.planning.recovery.rollback import ATTEMPTS_MAX
+from reconciler.planning.rollout import specs
 from reconciler.resources import Manifest, ModelDeployment
 from reconciler.state import DeploymentName, Memory, ReplicaId
 from reconciler.store import Store
@@ -114,6 +116,10 @@ class World:
         self.strays: set[Rank] = set()
         """Ranks that lived on machines that were lost: rule 5 is about those."""
         self.stopping = False
+        self.crashes: Counter[str] = Counter()
+        """How many ranks of each deployment a signal has ended."""
+        self.refused_batch = 0
+        """Ranks with this batch end instead of loading."""
         self.unservable: set[ReplicaId] = set()
         """What cannot be served as things are."""
         self.store_lost = False
@@ -334,6 +340,25 @@ class World:
         """The manifests of the newest commit."""
         return () if self.stopping else self.commits[-1] if self.commits else ()
 
+    def servable(self) -> tuple[Manifest, ...]:
+        """The manifests of the newest commit that no rank refuses: what does not come up is taken back."""
+        if self.stopping:
+            return ()
+        found = next((each for each in reversed(self.commits) if not self._refused(each)), ())
+        for name in self.taken_back():
+            found = _as_before(found, name, self.stored.rollbacks()[name].spec_served)
+        return found
+
+    def taken_back(self) -> set[DeploymentName]:
+        """The deployments whose change was taken back because ranks crashed, as often as that takes."""
+        return {name for name in self.stored.rollbacks() if self.crashes[name] >= ATTEMPTS_MAX}
+
+    def _refused(self, manifests: tuple[Manifest, ...]) -> bool:
+        return any(
+            isinstance(each, ModelDeployment) and each.spec.serving.max_batch == self.refused_batch
+            for each in manifests
+        )
+
     def expected(self, manifests: tuple[Manifest, ...]) -> set[ReplicaId]:
         """The replicas that should be served in the end."""
         return {
@@ -439,3 +464,13 @@ class World:
         self.loop.close()
         if self._keeper is not None:
             self._keeper.close()
+
+
+def _as_before(manifests: tuple[Manifest, ...], name: str, spec: str) -> tuple[Manifest, ...]:
+    """The same, with a deployment and its Model as a stored spec has them."""
+    (now,) = (m for m in manifests if isinstance(m, ModelDeployment) and m.metadata.name == name)
+    deployment, model = specs.read(now, spec)
+    others = (
+        m for m in manifests if m is not now and (m.kind, m.metadata.name) != ("Model", model.metadata.name)
+    )
+    return (*others, model, deployment)

@@ -60,7 +60,6 @@ def test_a_commit_is_read_as_its_yaml_files(repo: ClusterRepo, person: Person) -
         person.commits(NODE.replace("name: a", f"name: n{len(file)}"), file)
     for file in ("README.md", ".hidden/x.yaml", ".x.yaml"):
         person.commits("not: [a manifest", file)
-    (person.clone / "link.yaml").symlink_to("/etc/passwd")
     person.commits("x", "y.txt")
     assert person.pushes()[0] == 0
     head = repo.head()
@@ -75,8 +74,8 @@ def test_files_beyond_the_bound_are_named(repo: ClusterRepo, person: Person) -> 
     status, output = person.pushes()
     assert status == 1
     assert output[1:3] == [
-        f"  large.yaml:1:1: the file has {FILE_BYTES_MAX + 1} bytes, more than the limit of {FILE_BYTES_MAX}",
-        f"  larger.yaml:1:1: the file has {FILE_BYTES_MAX + 2} bytes, more than the limit of {FILE_BYTES_MAX}",
+        f"  large.yaml: {FILE_BYTES_MAX + 1} bytes",
+        f"  larger.yaml: {FILE_BYTES_MAX + 2} bytes",
     ]
 
 

@@ -16,6 +16,7 @@ from reconciler.source.git.leftovers import LOCK_SECONDS_MAX
 from reconciler.source.git.process import run_git
 from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.yaml.documents import load
+from reconciler.source.yaml.pieces import FILE_BYTES_MAX
 from tests.source.conftest import NODE, Person
 
 BOUND_SECONDS = 60.0
@@ -68,7 +69,8 @@ def test_a_push_that_is_killed_leaves_a_repository_that_takes_the_next_one(
     person.pushes()
     head = repo.head()
     person.git("config", "core.compression", "0")
-    (person.clone / "large.bin").write_bytes(os.urandom(LARGE_BYTES))
+    for part in range(LARGE_BYTES // FILE_BYTES_MAX):
+        (person.clone / f"part{part}.bin").write_bytes(os.urandom(FILE_BYTES_MAX))
     person.commits(NODE.replace("name: a", "name: b"))
     hook = repo.path / "hooks" / "pre-receive"
     validation = hook.rename(hook.with_name("pre-receive.real"))
@@ -119,7 +121,7 @@ def test_a_lock_that_a_killed_git_left_is_removed_soon(repo: ClusterRepo, person
 # --- what is in a commit --------------------------------------------------------------------------
 
 
-def test_links_lead_nowhere_and_submodules_are_left_out(
+def test_links_and_submodules_are_refused_by_a_push_and_lead_nowhere_in_a_commit(
     repo: ClusterRepo, person: Person, home: Path
 ) -> None:
     (home / "secret.yaml").write_text("secret")
@@ -131,10 +133,22 @@ def test_links_lead_nowhere_and_submodules_are_left_out(
     sha = person.git("rev-parse", "HEAD")[1].strip()
     person.git("update-index", "--add", "--cacheinfo", f"160000,{sha},module.yaml")
     person.git("commit", "--quiet", "--message", "add a submodule")
+    status, output = person.pushes()
+    assert status == 1
+    assert output[0] == (
+        "reconciler: folder.yaml, module.yaml, out.yaml, self.yaml, up.yaml: "
+        "links and submodules are not followed; commit the file itself"
+    )
+    assert person.pushes("origin", "HEAD:draft")[0] == 0
+    assert repo.read(person.git("rev-parse", "HEAD")[1].strip()) == {"a.yaml": NODE.encode()}
+
+
+def test_a_link_that_a_later_commit_removes_is_no_hindrance(repo: ClusterRepo, person: Person) -> None:
+    (person.clone / "link.yaml").symlink_to("a.yaml")
+    person.commits(NODE)
+    (person.clone / "link.yaml").unlink()
+    person.commits(NODE.replace("name: a", "name: b"), "b.yaml")
     assert person.pushes()[0] == 0
-    head = repo.head()
-    assert head is not None
-    assert repo.read(head) == {"a.yaml": NODE.encode()}
 
 
 def test_files_of_any_name_are_read_and_one_that_is_not_printable_is_named(
@@ -162,14 +176,17 @@ def test_a_name_that_is_no_text_is_named_too(repo: ClusterRepo, person: Person) 
     assert output[1].endswith(".yaml:1:1: a file's name must be printable text")
 
 
-def test_what_is_no_manifest_may_be_large(repo: ClusterRepo, person: Person) -> None:
-    (person.clone / "weights.bin").write_bytes(bytes(4 * 1024 * 1024))
-    person.commits("[not, yaml", "README")
+def test_no_large_file_gets_into_the_history_even_if_a_later_commit_removes_it(
+    repo: ClusterRepo, person: Person
+) -> None:
+    (person.clone / "weights.safetensors").write_bytes(os.urandom(2 * FILE_BYTES_MAX))
     person.commits(NODE)
-    assert person.pushes()[0] == 0
-    head = repo.head()
-    assert head is not None
-    assert list(repo.read(head)) == ["a.yaml"]
+    person.git("rm", "--quiet", "weights.safetensors")
+    person.commits(NODE.replace("name: a", "name: b"), "b.yaml")
+    status, output = person.pushes()
+    assert status == 1
+    assert output[1] == f"  weights.safetensors: {2 * FILE_BYTES_MAX} bytes"
+    assert repo.head() is None
 
 
 def test_a_push_beyond_the_bound_is_refused_by_git(repo: ClusterRepo, person: Person) -> None:

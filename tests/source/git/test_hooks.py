@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import shutil
 import threading
 import time
@@ -13,12 +15,13 @@ import pytest
 
 from reconciler.source.git.history import commits
 from reconciler.source.git.process import run_git
-from reconciler.source.git.repository import MIRROR, ClusterRepo
+from reconciler.source.git.repository import MIRROR, NO_COMMIT, ClusterRepo
 from reconciler.source.hook import PROBLEMS_SHOWN_MAX
 from reconciler.wire import SPOKEN, admin, codec, frames
 from tests.source.conftest import NODE, Person, clone
 
 NOT_RUNNING = "reconciler: the controller is not running; it will pick this up when it starts"
+PLAN_UNKNOWN = "reconciler: the manifests are valid; the plan is not known: the controller is not running"
 
 
 class Controller:
@@ -40,11 +43,21 @@ class Controller:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while (frame := await frames.read(reader)) is not None:
             self.received.append(codec.decode(frame, admin.CONTROLLER_RECEIVES_FROM_CLI))
-            if self._answers and "call" in frame:
-                hello = codec.to_wire(codec.Hello("controller", SPOKEN))
-                answer = {"reply": frame["call"], **codec.to_wire(admin.Answer({}))}
-                writer.write(frames.encode(hello) + frames.encode(answer))
+            if self._answers and "call" not in frame:
+                writer.write(frames.encode(codec.to_wire(codec.Hello("controller", SPOKEN))))
+            elif self._answers:
+                body = {"accept": True, "lines": ["reconciler: a new plan"]}
+                answer = {"reply": frame["call"], **codec.to_wire(admin.Answer(body))}
+                writer.write(frames.encode(answer))
         writer.close()
+
+
+def patient(repo: ClusterRepo) -> None:
+    """Have the hooks wait for an answer from this process, which has other work too."""
+    client = repo.path / "hooks" / "push.py"
+    hasty = client.read_text()
+    client.write_text(re.sub(r"(GREETING|LOOK)_SECONDS = 1.0", r"\1_SECONDS = 60.0", hasty))
+    assert client.read_text() != hasty
 
 
 def test_good_manifests_are_let_in_and_the_pusher_told_so(repo: ClusterRepo, person: Person) -> None:
@@ -53,26 +66,26 @@ def test_good_manifests_are_let_in_and_the_pusher_told_so(repo: ClusterRepo, per
     head = repo.head()
     assert head is not None
     assert status == 0
-    assert output == [f"reconciler: revision {head[:7]} received", NOT_RUNNING]
+    assert output == [PLAN_UNKNOWN, f"reconciler: revision {head[:7]} received", NOT_RUNNING]
 
 
 async def test_a_push_tells_a_running_controller_to_look(repo: ClusterRepo, person: Person) -> None:
     person.commits(NODE)
-    notify = repo.path / "hooks" / "notify.py"
-    hasty = notify.read_text()
-    notify.write_text(
-        hasty.replace("monotonic() + 1.0", "monotonic() + 60.0")
-    )  # it answers from this process
-    assert notify.read_text() != hasty
+    patient(repo)
     async with Controller(repo.path.parent) as controller:
         before = time.time()
         status, output = await asyncio.to_thread(person.pushes)
         after = time.time()
     head = repo.head()
     assert head is not None
-    assert (status, output) == (0, [f"reconciler: revision {head[:7]} received"])
-    hello, look = controller.received
-    assert hello == codec.Hello("hook", SPOKEN)
+    assert (status, output) == (
+        0,
+        ["reconciler: a new plan", f"reconciler: revision {head[:7]} received"],
+    )
+    hello, judge, again, look = controller.received
+    assert hello == again == codec.Hello("hook", SPOKEN)
+    assert (judge.repository, judge.old, judge.new) == (os.path.realpath(repo.path), NO_COMMIT, head)
+    assert judge.quarantine.partition("incoming-")[1]
     assert look.name == "source"
     assert before <= look.at <= after
 
@@ -82,7 +95,8 @@ async def test_a_controller_that_is_busy_does_not_hold_up_the_push(repo: Cluster
     async with Controller(repo.path.parent, answers=False):
         status, output = await asyncio.to_thread(person.pushes)
     assert status == 0
-    assert output[1] == "reconciler: the controller is busy; it will pick this up soon"
+    assert output[0] == "reconciler: the manifests are valid; the plan is not known: the controller is busy"
+    assert output[2] == "reconciler: the controller is busy; it will pick this up soon"
 
 
 def test_bad_manifests_are_kept_out_with_every_problem(repo: ClusterRepo, person: Person) -> None:
@@ -119,7 +133,9 @@ def test_other_branches_and_tags_are_taken_and_have_no_effect(repo: ClusterRepo,
     for target in ("HEAD:draft", "v1", ":draft"):
         status, output = person.pushes("origin", target)
         assert status == 0
-        assert output == ["reconciler: only the branch main is reconciled; this push changes nothing"]
+        assert output == [
+            "reconciler: only the branches main and operations are reconciled; this push changes nothing"
+        ]
     assert repo.head() is None
 
 
@@ -147,7 +163,7 @@ def test_main_cannot_be_deleted(repo: ClusterRepo, person: Person) -> None:
     person.pushes()
     status, output = person.pushes("origin", ":main")
     assert status == 1
-    assert output[0] == "reconciler: main cannot be deleted: it is the desired state of the cluster"
+    assert output[0] == "reconciler: main cannot be deleted: it is part of the desired state of the cluster"
     assert repo.head() is not None
 
 

@@ -35,6 +35,16 @@ def deployment(name: str, *aliases: str) -> str:
     )
 
 
+def key(name: str, *hashes: str) -> str:
+    previous = "".join(
+        f'\n  - hash: sha256:{each * 64}\n    until: "2027-01-31T00:00:00Z"' for each in hashes[1:]
+    )
+    return (
+        f"apiVersion: reconciler/v1alpha1\nkind: ApiKey\nmetadata:\n  name: {name}\n"
+        f"spec:\n  hash: sha256:{hashes[0] * 64}\n  previous:{previous or ' []'}\n"
+    )
+
+
 def problem_lines(**files: str) -> list[str]:
     with pytest.raises(InvalidManifests) as caught:
         load({f"{name}.yaml": text.encode() for name, text in files.items()})
@@ -81,6 +91,15 @@ def test_an_alias_cannot_be_the_name_of_a_deployment_even_of_a_later_one() -> No
     assert problem_lines(a=deployment("x", "y"), b=deployment("y")) == [
         'a.yaml:8:15: spec.serving.aliases[0]: "y" is already the name of ModelDeployment "y", at b.yaml:1'
     ]
+
+
+def test_a_secret_belongs_to_one_key_also_an_earlier_one() -> None:
+    said = 'is already a secret of ApiKey "x", at a.yaml:1; make a new one: reconciler key rotate y'
+    assert problem_lines(a=key("x", "a", "b"), b=key("y", "a")) == [f"b.yaml:6:9: spec.hash: this {said}"]
+    assert problem_lines(a=key("x", "a", "b"), b=key("y", "c", "b")) == [
+        f"b.yaml:8:11: spec.previous[0].hash: this {said}"
+    ]
+    assert len(load({"x.yaml": f"{key('x', 'a')}---\n{key('y', 'b')}".encode()})) == 2
 
 
 def test_documents_are_compared_even_where_others_are_wrong() -> None:

@@ -24,7 +24,9 @@ from reconciler.errors import Invalid
 VERSION = 1
 CONTENTS = "contents.json"
 CONTENTS_BYTES_MAX = 64 * 1024
-STORE, BUNDLE = "store.db", "cluster.bundle"
+STORE, BUNDLE, SOURCE = "store.db", "cluster.bundle", "source.yaml"
+NAMES = (STORE, BUNDLE, SOURCE)
+"""What may be in a backup; the store always is."""
 _KIND = "reconciler backup"
 _CHUNK_BYTES = 1024 * 1024
 
@@ -54,7 +56,7 @@ class Contents:
 
 def write(target: Path, folder: Path, at: str, revision: str | None) -> Contents:
     """Write the files of ``folder`` into ``target`` (mode 0600), completely or not at all. Raises ``OSError``."""
-    paths = [folder / name for name in (STORE, BUNDLE) if (folder / name).exists()]
+    paths = [folder / name for name in NAMES if (folder / name).exists()]
     contents = Contents(at, revision, {path.name: (path.stat().st_size, _digest(path)) for path in paths})
     text = json.dumps(contents.body(), indent=1).encode()
     descriptor, draft = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
@@ -151,8 +153,8 @@ def _contents(source: Path, text: bytes) -> Contents:
                 f" reads {VERSION}); restore it with that version; nothing was changed"
             )
         files = {name: (int(of["bytes"]), str(of["sha256"])) for name, of in body["files"].items()}
-        if STORE not in files or not files.keys() <= {STORE, BUNDLE}:
-            raise _unusable(source, f"it lists {', '.join(map(repr, files))}, expected {STORE} and {BUNDLE}")
+        if STORE not in files or not files.keys() <= set(NAMES):
+            raise _unusable(source, f"it lists {', '.join(map(repr, files))}, expected {', '.join(NAMES)}")
         return Contents(str(body["at"]), body["revision"], files)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _unusable(source, f"its {CONTENTS} cannot be read ({error!r})") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from . import archive
 )
 @click.pass_obj
 def backup(settings: Settings, output: Path) -> None:
-    """Write the cluster repository and the store into one file.
+    """Write the cluster repository, the store and the settings of its remote into one file.
 
     A controller may run meanwhile. The file contains manifests and events, so keep it private. Weights, logs,
     runtimes and the secrets of groups are not in it. Its name is printed.
@@ -37,6 +38,7 @@ def backup(settings: Settings, output: Path) -> None:
       reconciler backup -o /backups/before-upgrade.tar.gz
     """
     from reconciler import store
+    from reconciler.bootstrap import Home
     from reconciler.source.git.bundles import write_bundle
 
     if not settings.store.exists() and not settings.repo.exists():
@@ -55,6 +57,9 @@ def backup(settings: Settings, output: Path) -> None:
         else:
             store.Store(folder / archive.STORE).close()
         revision = write_bundle(settings.repo, folder / archive.BUNDLE)
+        source = Home(settings.home).source
+        if source.exists():
+            shutil.copyfile(source, folder / archive.SOURCE)
         archive.write(target, folder, now.isoformat(timespec="seconds"), revision)
     click.echo(str(target))
 
@@ -66,7 +71,7 @@ def backup(settings: Settings, output: Path) -> None:
 )
 @click.pass_obj
 def restore(settings: Settings, file: Path, force: bool) -> None:
-    """Restore the cluster repository and the store from a backup.
+    """Restore the cluster repository, the store and the settings of its remote from a backup.
 
     Stop everything in the home except agents and ranks first. The next `reconciler up` adopts or replaces what they
     serve. Epochs continue to grow. Weights are not in a backup, and existing weights stay.

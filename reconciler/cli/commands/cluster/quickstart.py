@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import Any
 
 import click
 
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.environment import RUNTIME, has_runtime, install_command
+from reconciler.cli.core.shipped import SHIPPED
 from reconciler.errors import Conflict, Invalid
 
 from .up import How, Manifests, once_option, run
 
-SHIPPED = Path(__file__).parents[3] / "quickstart"
-"""Manifests, and the model that they name; in a clone these are links to where people look for them."""
 FOLDER = "manifests/"
 """Where the manifests are in the cluster repository."""
 MODEL = f"{FOLDER}tiny.yaml"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from reconciler.cli.commands.read.events import event_line
+from reconciler.cli.commands.read.plan import told_once
 from reconciler.cli.core.app import INTERRUPTED_STATUS, Settings
 from reconciler.cli.core.client import Client
 from reconciler.cli.output.kind_columns import state, tables
@@ -284,8 +285,8 @@ class Session:
         ranks = client.ask(Get("Rank"))["items"]
         parts = [tables(items), tables(ranks)]
         self._say("\n" + "\n\n".join(part for part in parts if part))
-        for refused in client.ask(ShowPlan())["refused"]:
-            self._say(f"\nnot done: {refused['object']}: {refused['text']}")
+        for refused in told_once(client.ask(ShowPlan())["refused"]):
+            self._say(f"\nnot done: {refused}")
         home = _shown(self._settings.home)
         if not items:
             self._say(f"there are no manifests yet; commit some with: reconciler --home {home} apply -f DIR")

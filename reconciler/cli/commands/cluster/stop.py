@@ -4,39 +4,54 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from reconciler.cli.commands.machines.drain import DRAIN, NODE, UNSCHEDULABLE, Values, until_empty
 from reconciler.cli.core.app import Settings
-from reconciler.cli.core.commits import Files, How, WritingCommand, carry_out, report, write_options
+from reconciler.cli.core.commits import WritingCommand, report
+from reconciler.cli.core.operations import (
+    Change,
+    HowLong,
+    Now,
+    operate,
+    operation_options,
+    results,
+    take_back,
+)
 from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, until_read
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import Refused, listing
-from reconciler.resources import STOPPED, Node
+from reconciler.resources import STOPPED
 
+if TYPE_CHECKING:
+    from reconciler.resources import Node
+
+CLUSTER = ("Cluster", "main")
+NAME = "stop.cluster.main"
 _MARK = ("metadata", "labels", STOPPED)
-_CORDONED, _IN_USE = "cordoned", "in-use"
+_CORDONED = "cordoned"
 
 
 @click.command(cls=WritingCommand)
 @timeout_option("10m")
-@write_options
+@operation_options()
 @click.pass_obj
-def stop(settings: Settings, how: How, timeout: float) -> None:
+def stop(settings: Settings, how: HowLong, timeout: float) -> None:
     """Stop all ranks of the cluster, for maintenance or a move.
 
-    One commit drains every node: groups finish their requests within 30 s, and end. No group is formed again
+    One operation drains every node: groups finish their requests within 30 s, and end. No group is formed again
     until `reconciler start`, whatever restarts meanwhile. Agents, controller and gateway keep running. Returns
     when no rank is left.
 
     \b
     Examples:
-      reconciler stop
+      reconciler stop --reason "the rack moves"
+      reconciler stop --for 1h
       reconciler stop --dry-run
     """
-    landed = carry_out(settings, how, _stopping, lambda _: "Stop the cluster")
+    landed = operate(settings, how, _stopping)
     report(how, landed)
     names = [result.name for result in landed.results]
     if how.dry:
@@ -48,9 +63,9 @@ def stop(settings: Settings, how: How, timeout: float) -> None:
 
 
 @click.command(cls=WritingCommand)
-@write_options
+@operation_options(ends=False)
 @click.pass_obj
-def start(settings: Settings, how: How) -> None:
+def start(settings: Settings, how: HowLong) -> None:
     """Serve again after `reconciler stop`.
 
     Nodes that were cordoned or drained before the stop stay so.
@@ -60,52 +75,57 @@ def start(settings: Settings, how: How) -> None:
       reconciler start
       reconciler start && reconciler wait deployments --all --for=condition=Ready
     """
-    landed = carry_out(settings, how, _starting, lambda _: "Start the cluster")
+    marked: dict[tuple[str, str], Values] = {}
+
+    def decide(now: Now) -> Change:
+        nodes = _nodes(now.files)
+        marked.clear()
+        marked.update(_marked(nodes))
+        if NAME not in now.operations and not marked:
+            raise Refused(
+                "NotStopped",
+                "no node was drained by reconciler stop; to use single nodes again: reconciler uncordon NODE...",
+            )
+        keys = [(NODE, name) for name in nodes]
+        undone = {NAME: None} if NAME in now.operations else {}
+        return Change("Start the cluster:", results(keys, keys if undone else marked), undone)
+
+    landed = operate(settings, how, decide)
+    if marked:
+        take_back(settings, how, marked, "Start")
     report(how, landed)
     until_read(settings, how, landed)
 
 
-def _stopping(files: Files) -> Any:
-    """Drain every node that is not yet drained. Raises ``Refused`` if there is no node."""
-    from reconciler.source.editing import set_fields
-
-    nodes = _nodes(files)
+def _stopping(now: Now) -> Change:
+    """Stop the cluster. Raises ``Refused`` if there is no node."""
+    nodes = _nodes(now.files)
     if not nodes:
         raise Refused("NotFound", f"there are no nodes to stop; {listing('all')}")
-    wanted: dict[tuple[str, str], Values] = {
-        (NODE, name): {}
-        if node.spec.drain
-        else {
-            UNSCHEDULABLE: True,
-            DRAIN: True,
-            _MARK: _CORDONED if node.spec.unschedulable else _IN_USE,
-        }
-        for name, node in nodes.items()
-    }
-    return set_fields(files, wanted)
+    operation = now.operation("stop", CLUSTER)
+    keys = [(NODE, name) for name in nodes]
+    if now.asked(operation):
+        return Change("", results(keys, ()))
+    drained = [key for key in keys if not nodes[key[1]].spec.drain]
+    return Change("Stop the cluster:", results(keys, drained), {NAME: operation})
 
 
-def _starting(files: Files) -> Any:
-    """Undo ``_stopping``. Raises ``Refused`` if it drained no node."""
-    from reconciler.source.editing import set_fields
+def _marked(nodes: Mapping[str, Node]) -> dict[tuple[str, str], Values]:
+    """Return what to take back in manifests: earlier versions wrote a stop into those of the nodes."""
     from reconciler.source.yaml.fields import REMOVED
 
-    stopped = {name: node for name, node in _nodes(files).items() if STOPPED in node.metadata.labels}
-    if not stopped:
-        raise Refused(
-            "NotStopped",
-            "no node was drained by reconciler stop; to use single nodes again: reconciler uncordon NODE...",
-        )
     wanted: dict[tuple[str, str], Values] = {}
-    for name, node in stopped.items():
-        values: Values = {DRAIN: REMOVED, _MARK: REMOVED}
-        if node.metadata.labels[STOPPED] != _CORDONED:
-            values[UNSCHEDULABLE] = REMOVED
-        wanted[NODE, name] = values
-    return set_fields(files, wanted)
+    for name, node in nodes.items():
+        if STOPPED in node.metadata.labels:
+            values: Values = {DRAIN: REMOVED, _MARK: REMOVED}
+            if node.metadata.labels[STOPPED] != _CORDONED:
+                values[UNSCHEDULABLE] = REMOVED
+            wanted[NODE, name] = values
+    return wanted
 
 
 def _nodes(files: Mapping[str, bytes]) -> dict[str, Node]:
+    from reconciler.resources import Node
     from reconciler.source.yaml.documents import load
 
     manifests = (document.manifest for document in load(files))

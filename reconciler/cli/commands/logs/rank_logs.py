@@ -204,9 +204,10 @@ class Reading:
 
     # --- which ranks ---
 
-    def _rows(self) -> list[Row]:
-        every = (self._client.ask(Get("Rank", each, ended=True)) for each in self._target.deployments)
-        return [row for body in every for row in body["items"] if self._target.takes(row)]
+    def _rows(self, every: bool = False) -> list[Row]:
+        """Return the ranks that are meant; with ``every`` all ranks of their deployments."""
+        bodies = (self._client.ask(Get("Rank", each, ended=True)) for each in self._target.deployments)
+        return [row for body in bodies for row in body["items"] if every or self._target.takes(row)]
 
     def _chosen(self, rows: list[Row] | None = None) -> list[Row]:
         """Return the ranks of each replica's newest group, or of the one before it."""
@@ -233,6 +234,12 @@ class Reading:
 
     def _nothing(self) -> Refused:
         name = self._target.name
+        target, rows = self._target, self._rows(every=True)
+        if target.rank is not None and rows:
+            known = sorted({row["rank"] for row in rows})
+            return Refused(
+                "NotFound", f"{name} has no rank {target.rank} now; it has {', '.join(map(str, known))}"
+            )
         which = "" if self._target.replica is None else f"replica {self._target.replica} of "
         if self._target.previous:
             return Refused("NotFound", f"no node has logs of a group of {which}{name} before the current one")

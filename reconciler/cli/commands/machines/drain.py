@@ -12,17 +12,17 @@ import click
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client
-from reconciler.cli.core.commits import (
-    Files,
-    How,
-    Landed,
-    WritingCommand,
-    carry_out,
-    opened,
-    preview,
-    report,
-    subject,
-    write_options,
+from reconciler.cli.core.commits import Files, How, Landed, WritingCommand, opened, preview, report
+from reconciler.cli.core.operations import (
+    Change,
+    Decide,
+    HowLong,
+    Now,
+    operate,
+    operation_options,
+    present_operations,
+    results,
+    take_back,
 )
 from reconciler.cli.core.selectors import Selector, selector_option
 from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all
@@ -34,6 +34,8 @@ from reconciler.wire.admin import Get
 NODE = "Node"
 Values = dict[tuple[str, ...], Any]
 UNSCHEDULABLE, DRAIN = ("spec", "unschedulable"), ("spec", "drain")
+KEEPS_OFF = ("cordon", "drain")
+"""Verbs of operations that keep new ranks off a node."""
 
 
 def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,13 +54,14 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def _set(targets: Targets, values: Values) -> Callable[[Files], Any]:
-    """Return a function that sets fields of the selected nodes. It raises ``Refused`` if one is missing."""
+def _begin(verb: str, title: str, targets: Targets) -> Decide:
+    """Return a function that begins an operation on the selected nodes. It raises ``Refused`` if one is missing."""
 
-    def decide(files: Files) -> Any:
-        from reconciler.source.editing import set_fields
-
-        return set_fields(files, dict.fromkeys(named(targets, files), values))
+    def decide(now: Now) -> Change:
+        keys = named(targets, now.files)
+        wanted = {key: now.operation(verb, key) for key in keys}
+        new = {key: each for key, each in wanted.items() if not now.asked(each)}
+        return Change(title, results(keys, new), {each.metadata.name: each for each in new.values()})
 
     return decide
 
@@ -86,69 +89,101 @@ def report_nodes(how: How, landed: Landed, word: str) -> None:
 
 @click.command(cls=WritingCommand)
 @node_options
-@write_options
+@operation_options()
 @click.pass_obj
-def cordon(settings: Settings, targets: Targets, how: How) -> None:
+def cordon(settings: Settings, targets: Targets, how: HowLong) -> None:
     """Place no new ranks on nodes. Running ranks continue.
+
+    It is an operation, which `reconciler get operations` shows until `reconciler uncordon`.
 
     \b
     Examples:
-      reconciler cordon node-b
+      reconciler cordon node-b --reason "the fan is loud"
+      reconciler cordon node-b --for 2h
       reconciler cordon -l pool=studios --dry-run
     """
-    landed = carry_out(settings, how, _set(targets, {UNSCHEDULABLE: True}), subject("Cordon"))
+    landed = operate(settings, how, _begin("cordon", "Cordon", targets))
     report_nodes(how, landed, "cordoned")
     until_read(settings, how, landed)
 
 
 @click.command(cls=WritingCommand)
 @node_options
-@write_options
+@operation_options(ends=False)
 @click.pass_obj
-def uncordon(settings: Settings, targets: Targets, how: How) -> None:
+def uncordon(settings: Settings, targets: Targets, how: HowLong) -> None:
     """Use cordoned or drained nodes again.
+
+    Where the manifest says `unschedulable` or `drain`, a commit to main removes that too.
 
     \b
     Examples:
       reconciler uncordon node-b
       reconciler uncordon -l pool=studios
     """
+    from reconciler.resources.operation import operation_name
     from reconciler.source.yaml.fields import REMOVED
 
-    values: Values = {UNSCHEDULABLE: REMOVED, DRAIN: REMOVED}
-    landed = carry_out(settings, how, _set(targets, values), subject("Uncordon"))
+    wished: list[Key] = []
+
+    def decide(now: Now) -> Change:
+        keys = named(targets, now.files)
+        wished[:] = [key for key in keys if _kept_off(now.files, key)]
+        undone = {
+            key: [n for v in KEEPS_OFF if (n := operation_name(v, *key)) in now.operations] for key in keys
+        }
+        names = [name for each in undone.values() for name in each]
+        changed = [key for key in keys if undone[key] or key in wished]
+        return Change("Uncordon", results(keys, changed), dict.fromkeys(names))
+
+    landed = operate(settings, how, decide)
+    if wished:
+        values: Values = {UNSCHEDULABLE: REMOVED, DRAIN: REMOVED}
+        take_back(settings, how, dict.fromkeys(wished, values), "Uncordon")
     report_nodes(how, landed, "uncordoned")
     until_read(settings, how, landed)
+    if "stop.cluster.main" in present_operations(settings):
+        click.echo("note: the cluster is stopped; to serve again: reconciler start", err=True)
+
+
+def _kept_off(files: Files, key: Key) -> bool:
+    """Return whether the manifest of a node keeps ranks off it."""
+    from reconciler.resources import Node
+    from reconciler.source.yaml.documents import load
+
+    manifests = (document.manifest for document in load(files))
+    found = next(each for each in manifests if (each.kind, each.metadata.name) == key)
+    return isinstance(found, Node) and (found.spec.unschedulable or found.spec.drain)
 
 
 @click.command(cls=WritingCommand)
 @node_options
 @click.option("--force", is_flag=True, help="Drain even if a deployment stops being served.")
 @timeout_option("10m")
-@write_options
+@operation_options()
 @click.pass_obj
-def drain(settings: Settings, targets: Targets, how: How, force: bool, timeout: float) -> None:
+def drain(settings: Settings, targets: Targets, how: HowLong, force: bool, timeout: float) -> None:
     """Move all ranks off nodes, before a repair, an update or a reboot.
 
     Groups are formed again on other nodes, or on fewer. Groups that fit nowhere else finish their requests and
-    end, which needs --force. The nodes stay drained until `reconciler uncordon`.
+    end, which needs --force. It is an operation: the nodes stay drained until `reconciler uncordon`.
 
     \b
     Examples:
-      reconciler drain node-b
+      reconciler drain node-b --reason "new memory"
       reconciler drain node-b --dry-run            show which deployments would move or stop
       reconciler drain node-b --force --timeout=2m
     """
     say = Screen(sys.stderr if how.output else None, QUIET_SECONDS)
-    set_drain = _set(targets, {UNSCHEDULABLE: True, DRAIN: True})
+    begin = _begin("drain", "Drain", targets)
 
-    def decide(files: Files) -> Any:
-        edit = set_drain(files)
-        names = [result.name for result in edit.results]
-        _agree(settings, edit.applied_to(files), names, force, say)
-        return edit
+    def decide(now: Now) -> Change:
+        change = begin(now)
+        names = [result.name for result in change.results]
+        _agree(settings, now.files, now.after(change), names, force, say)
+        return change
 
-    landed = carry_out(settings, how, decide, subject("Drain"))
+    landed = operate(settings, how, decide)
     report_nodes(how, landed, "cordoned")
     names = [result.name for result in landed.results]
     if not how.dry:
@@ -158,9 +193,11 @@ def drain(settings: Settings, targets: Targets, how: How, force: bool, timeout: 
         say(f"node/{name} drained{how.suffix}")
 
 
-def _agree(settings: Settings, files: Files, names: list[str], force: bool, say: Screen) -> None:
+def _agree(
+    settings: Settings, files: Files, operations: Files, names: list[str], force: bool, say: Screen
+) -> None:
     """Say what happens to every group on these nodes. Without force, raises ``Refused`` if one has to end."""
-    ending = agreed(settings, files, names, say)
+    ending = agreed(settings, files, operations, names, say)
     if ending and not force:
         raise Refused(
             "WouldStop",
@@ -172,10 +209,10 @@ def _agree(settings: Settings, files: Files, names: list[str], force: bool, say:
         say(f"{line}; it finishes its requests and ends")
 
 
-def agreed(settings: Settings, files: Files, names: list[str], say: Screen) -> list[str]:
+def agreed(settings: Settings, files: Files, operations: Files, names: list[str], say: Screen) -> list[str]:
     """Say where every group on these nodes moves. Return a line for each that has to end."""
     try:
-        replicas = preview(settings, files)["replicas"]
+        replicas = preview(settings, files, operations)["replicas"]
     except Unreachable:
         say("no controller is running, so what would move is unknown")
         return []
@@ -201,7 +238,7 @@ def until_empty(settings: Settings, revision: str, names: list[str], seconds: fl
     def awaited(client: Client) -> str:
         # The ranks first: the present ones may be gone by the time the commit has been read.
         left = [row for row in client.ask(Get("Rank"))["items"] if row["node"] in names]
-        text = unread(client, repo, revision)
+        text = unread(client, repo, revision, operation=True)
         for row in left:
             if row.get("unkillable") and row["node"] not in shown:
                 shown.add(row["node"])

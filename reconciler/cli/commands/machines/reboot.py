@@ -1,4 +1,4 @@
-"""`reboot`: restart machines one after the other. The request is a commit, which the controller carries out."""
+"""`reboot`: restart machines one after the other. The request is an operation, which the controller carries out."""
 
 from __future__ import annotations
 
@@ -9,16 +9,8 @@ import click
 
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client, ask
-from reconciler.cli.core.commits import (
-    Files,
-    How,
-    WritingCommand,
-    carry_out,
-    opened,
-    preview,
-    subject,
-    write_options,
-)
+from reconciler.cli.core.commits import Files, WritingCommand, opened, preview
+from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options, results
 from reconciler.cli.core.targets import Targets
 from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, unread, wait_until
 from reconciler.cli.output.kind_columns import condition
@@ -26,13 +18,12 @@ from reconciler.cli.output.screen import Screen
 from reconciler.errors import Refused, Unreachable
 from reconciler.wire.admin import Get
 
-from .drain import DRAIN, NODE, UNSCHEDULABLE, agreed, named, node_options, report_nodes
+from .drain import NODE, agreed, named, node_options, report_nodes
 
-REBOOT_FROM = ("spec", "rebootFrom")
 CANNOT = "CannotRestart"
 GOES_ON = (
     "the restarts continue without this command: reconciler get nodes; to cancel one that has not begun:"
-    " reconciler edit node/NAME, and remove spec.rebootFrom"
+    " reconciler undo reboot.node.NAME"
 )
 
 
@@ -40,16 +31,16 @@ GOES_ON = (
 @node_options
 @click.option("--force", is_flag=True, help="Restart even if a deployment is not served meanwhile.")
 @timeout_option("1h")
-@write_options
+@operation_options(ends=False)
 @click.pass_obj
-def reboot(settings: Settings, targets: Targets, how: How, force: bool, timeout: float) -> None:
+def reboot(settings: Settings, targets: Targets, how: HowLong, force: bool, timeout: float) -> None:
     """Restart machines, one after the other, in the order of their names.
 
     Each is drained, restarted, and back in service before the next one: its agent answers, and every group is served
     again. Groups that fit nowhere else are not served meanwhile, which needs --force. A Mac with FileVault is refused
     unless `spec.repair.fileVault` says that somebody, or something, unlocks it.
 
-    The request is a commit that the controller carries out. Neither Ctrl-C nor a restart of the controller stops it,
+    The request is an operation that the controller carries out. Neither Ctrl-C nor a restart of the controller stops it,
     and no machine is restarted twice.
 
     \b
@@ -61,17 +52,16 @@ def reboot(settings: Settings, targets: Targets, how: How, force: bool, timeout:
     say = Screen(sys.stderr if how.output else None, QUIET_SECONDS)
     boots: dict[str, str] = {}
 
-    def decide(files: Files) -> Any:
-        from reconciler.source.editing import set_fields
-
-        chosen = named(targets, files)
+    def decide(now: Now) -> Change:
+        chosen = named(targets, now.files)
         boots.update(_boots(settings, [name for _, name in chosen]))
-        edit = set_fields(files, {key: {REBOOT_FROM: boots[key[1]]} for key in chosen})
-        _refuse(settings, edit.applied_to(files), list(boots))
-        _agree(settings, files, list(boots), force, say)
-        return edit
+        made = [now.operation("reboot", key, boot=boots[key[1]]) for key in chosen]
+        change = Change("Restart", results(chosen, chosen), {each.metadata.name: each for each in made})
+        _refuse(settings, now.files, now.after(change), list(boots))
+        _agree(settings, now, list(boots), force, say)
+        return change
 
-    landed = carry_out(settings, how, decide, subject("Restart"))
+    landed = operate(settings, how, decide)
     report_nodes(how, landed, "to be restarted")
     if how.dry:
         return
@@ -107,23 +97,22 @@ def _boots(settings: Settings, names: list[str]) -> dict[str, str]:
     return {name: items[name]["bootId"] for name in names}
 
 
-def _refuse(settings: Settings, files: Files, names: list[str]) -> None:
+def _refuse(settings: Settings, files: Files, operations: Files, names: list[str]) -> None:
     """Raise ``Refused`` with the controller's reasons against restarting one of them."""
     ours = {f"{NODE.lower()}/{name}" for name in names}
-    refused = preview(settings, files)["plan"]["refused"]
+    refused = preview(settings, files, operations)["plan"]["refused"]
     against = [each["text"] for each in refused if each["reason"] == CANNOT and each["object"] in ours]
     if against:
         raise Refused(CANNOT, "cannot restart:\n  " + "\n  ".join(against))
 
 
-def _agree(settings: Settings, files: Files, names: list[str], force: bool, say: Screen) -> None:
+def _agree(settings: Settings, now: Now, names: list[str], force: bool, say: Screen) -> None:
     """Say what happens to every group, machine by machine. Without force, raises ``Refused`` if one is not served."""
-    from reconciler.source.editing import set_fields
-
     ending: list[tuple[str, str]] = []
     for name in names:
-        drained = set_fields(files, {(NODE, name): {UNSCHEDULABLE: True, DRAIN: True}})
-        ending += [(name, line) for line in agreed(settings, drained.applied_to(files), [name], say)]
+        drain = now.operation("drain", (NODE, name))
+        drained = now.after(Change("", (), {drain.metadata.name: drain}))
+        ending += [(name, line) for line in agreed(settings, now.files, drained, [name], say)]
     if ending and not force:
         raise Refused(
             "WouldStop",
@@ -146,7 +135,7 @@ def _wait(settings: Settings, revision: str, boots: dict[str, str], seconds: flo
             say(line)
 
     def awaited(client: Client) -> str:
-        text = unread(client, repo, revision)
+        text = unread(client, repo, revision, operation=True)
         if text:
             return text
         items = {item["metadata"]["name"]: item for item in client.ask(Get(NODE))["items"]}
@@ -164,7 +153,7 @@ def _remaining(items: dict[str, Any], name: str, boot: str) -> str:
     item = items.get(name)
     if item is None or item["spec"].get("rebootFrom") != boot:
         raise Refused(
-            "TakenBack", f"the restart of node/{name} was cancelled: somebody has changed its manifest"
+            "TakenBack", f"the restart of node/{name} was cancelled: see reconciler events node/{name}"
         )
     stalled, busy = condition(item, "Stalled"), condition(item, "Reconciling")
     if stalled["status"] == "True" and stalled["reason"] == CANNOT:

@@ -21,6 +21,11 @@ def completion(shell: str) -> None:
       source <(reconciler completion zsh)                  for this shell; put it into ~/.zshrc
       reconciler completion fish > ~/.config/fish/completions/reconciler.fish
     """
+    click.echo(script(shell), nl=False)
+
+
+def script(shell: str) -> str:
+    """Return the script of one of ``SHELLS``."""
     made = get_completion_class(shell)
     assert made is not None
-    click.echo(made(reconciler, {}, "reconciler", "_RECONCILER_COMPLETE").source())
+    return made(reconciler, {}, "reconciler", "_RECONCILER_COMPLETE").source() + "\n"

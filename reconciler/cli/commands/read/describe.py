@@ -59,9 +59,11 @@ def describe(
             incidents.print_incident(client.ask(ListIncidents(id=number))["items"], number, output)
         return
     chosen = chosen_by(settings.socket, what)
-    if any(choice.kind == RANK for choice in chosen):
+    ranks = [choice for choice in chosen if choice.kind == RANK]
+    if ranks:
+        name = ranks[0].names[0].rsplit(".", 3)[0] if ranks[0].names else "NAME"
         raise click.UsageError(
-            "ranks are described with their deployment: reconciler describe deployment NAME"
+            f"ranks are described with their deployment: reconciler describe deployment {name}"
         )
     with Client(settings.socket) as client:
         found = fetch(client, chosen, selector)

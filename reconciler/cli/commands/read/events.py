@@ -12,7 +12,7 @@ from reconciler.cli.core.client import Client
 from reconciler.cli.core.durations import Duration
 from reconciler.cli.core.kinds import object_named
 from reconciler.cli.core.objects import reconnect
-from reconciler.cli.output.colour import Cell
+from reconciler.cli.output.colour import Cell, painted
 from reconciler.cli.output.form import output_option, print_body, print_line
 from reconciler.cli.output.table_layout import age, fold, folded_table, terminal_width
 from reconciler.errors import Unreachable
@@ -123,6 +123,7 @@ def _type(event: dict[str, Any]) -> Cell:
 def event_line(event: dict[str, Any]) -> str:
     """Return one event for a growing list: with the time of day (UTC) instead of its age."""
     moment = event["time"][11:23]
-    mark = "!" if event["type"] == "Warning" else " "
+    mark = Cell.of("!", "yellow") if event["type"] == "Warning" else Cell(" ")
     text = f"{moment} {mark} {event['object']}: {event['reason']}: {event['message']}"
-    return "\n".join(fold(text, terminal_width(), indent=" " * LINE_INDENT))
+    lines = "\n".join(fold(text, terminal_width(), indent=" " * LINE_INDENT))
+    return lines.replace(f"{moment} {mark}", f"{moment} {painted(mark, mark)}", 1)

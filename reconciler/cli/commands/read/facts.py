@@ -59,21 +59,20 @@ def export(settings: Settings, output: Path | None) -> None:
 
 
 def foreseen(files: Mapping[str, bytes], path: Path) -> dict[str, Any]:
-    """Return what the recorded cluster would do with ``files``: the body of the answer to ``Preview``.
+    """Return what the recorded cluster would do with ``files``: the body of the answer to ``Preview``, and in
+    ``facts`` what was recorded when.
 
     Raises ``InvalidManifests``, and ``Invalid`` for a file that has no facts.
     """
-    from reconciler.controller.admin import preview
+    from reconciler.controller.admin import bodies, preview
     from reconciler.facts.recorded import of_file
 
     found = of_file(_read(path), str(path))
-    desired = preview.wished(files)
-    return preview.foreseen(desired, found.plan(desired), found.in_force, found.memory.groups)
-
-
-def recorded_at(path: Path) -> float:
-    """Return when facts were recorded, in seconds since the Unix epoch."""
-    return float(_read(path)["at"])
+    desired = found.desired(preview.wished(files))
+    body = preview.foreseen(
+        desired, found.plan(desired), found.in_force, found.memory.groups, found.costs(desired)
+    )
+    return {**body, "facts": {"recordedAt": bodies.iso(found.at), "revision": found.revision}}
 
 
 def _read(path: Path) -> Any:

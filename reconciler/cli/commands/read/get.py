@@ -11,7 +11,7 @@ from reconciler.cli.commands.write.approve import warn_if_held
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings, fail
 from reconciler.cli.core.client import Client
-from reconciler.cli.core.kinds import RANK, Chosen, full_name
+from reconciler.cli.core.kinds import READ_ONLY, Chosen, full_name
 from reconciler.cli.core.objects import Found, Item, as_list, chosen_by, fetch, follow, key_of, name_of, pick
 from reconciler.cli.core.selectors import selector_option
 from reconciler.cli.output.form import Form, FormType, print_body, print_line
@@ -159,7 +159,11 @@ def _graph(items: list[Item], form: str) -> str:
 
 def full(item: Item) -> str:
     """Return the name that `-o name` prints and other commands accept."""
-    return f"rank/{name_of(item)}" if item["kind"] == RANK else full_name(*key_of(item))
+    return _full(*key_of(item))
+
+
+def _full(kind: str, name: str) -> str:
+    return f"{kind.lower()}/{name}" if kind in READ_ONLY else full_name(kind, name)
 
 
 def _columns(form: Form, items: list[Item]) -> list[list[str]]:
@@ -172,7 +176,7 @@ def _cell(values: list[Any]) -> str:
 
 def _print_tables(items: list[Item], how: dict[str, Any]) -> None:
     """Print a table for each kind that has objects, with titles if there are several."""
-    kinds = [kind for kind in (*KIND_NAMES, RANK) if any(item["kind"] == kind for item in items)]
+    kinds = [kind for kind in (*KIND_NAMES, *READ_ONLY) if any(item["kind"] == kind for item in items)]
     for kind in kinds:
         if kind != kinds[0]:
             click.echo()
@@ -230,7 +234,7 @@ class _Changes:
         if not self._silent:
             self._print(changed)
             for kind, name in gone:
-                click.echo(f"{f'rank/{name}' if kind == RANK else full_name(kind, name)} deleted")
+                click.echo(f"{_full(kind, name)} deleted")
         self._silent = False
 
     def _seen(self, item: Item) -> Any:
@@ -248,7 +252,7 @@ class _Changes:
         form: Form = self._how["output"]
         for item in items if not self._tabular else ():
             _PRINTERS[form.name](form, item)
-        for kind in (*KIND_NAMES, RANK) if self._tabular else ():
+        for kind in (*KIND_NAMES, *READ_ONLY) if self._tabular else ():
             self._print_rows(kind, [_row(item, self._how) for item in items if item["kind"] == kind])
 
     def _print_rows(self, kind: str, rows: list[list[str]]) -> None:

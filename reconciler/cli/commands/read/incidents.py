@@ -13,6 +13,7 @@ from reconciler.cli.core.client import Client
 from reconciler.cli.core.durations import Duration
 from reconciler.cli.core.kinds import object_named
 from reconciler.cli.core.objects import Item, reconnect
+from reconciler.cli.output.colour import Cell
 from reconciler.cli.output.form import print_body, print_line
 from reconciler.cli.output.table_layout import (
     age,
@@ -173,7 +174,8 @@ def incident_table(items: list[Item], width: int | None = None, wide: bool = Fal
 
 def _row(item: Item, wide: bool) -> tuple[str, ...]:
     spent = duration(item["seconds"]) + (" so far" if item["open"] else "")
-    begin = (str(item["id"]), age(item["openedAt"]), spent, item["class"], item["object"])
+    lasted = Cell.of(spent, "red") if item["open"] else spent
+    begin = (str(item["id"]), age(item["openedAt"]), lasted, item["class"], item["object"])
     more = (_seconds(item["unservedSeconds"]), f"{item['reopened']} times" if item["reopened"] else "-")
     return (*begin, *more, item["summary"]) if wide else (*begin, item["summary"])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,20 @@ from reconciler import __version__
 from reconciler.cli.commands.write.approve import warn_if_held
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import ask
-from reconciler.cli.core.commits import files_option, preview
+from reconciler.cli.core.commits import (
+    files_option,
+    load_paths,
+    present,
+    preview,
+    refuse_watched_folder,
+    subject,
+)
+from reconciler.cli.output.colour import Cell, painted
 from reconciler.cli.output.form import output_option, print_body
-from reconciler.errors import Unreachable
+from reconciler.errors import Refused, Unreachable, few_names
 from reconciler.wire.admin import ShowPlan, ShowStatus
+
+REPLICAS_SHOWN = 8
 
 
 @click.command()
@@ -26,16 +37,27 @@ from reconciler.wire.admin import ShowPlan, ShowStatus
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="With -f: plan with the facts in this file instead of those of a running cluster.",
 )
+@click.option(
+    "--save",
+    is_flag=True,
+    help="With -f: keep the plan of `apply -f` with these manifests, for `apply --plan`.",
+)
 @click.option("--exit-code", is_flag=True, help="Exit with 2 if there is something to do.")
 @output_option()
 @click.pass_obj
 def plan(
-    settings: Settings, paths: tuple[str, ...], facts: Path | None, exit_code: bool, output: str | None
+    settings: Settings,
+    paths: tuple[str, ...],
+    facts: Path | None,
+    save: bool,
+    exit_code: bool,
+    output: str | None,
 ) -> int:
     """Show what the controller would do now, what it waits for, and what it refuses.
 
     With -f it is shown for these manifests instead of those in force, and what they would remove. They must be the
-    complete set.
+    complete set. With --save it is shown for what `apply -f` would commit, and kept: `apply --plan ID` makes this change,
+    if it still does what was shown.
 
     \b
     Examples:
@@ -43,15 +65,24 @@ def plan(
       reconciler plan -o json
       reconciler plan -f manifests/
       reconciler plan -f manifests/ --facts .reconciler/facts.json
+      reconciler plan -f llama.yaml --save
     """
+    if save and (not paths or facts is not None):
+        raise click.UsageError("--save needs manifests and a running cluster: reconciler plan -f FILE --save")
     if facts is not None and not paths:
         raise click.UsageError("--facts needs the manifests to plan for: reconciler plan -f DIR --facts FILE")
-    body = _foreseen(settings, paths, facts) if paths else ask(settings.socket, ShowPlan())
+    if save:
+        body = _saved(settings, paths)
+    else:
+        body = _foreseen(settings, paths, facts) if paths else ask(settings.socket, ShowPlan())
     if output:
         print_body(body, output)
     elif paths:
         _print_foreseen(body)
+        if save:
+            click.echo(f"saved as {body['id']}; to make this change: reconciler apply --plan {body['id']}")
     else:
+        _print_operations(ask(settings.socket, ShowStatus())["operationsInForce"])
         _print_plan(body)
     steps = body["plan"]["steps"] if paths else body["steps"]
     return 2 if exit_code and steps else 0
@@ -66,28 +97,69 @@ def _foreseen(settings: Settings, paths: tuple[str, ...], facts: Path | None) ->
     return foreseen(files, facts) if facts is not None else preview(settings, files)
 
 
+def _saved(settings: Settings, paths: tuple[str, ...]) -> dict[str, Any]:
+    """Return what an apply of these manifests would do, with the id under which that is kept."""
+    from reconciler.cli.core import saved_plans
+    from reconciler.source.editing import apply_documents
+
+    refuse_watched_folder(settings)
+    base, files = present(settings)
+    edit = apply_documents(files, load_paths(paths))
+    if not edit.changes:
+        raise Refused(
+            "NothingToDo", "the cluster repository has these manifests already, so no plan was saved"
+        )
+    body = preview(settings, edit.applied_to(files))
+    plan = saved_plans.planned(settings.cluster, base, edit.changes, subject("Apply")(edit.results), body)
+    saved_plans.save(plan)
+    return {**body, "id": plan.id}
+
+
 def _print_foreseen(body: dict[str, Any]) -> None:
+    if facts := body.get("facts"):
+        click.echo(f"with the facts of {facts['recordedAt']}, when {facts['revision'][:10]} was in force")
     for name in body["removes"]:
         click.echo(f"- {name}")
     if body["held"]:
         click.echo(
             f"! it would be held: it removes {len(body['removes'])} of {body['of']} objects (approve needed)"
         )
-    if body["removes"] and not any(body["plan"].values()):
+    for change in body.get("changes", ()):
+        click.echo(f"* {change['object']}: {change['text']}")
+    if (body["removes"] or body.get("changes")) and not any(body["plan"].values()):
         return
     _print_plan(body["plan"])
+
+
+def _print_operations(count: int) -> None:
+    """Say by how many operations the cluster differs from what main says."""
+    if count:
+        what = "an operation" if count == 1 else f"{count} operations"
+        click.echo(f"= cluster/main: differs from git by {what}; list them with: reconciler get operations")
 
 
 def _print_plan(body: dict[str, Any]) -> None:
     for step in body["steps"]:
         click.echo(f"+ {step['object']}: {step['text']}")
-    for waiting in body["waiting"]:
-        until = f" until {waiting['until']}" if waiting.get("until") else ""
-        click.echo(f"~ {waiting['object']}: {waiting['text']} ({waiting['reason']}{until})")
-    for refused in body["refused"]:
-        click.echo(f"! {refused['object']}: {refused['text']} ({refused['reason']})")
+    for mark, entries in ((Cell.of("~", "yellow"), body["waiting"]), (Cell.of("!", "red"), body["refused"])):
+        for line in told_once(entries):
+            click.echo(f"{painted(mark, mark)} {line}")
     if not any(body.values()):
         click.echo("nothing to do")
+
+
+def told_once(entries: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each different thing that is said of an object, with the replicas that it is about."""
+    said: dict[tuple[str, ...], list[str]] = {}
+    for entry in entries:
+        until = f" until {entry['until']}" if entry.get("until") else ""
+        replicas = said.setdefault((entry["object"], entry["text"], f"{entry['reason']}{until}"), [])
+        if entry.get("replica"):
+            replicas.append(entry["replica"].rpartition("/")[2])
+    for (about, text, why), replicas in said.items():
+        few = few_names(replicas, REPLICAS_SHOWN)
+        which = f", replica{'s' if len(replicas) > 1 else ''} {few}" if replicas else ""
+        yield f"{about}{which}: {text} ({why})"
 
 
 @click.command()

@@ -41,25 +41,32 @@ def top(settings: Settings, what: str | None, names: tuple[str, ...], output: st
     Examples:
       reconciler top
       reconciler top nodes
-      reconciler top ranks
+      reconciler top ranks tiny
       reconciler top node studio-1 -o json
     """
     if what is not None and what not in KINDS:
-        raise click.UsageError(f'"{what}" has no measurements; expected {" or ".join(BOTH)}')
+        raise click.UsageError(
+            f'"{what}" is not measured; expected nodes, ranks, or ranks and a deployment: top ranks tiny'
+        )
     usage = ask(settings.socket, ShowUsage())
     if what is None:
         _print_both(usage, output)
         return
     kind = KINDS[what]
     items = usage[kind]
-    missing = set(names) - {item["name"] for item in items}
+    missing = set(names) - {name for item in items for name in _names(item)}
     if missing:
         raise Refused("NotFound", f"no measurements of {kind[:-1]} {min(missing)}; {listing(kind)}")
-    shown = [item for item in items if not names or item["name"] in names]
+    shown = [item for item in items if not names or not set(names).isdisjoint(_names(item))]
     if output:
         print_body({"items": shown}, output)
     else:
         _print(kind, shown)
+
+
+def _names(item: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names of an item; a rank has its deployment's name too."""
+    return (item["name"], item["name"].rsplit(".", 3)[0]) if "." in item["name"] else (item["name"],)
 
 
 def _print_both(usage: dict[str, Any], output: str | None) -> None:

@@ -25,6 +25,9 @@ WEEK_SECONDS = 7 * 86_400.0
 LOOK_SECONDS = 1.0
 """Longest time between two messages about what is awaited."""
 
+ELSEWHERE = {"available": "Ready", "healthy": "Ready", "progressing": "Reconciling", "failed": "Stalled"}
+"""Conditions of other tools' objects, and which one is meant here."""
+
 Key = tuple[str, str]
 
 
@@ -77,6 +80,8 @@ class GoalType(click.ParamType[Goal]):
                 return Goal(name, value=wanted or None)
         if kind == "jsonpath" and rest:
             return self._of_path(rest, param, ctx)
+        if str(value).capitalize() in ("Ready", "Stalled", "Reconciling"):
+            self.fail(f'"{value}" is a condition: --for=condition={str(value).capitalize()}', param, ctx)
         self.fail(
             f'cannot wait for "{value}"; expected condition=NAME[=VALUE], delete, create '
             "or jsonpath='{.path}'[=VALUE]", param, ctx,
@@ -168,8 +173,9 @@ def _check_conditions(item: Item, goals: tuple[Goal, ...]) -> None:
     for goal in goals:
         asks = not goal.path and goal.what not in ("delete", "create")
         if asks and types and goal.what.lower() not in [known.lower() for known in types]:
+            meant = ELSEWHERE.get(goal.what.lower(), goal.what.capitalize())
             raise click.UsageError(
-                f'{plural(item["kind"])} have no condition "{goal.what}"{nearest(goal.what.capitalize(), types)}'
+                f'{plural(item["kind"])} have no condition "{goal.what}"{nearest(meant, types)}'
             )
 
 

@@ -100,6 +100,8 @@ def add(name: str, where: str, home: str | None, identity_file: str | None, know
             raise click.UsageError(
                 f"--home, --identity-file and --known-hosts are for other machines: {EXAMPLE}"
             )
+        if "/" not in where and not Path(where).is_dir():
+            raise click.UsageError(f'there is no folder "{where}"; of another machine: ssh://{where}')
         made = Context(name, str(Path(where).expanduser().absolute()))
     elif not SSH.fullmatch(where):
         raise click.UsageError(f'"{where}": expected {EXAMPLE}')

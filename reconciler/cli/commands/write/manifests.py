@@ -18,6 +18,7 @@ from reconciler.cli.core.commits import (
     load_paths,
     prepare,
     present,
+    preview,
     refuse_watched_folder,
     report,
     subject,
@@ -26,6 +27,11 @@ from reconciler.cli.core.commits import (
 from reconciler.cli.core.kinds import full_name
 from reconciler.cli.core.waiting import until_read
 from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.problems import FORMATS, print_problems
+from reconciler.errors import InvalidManifests, Refused, few_names
+
+FILES_SHOWN = 5
+AGAIN = "make the plan again: reconciler plan -f DIR --save"
 
 
 @click.command()
@@ -45,39 +51,78 @@ def init(settings: Settings) -> None:
 
 @click.command()
 @files_option(required=True)
-@output_option()
+@click.option(
+    "--references/--no-references",
+    default=None,
+    help="Whether each name of an object must be one of these manifests. By default where any of them is a Node, "
+    "so that they are a whole cluster.",
+)
+@output_option(*FORMATS)
 @click.pass_obj
-def validate(settings: Settings, paths: tuple[str, ...], output: str | None) -> None:
+def validate(settings: Settings, paths: tuple[str, ...], references: bool | None, output: str | None) -> int:
     """Check manifests without changing anything. No cluster is needed.
+
+    Exits with 0 if they are valid, with 1 for problems, and with 2 for wrong usage. With -o, problems are data on
+    standard output: github writes annotations, as Forgejo reads them too.
 
     \b
     Examples:
       reconciler validate -f manifests/
+      reconciler validate -f manifests/ -o github
       cat llama.yaml | reconciler validate -f -
     """
-    documents = load_paths(paths, complete=True)
+    try:
+        documents = load_paths(paths, complete=True)
+        whole = any(document.key[0] == "Node" for document in documents) if references is None else references
+        _refuse_dangling(documents if whole else ())
+    except InvalidManifests as error:
+        if not output:
+            raise
+        print_problems((), error.problems, output)
+        return 1
     if output:
-        print_body({"valid": True, "objects": [f"{d.key[0]}/{d.key[1]}" for d in documents]}, output)
-        return
+        print_problems([f"{d.key[0]}/{d.key[1]}" for d in documents], (), output)
+        return 0
     for document in documents:
         click.echo(f"{full_name(*document.key)} valid")
+    return 0
+
+
+def _refuse_dangling(documents: tuple[Any, ...]) -> None:
+    from reconciler.source.yaml.references import dangling
+
+    if problems := dangling(documents):
+        raise InvalidManifests(problems)
 
 
 @click.command(cls=WritingCommand)
-@files_option(required=True)
+@files_option(required=False)
+@click.option(
+    "--plan", "saved", metavar="ID", help="Commit what `plan -f DIR --save` has shown, and nothing else."
+)
 @write_options
 @click.pass_obj
-def apply(settings: Settings, paths: tuple[str, ...], how: How) -> None:
+def apply(settings: Settings, paths: tuple[str, ...], saved: str | None, how: How) -> None:
     """Commit manifests to the cluster repository.
 
-    Existing objects are replaced in their files, and the rest of these files stays unchanged.
+    Existing objects are replaced in their files, and the rest of these files stays unchanged. With --dry-run=server,
+    exits with 1 if the commit would be held, or if the controller would refuse an object of these manifests. With
+    --plan, exits with 1 if it would no longer do what was shown.
 
     \b
     Examples:
       reconciler apply -f manifests/
       reconciler apply -f llama.yaml --dry-run
       reconciler apply -f llama.yaml --dry-run=server     show what the controller would do
+      reconciler apply --plan 3f2a9c                      make the change of a saved plan
     """
+    if bool(paths) == bool(saved):
+        raise click.UsageError("expected -f FILE, such as: reconciler apply -f manifests/; or --plan ID")
+    if saved:
+        landed = _carried_out(settings, how, saved)
+        report(how, landed)
+        until_read(settings, how, landed)
+        return
     from reconciler.source.editing import apply_documents
 
     incoming = load_paths(paths)
@@ -93,6 +138,42 @@ def apply(settings: Settings, paths: tuple[str, ...], how: How) -> None:
     for text in dangling:
         click.echo(f"warning: {text}", err=True)
     until_read(settings, how, landed)
+    if landed.refused:
+        raise Refused(
+            "WouldRefuse", "the controller would hold or refuse this, as noted above; nothing was changed"
+        )
+
+
+def _carried_out(settings: Settings, how: How, saved: str) -> Landed:
+    """Make the change of a saved plan. Raises ``Refused`` if that is no longer what was shown."""
+    from reconciler.cli.core import saved_plans
+    from reconciler.source.editing import Edit, Result
+    from reconciler.source.editing import diff as differences
+    from reconciler.source.yaml.documents import load
+
+    plan = saved_plans.read(saved, settings.cluster)
+
+    def decide(files: Files) -> Any:
+        before = prepare(settings).read(plan.base) if plan.base else {}
+        others = sorted(name for name in plan.changes if files.get(name) != before.get(name))
+        if others:
+            raise Refused(
+                "PlanOutdated",
+                f"{few_names(others, FILES_SHOWN)} changed since plan {plan.id} was made; {AGAIN}",
+            )
+        edit = Edit(plan.files(), ())
+        after = edit.applied_to(files)
+        found = differences(load(files), load(after))
+        differing = saved_plans.differences(plan, saved_plans.effects(preview(settings, after)))
+        if differing:
+            text = f"plan {plan.id} would no longer do what it has shown:\n  {differing}\n{AGAIN}"
+            raise Refused("PlanOutdated", text)
+        return Edit(plan.files(), tuple(Result(each.kind, each.name, each.action) for each in found))
+
+    landed = carry_out(settings, how, decide, plan.message, prepare)
+    if not how.dry:
+        saved_plans.forget(plan)
+    return landed
 
 
 def _dangling(files: Files, incoming: tuple[Any, ...]) -> list[str]:

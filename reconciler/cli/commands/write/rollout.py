@@ -12,16 +12,15 @@ from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings, SuggestingGroup
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.commits import (
-    Files,
     How,
     WritingCommand,
     carry_out,
     opened,
     report,
-    subject,
     write_options,
 )
 from reconciler.cli.core.kinds import full_name, not_found
+from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options, results
 from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all, one_object, target_options
 from reconciler.cli.core.waiting import timeout_option, unread, until_read, wait_until
 from reconciler.cli.output.form import output_option, print_body
@@ -31,6 +30,7 @@ from reconciler.cli.output.table_layout import table
 from reconciler.errors import Refused
 from reconciler.wire.admin import Get, ShowStatus
 
+from .pausing import pause, resume
 from .scale import DEPLOYMENT
 
 
@@ -42,9 +42,15 @@ def rollout() -> None:
     Examples:
       reconciler rollout status deployment/tiny
       reconciler rollout restart deployment/tiny
+      reconciler rollout pause deployment/tiny
+      reconciler rollout resume deployment/tiny
       reconciler rollout undo deployment/tiny
       reconciler rollout history deployment/tiny
     """
+
+
+rollout.add_command(pause)
+rollout.add_command(resume)
 
 
 # --- status ----------------------------------------------------------------------------------------
@@ -86,8 +92,7 @@ def _done(key: Key) -> str:
 def _missing(settings: Settings, client: Client, key: Key) -> str:
     """Return what is still missing, in kubectl's words. Raises ``Refused`` if waiting is useless."""
     unseen = "Waiting for deployment spec update to be observed..."
-    head = _head(settings, client)
-    if head is not None and unread(client, *head):
+    if any(unread(client, *head) for head in _heads(settings, client)):
         return unseen
     items = client.ask(Get(*key))["items"]
     if not items:
@@ -108,19 +113,27 @@ def _missing(settings: Settings, client: Client, key: Key) -> str:
         requested = unready["message"] if unready["reason"] in ("StoppedByRequest", "NodeRestarting") else ""
         cause = busy["message"] or requested
         detail = f" ({cause})" if cause else ""
-        return f"{begins}: {ready} of {wanted} updated replicas are available...{detail}"
-    return f"{begins}: {busy['message']}" if busy["status"] == "True" else ""
+        return f"{begins}: {_updated(found, wanted)}{ready} of {wanted} updated replicas are available...{detail}"
+    wanted = found.get("replicas", 0)
+    return f"{begins}: {_updated(found, wanted)}{busy['message']}" if busy["status"] == "True" else ""
 
 
-def _head(settings: Settings, client: Client) -> tuple[Any, str] | None:
-    """Return the repository and its newest revision; None if the controller does not read it."""
-    from reconciler.source.git.repository import ClusterRepo
+def _updated(found: Mapping[str, Any], wanted: int) -> str:
+    """Say how many replicas are changed, in kubectl's words; empty where all are."""
+    updated = found.get("updatedReplicas", wanted)
+    return f"{updated} out of {wanted} new replicas have been updated; " if updated < wanted else ""
+
+
+def _heads(settings: Settings, client: Client) -> list[tuple[Any, str, bool]]:
+    """Return the repository and the newest commit of each branch that the controller reads, and whether it has
+    operations; none if it reads a folder."""
+    from reconciler.source.git.repository import OPERATIONS, REF, ClusterRepo
 
     if not client.ask(ShowStatus())["source"].startswith("git ") or not (settings.repo / "HEAD").exists():
-        return None
+        return []
     repo = ClusterRepo(settings.repo)
-    revision = repo.head()
-    return None if revision is None else (repo, revision)
+    heads = ((repo.head(ref), ref == OPERATIONS) for ref in (REF, OPERATIONS))
+    return [(repo, revision, operations) for revision, operations in heads if revision is not None]
 
 
 # --- restart ---------------------------------------------------------------------------------------
@@ -128,22 +141,20 @@ def _head(settings: Settings, client: Client) -> tuple[Any, str] | None:
 
 @rollout.command(cls=WritingCommand)
 @target_options
-@write_options
+@operation_options(ends=False)
 @click.pass_obj
-def restart(settings: Settings, targets: Targets, how: How) -> None:
-    """Restart every group of deployments by a commit that sets spec.restartedAt.
+def restart(settings: Settings, targets: Targets, how: HowLong) -> None:
+    """Restart every group of deployments, by an operation that sets spec.restartedAt.
 
     \b
     Examples:
-      reconciler rollout restart deployment/tiny
+      reconciler rollout restart deployment/tiny --reason "it answers slowly"
       reconciler rollout restart deployments --all
     """
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    at = datetime.now(UTC).timestamp()
 
-    def decide(files: Files) -> Any:
-        from reconciler.source.editing import set_fields
-
-        there = labels_of(files)
+    def decide(now: Now) -> Change:
+        there = labels_of(now.files)
         chosen, missing = targets.of_kind(DEPLOYMENT).choose(there)
         if missing:
             raise missing_all(missing, there)
@@ -153,9 +164,10 @@ def restart(settings: Settings, targets: Targets, how: How) -> None:
                 f"{wrong[0].lower()}/{wrong[1]} cannot be restarted" if wrong else "no objects are selected"
             )
             raise Refused("NotRestartable", f"{what}; this works for modeldeployments only")
-        return set_fields(files, {key: {("spec", "restartedAt"): now} for key in chosen})
+        made = [now.operation("restart", key, at) for key in chosen]
+        return Change("Restart", results(chosen, chosen), {each.metadata.name: each for each in made})
 
-    landed = carry_out(settings, how, decide, subject("Restart"))
+    landed = operate(settings, how, decide)
     report(how, landed, {"configured": "restarted"})
     until_read(settings, how, landed)
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from reconciler.cli.core.app import Settings
-from reconciler.cli.core.commits import Files, How, WritingCommand, carry_out, report, subject, write_options
+from reconciler.cli.core.commits import Files, Landed, WritingCommand, carry_out, report, subject
+from reconciler.cli.core.operations import (
+    Change,
+    HowLong,
+    Now,
+    operate,
+    operation_options,
+    present_operations,
+    results,
+)
 from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all, target_options
 from reconciler.cli.core.waiting import until_read
 from reconciler.errors import Conflict, Refused, listing
@@ -24,43 +34,125 @@ DEPLOYMENT = "ModelDeployment"
     metavar="M",
     help="Scale only if this is the current number.",
 )
-@write_options
+@operation_options()
 @click.pass_obj
 def scale(
-    settings: Settings, targets: Targets, how: How, replicas: int, current_replicas: int | None
+    settings: Settings, targets: Targets, how: HowLong, replicas: int, current_replicas: int | None
 ) -> None:
     """Set the number of replicas of deployments.
 
-    The commit changes this field and nothing else.
+    A commit to main changes this field and nothing else. With --for or --until, and where main is a mirror, it is an
+    operation instead: main stays as it is, and has its say again after the end, or after `reconciler undo`.
 
     \b
     Examples:
       reconciler scale tiny --replicas=2
+      reconciler scale tiny --replicas=3 --for 2h --reason "many visitors"
       reconciler scale deployment tiny --replicas=0 --current-replicas=1
       reconciler scale deployments --all --replicas=1 --dry-run=server
     """
 
-    def decide(files: Files) -> Any:
-        from reconciler.resources import ModelDeployment
-        from reconciler.source.editing import set_fields
-        from reconciler.source.yaml.documents import load
-
+    def chosen_of(files: Files) -> list[Key]:
         there = labels_of(files)
         chosen, missing = targets.of_kind(DEPLOYMENT).choose(there)
         if missing:
             raise missing_all(missing, there)
         _check_scalable(chosen)
-        for manifest in (document.manifest for document in load(files)):
-            name = manifest.metadata.name
-            if isinstance(manifest, ModelDeployment) and (DEPLOYMENT, name) in chosen:
-                found = manifest.spec.replicas
-                if current_replicas not in (None, found):
-                    raise Conflict(f"expected replicas of {name} to be {current_replicas}, was {found}")
+        return chosen
+
+    def for_a_while(now: Now) -> Change:
+        chosen = chosen_of(now.files)
+        _compare(_replicas(now, chosen), current_replicas)
+        made = {key: now.operation("scale", key, replicas=replicas) for key in chosen}
+        new = {key: each for key, each in made.items() if not now.asked(each)}
+        return Change(
+            f"Scale to {replicas}", results(chosen, new), {o.metadata.name: o for o in new.values()}
+        )
+
+    def for_good(files: Files) -> Any:
+        from reconciler.source.editing import set_fields
+
+        chosen = chosen_of(files)
+        _compare({key: wish for key, wish in _wishes(files).items() if key in chosen}, current_replicas)
         return set_fields(files, {key: {("spec", "replicas"): replicas} for key in chosen})
 
-    landed = carry_out(settings, how, decide, lambda results: f"{subject('Scale')(results)} to {replicas}")
+    if how.until is not None or _mirrored(settings):
+        landed = operate(settings, how, for_a_while)
+        if how.until is None and not how.dry:
+            names = " ".join(_operation(result) for result in landed.results)
+            click.echo(
+                f"note: main is a mirror, so this is an operation; to undo it: reconciler undo {names}",
+                err=True,
+            )
+    else:
+        wish = replace(how, message=how.reason or None)
+        landed = carry_out(
+            settings, wish, for_good, lambda changed: f"{subject('Scale')(changed)} to {replicas}"
+        )
+        _end_earlier(settings, how, landed)
     report(how, landed, {"configured": "scaled", "unchanged": "scaled"})
     until_read(settings, how, landed)
+
+
+def _mirrored(settings: Settings) -> bool:
+    from reconciler.source.git.repository import ClusterRepo
+
+    return (settings.repo / "HEAD").exists() and bool(ClusterRepo(settings.repo).mirrored())
+
+
+def _operation(result: Any) -> str:
+    from reconciler.resources.operation import operation_name
+
+    return operation_name("scale", result.kind, result.name)
+
+
+def _end_earlier(settings: Settings, how: HowLong, landed: Landed) -> None:
+    """Undo earlier operations that would go on hiding the number that main has now."""
+    names = {_operation(result): (result.kind, result.name) for result in landed.results}
+    present = present_operations(settings)
+    if how.dry or not names.keys() & present.keys():
+        return
+
+    def decide(now: Now) -> Change:
+        ended = [name for name in names if name in now.operations]
+        keys = [names[name] for name in ended]
+        return Change("End the scaling of", results(keys, keys), dict.fromkeys(ended))
+
+    ended = operate(settings, HowLong(reason="main says how many there are"), decide)
+    for result in ended.results:
+        click.echo(f"note: the operation {_operation(result)} was undone by this", err=True)
+
+
+def _wishes(files: Files) -> dict[Key, int]:
+    """Return the number of replicas of each deployment in ``main``."""
+    from reconciler.resources import ModelDeployment
+    from reconciler.source.yaml.documents import load
+
+    manifests = (document.manifest for document in load(files))
+    return {
+        (DEPLOYMENT, each.metadata.name): each.spec.replicas
+        for each in manifests
+        if isinstance(each, ModelDeployment)
+    }
+
+
+def _replicas(now: Now, chosen: list[Key]) -> dict[Key, int]:
+    """Return the present number of replicas of each chosen deployment."""
+    from reconciler.resources.operation import operation_name
+
+    found = {}
+    for key, wish in _wishes(now.files).items():
+        operation = now.operations.get(operation_name("scale", *key))
+        asked = operation.spec.replicas if operation is not None else None
+        found[key] = wish if asked is None else asked
+    return {key: found[key] for key in chosen}
+
+
+def _compare(found: dict[Key, int], expected: int | None) -> None:
+    """Raise ``Conflict`` if a deployment has not the expected number of replicas."""
+    for (_, name), number in found.items():
+        if expected not in (None, number):
+            raise Conflict(f"expected replicas of {name} to be {expected}, was {number}")
 
 
 def _check_scalable(chosen: list[Key]) -> None:

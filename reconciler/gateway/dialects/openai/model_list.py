@@ -41,12 +41,14 @@ def only_model(catalog: Catalog) -> str:
 
 
 def _model(name: str, route: Route) -> dict[str, Any]:
-    """Write a model. ``max_model_len`` is vLLM's, ``max_num_seqs`` its name of the most requests decoded together."""
+    """Write a model. ``max_model_len`` is vLLM's, ``max_num_seqs`` its name of the most requests decoded together; ``type``
+    is LM Studio's (lmstudio.ai/docs/developer/rest/endpoints)."""
     return {
         "id": name,
         "object": "model",
         "created": route.created,
         "owned_by": "reconciler",
+        "type": "embeddings" if route.embeds else "llm",
         "root": route.model,
         "max_model_len": route.context or None,
         "max_num_seqs": route.batch or None,

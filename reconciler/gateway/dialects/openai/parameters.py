@@ -52,6 +52,8 @@ def parse_answers(fields: Fields) -> int:
 def several(generate: Generate, count: int) -> Sequence[Generate]:
     """Return the request ``count`` times, each with its own seed of 63 bits; the first keeps its seed."""
     sampling = generate.sampling
+    if count == 1 and 0 <= sampling.seed < _SEED_RANGE:
+        return [generate]
     return [
         dataclasses.replace(
             generate, sampling=dataclasses.replace(sampling, seed=(sampling.seed + index) % _SEED_RANGE)

@@ -30,7 +30,7 @@ from reconciler.gateway.keys.ledger import (
 from reconciler.gateway.keys.window import SECONDS
 from reconciler.wire.keys import KeyLimits
 
-from .store import Store, StoreAway
+from .store import SharedStore, StoreAway
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class SharedLedger:
     def __init__(
         self,
         own: MemoryLedger,
-        store: Store,
+        store: SharedStore,
         gateway: Gateway,
         monotonic: Callable[[], float],
         changed: Callable[[], object],
@@ -173,6 +173,8 @@ class SharedLedger:
                 else:
                     await asyncio.sleep(AGAIN_SECONDS)
         finally:
+            if self.shared and self._dirty:
+                await self._call()  # what has ended just now: its slots are free for the other gateways
             self._give_up()
             await self._store.close()
 

@@ -25,7 +25,7 @@ class StoreAway(Exception):
     """The store does not answer, or cannot do what it is asked. The text says why."""
 
 
-class Store:
+class SharedStore:
     """The place of the limits. It connects with the first call, and anew after one that failed."""
 
     def __init__(self, place: LimitsStore) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 
 from reconciler.bootstrap import Home, swap
-from reconciler.source.git.repository import ClusterRepo
+from reconciler.source.git.repository import OPERATIONS, ClusterRepo
 from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, ReplicaId
 from reconciler.store import Store
 from tests.cli.conftest import Cli, Result
@@ -89,6 +89,28 @@ def test_what_was_there_at_the_backup_is_there_after_the_restore(cli: Cli, home:
     assert head(home / swap.ASIDE) != before
     assert cli("diff", "-f", str(ROOT / "manifests")).code == 0
     assert cli("apply", "-f", str(ROOT / "manifests" / "gateway.yaml")).code == 0
+
+
+def test_operations_are_in_a_backup_too(cli: Cli, home: Path) -> None:
+    fill(cli, home)
+    assert cli("cordon", "node-a", "--reason", "the fan is loud").code == 0
+    repo = ClusterRepo(home / "cluster.git")
+    cordoned = repo.head(OPERATIONS)
+    file = made(cli("backup"))
+    assert cli("uncordon", "node-a").code == 0
+    assert repo.head(OPERATIONS) != cordoned
+    assert cli("restore", "--force", str(file)).code == 0
+    assert repo.head(OPERATIONS) == cordoned
+
+
+def test_the_settings_of_a_remote_are_in_a_backup_too(cli: Cli, home: Path, tmp_path: Path) -> None:
+    fill(cli, home)
+    settings = b"apiVersion: reconciler/v1alpha1\nkind: GitRepository\nspec: {url: 'https://git.example.com/cluster'}\n"
+    Home(home).source.write_bytes(settings)
+    backup = made(cli("backup", "-o", str(tmp_path)))
+    Home(home).source.unlink()
+    assert cli("restore", "--force", str(backup)).code == 0
+    assert Home(home).source.read_bytes() == settings
 
 
 def test_epochs_tokens_and_ports_go_on_from_what_was_replaced(cli: Cli, home: Path) -> None:

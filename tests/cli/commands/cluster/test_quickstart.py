@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli.commands.cluster.quickstart import FOLDER, MODEL, SHIPPED
+from reconciler.cli.commands.cluster.quickstart import FOLDER, MODEL
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.commits import prepare
 from reconciler.cli.core.environment import install_command
+from reconciler.cli.core.shipped import SHIPPED
 from reconciler.source.files import read_directory
 from reconciler.source.git.repository import Author
 from tests.cli.conftest import Cli

@@ -1,4 +1,4 @@
-"""`reboot`: a commit that asks for restarts, and the wait until each machine is back."""
+"""`reboot`: an operation that asks for restarts, and the wait until each machine is back."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ import pytest
 from tests.cli import bodies
 from tests.cli.commands.write.test_manifests import ROOT
 from tests.cli.commands.write.test_writing import (
-    changed_lines,
     committed,
     future,
-    head,
-    subjects,
+    log,
+    operations,
     template,
     watched,
 )
@@ -82,8 +81,11 @@ def test_the_boot_that_is_to_end_is_committed_and_each_machine_is_reported(
         "node/node-b restarted",
         "restarted: node-b, node-a",
     ]
-    assert changed_lines(home) == ["+  rebootFrom: one", "+  rebootFrom: one"]
-    assert subjects(home)[0] == "Restart node/node-b, node/node-a"
+    assert {name: spec["boot"] for name, spec in operations(home).items()} == {
+        "reboot.node.node-a": "one",
+        "reboot.node.node-b": "one",
+    }
+    assert log(home) == ["Restart node/node-b, node/node-a"]
 
 
 def test_what_goes_on_meanwhile_is_on_standard_error_where_json_is_wanted(
@@ -107,9 +109,8 @@ def test_it_ends_when_everything_is_served_again_and_not_before(cli: Cli, moving
 def test_what_is_not_served_meanwhile_needs_force(cli: Cli, watched: Controller, home: Path) -> None:
     watched.answers["foresee"] = future(ends=True, text="needs 2 nodes, 1 can be used")
     scene(watched, [node("node-b", "one")], [node("node-b", "one")], [node("node-b", "two")])
-    before = head(home)
     refused = cli("reboot", "node-b")
-    assert (refused.code, refused.out, head(home)) == (1, "", before)
+    assert (refused.code, refused.out, log(home)) == (1, "", [])
     assert "without node-b: modeldeployment/tiny, replica 0: needs 2 nodes, 1 can be used\n" in refused.err
     assert "reconciler reboot node-b --force" in refused.err
     assert cli("reboot", "node-b", "--force").code == 0
@@ -125,9 +126,8 @@ def test_a_machine_that_the_controller_would_not_restart_is_refused(
     ]
     watched.answers["foresee"] = {**future(), "plan": {"steps": [], "waiting": [], "refused": refusals}}
     scene(watched, [node("node-b", "one")])
-    before = head(home)
     refused = cli("reboot", "node-b", "--force")
-    assert (refused.code, head(home)) == (1, before)
+    assert (refused.code, log(home)) == (1, [])
     assert text in refused.err
     assert "another's" not in refused.err
 
@@ -141,18 +141,17 @@ def test_without_a_controller_nothing_is_committed(cli: Cli, committed: Path) ->
     result = cli("reboot", "node-b")
     assert result.code == 1
     assert "the controller restarts the machines" in result.err
-    assert len(subjects(committed)) == 1
+    assert log(committed) == []
 
 
 def test_looking_ahead_commits_nothing(cli: Cli, moving: Controller, home: Path) -> None:
     scene(moving, [node("node-b", "one")])
-    before = head(home)
     result = cli("reboot", "node-b", "--dry-run")
     assert result.out.splitlines() == [
         "modeldeployment/tiny, replica 0: moves from node-a, node-b to node-a",
         "node/node-b to be restarted (dry run)",
     ]
-    assert head(home) == before
+    assert log(home) == []
 
 
 def test_somebody_who_takes_the_wish_back_ends_the_wait(cli: Cli, moving: Controller) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,10 @@ from reconciler.errors import Refused
 from reconciler.wire.admin import Approve, Get
 from tests.cli import bodies
 from tests.cli.conftest import Cli, Controller
+
+from .test_writing import committed, head, log, operations, template, watched
+
+__all__ = ["committed", "template", "watched"]
 
 REVISION = "1f0c2a9b3d" + "0" * 30
 HELD = {
@@ -49,19 +54,37 @@ def test_a_rejected_revision_is_noted_with_its_mistakes(cli: Cli, controller: Co
     assert cli("get", "all").err == "note: the newest revision is not in force: a.yaml:1:7: unknown kind\n"
 
 
-def test_approving_says_what_it_removes_and_a_second_time_that_it_was_done(
+def test_approving_is_an_operation_and_done_once(cli: Cli, watched: Controller, home: Path) -> None:
+    answer = watched.answers["status"]
+    watched.answers["status"] = lambda _: {**answer(None), "held": HELD}
+    result = cli("approve", "1f0c", "--reason", "the rack is gone")
+    assert (result.code, result.out) == (0, f"revision {REVISION} approved; it removes node/node-b\n")
+    made = operations(home)[f"approve.revision.{REVISION}"]
+    assert (made["over"], made["reason"]) == (head(home), "the rack is gone")
+    assert log(home) == [f"Approve revision/{REVISION}: the rack is gone"]
+    assert cli("approve", "1f0c").out == f"revision {REVISION} was already approved\n"
+    assert json.loads(cli("approve", "1f0c", "-o", "json").out)["again"] is True
+    assert len(log(home)) == 1
+    wrong = cli("approve", "abcd")
+    assert (wrong.code, wrong.out) == (1, "")
+    assert wrong.err.endswith("got 'abcd': reconciler approve 1f0c2a9b3d\n")
+
+
+def test_what_a_watched_folder_would_remove_is_approved_by_the_controller(
     cli: Cli, controller: Controller
 ) -> None:
+    controller.answers["status"] = {**controller.answers["status"], "source": "directory /home/me/manifests"}
     controller.answers["approve"] = {"revision": REVISION, "removes": HELD["removes"], "again": False}
     result = cli("approve", "1f0c")
     assert (result.code, result.out) == (0, f"revision {REVISION} approved; it removes node/node-b\n")
-    assert controller.received == [Approve("1f0c", getpass.getuser())]
+    assert controller.received[-1] == Approve("1f0c", getpass.getuser())
     assert json.loads(cli("approve", "1f0c", "-o", "json").out) == controller.answers["approve"]
     controller.answers["approve"] = {"revision": REVISION, "removes": [], "again": True}
     assert cli("approve", "1f0c").out == f"revision {REVISION} was already approved\n"
 
 
 def test_a_wrong_revision_is_an_error_with_the_right_command(cli: Cli, controller: Controller) -> None:
+    controller.answers["status"] = {**controller.answers["status"], "source": "directory /home/me/manifests"}
     controller.answers["approve"] = Refused(
         "NotHeld", "expected the one that is held: reconciler approve 1f0c"
     )

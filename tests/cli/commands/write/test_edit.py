@@ -123,6 +123,15 @@ def test_mistakes_that_stay_are_given_up_and_kept(
     assert head(committed) == before
 
 
+NODE_A = """\
+apiVersion: reconciler/v1alpha1
+kind: Node
+metadata: {name: node-a, labels: {pool: one}}
+spec:
+  local: {}
+"""
+
+
 def test_somebody_elses_change_of_the_object_is_a_conflict_and_of_another_none(
     cli: Cli, committed: Path, editor: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -130,11 +139,20 @@ def test_somebody_elses_change_of_the_object_is_a_conflict_and_of_another_none(
         command = [sys.executable, "-m", "reconciler", "--home", str(committed), *arguments]
         return f"import subprocess; subprocess.run({command!r}, check=True, stdout=-3)\n"
 
-    editor(meanwhile("cordon", "node-a") + "text = text.replace('{}', '{}\\n  drain: true')")
+    other = tmp_path / "a.yaml"
+    other.write_text(NODE_A)
+    editor(
+        meanwhile("apply", "-f", str(other), "-m", "Label it")
+        + "text = text.replace('{}', '{}\\n  drain: true')"
+    )
     assert cli("edit", "node/node-b").code == 0
-    assert subjects(committed)[:2] == ["Edit node/node-b", "Cordon node/node-a"]
+    assert subjects(committed)[:2] == ["Edit node/node-b", "Label it"]
     (tmp_path / "seen").unlink()
-    editor(meanwhile("uncordon", "node-a") + "text = text.replace('{}', '{}\\n  drain: true')")
+    other.write_text(NODE_A.replace("one", "two"))
+    editor(
+        meanwhile("apply", "-f", str(other), "-m", "Label it again")
+        + "text = text.replace('{}', '{}\\n  drain: true')"
+    )
     result = cli("edit", "node/node-a")
     (kept,) = drafts(tmp_path)
     assert result.err.splitlines() == [
@@ -142,7 +160,7 @@ def test_somebody_elses_change_of_the_object_is_a_conflict_and_of_another_none(
         "error: somebody else has changed node/node-a meanwhile; nothing was changed",
     ]
     assert "drain: true" in kept.read_text()
-    assert subjects(committed)[0] == "Uncordon node/node-a"
+    assert subjects(committed)[0] == "Label it again"
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,54 @@ def test_validate_needs_no_home_and_makes_none(cli: Cli, home: Path) -> None:
     assert not home.exists()
 
 
+BROKEN = """\
+apiVersion: reconciler/v1alpha1
+kind: ModelDeployment
+metadata: {name: tiny}
+spec: {model: tinny}
+---
+apiVersion: reconciler/v1alpha1
+kind: Model
+metadata: {name: tiny}
+spec: {source: {path: tiny}}
+"""
+MISSING = 'there is no Model "tinny"; did you mean "tiny"?'
+
+
+def test_validate_tells_problems_as_data_on_standard_output(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(BROKEN)
+    result = cli("validate", "-f", "a.yaml", "--references", "-o", "json")
+    assert (result.code, result.err) == (1, "")
+    body = json.loads(result.out)
+    assert body["valid"] is False
+    assert body["problems"] == [
+        {"file": "a.yaml", "line": 4, "column": 15, "field": "spec.model", "message": MISSING}
+    ]
+    valid = json.loads(cli("validate", "-f", MANIFESTS, "-o", "json").out)
+    assert (valid["valid"], valid["problems"], len(valid["objects"])) == (True, [], 5)
+
+
+def test_validate_writes_annotations_and_sarif(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a,b.yaml").write_text(BROKEN)
+    github = cli("validate", "-f", "a,b.yaml", "--references", "-o", "github")
+    assert (github.code, github.out) == (1, f"::error file=a%2Cb.yaml,line=4,col=15::spec.model: {MISSING}\n")
+    sarif = json.loads(cli("validate", "-f", "a,b.yaml", "--references", "-o", "sarif").out)
+    (result,) = sarif["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert sarif["version"] == "2.1.0"
+    assert place["artifactLocation"]["uri"] == "a,b.yaml"
+    assert place["region"] == {"startLine": 4, "startColumn": 15}
+
+
+def test_names_must_exist_where_the_manifests_are_a_whole_cluster(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(BROKEN)
+    assert cli("validate", "-f", "a.yaml").code == 0, "a part may name what another part has"
+    node = "apiVersion: reconciler/v1alpha1\nkind: Node\nmetadata: {name: a}\nspec: {local: {}}\n"
+    (tmp_path / "b.yaml").write_text(node)
+    assert MISSING in cli("validate", "-f", "a.yaml", "-f", "b.yaml").err
+    assert cli("validate", "-f", "a.yaml", "-f", "b.yaml", "--no-references").code == 0
+
+
 def test_manifests_may_come_from_standard_input(cli: Cli) -> None:
     text = (ROOT / "manifests" / "gateway.yaml").read_text()
     assert cli("validate", "-f", "-", stdin=text).out == "gateway.reconciler/main valid\n"

@@ -12,7 +12,7 @@ from tests.cli import bodies
 from tests.cli.conftest import Cli, Controller
 
 from .test_manifests import git
-from .test_writing import changed_lines, committed, head, subjects, template, watched
+from .test_writing import changed_lines, committed, head, log, operations, subjects, template, watched
 
 __all__ = ["committed", "template", "watched"]
 
@@ -80,14 +80,10 @@ def test_a_cluster_that_was_stopped_is_what_a_rollout_waits_for(cli: Cli, watche
 
 
 def test_a_commit_that_is_not_read_yet_is_waited_for(cli: Cli, watched: Controller, home: Path) -> None:
-    at_rest, before = watched.answers["status"](None), head(home)
+    answer, before = watched.answers["status"], watched.answers["status"](None)
     assert cli("rollout", "restart", *TINY).code == 0
     left = [before] * 4
-
-    def status(_: Any) -> dict[str, Any]:
-        return {**at_rest, "revision": left.pop() if left else head(home)}
-
-    watched.answers["status"] = status
+    watched.answers["status"] = lambda _: left.pop() if left else answer(None)
     answer_with(watched, status_with(bodies.conditions()))
     assert cli("rollout", "status", *TINY).out.splitlines() == [
         "Waiting for deployment spec update to be observed...",
@@ -150,17 +146,43 @@ def test_a_watched_folder_has_no_commits_to_wait_for(cli: Cli, watched: Controll
     assert cli("rollout", "status", *TINY).code == 0
 
 
+# --- pause, resume ---------------------------------------------------------------------------------
+
+
+def test_changes_are_paused_and_go_on_by_commits(cli: Cli, committed: Path) -> None:
+    assert cli("rollout", "pause", *TINY).out == "modeldeployment.reconciler/tiny paused\n"
+    assert changed_lines(committed) == ["+  paused: true"]
+    assert cli("rollout", "pause", *TINY).out == "modeldeployment.reconciler/tiny unchanged\n"
+    assert cli("rollout", "resume", *TINY).out == "modeldeployment.reconciler/tiny resumed\n"
+    assert changed_lines(committed) == ["-  paused: true", "+  paused: false"]
+    assert subjects(committed)[:2] == ["Resume modeldeployment/tiny", "Pause modeldeployment/tiny"]
+
+
+def test_only_deployments_have_rollouts_to_pause(cli: Cli, committed: Path) -> None:
+    assert "node/node-a cannot be paused" in cli("rollout", "pause", "no/node-a").err
+
+
+def test_a_rollout_in_progress_says_how_far_it_is(cli: Cli, watched: Controller) -> None:
+    waits = "tiny/0: serving.maxBatch 16 → 4: it is replaced later"
+    answer_with(
+        watched,
+        status_with(bodies.conditions(False, waits), replicas=2, readyReplicas=2, updatedReplicas=1),
+        status_with(bodies.conditions()),
+    )
+    assert "1 out of 2 new replicas have been updated; " in cli("rollout", "status", *TINY).out
+
+
 # --- restart ---------------------------------------------------------------------------------------
 
 
-def test_a_restart_is_a_commit_of_the_time(cli: Cli, committed: Path) -> None:
+def test_a_restart_is_an_operation_at_its_time(cli: Cli, committed: Path) -> None:
     assert cli("rollout", "restart", *TINY).out == "modeldeployment.reconciler/tiny restarted\n"
-    (line,) = changed_lines(committed)
-    assert line.startswith("+  restartedAt: '20")
-    assert line.endswith("Z'")
-    assert cli("rollout", "restart", "deployments", "--all").code == 0
-    assert len(changed_lines(committed)) == 2
-    assert subjects(committed)[0] == "Restart modeldeployment/tiny"
+    first = operations(committed)["restart.modeldeployment.tiny"]["at"]
+    assert first.startswith("20")
+    assert first.endswith("Z")
+    assert cli("rollout", "restart", "deployments", "--all", "--reason", "again").code == 0
+    assert operations(committed)["restart.modeldeployment.tiny"]["at"] > first
+    assert log(committed) == ["Restart modeldeployment/tiny: again", "Restart modeldeployment/tiny"]
 
 
 def test_only_deployments_are_restarted(cli: Cli, committed: Path) -> None:
@@ -169,7 +191,7 @@ def test_only_deployments_are_restarted(cli: Cli, committed: Path) -> None:
         in cli("rollout", "restart", "no/node-a").err
     )
     assert 'modeldeployments "big" not found' in cli("rollout", "restart", "deployment/big").err
-    assert len(subjects(committed)) == 1
+    assert log(committed) == []
 
 
 # --- undo, history ---------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,24 @@ def subjects(home: Path) -> list[str]:
     return git(home, "log", "--format=%s", "main").splitlines()
 
 
+def operations(home: Path) -> dict[str, dict[str, Any]]:
+    """The spec of each operation by its name."""
+    files = git(home, "ls-tree", "--name-only", "operations").split()
+    bodies = [yaml.safe_load(git(home, "show", f"operations:{file}")) for file in files]
+    return {body["metadata"]["name"]: body["spec"] for body in bodies}
+
+
+def log(home: Path) -> list[str]:
+    """The subjects of the operations' commits, newest first; empty before the first."""
+    branches = git(home, "for-each-ref", "--format=%(refname:short)").split()
+    return git(home, "log", "--format=%s", "operations").splitlines() if "operations" in branches else []
+
+
+def newest(home: Path) -> str:
+    """The newest commit of the operations; empty before the first."""
+    return git(home, "for-each-ref", "--format=%(objectname)", "refs/heads/operations").strip()
+
+
 def changed_lines(home: Path) -> list[str]:
     """Lines that the newest commit takes away or adds."""
     lines = git(home, "show", "--format=", "--unified=0", "main").splitlines()
@@ -54,8 +73,12 @@ def committed(template: Path, home: Path) -> Path:
 @pytest.fixture
 def watched(controller: Controller, committed: Path, home: Path) -> Controller:
     """The same with a controller that reads each commit at once."""
-    at_rest = {**controller.answers["status"], "held": None, "rejection": None}
-    controller.answers["status"] = lambda _: {**at_rest, "revision": head(home)}
+    at_rest = controller.answers["status"]
+    controller.answers["status"] = lambda _: {
+        **at_rest,
+        "revision": head(home),
+        "operations": newest(home),
+    }
     return controller
 
 
@@ -189,9 +212,27 @@ def test_a_change_is_known_to_the_controller_before_the_next_command(
 def test_a_change_that_is_kept_out_says_so(cli: Cli, watched: Controller, home: Path) -> None:
     before, answer = head(home), watched.answers["status"](None)
     watched.answers["status"] = lambda _: {**answer, "revision": before, "rejection": "a.yaml:1:1: wrong"}
-    result = cli("cordon", "node-a")
-    assert (result.code, result.out) == (0, "node/node-a cordoned\n")
+    result = cli("scale", "tiny", "--replicas=2")
+    assert (result.code, result.out) == (0, "modeldeployment.reconciler/tiny scaled\n")
     assert result.err == "note: the newest revision is not in force: a.yaml:1:1: wrong\n"
+    watched.answers["status"] = {**answer, "operationsRejection": "x.yaml:1:1: wrong"}
+    cordoned = cli("cordon", "node-a")
+    assert (cordoned.code, cordoned.out) == (0, "node/node-a cordoned\n")
+    assert cordoned.err == "note: the newest operations are not in force: x.yaml:1:1: wrong\n"
+
+
+def test_a_controller_that_reads_no_operations_is_to_be_restarted_first(
+    cli: Cli, watched: Controller, home: Path
+) -> None:
+    answer = watched.answers["status"](None)
+    del answer["operations"]
+    watched.answers["status"] = answer
+    result = cli("cordon", "node-a")
+    assert (result.code, result.out, log(home)) == (1, "", [])
+    assert (
+        "the running controller is an older one (0.1.0) that reads no operations; restart it first"
+        in result.err
+    )
 
 
 # --- scale -----------------------------------------------------------------------------------------
@@ -233,10 +274,10 @@ def test_a_scaling_that_cannot_be_changes_nothing(
 # --- cordon, uncordon ------------------------------------------------------------------------------
 
 
-def test_cordon_and_uncordon_leave_the_file_as_it_was(cli: Cli, committed: Path) -> None:
-    before = git(committed, "show", "main:nodes.yaml")
+def test_cordon_and_uncordon_are_operations_that_leave_main_as_it_is(cli: Cli, committed: Path) -> None:
+    before = head(committed)
     assert cli("cordon", "node-b").out == "node/node-b cordoned\n"
-    assert changed_lines(committed) == ["+  unschedulable: true"]
+    assert operations(committed)["cordon.node.node-b"]["target"] == {"kind": "Node", "name": "node-b"}
     assert cli("cordon", "node/node-b", "node-a").out.splitlines() == [
         "node/node-b already cordoned",
         "node/node-a cordoned",
@@ -245,8 +286,63 @@ def test_cordon_and_uncordon_leave_the_file_as_it_was(cli: Cli, committed: Path)
         "node/node-a uncordoned",
         "node/node-b uncordoned",
     ]
-    assert git(committed, "show", "main:nodes.yaml") == before
+    assert (head(committed), operations(committed)) == (before, {})
     assert cli("uncordon", "node-a").out == "node/node-a already uncordoned\n"
+    assert log(committed) == ["Uncordon node/node-a, node/node-b", "Cordon node/node-a", "Cordon node/node-b"]
+
+
+def test_who_asks_again_with_an_end_or_a_reason_changes_the_operation(cli: Cli, committed: Path) -> None:
+    cli("cordon", "node-a", "--reason", "the fan is loud", "--for", "2h")
+    first = operations(committed)["cordon.node.node-a"]
+    assert first["reason"] == "the fan is loud"
+    assert cli("cordon", "node-a").out == "node/node-a already cordoned\n"
+    assert operations(committed)["cordon.node.node-a"] == first
+    assert cli("cordon", "node-a", "--until", "2999-01-01T00:00:00Z").out == "node/node-a cordoned\n"
+    assert operations(committed)["cordon.node.node-a"]["until"] == "2999-01-01T00:00:00Z"
+    assert log(committed) == ["Cordon node/node-a", "Cordon node/node-a: the fan is loud"]
+    assert git(committed, "log", "-1", "--format=%b", "operations").strip() == "Until: 2999-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--for", "1h", "--until", "2999-01-01T00:00:00Z"), "use one of them"),
+        (("--until", "2001-01-01T00:00:00Z"), "the end must be later than now"),
+        (("--for", "soon"), '"soon" is not a duration'),
+    ],
+)
+def test_an_end_that_cannot_be_is_wrong_usage(
+    arguments: tuple[str, ...], text: str, cli: Cli, committed: Path
+) -> None:
+    result = cli("cordon", "node-a", *arguments)
+    assert (result.code, log(committed)) == (2, [])
+    assert text in result.err
+
+
+def test_what_has_expired_is_removed_by_the_next_commit_which_says_so(cli: Cli, committed: Path) -> None:
+    cli("cordon", "node-a", "--for", "1s")
+    time.sleep(1.1)
+    assert cli("cordon", "node-b").out == "node/node-b cordoned\n"
+    assert list(operations(committed)) == ["cordon.node.node-b"]
+    assert "Expired: cordon.node.node-a" in git(committed, "log", "-1", "--format=%b", "operations")
+
+
+def test_uncordon_takes_back_what_an_earlier_version_wrote_into_the_manifest(
+    cli: Cli, committed: Path, tmp_path: Path
+) -> None:
+    before = git(committed, "show", "main:nodes.yaml")
+    drained = before.replace(
+        "name: node-a\nspec:\n", "name: node-a\nspec:\n  unschedulable: true\n  drain: true\n"
+    )
+    assert drained != before
+    (tmp_path / "n.yaml").write_text(drained)
+    assert cli("apply", "-f", "n.yaml").code == 0
+    assert cli("uncordon", "node-a", "node-b").out.splitlines() == [
+        "node/node-a uncordoned",
+        "node/node-b already uncordoned",
+    ]
+    assert "drain" not in git(committed, "show", "main:nodes.yaml")
+    assert subjects(committed)[0] == "Uncordon node/node-a"
 
 
 @pytest.mark.parametrize("command", ["cordon", "uncordon", "drain"])
@@ -297,24 +393,23 @@ def test_draining_says_what_moves_and_waits_until_the_node_is_empty(
         "evicting rank 1 of tiny/0 from node-b",
         "node/node-b drained",
     ]
-    assert changed_lines(home) == ["+  unschedulable: true", "+  drain: true"]
+    assert operations(home)["drain.node.node-b"]["verb"] == "drain"
     (request,) = [message for message in watched.received if message.TYPE == "foresee"]
-    assert "drain: true" in request.files["nodes.yaml"]
+    assert list(request.operations) == ["drain.node.node-b.yaml"]
 
 
 def test_draining_refuses_to_stop_what_is_served_unless_forced(
     cli: Cli, watched: Controller, home: Path
 ) -> None:
     watched.answers["foresee"] = future(ends=True, text="tiny/0: needs 2 nodes, 1 can be used")
-    before = head(home)
     refused = cli("drain", "node-b")
-    assert (refused.code, refused.out, head(home)) == (1, "", before)
+    assert (refused.code, refused.out, log(home)) == (1, "", [])
     assert "modeldeployment/tiny, replica 0: tiny/0: needs 2 nodes, 1 can be used\n" in refused.err
     assert "--force" in refused.err
     watched.answers["get"] = lambda _: {"revision": "x", "items": []}
     forced = cli("drain", "node-b", "--force")
     assert (forced.code, forced.out.splitlines()[-1]) == (0, "node/node-b drained")
-    assert subjects(home)[0] == "Drain node/node-b"
+    assert log(home) == ["Drain node/node-b"]
 
 
 def test_a_drain_that_takes_too_long_says_what_is_left(cli: Cli, watched: Controller) -> None:
@@ -339,73 +434,74 @@ def test_a_drain_does_not_wait_for_a_rank_that_nothing_ends_and_says_so(
 
 def test_looking_ahead_at_a_drain_commits_nothing(cli: Cli, watched: Controller, home: Path) -> None:
     watched.answers["foresee"] = future(moves=["node-a"])
-    before = head(home)
     assert cli("drain", "node-b", "--dry-run").out.splitlines() == [
         "modeldeployment/tiny, replica 0: moves from node-a, node-b to node-a",
         "node/node-b cordoned (dry run)",
         "node/node-b drained (dry run)",
     ]
-    assert head(home) == before
+    assert log(home) == []
 
 
 def test_without_a_controller_a_drain_is_committed_and_said_to_begin_later(cli: Cli, committed: Path) -> None:
     result = cli("drain", "node-b")
     assert result.code == 1
     assert "the drain is committed, and begins once a controller runs" in result.err
-    assert subjects(committed)[0] == "Drain node/node-b"
+    assert log(committed) == ["Drain node/node-b"]
 
 
 # --- the whole cluster -----------------------------------------------------------------------------
 
 
-def test_stop_drains_every_node_in_one_commit_and_start_leaves_them_as_they_were(
-    cli: Cli, watched: Controller, home: Path
-) -> None:
-    assert cli("cordon", "node-a").code == 0
-    before = nodes_of(home)
+def test_stop_is_one_operation_and_start_ends_it(cli: Cli, watched: Controller, home: Path) -> None:
+    before = head(home)
     left = iter([[bodies.rank(0), bodies.rank(1)], [bodies.rank(1)], []])
     watched.answers["get"] = lambda _: {"revision": "x", "items": next(left, [])}
-    stopped = cli("stop")
+    stopped = cli("stop", "--reason", "the rack moves")
     assert (stopped.code, stopped.err) == (0, "")
     assert "evicting rank 1 of tiny/0 from node-b" in stopped.out.splitlines()
     assert stopped.out.splitlines()[-1].startswith("no rank runs any more")
-    assert subjects(home)[0] == "Stop the cluster"
-    assert nodes_of(home).count("drain: true") == 2
+    assert list(operations(home)) == ["stop.cluster.main"]
     again = cli("stop")
-    assert (again.code, again.out.splitlines()[-1].split(":")[0]) == (
-        0,
-        "no rank runs any more; to serve again",
-    )
-    assert subjects(home)[0] == "Stop the cluster"
+    assert again.code == 0
+    assert again.out.splitlines()[-1] == "no rank runs any more; to serve again: reconciler start"
     started = cli("start")
     assert (started.code, started.err) == (0, "")
-    assert subjects(home)[0] == "Start the cluster"
-    meant = [labelless(node) for node in yaml.safe_load_all(nodes_of(home))]
-    assert meant == [labelless(node) for node in yaml.safe_load_all(before)]
-    assert "stopped" not in nodes_of(home)
-
-
-def nodes_of(home: Path) -> str:
-    return git(home, "show", "main:nodes.yaml")
-
-
-def labelless(node: dict[str, Any]) -> dict[str, Any]:
-    """Without labels, where there are none in them."""
-    if not node["metadata"].get("labels", True):
-        del node["metadata"]["labels"]
-    return node
-
-
-def test_start_leaves_alone_what_stop_has_not_done(cli: Cli, watched: Controller, home: Path) -> None:
-    watched.answers["foresee"] = future(moves=["node-a"])
-    watched.answers["get"] = lambda _: {"revision": "x", "items": []}
-    assert cli("drain", "node-b").code == 0
+    assert (operations(home), head(home)) == ({}, before)
+    assert log(home) == [
+        "Start the cluster: node/node-a, node/node-b",
+        "Stop the cluster: node/node-a, node/node-b: the rack moves",
+    ]
     refused = cli("start")
     assert refused.code == 1
     assert "no node was drained by reconciler stop" in refused.err
-    assert cli("stop").code == 0
+
+
+def test_uncordon_says_that_the_cluster_is_stopped(cli: Cli, watched: Controller) -> None:
+    watched.answers["get"] = lambda _: {"revision": "x", "items": []}
+    cli("stop")
+    assert cli("uncordon", "node-a").err == "note: the cluster is stopped; to serve again: reconciler start\n"
+
+
+def test_start_takes_back_a_stop_that_an_earlier_version_wrote_into_the_manifests(
+    cli: Cli, committed: Path, tmp_path: Path
+) -> None:
+    text = git(committed, "show", "main:nodes.yaml")
+    stopped = text
+    for name, mark in (("node-a", "cordoned"), ("node-b", "in-use")):
+        stopped = stopped.replace(
+            f"  name: {name}\nspec:\n",
+            f"  name: {name}\n  labels: {{reconciler/stopped: {mark}}}\nspec:\n  unschedulable: true\n  drain: true\n",
+        )
+    (tmp_path / "n.yaml").write_text(stopped)
+    assert cli("apply", "-f", "n.yaml").code == 0
     assert cli("start").code == 0
-    assert nodes_of(home).count("drain: true") == 1
+    nodes = {
+        each["metadata"]["name"]: each
+        for each in yaml.safe_load_all(git(committed, "show", "main:nodes.yaml"))
+    }
+    assert nodes["node-a"]["spec"]["unschedulable"] is True, "it was cordoned before the stop"
+    assert "unschedulable" not in nodes["node-b"]["spec"]
+    assert not any("drain" in node["spec"] or node["metadata"].get("labels") for node in nodes.values())
 
 
 # --- what all of them share ------------------------------------------------------------------------
@@ -418,6 +514,8 @@ WRITES: list[tuple[str, ...]] = [
     ("stop",),
     ("apply", "-f", NODES),
     ("rollout", "restart", "deployment/tiny"),
+    ("scale", "tiny", "--replicas=2", "--for=1h"),
+    ("suspend", "tiny"),
 ]
 OTHER_WRITES: list[tuple[str, ...]] = [("edit", "node/node-a"), ("rollout", "undo", "node/node-a")]
 
@@ -437,12 +535,12 @@ def test_looking_ahead_commits_nothing(
     write: tuple[str, ...], mode: str, cli: Cli, watched: Controller, home: Path
 ) -> None:
     watched.answers["foresee"] = future(moves=["node-b"])
-    before = head(home)
+    before = head(home), newest(home)
     result = cli(*write, f"--dry-run={mode}")
     assert result.code == 0
     ending = " (dry run)" if mode == "client" else " (server dry run)"
     assert all(line.endswith(ending) or "moves" in line for line in result.out.splitlines())
-    assert head(home) == before
+    assert (head(home), newest(home)) == before
 
 
 def test_a_bare_dry_run_takes_no_value_from_the_next_word(cli: Cli, committed: Path) -> None:
@@ -455,10 +553,13 @@ def test_a_server_dry_run_says_what_would_be_held_and_what_would_be_done(
     watched.answers["foresee"] = {**future(), "held": True, "removes": ["node/node-a", "node/node-b"]}
     held = cli("delete", "nodes", "--all", "--dry-run=server")
     assert "would be held: it removes 2 of 5 objects (node/node-a, node/node-b)" in held.err
-    plan = {"steps": [{"text": "stop rank 0"}], "waiting": [], "refused": [{"text": "needs 2 nodes"}]}
+    refused = [{"object": "modeldeployment/elsewhere", "text": "needs 2 nodes"}] * 2
+    plan = {"steps": [{"text": "stop rank 0"}], "waiting": [], "refused": refused}
     watched.answers["foresee"] = {**future(), "plan": plan}
     preview = cli("apply", "-f", MANIFESTS, "--dry-run=server")
-    assert preview.err == "note: would stop rank 0\nnote: would refuse: needs 2 nodes\n"
+    assert (preview.code, preview.err) == (0, "note: would stop rank 0\nnote: would refuse: needs 2 nodes\n")
+    refused[0]["object"] = "modeldeployment/tiny"
+    assert cli("apply", "-f", MANIFESTS, "--dry-run=server").code == 1
 
 
 def test_a_controller_that_refuses_to_look_ahead_is_heard(cli: Cli, watched: Controller) -> None:
@@ -482,8 +583,14 @@ def test_the_author_is_whom_git_names_and_the_message_what_is_given(
     monkeypatch.setenv("GIT_AUTHOR_NAME", "Ada")
     monkeypatch.setenv("GIT_AUTHOR_EMAIL", "ada@example.org")
     cli("cordon", "node-a", "-m", "Repair the fan of node-a")
-    assert git(committed, "log", "-1", "--format=%an <%ae> %s", "main") == (
-        "Ada <ada@example.org> Repair the fan of node-a\n"
+    assert git(committed, "log", "-1", "--format=%an <%ae> %s", "operations") == (
+        "Ada <ada@example.org> Cordon node/node-a: Repair the fan of node-a\n"
+    )
+    assert operations(committed)["cordon.node.node-a"]["by"] == "Ada <ada@example.org>"
+    cli("scale", "tiny", "--replicas=2", "-m", "More visitors")
+    assert (
+        git(committed, "log", "-1", "--format=%an <%ae> %s", "main")
+        == "Ada <ada@example.org> More visitors\n"
     )
 
 

@@ -40,6 +40,14 @@ def test_a_model_has_its_limits_under_vllms_names() -> None:
         assert (model["root"], model["max_model_len"], model["max_num_seqs"]) == ("llama", 8192, 4)
 
 
+def test_a_model_says_what_it_is_for() -> None:
+    vectors = Route("bge", (), 512, 0, embeds=True)
+    found = {
+        each["id"]: each["type"] for each in orjson.loads(all_models(Routed(LLAMA, vectors), {}))["data"]
+    }
+    assert found == {"llama": "llm", "gpt-4o": "llm", "bge": "embeddings"}
+
+
 def test_a_limit_that_is_not_known_yet_is_null() -> None:
     model = orjson.loads(one_model(Routed(QWEN), {"name": "qwen"}))
     assert (model["max_model_len"], model["max_num_seqs"]) == (None, None)

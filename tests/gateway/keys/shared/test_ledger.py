@@ -17,7 +17,7 @@ from valkey.asyncio import Valkey
 
 from reconciler.gateway.keys.ledger import DAY_SECONDS, Grant, Limit, MemoryLedger, Moment, Refusal
 from reconciler.gateway.keys.shared.ledger import LEASE_SECONDS, Gateway, SharedLedger
-from reconciler.gateway.keys.shared.store import Store
+from reconciler.gateway.keys.shared.store import SharedStore
 from reconciler.wire.front import LimitsStore
 from reconciler.wire.keys import KeyLimits
 from tests.gateway.rank_double import eventually
@@ -35,7 +35,7 @@ class Front:
     def __init__(self, name: str, process: str, place: LimitsStore, gateways: int) -> None:
         self.own = MemoryLedger(gateways)
         which = Gateway(name, process)
-        self.ledger = SharedLedger(self.own, Store(place), which, time.monotonic, lambda: None)
+        self.ledger = SharedLedger(self.own, SharedStore(place), which, time.monotonic, lambda: None)
         self.running = asyncio.create_task(self.ledger.run())
 
     async def ask(self, limits: KeyLimits, tokens: int = 0) -> Grant | Refusal:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from reconciler import webhooks
 from reconciler.errors import Invalid, ReconcilerError, Refused, Unreachable
+from reconciler.outgoing import webhooks
+from reconciler.outgoing.webhooks import Webhooks, body
 from reconciler.resources import Webhook
-from reconciler.webhooks import Webhooks, body
 from tests.certificates import self_signed
 from tests.worlds import notifier
 

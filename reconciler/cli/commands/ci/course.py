@@ -1,0 +1,305 @@
+"""The course of a rehearsal: serve the base, apply the change, break something, and see whether it serves again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from reconciler.cli.output.kind_columns import state
+from reconciler.errors import Invalid, Refused, Unreachable
+from reconciler.source.yaml.plain import as_yaml
+from reconciler.state import RefusedBecause
+from reconciler.wire.admin import Approve, Get, ShowPlan, ShowStatus
+
+from .home import Home
+from .stand_ins import Document, StandIns
+from .watching import Request, Watcher
+
+STEP_SECONDS_MAX = 180.0
+SEEN_SECONDS_MAX = 60.0
+STILL_SECONDS = 2.0
+"""A cluster that has had nothing to do for so long does nothing more."""
+POLL_SECONDS = 0.2
+READY = "Ready"
+SET_BACK = RefusedBecause.SET_BACK.value
+APPROVER = "rehearsal"
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Step:
+    """What was done, and what was seen of it. Seconds are since it was done."""
+
+    name: str
+    ok: bool = False
+    seen_after: float | None = None
+    """Until the controller named it, or took the change; None if it did not."""
+    served_after: float | None = None
+    """Until everything was served that should be; None if it was not."""
+    unserved: dict[str, float] = field(default_factory=dict)
+    """For how many seconds no replica was ready, by deployment that was served before."""
+    requests: int = 0
+    failed: int = 0
+    longest: float = 0.0
+    """Seconds that the slowest answer took."""
+    said: list[str] = field(default_factory=list)
+
+    def plain(self) -> dict[str, Any]:
+        """Return it for `-o json`."""
+        return {_camel(name): value for name, value in asdict(self).items()}
+
+
+@dataclass
+class Fault:
+    """Something to break: commands of `reconciler sandbox`, and those that take it back."""
+
+    name: str
+    commands: list[str]
+    back: list[str] = field(default_factory=list)
+    needed: bool = True
+    """Whether the controller has to name it; else it may go unnoticed."""
+
+
+@dataclass
+class Course:
+    """``run`` it once; ``steps`` is complete as far as it came."""
+
+    home: Home
+    base: StandIns
+    change: StandIns
+    deadline: float
+    """Of ``time.monotonic``."""
+    say: Say
+    watcher: Watcher = field(init=False)
+    steps: list[Step] = field(default_factory=list)
+    pushed: str = ""
+    """What the pusher saw."""
+    excused: set[str] = field(default_factory=set)
+    """Deployments that were not served before either, and that the change leaves as they were."""
+
+    def __post_init__(self) -> None:
+        self.watcher = Watcher(self.home.ask)
+
+    def run(self, choose: Callable[[Sequence[Document], Sequence[Document]], list[Fault]]) -> bool:
+        """Return whether every step ended as it should. ``choose`` picks the faults, from the deployments with their
+        groups and the Fabrics."""
+        self.watcher.start()
+        try:
+            if self._serve(self.base) and self._apply():
+                deployments, fabrics = (
+                    self.home.ask(Get(kind))["items"] for kind in ("ModelDeployment", "Fabric")
+                )
+                for fault in choose(deployments, fabrics):
+                    self._break(fault)
+        finally:
+            self.watcher.end()
+        return all(step.ok for step in self.steps)
+
+    def _serve(self, base: StandIns) -> bool:
+        """Start, and wait until what can serve serves. What the base cannot serve is not the change's fault."""
+        step, at = self._begin("start the base")
+        step.seen_after = self._until("the controller", at, lambda: bool(self._status()["revision"]))
+        served = self._until("the base to serve", at, lambda: self._served(base) or self._still())
+        if served is not None:
+            ready = self._ready_now()
+            unserved = {name for name, replicas in base.served.items() if ready.get(name) != replicas}
+            self.excused = {name for name in unserved if self._unchanged(name)}
+            step.said += [
+                f"modeldeployment/{name} is not served before the change either" for name in unserved
+            ]
+            step.served_after = None if unserved else served
+            self.watcher.load(self._status()["localEndpoint"], base.asked | self.change.asked)
+            answered = (base.asked & ready.keys()) - unserved
+            step.ok = self._until("an answer", at, lambda: self.watcher.answered(answered, at)) is not None
+        self._end(step, at, {})
+        return step.ok
+
+    def _unchanged(self, name: str) -> bool:
+        one, other = (each.of_kind("ModelDeployment").get(name) for each in (self.base, self.change))
+        return one == other
+
+    def _apply(self) -> bool:
+        step, at = self._begin("apply the change")
+        before = self._ready_now()
+        text = "---\n".join(as_yaml(document) for document in self.change.documents)
+        try:
+            revision, self.pushed = self.home.push(text)
+        except Invalid as error:
+            step.said.append(f"the push was refused: {error}")
+            self._end(step, at, before)
+            return False
+        step.seen_after = self._until(
+            "the change to come into force", at, lambda: self._taken(step, revision)
+        )
+        served = self._until(
+            "the change to be served",
+            at,
+            lambda: self._healed(at) or (not self._served(self.change) and self._still()),
+        )
+        step.ok = step.seen_after is not None and served is not None and self._served(self.change)
+        step.served_after = served if step.ok else None
+        self._end(step, at, before)
+        return step.ok
+
+    def _taken(self, step: Step, revision: str) -> bool:
+        """Return whether a revision is in force; approve it if it is held."""
+        status = self._status()
+        held = status["held"]
+        if held and held["revision"] == revision:
+            step.said.append(f"{held['text']} (approved here)")
+            self.home.ask(Approve(revision, APPROVER))
+        return bool(status["revision"] == revision)
+
+    def _break(self, fault: Fault) -> None:
+        self._try_again()
+        step, at = self._begin(fault.name)
+        before, epochs = self._ready_now(), self._epochs()
+        self.watcher.news()
+        for command in fault.commands:
+            self.home.run("sandbox", *command.split())
+        step.seen_after = self._until(
+            f"{fault.name}: to be noticed", at, lambda: self._noticed(step) or self._epochs() != epochs,
+            SEEN_SECONDS_MAX,
+        )  # fmt: skip
+        for command in fault.back:
+            self.home.run("sandbox", *command.split())
+        if fault.back:
+            self._rest(POLL_SECONDS)
+        served = self._until(
+            f"{fault.name}: to be healed", at, lambda: self._healed(at) or self._set_back(at)
+        )
+        noticed = step.seen_after is not None or not fault.needed
+        step.ok, step.served_after = noticed and served is not None, served
+        self._end(step, at, before)
+
+    def _try_again(self) -> None:
+        """Serve the change again where it was given up for what was broken: a change that ends twice soon after it began
+        is taken back, whoever ended it."""
+        given_up = self._given_up()
+        for name in given_up:
+            self.home.run("rollout", "restart", f"deployment/{name}")
+        if given_up:
+            at = time.monotonic()
+            self._until("the change to be served again", at, lambda: self._healed(at))
+
+    # --- what holds now ---
+
+    def _given_up(self) -> list[str]:
+        """Return the deployments of which the spec before the change is served, because the new one ended too often."""
+        refused = self.home.ask(ShowPlan())["refused"]
+        names = {each["object"].partition("/")[2] for each in refused if each["reason"] == SET_BACK}
+        return sorted(names & self.change.served.keys())
+
+    def _set_back(self, at: float) -> bool:
+        """Return whether everything serves, some of it as before the change."""
+        if not self._given_up():
+            return False
+        ready = {
+            each["metadata"]["name"]: each["status"].get("readyReplicas", 0) for each in self.watcher.items
+        }
+        wanted = {name: count for name, count in self.change.served.items() if name not in self.excused}
+        served = all(ready.get(name) == count for name, count in wanted.items())
+        asked = self.change.asked - self.excused
+        return served and bool(self._status()["settled"]) and self.watcher.answered(asked, at)
+
+    def _status(self) -> dict[str, Any]:
+        status: dict[str, Any] = self.home.ask(ShowStatus())
+        return status
+
+    def _ready_now(self) -> dict[str, int]:
+        """Return the ready replicas of each deployment; none of one whose newest spec is not served."""
+        items = self.home.ask(Get("ModelDeployment"))["items"]
+        return {
+            each["metadata"]["name"]: each["status"].get("readyReplicas", 0) if state(each) == READY else 0
+            for each in items
+        }
+
+    def _healed(self, at: float) -> bool:
+        """Return whether the change is served, and clients have noticed."""
+        asked = self.change.asked - self.excused
+        return self._served(self.change) and self.watcher.answered(asked, at)
+
+    def _epochs(self) -> dict[str, int]:
+        return dict(self.watcher.samples[-1].epochs) if self.watcher.samples else {}
+
+    def _served(self, wanted: StandIns) -> bool:
+        """Return whether every replica is ready, and nothing is left to do."""
+        ready = self._ready_now()
+        expected = {**dict.fromkeys(ready, 0), **wanted.served}
+        served = all(ready.get(name) == count for name, count in expected.items() if name not in self.excused)
+        return served and bool(self._status()["settled"])
+
+    def _still(self) -> bool:
+        """Return whether nothing has been left to do for a while: what is not served now will not be."""
+        end = time.monotonic() + STILL_SECONDS
+        while self._status()["settled"]:
+            if time.monotonic() >= end:
+                return True
+            self._rest(POLL_SECONDS)
+        return False
+
+    def _noticed(self, step: Step) -> bool:
+        warnings = [event for event in self.watcher.news() if event["type"] == "Warning"]
+        step.said += [f"{event['object']}: {event['message']}" for event in warnings]
+        return bool(warnings)
+
+    # --- the frame of every step ---
+
+    def _begin(self, name: str) -> tuple[Step, float]:
+        self.say(name)
+        self.steps.append(Step(name))
+        return self.steps[-1], time.monotonic()
+
+    def _end(self, step: Step, at: float, before: dict[str, int]) -> None:
+        with suppress(Refused, Unreachable):
+            self._noticed(step)
+            plan = self.home.ask(ShowPlan())
+            reasons = [each for each in plan["refused"] if each["reason"] == SET_BACK]
+            if not step.ok:
+                reasons = [*plan["refused"], *plan["waiting"]]
+            if reasons:
+                step.said = [
+                    *dict.fromkeys(f"{each['object']}: {each['text']}" for each in reasons),
+                    *step.said,
+                ]
+        wished = self.change.served
+        step.unserved = {
+            name: round(self.watcher.unserved(name, at), 1)
+            for name, ready in sorted(before.items())
+            if ready and name in wished
+        }
+        now = time.monotonic()
+        during = [each for each in self.watcher.requests if (each.ended_at or now) >= at]
+        step.requests, step.failed = len(during), sum(each.failed for each in during)
+        step.longest = round(max((_seconds(each, now) for each in during), default=0.0), 1)
+        step.said = list(dict.fromkeys(step.said + [each.error for each in during if each.failed]))
+
+    def _until(
+        self, what: str, at: float, true: Callable[[], bool], seconds: float = STEP_SECONDS_MAX
+    ) -> float | None:
+        """Wait until something holds; return after how many seconds it did, None if it did not in time."""
+        end = min(self.deadline, time.monotonic() + seconds)
+        while time.monotonic() < end:
+            self.home.check()
+            with suppress(Refused, Unreachable):
+                if true():
+                    return round(time.monotonic() - at, 1)
+            self.say(f"waiting for {what}")
+            self._rest(POLL_SECONDS)
+        return None
+
+    def _rest(self, seconds: float) -> None:
+        time.sleep(max(0.0, min(seconds, self.deadline - time.monotonic())))
+
+
+def _seconds(request: Request, now: float) -> float:
+    return (request.ended_at or now) - request.begun_at
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

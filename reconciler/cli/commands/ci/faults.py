@@ -1,0 +1,81 @@
+"""The faults of a rehearsal: a rank that is killed, a cable that is pulled, and others by their class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reconciler.errors import Invalid
+from reconciler.sandbox.commands import COMMANDS
+
+from .course import Fault
+
+NODE, CABLE = "NODE", "CABLE"
+AGAIN = f"kill {NODE}"
+"""Has the group formed again, so that it meets what was done before."""
+CLASSES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "C0": ((f"partition {NODE}",), (f"partition {NODE} --undo",)),
+    "C1": ((f"slow-cable {CABLE}", AGAIN), (f"slow-cable {CABLE} --undo",)),
+    "C2": ((f"rdma off {NODE}",), (f"rdma on {NODE}",)),
+    "C3": ((f"unplug {CABLE}",), (f"plug {CABLE}",)),
+    "C4": ((f"bridge {CABLE}",), (f"bridge {CABLE} --undo",)),
+    "C5": ((f"hold-port {NODE} 3", AGAIN), ()),
+    "C6": ((f"refuse-qp {NODE}", AGAIN), (f"refuse-qp {NODE} --undo",)),
+    "C7": ((f"busy-qp {NODE}", AGAIN), (f"busy-qp {NODE} --undo",)),
+    "C8": ((f"kill {NODE}",), ()),
+    "C9": ((f"hang {NODE}",), (f"hang {NODE} --undo",)),
+    "C10": ((f"gpu-fault {NODE}",), (f"gpu-fault {NODE} --undo",)),
+    "C11": ((f"leak-wired {NODE}",), (f"leak-wired {NODE} --undo",)),
+    "C12": ((f"reboot {NODE}",), ()),
+    "C13": ((f"wedge-verbs {NODE}",), (f"wedge-verbs {NODE} --undo",)),
+    "C14": ((f"privacy {NODE}", AGAIN), (f"privacy {NODE} --undo",)),
+    "C15": ((f"decay {NODE}",), (f"decay {NODE} --undo",)),
+    "C16": ((f"alone {NODE}", AGAIN), (f"alone {NODE} --undo",)),
+    "C17": ((f"mute {NODE} broken",), (f"mute {NODE} --undo",)),
+    "C18": ((f"unkillable {NODE} 20",), (f"unkillable {NODE} --undo",)),
+}
+"""For each class of faults the commands of the sandbox that bring it about, and those that take it back."""
+
+
+def named(words: Sequence[str]) -> list[str]:
+    """Return the classes that are asked for, such as ``C5,C8``. Raises ``Invalid`` for one that there is not."""
+    found = [each.strip().upper() for word in words for each in word.split(",") if each.strip()]
+    for each in found:
+        if each not in CLASSES:
+            raise Invalid(f'there is no class of faults "{each}"; expected one of {", ".join(CLASSES)}')
+    return found
+
+
+def chosen(
+    classes: Sequence[str], deployments: Sequence[dict[str, Any]], fabrics: Sequence[dict[str, Any]]
+) -> list[Fault]:
+    """Return what to break, where groups are: a rank is killed, a cable is pulled if any is declared, then the classes."""
+    groups = [group["nodes"] for each in deployments for group in each["status"].get("groups", ())]
+    if not groups:
+        return []
+    nodes = max(groups, key=len)
+    node, cable = nodes[-1], _cable(nodes, fabrics)
+    found = [Fault(f"kill a rank on {node}", [f"kill {node}"])]
+    if cable:
+        found.append(Fault(f"pull the cable at {cable}", [f"unplug {cable}"], [f"plug {cable}"]))
+    for name in classes:
+        commands, back = CLASSES[name]
+        if cable is None and any(CABLE in each for each in commands):
+            raise Invalid(f"{name} needs a cable, and the manifests declare none: add a Fabric")
+        words = [[_filled(each, node, cable) for each in part] for part in (commands, back)]
+        found.append(Fault(f"{name}: {'; '.join(words[0])}", words[0], words[1], needed=False))
+    return found
+
+
+def _filled(command: str, node: str, cable: str | None) -> str:
+    name, *words = command.split()
+    assert name in COMMANDS
+    places = {NODE: node, CABLE: cable or ""}
+    return " ".join([name, *(places.get(word, word) for word in words)])
+
+
+def _cable(nodes: Sequence[str], fabrics: Sequence[dict[str, Any]]) -> str | None:
+    """Return an end of a declared cable: of one within the group, else of any."""
+    links = [link for each in fabrics for link in each["spec"]["links"]]
+    within = [link for link in links if all(end.partition("/")[0] in nodes for end in link)]
+    return next((str(link[0]) for link in within or links), None)

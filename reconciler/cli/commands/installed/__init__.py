@@ -1,0 +1,1 @@
+"""Commands that install the product as a service of this machine, replace its version, and remove it."""

@@ -1,0 +1,78 @@
+"""Ends the `up` of a home, and hands its services over to another version; ranks keep running."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.client import LOCK_NAME, ask
+from reconciler.errors import ReconcilerError, Unreachable
+from reconciler.wire.admin import ShowStatus
+
+END_SECONDS = 45.0
+"""`up` waits 15 s for each service, and for one that was killed 10 s more."""
+STOP_ALL_SECONDS = 90.0
+SERVE_SECONDS = 60.0
+"""How long a new controller may take to answer, and its gateway to listen."""
+LOOK_SECONDS = 0.1
+
+
+def running_up(home: Path) -> int:
+    """Return the pid of the `up` that runs for a home; 0 if none does."""
+    try:
+        with (home / LOCK_NAME).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return int((home / LOCK_NAME).read_text() or 0)
+    except FileNotFoundError:
+        return 0
+    return 0
+
+
+def end_up(home: Path, everything: bool = False) -> None:
+    """End the `up` of a home, if one runs, with its controller and gateway; ranks keep running.
+
+    ``everything``: as Ctrl-C does, with every rank and agent. Raises ``Unreachable`` if it does not end.
+    """
+    pid = running_up(home)
+    if not pid:
+        return
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGINT if everything else signal.SIGTERM)
+    seconds = STOP_ALL_SECONDS if everything else END_SECONDS
+    if not _until(lambda: running_up(home) != pid, seconds):
+        raise Unreachable(f"`reconciler up` (pid {pid}) has not ended within {seconds:g} s; see its log")
+
+
+def status(settings: Settings) -> dict[str, object] | None:
+    """Return the status of the controller; None if none answers."""
+    try:
+        found: dict[str, object] = ask(settings.socket, ShowStatus())
+    except ReconcilerError:
+        return None
+    return found
+
+
+def until_serving(settings: Settings, version: str, endpoint: bool) -> bool:
+    """Wait for a controller of a version to answer and, if there was an ``endpoint``, for that. Return whether both do."""
+
+    def serves() -> bool:
+        found = status(settings)
+        return found is not None and found["version"] == version and bool(found["endpoint"] or not endpoint)
+
+    return _until(serves, SERVE_SECONDS)
+
+
+def _until(true: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(LOOK_SECONDS)
+    return True

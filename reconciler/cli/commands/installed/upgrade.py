@@ -1,0 +1,155 @@
+"""`upgrade` and `rollback`: replace the version that the service runs; ranks keep running."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reconciler.cli.commands.cluster import archive
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.environment import own_requirement, requirement_at, requirement_of
+from reconciler.errors import Refused
+
+from .handover import end_up, status, until_serving
+
+if TYPE_CHECKING:
+    from reconciler.remote.installation.versions import Versions
+
+RESTORE_SECONDS = 120.0
+
+
+@click.command()
+@click.argument("version", required=False)
+@click.option(
+    "--from", "source", type=click.Path(path_type=Path, exists=True), help="Take this wheel or clone."
+)
+@click.pass_obj
+def upgrade(settings: Settings, version: str | None, source: Path | None) -> None:
+    """Have the service run another version: by default that of this command.
+
+    Makes the new version's environment beside the present one, ends controller and gateway, copies the store, and starts
+    them from the new version. Ranks keep running, and are adopted. If the new version does not answer, the present one is
+    put back. Clients cannot connect for the seconds between the two gateways.
+
+    \b
+    Examples:
+      uv tool upgrade mlx-reconciler && reconciler upgrade
+      reconciler upgrade 0.2.0
+      reconciler upgrade --from dist/mlx_reconciler-0.2.0-py3-none-any.whl
+    """
+    if version is not None and source is not None:
+        raise click.UsageError("--from says which version it is; omit VERSION")
+    versions, before = _installed(settings)
+    if source is not None:
+        requirement = requirement_of(source)
+    else:
+        requirement = requirement_at(version) if version is not None else own_requirement()
+    click.echo(f"installing {requirement} into {versions.root} ...")
+    wanted = versions.make(requirement)
+    if wanted == before:
+        click.echo(f"version {before} is what runs; to change it: reconciler upgrade VERSION")
+        return
+    endpoint = bool((status(settings) or {}).get("endpoint"))
+    with versions.switching():
+        end_up(settings.home)
+        _keep_store(settings, versions)
+        versions.use(wanted, before)
+    if until_serving(settings, wanted, endpoint):
+        versions.drop_unused()
+        click.echo(f"version {wanted} runs; to go back to {before}: reconciler rollback")
+        return
+    _go_back(settings, versions, before)
+    versions.drop_unused()
+    raise Refused(
+        "NotServing",
+        f"version {wanted} did not answer, and {before} was put back; see {settings.home / 'logs' / 'controller.log'}",
+    )
+
+
+@click.command()
+@click.pass_obj
+def rollback(settings: Settings) -> None:
+    """Have the service run the version before the last `upgrade`, with the store as that left it.
+
+    Manifests stay as they are now, and ranks keep running. Events and incidents since the upgrade are lost; the replaced
+    files are kept in `state.before-restore` in the home. Epochs continue to grow.
+
+    \b
+    Example:
+      reconciler rollback
+    """
+    versions, present = _installed(settings)
+    before = versions.previous
+    if before is None:
+        raise Refused(
+            "NoPreviousVersion", f"version {present} is the only one; for another: reconciler upgrade VERSION"
+        )
+    endpoint = bool((status(settings) or {}).get("endpoint"))
+    _go_back(settings, versions, before)
+    if not until_serving(settings, before, endpoint):
+        raise Refused(
+            "NotServing", f"version {before} does not answer; see {settings.home / 'logs' / 'controller.log'}"
+        )
+    click.echo(f"version {before} runs again")
+
+
+def _installed(settings: Settings) -> tuple[Versions, str]:
+    from reconciler.remote.installation.versions import Versions
+
+    versions = Versions(settings.home / "versions")
+    if versions.current is None:
+        raise Refused(
+            "NotInstalled",
+            f"no service is installed for {settings.home}: end `reconciler up` with SIGTERM and start it anew, which ranks"
+            " survive, or make it a service: reconciler install (a change of manifests is taken back with: reconciler rollout"
+            " undo)",
+        )
+    return versions, versions.current
+
+
+def _keep_store(settings: Settings, versions: Versions) -> None:
+    """Copy the store as the version leaves it that was just ended."""
+    from reconciler import store
+
+    versions.previous_store.unlink(missing_ok=True)
+    if settings.store.exists():
+        store.copy(settings.store, versions.previous_store)
+
+
+def _go_back(settings: Settings, versions: Versions, before: str) -> None:
+    """Put a version back with its store. It restores that itself, because no newer one may write in its format."""
+    with versions.switching():
+        end_up(settings.home)
+        if versions.previous_store.exists():
+            _restore(settings, versions, before)
+        versions.use(before, None)
+
+
+def _restore(settings: Settings, versions: Versions, before: str) -> None:
+    """Restore a backup of the earlier store and the present manifests. Raises ``Refused`` (``RestoreFailed``)."""
+    from reconciler.source.git.bundles import write_bundle
+
+    with tempfile.TemporaryDirectory(prefix=".rollback-", dir=settings.home) as made:
+        folder = Path(made)
+        versions.previous_store.rename(folder / archive.STORE)
+        revision = write_bundle(settings.repo, folder / archive.BUNDLE)
+        saved = folder / "before.tar.gz"
+        archive.write(saved, folder, datetime.now(UTC).isoformat(timespec="seconds"), revision)
+        command = (str(versions.python(before)), "-P", "-m", "reconciler", "--home", str(settings.home))
+        done = subprocess.run(
+            (*command, "restore", "--force", str(saved)),
+            capture_output=True,
+            text=True,
+            timeout=RESTORE_SECONDS,
+            check=False,
+        )
+        if done.returncode:
+            (folder / archive.STORE).rename(versions.previous_store)
+            raise Refused(
+                "RestoreFailed", f"version {before} cannot restore its store: {done.stderr.strip()}"
+            )

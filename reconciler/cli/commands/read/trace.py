@@ -1,0 +1,253 @@
+"""`trace`: follow an object from its commit to the processes that serve it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from reconciler.cli.core import complete
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.client import Client
+from reconciler.cli.core.kinds import RANK
+from reconciler.cli.core.objects import Item, chosen_by, fetch, key_of, name_of
+from reconciler.cli.output.colour import Cell, painted
+from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.kind_columns import state
+from reconciler.cli.output.table_layout import age, clip, plain, terminal_width
+from reconciler.wire.admin import Get, ShowStatus
+
+DEPLOYMENT = "ModelDeployment"
+
+
+@click.command()
+@click.argument("what", nargs=-1, required=True, shell_complete=complete.objects)
+@output_option()
+@click.pass_obj
+def trace(settings: Settings, what: tuple[str, ...], output: str | None) -> None:
+    """Follow an object from its commit to the processes that serve it.
+
+    That is the commit that wrote it last, the operations on it, what it uses and what uses it, its groups, and
+    their ranks with node, process and ports. A rank is followed back to its deployment.
+
+    \b
+    Examples:
+      reconciler trace deployment/tiny
+      reconciler trace node-a
+      reconciler trace rank/tiny.0.3.1 -o json
+    """
+    chosen = chosen_by(settings.socket, what)
+    with Client(settings.socket) as client:
+        found = fetch(client, chosen)
+        if found.missing:
+            raise found.missing[0]
+        cluster = _Cluster.seen(client)
+        keys = dict.fromkeys(
+            (DEPLOYMENT, i["deployment"]) if i["kind"] == RANK else key_of(i) for i in found.items
+        )
+        traced = [_traced(settings, cluster, *key) for key in keys]
+    if output:
+        print_body(traced[0] if len(traced) == 1 else {"items": traced}, output)
+        return
+    click.echo("\n\n".join("\n".join(_lines(_tree(each))) for each in traced))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """Everything that the controller says of the cluster at one time."""
+
+    items: list[Item]
+    ranks: list[Item]
+    operations: list[Item]
+    status: Item
+
+    @classmethod
+    def seen(cls, client: Client) -> _Cluster:
+        items, ranks, operations = (client.ask(Get(kind))["items"] for kind in (None, RANK, "Operation"))
+        return cls(items, ranks, operations, client.ask(ShowStatus()))
+
+    def item(self, kind: str, name: str) -> Item | None:
+        return next((item for item in self.items if key_of(item) == (kind, name)), None)
+
+
+def _traced(settings: Settings, cluster: _Cluster, kind: str, name: str) -> dict[str, Any]:
+    item = cluster.item(kind, name)
+    ranks = [
+        _rank(rank) for rank in cluster.ranks if name == rank["deployment" if kind == DEPLOYMENT else "node"]
+    ]
+    groups = item["status"].get("groups", []) if item else []
+    return {
+        "object": f"{kind.lower()}/{name}",
+        "state": state(item) if item else "not in the manifests",
+        "commit": _commit(settings, cluster, kind, name),
+        "operations": [_operation(each) for each in cluster.operations if _is_about(each, kind, name)],
+        "uses": list(_used(cluster, item)) if item else [],
+        "usedBy": list(_users(cluster, kind, name)),
+        "groups": [{**_group(name, each), "ranks": _of_group(name, ranks, each)} for each in groups],
+        "ranks": ranks if kind == "Node" else [],
+        "process": _process(item) if item else None,
+    }
+
+
+# --- what is known -----------------------------------------------------------------------------------
+
+
+def _commit(settings: Settings, cluster: _Cluster, kind: str, name: str) -> dict[str, Any] | None:
+    """Return the newest commit that changed the object; None where a folder is watched."""
+    if not cluster.status["source"].startswith("git ") or not (settings.repo / "HEAD").exists():
+        return None
+    from reconciler.source.git import history
+    from reconciler.source.git.repository import ClusterRepo
+
+    repo = settings.away.repository() if settings.away else ClusterRepo(settings.repo)
+    newest = next(iter(history.changes(repo, (kind, name))), None)
+    if newest is None:
+        return None
+    commit, revision = newest.commit, cluster.status["revision"]
+    return {
+        "revision": commit.revision,
+        "author": commit.author,
+        "at": commit.at,
+        "subject": commit.subject,
+        "file": newest.file,
+        "inForce": len(revision) == len(commit.revision) and repo.is_ancestor(commit.revision, revision),
+    }
+
+
+def _is_about(operation: Item, kind: str, name: str) -> bool:
+    target = operation["spec"].get("target") or {}
+    return (target.get("kind"), target.get("name")) in ((kind, name), (None, None))
+
+
+def _operation(operation: Item) -> dict[str, Any]:
+    spec = operation["spec"]
+    return {
+        "name": name_of(operation),
+        "standing": operation.get("status", {}).get("standing", ""),
+        **{
+            each: spec[each]
+            for each in ("verb", "by", "at", "reason", "until", "replicas")
+            if spec.get(each) is not None
+        },
+    }
+
+
+def _used(cluster: _Cluster, item: Item) -> Iterator[dict[str, str]]:
+    if item["kind"] == DEPLOYMENT:
+        model = cluster.item("Model", item["spec"]["model"])
+        yield {
+            "object": f"model/{item['spec']['model']}",
+            "state": state(model) if model else "not in the manifests",
+        }
+
+
+def _users(cluster: _Cluster, kind: str, name: str) -> Iterator[dict[str, str]]:
+    for other in cluster.items:
+        spec = other["spec"]
+        uses = {
+            "Model": other["kind"] == DEPLOYMENT and spec.get("model") == name,
+            "Node": other["kind"] == "Fabric" and name in str(spec.get("links", "")),
+            DEPLOYMENT: other["kind"] == "Gateway",
+        }
+        if uses.get(kind):
+            yield {"object": f"{other['kind'].lower()}/{name_of(other)}", "state": state(other)}
+
+
+def _group(name: str, group: Item) -> dict[str, Any]:
+    kept = ("epoch", "phase", "ready", "since", "nodes", "transport", "ports")
+    return {"replica": f"{name}/{group['replica']}", **{each: group[each] for each in kept if each in group}}
+
+
+def _of_group(name: str, ranks: list[dict[str, Any]], group: Item) -> list[dict[str, Any]]:
+    begin = f"{name}.{group['replica']}.{group['epoch']}."
+    return [rank for rank in ranks if rank["name"].startswith(begin)]
+
+
+def _rank(rank: Item) -> dict[str, Any]:
+    return {"name": name_of(rank), **{each: rank[each] for each in ("phase", "node", "pid", "startedAt")}}
+
+
+def _process(item: Item) -> dict[str, Any] | None:
+    if item["kind"] != "Gateway" or not item["status"].get("pid"):
+        return None
+    return {"pid": item["status"]["pid"], "endpoint": item["status"].get("endpoint")}
+
+
+# --- as a tree ---------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Branch:
+    text: str
+    cell: str = ""
+    """A state, shown in its colour behind the text."""
+    below: list[_Branch] = field(default_factory=list)
+
+
+def _tree(traced: dict[str, Any]) -> _Branch:
+    found = _Branch(traced["object"], _shaded(traced["state"]))
+    commit = traced["commit"]
+    if commit is None:
+        found.below.append(_Branch("no commit: the controller reads a folder, or nothing has been committed"))
+    else:
+        from datetime import UTC, datetime
+
+        since = age(datetime.fromtimestamp(commit["at"], UTC).isoformat())
+        text = f"commit {commit['revision'][:10]}, {since} ago by {commit['author']}: {commit['subject']}"
+        late = "" if commit["inForce"] else Cell.of("not in force; see: reconciler plan", "red")
+        found.below.append(_Branch(text, late, [_Branch(commit["file"])]))
+    found.below += [_Branch(_operation_text(each)) for each in traced["operations"]]
+    found.below += [_Branch(f"uses {each['object']}", _shaded(each["state"])) for each in traced["uses"]]
+    found.below += [_Branch(f"used by {each['object']}", _shaded(each["state"])) for each in traced["usedBy"]]
+    found.below += [_group_branch(each) for each in traced["groups"]]
+    found.below += [_rank_branch(each) for each in traced["ranks"]]
+    if traced["process"]:
+        found.below.append(
+            _Branch(f"process {traced['process']['pid']}", traced["process"]["endpoint"] or "")
+        )
+    return found
+
+
+def _operation_text(operation: dict[str, Any]) -> str:
+    more = [f"{name} {operation[name]}" for name in ("replicas", "until") if name in operation]
+    reason = f": {operation['reason']}" if operation.get("reason") else ""
+    words = [
+        operation.get("verb", "?"),
+        *more,
+        f"by {operation.get('by', '?')}",
+        f"({operation['standing']})",
+    ]
+    return f"operation {' '.join(words)}{reason}"
+
+
+def _group_branch(group: dict[str, Any]) -> _Branch:
+    ports = f", ports {group['ports']}" if group.get("ports") else ""
+    transport = f", {group['transport'].partition(' (')[0]}" if group.get("transport") else ""
+    text = f"group {group['replica']}, epoch {group['epoch']}, {age(group['since'])}{transport}{ports}"
+    phase = group["phase"] if group["ready"] or group["phase"] != "ready" else "not served yet"
+    return _Branch(text, _shaded(phase), [_rank_branch(rank) for rank in group["ranks"]])
+
+
+def _rank_branch(rank: dict[str, Any]) -> _Branch:
+    text = f"rank {rank['name']} on {rank['node']}, process {rank['pid']}, {age(rank['startedAt'])}"
+    return _Branch(text, _shaded(rank["phase"]))
+
+
+def _shaded(text: str) -> Cell:
+    """Return a state in its colour."""
+    if text.lower() == "ready":
+        return Cell.of(text, "green")
+    return Cell.of(text, "red" if text.startswith(("Stalled", "not in", "exited")) else "yellow")
+
+
+def _lines(branch: _Branch, first: str = "", rest: str = "") -> Iterator[str]:
+    width = max(20, terminal_width() - len(first))
+    text = clip(plain(branch.text), width)
+    left = max(0, width - len(text) - 3)
+    cell = clip(plain(branch.cell), left) if left > 8 else ""
+    yield f"{first}{text}" + (f"   {painted(cell, branch.cell)}" if cell else "")
+    for number, each in enumerate(branch.below, 1):
+        last = number == len(branch.below)
+        yield from _lines(each, f"{rest}{'└─ ' if last else '├─ '}", f"{rest}{'   ' if last else '│  '}")

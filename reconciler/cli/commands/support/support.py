@@ -1,0 +1,216 @@
+"""`support`: write what is known of a cluster into one file, without secrets."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reconciler import __version__
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.client import Client
+from reconciler.cli.core.commits import present
+from reconciler.cli.output.screen import Screen
+from reconciler.cli.output.table_layout import size
+from reconciler.errors import Conflict, ReconcilerError, Unreachable
+from reconciler.wire.admin import (
+    Doctor,
+    Get,
+    ListEvents,
+    ListIncidents,
+    ReadRankLog,
+    ShowPlan,
+    ShowStatus,
+    ShowUsage,
+)
+from reconciler.wire.launch import RankId
+
+from .redaction import redacted
+
+LOG_BYTES = 256 * 1024
+RANKS_MAX = 32
+"""Ranks whose logs are taken, the newest first."""
+EVENTS_MAX = 2000
+INCIDENTS_MAX = 100
+DOCTOR_ROUNDS, DOCTOR_SECONDS = 30, 2.0
+SHOWN_AFTER_SECONDS = 2.0
+SERVICES = ("controller", "gateway")
+
+QUESTIONS: tuple[tuple[str, Any], ...] = (
+    ("status.json", ShowStatus()),
+    ("objects.json", Get()),
+    ("operations.json", Get("Operation")),
+    ("ranks.json", Get("Rank", ended=True)),
+    ("plan.json", ShowPlan()),
+    ("usage.json", ShowUsage()),
+    ("events.json", ListEvents(limit=EVENTS_MAX)),
+    ("incidents.json", ListIncidents(limit=INCIDENTS_MAX)),
+)
+"""What the controller is asked for, by the name of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file of the bundle; without ``content`` a part that could not be had, and why."""
+
+    name: str
+    content: str | None
+    problem: str = ""
+
+
+@click.command()
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="File to write, or a folder for one with a name of its own.  [default: this folder]",
+)
+@click.option(
+    "--doctor/--no-doctor",
+    "ask_machines",
+    default=True,
+    help="Ask the machines what is wrong; up to a minute.",
+)
+@click.pass_obj
+def support(settings: Settings, output: Path, ask_machines: bool) -> None:
+    """Write what is known of the cluster into one file for whoever helps.
+
+    Manifests, states, events, incidents, the plan, the doctor's findings, versions, and the ends of logs. Secrets,
+    hashes of keys and whatever looks like one are taken out; the log of requests is not in it. What is in the file is
+    listed; look through it before it leaves your hands. Works without a controller too.
+
+    \b
+    Examples:
+      reconciler support
+      reconciler support -o /tmp/studio.tar.gz --no-doctor
+    """
+    now = datetime.now(UTC)
+    target = output / f"reconciler-support-{now:%Y%m%dT%H%M%SZ}.tar.gz" if output.is_dir() else output
+    if target.exists():
+        raise Conflict(f"{target} exists; choose another name")
+    screen = Screen(sys.stderr, SHOWN_AFTER_SECONDS)
+    parts = []
+    for part in _parts(settings, ask_machines, screen):
+        screen.show(f"{part.name} ...")
+        parts.append(Part(part.name, part.content and redacted(part.content), redacted(part.problem)))
+    screen.clear()
+    listing = "\n".join(map(_line, parts))
+    _write(target, [Part("CONTENTS.txt", listing + "\n"), *parts], now)
+    click.echo(listing)
+    click.echo(f"{target} ({size(target.stat().st_size)}); look through it before you pass it on")
+
+
+def _line(part: Part) -> str:
+    found = size(len(part.content.encode())) if part.content is not None else "-"
+    return f"{found:>10}  {part.name}{f'   not there: {part.problem}' if part.problem else ''}"
+
+
+def _parts(settings: Settings, ask_machines: bool, screen: Screen) -> Iterator[Part]:
+    yield Part("versions.json", _json(_versions(settings)))
+    yield from _manifests(settings)
+    try:
+        with Client(settings.socket) as client:
+            yield from _of_controller(client, ask_machines, screen)
+    except (ReconcilerError, OSError) as error:
+        yield Part("controller", None, str(error))
+    for service in SERVICES:
+        yield _part(f"logs/{service}.log", partial(_end_of_log, settings, service))
+
+
+def _versions(settings: Settings) -> dict[str, Any]:
+    return {
+        "client": __version__,
+        "python": sys.version.split()[0],
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "context": settings.away.context.where if settings.away else str(settings.place),
+    }
+
+
+def _manifests(settings: Settings) -> Iterator[Part]:
+    try:
+        revision, files = present(settings)
+    except (ReconcilerError, OSError) as error:
+        yield Part("manifests", None, str(error))
+        return
+    yield Part("manifests/REVISION", f"{revision}\n")
+    for name, content in sorted(files.items()):
+        yield Part(f"manifests/{name}", content.decode("utf-8", "replace"))
+
+
+def _of_controller(client: Client, ask_machines: bool, screen: Screen) -> Iterator[Part]:
+    ranks: list[dict[str, Any]] = []
+    for name, question in QUESTIONS:
+        part = _part(name, partial(_answer, client, question))
+        if name == "ranks.json" and part.content is not None:
+            ranks = json.loads(part.content)["items"]
+        yield part
+    if ask_machines:
+        yield _part("doctor.json", lambda: _json(_doctor(client, screen)))
+    for rank in sorted(ranks, key=lambda rank: rank["startedAt"] or "", reverse=True)[:RANKS_MAX]:
+        id = RankId.parse(rank["metadata"]["name"])
+        yield _part(f"logs/{id}.log", partial(_rank_log, client, id))
+
+
+def _doctor(client: Client, screen: Screen) -> Any:
+    body = client.ask(Doctor())
+    for _ in range(DOCTOR_ROUNDS):
+        body = client.ask(Doctor((), body["run"], DOCTOR_SECONDS), DOCTOR_SECONDS)
+        if not body["asking"]:
+            break
+        screen.show(f"asking {', '.join(body['asking'])} ...")
+    return body
+
+
+def _part(name: str, content: Callable[[], str]) -> Part:
+    """Return a part, or why it could not be had. Raises ``Unreachable`` if the controller has ended."""
+    try:
+        return Part(name, content())
+    except Unreachable:
+        raise
+    except (ReconcilerError, OSError) as error:
+        return Part(name, None, str(error))
+
+
+def _answer(client: Client, question: Any) -> str:
+    return _json(client.ask(question))
+
+
+def _rank_log(client: Client, id: RankId) -> str:
+    return str(client.ask(ReadRankLog(id, LOG_BYTES))["text"])
+
+
+def _end_of_log(settings: Settings, service: str) -> str:
+    path = settings.home / "logs" / f"{service}.log"
+    with path.open("rb") as stream:
+        stream.seek(max(0, path.stat().st_size - LOG_BYTES))
+        return stream.read().decode("utf-8", "replace")
+
+
+def _json(body: Any) -> str:
+    return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+
+
+def _write(target: Path, parts: list[Part], now: datetime) -> None:
+    """Write the file, which only this user can read."""
+    folder = target.name.removesuffix(".tar.gz")
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for part in parts:
+            if part.content is None:
+                continue
+            content = part.content.encode("utf-8", "replace")
+            entry = tarfile.TarInfo(f"{folder}/{part.name}")
+            entry.size, entry.mtime, entry.mode = len(content), int(now.timestamp()), 0o600
+            archive.addfile(entry, io.BytesIO(content))

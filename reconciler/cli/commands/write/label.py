@@ -1,0 +1,160 @@
+"""`label`, `annotate`: set and remove labels and annotations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+import click
+
+from reconciler.cli.core import complete
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.commits import (
+    Files,
+    How,
+    WritingCommand,
+    carry_out,
+    files_option,
+    report,
+    subject,
+    write_options,
+)
+from reconciler.cli.core.selectors import selector_option
+from reconciler.cli.core.targets import Targets, labels_of, missing_all
+from reconciler.cli.core.waiting import until_read
+from reconciler.errors import Refused, listing
+
+KEY = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?")
+"""What a selector can name."""
+VALUE = re.compile(r"[-A-Za-z0-9_.]{0,63}")
+EXPECTED = 'at most 63 letters, digits, "-", "_" and "."; for other text: reconciler annotate'
+Wanted = dict[str, str | None]
+"""New values by key; None removes the key."""
+
+
+def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add objects, and pairs of key and value, passed as ``targets`` and ``wanted``."""
+
+    @wraps(command)
+    def with_targets(
+        *arguments: Any, words: tuple[str, ...], paths: Any, selector: Any, everything: bool, **options: Any
+    ) -> Any:
+        pairs = [word for word in words if "=" in word or word.endswith("-")]
+        wanted = _wanted(pairs)
+        objects = tuple(word for word in words if word not in pairs)
+        targets = Targets.parse(objects, paths, selector, everything)
+        return command(*arguments, targets=targets, wanted=wanted, **options)
+
+    decorated: Callable[..., Any] = with_targets
+    for option in (
+        click.option("--overwrite", is_flag=True, help="Replace values that are there already."),
+        click.option("--all", "everything", is_flag=True, help="Select all objects of a kind."),
+        selector_option(),
+        files_option(required=False),
+        click.argument(
+            "words", nargs=-1, metavar="KIND/NAME... KEY=VALUE | KEY-...", shell_complete=complete.objects
+        ),
+    ):
+        decorated = option(decorated)
+    return decorated
+
+
+def _wanted(pairs: list[str]) -> Wanted:
+    if not pairs:
+        raise click.UsageError("expected KEY=VALUE to set a value, or KEY- to remove one")
+    wanted: Wanted = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        key = key if equals else pair.removesuffix("-")
+        if not KEY.fullmatch(key):
+            raise click.UsageError(f'"{key}" is no key; expected letters, digits, "-", "_", "." and "/"')
+        if key in wanted:
+            raise click.UsageError(f'"{key}" is named twice')
+        wanted[key] = value if equals else None
+    return wanted
+
+
+@click.command(cls=WritingCommand)
+@_options
+@write_options
+@click.pass_obj
+def label(settings: Settings, targets: Targets, wanted: Wanted, overwrite: bool, how: How) -> None:
+    """Set or remove labels of objects, by a commit that changes nothing else.
+
+    KEY- removes a label. A label that has another value is changed with --overwrite only.
+
+    \b
+    Examples:
+      reconciler label node/node-a pool=studios
+      reconciler label nodes --all rack-
+      reconciler label deployment/tiny tier=chat --overwrite
+    """
+    for key, value in wanted.items():
+        if value is not None and not VALUE.fullmatch(value):
+            raise click.UsageError(f'{key}: "{value}" could not be selected with -l; expected {EXPECTED}')
+    _change(settings, targets, wanted, overwrite, how, "labels", "Label", "labeled")
+
+
+@click.command(cls=WritingCommand)
+@_options
+@write_options
+@click.pass_obj
+def annotate(settings: Settings, targets: Targets, wanted: Wanted, overwrite: bool, how: How) -> None:
+    """Set or remove annotations of objects, by a commit that changes nothing else.
+
+    KEY- removes an annotation. One that has another value is changed with --overwrite only.
+
+    \b
+    Examples:
+      reconciler annotate node/node-a owner='Ada, room 4'
+      reconciler annotate node/node-a owner-
+    """
+    _change(settings, targets, wanted, overwrite, how, "annotations", "Annotate", "annotated")
+
+
+def _change(
+    settings: Settings,
+    targets: Targets,
+    wanted: Wanted,
+    overwrite: bool,
+    how: How,
+    field: str,
+    verb: str,
+    done: str,
+) -> None:
+    def decide(files: Files) -> Any:
+        from reconciler.source.editing import Values, set_fields
+        from reconciler.source.yaml.documents import load
+        from reconciler.source.yaml.fields import REMOVED
+
+        there = labels_of(files)
+        chosen, missing = targets.choose(there)
+        if missing:
+            raise missing_all(missing, there)
+        if not chosen:
+            raise Refused("NotFound", f"no objects are selected; {listing('all')}")
+        if not overwrite:
+            for document in load(files):
+                if document.key in chosen:
+                    _check_new(document.key, getattr(document.manifest.metadata, field), wanted)
+        values: Values = {
+            ("metadata", field, key): REMOVED if value is None else value for key, value in wanted.items()
+        }
+        return set_fields(files, dict.fromkeys(chosen, values))
+
+    only_removes = all(value is None for value in wanted.values())
+    word = "unlabeled" if only_removes and field == "labels" else done
+    landed = carry_out(settings, how, decide, subject(verb))
+    report(how, landed, {"configured": word, "unchanged": f"not {done}"})
+    until_read(settings, how, landed)
+
+
+def _check_new(key: tuple[str, str], present: Mapping[str, str], wanted: Wanted) -> None:
+    for name, value in wanted.items():
+        if value is not None and present.get(name, value) != value:
+            text = (
+                f"{key[0].lower()}/{key[1]}: '{name}' already has a value ({present[name]}); add: --overwrite"
+            )
+            raise Refused("AlreadyThere", text)

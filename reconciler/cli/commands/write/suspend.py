@@ -1,0 +1,169 @@
+"""`suspend`, `resume`: keep changes of manifests out for a while; `undo`: end operations by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from reconciler.cli.core import complete
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.commits import Files, WritingCommand, opened, report
+from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options, results
+from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all
+from reconciler.cli.core.waiting import until_read
+from reconciler.errors import Refused
+
+CLUSTER = ("Cluster", "main")
+DEPLOYMENT = "ModelDeployment"
+EXPECTED = "expected KIND/NAME..., or --all for the whole cluster"
+
+
+def _what(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add words for objects, and `--all` for the cluster, passed as ``targets``; None is the cluster."""
+
+    @wraps(command)
+    def with_targets(*arguments: Any, words: tuple[str, ...], everything: bool, **options: Any) -> Any:
+        if bool(words) == everything:
+            raise click.UsageError(EXPECTED)
+        targets = None if everything else Targets.parse(words, (), None, False)
+        return command(*arguments, targets=targets, **options)
+
+    whole = click.option(
+        "--all", "everything", is_flag=True, help="The whole cluster: new commits of main wait."
+    )
+    words = click.argument(
+        "words", nargs=-1, metavar="KIND NAME... | KIND/NAME...", shell_complete=complete.objects
+    )
+    return words(whole(with_targets))
+
+
+@click.command(cls=WritingCommand)
+@_what
+@operation_options()
+@click.pass_obj
+def suspend(settings: Settings, targets: Targets | None, how: HowLong) -> None:
+    """Keep changes of manifests out, until `reconciler resume`.
+
+    An object keeps the manifest that is in force now: it is observed, healed and served with that. Commits that change
+    or remove it have no effect on it meanwhile. Operations such as drain and scale still have. With --all no new commit
+    of main comes into force.
+
+    \b
+    Examples:
+      reconciler suspend tiny --reason "a demonstration"
+      reconciler suspend deployment/tiny --until 2026-12-24T18:00:00Z
+      reconciler suspend --all --for 8h
+    """
+
+    def decide(now: Now) -> Change:
+        if targets is None:
+            made = {CLUSTER: now.operation("suspend", CLUSTER)}
+        else:
+            frozen = _in_force(settings, targets)
+            made = {key: now.operation("suspend", key, manifest=body) for key, body in frozen.items()}
+        new = {key: each for key, each in made.items() if not _suspended(now, each)}
+        return Change("Suspend", results(made, new), {each.metadata.name: each for each in new.values()})
+
+    landed = operate(settings, how, decide)
+    report(how, landed, {"configured": "suspended", "unchanged": "already suspended"})
+    until_read(settings, how, landed)
+
+
+def _suspended(now: Now, operation: Any) -> bool:
+    """Return whether it is suspended already, with whatever manifest, and the same reason and end."""
+    before = now.operations.get(operation.metadata.name)
+    if before is None:
+        return False
+    spec = operation.spec.model_copy(update={"manifest": before.spec.manifest})
+    return now.asked(operation.model_copy(update={"spec": spec}))
+
+
+def _in_force(settings: Settings, targets: Targets) -> dict[Key, dict[str, Any]]:
+    """Return the manifests in force of the selected objects. Raises ``Refused`` if one is missing or cannot be
+    suspended."""
+    from reconciler.resources.operation import VERBS
+    from reconciler.source.yaml.documents import load
+
+    repo = opened(settings)
+    revision = repo.in_force() or repo.head()
+    files: Files = repo.read(revision) if revision else {}
+    there = labels_of(files)
+    chosen, missing = targets.of_kind(DEPLOYMENT).choose(there)
+    if missing:
+        raise missing_all(missing, there)
+    kinds = VERBS["suspend"].kinds
+    for kind, name in chosen:
+        if kind not in kinds:
+            known = ", ".join(each.lower() for each in kinds if each != CLUSTER[0])
+            raise Refused(
+                "NotSuspendable",
+                f"{kind.lower()}/{name} cannot be suspended alone, only a {known} can; all of main: --all",
+            )
+    bodies = {
+        document.key: document.manifest.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        for document in load(files)
+    }
+    return {key: bodies[key] for key in chosen}
+
+
+@click.command(cls=WritingCommand)
+@_what
+@operation_options(ends=False)
+@click.pass_obj
+def resume(settings: Settings, targets: Targets | None, how: HowLong) -> None:
+    """Let changes of manifests in again, after `reconciler suspend`.
+
+    \b
+    Examples:
+      reconciler resume tiny
+      reconciler resume --all
+    """
+
+    def decide(now: Now) -> Change:
+        from reconciler.resources.operation import operation_name
+
+        keys = [CLUSTER] if targets is None else list(targets.of_kind(DEPLOYMENT).named)
+        names = {key: operation_name("suspend", *key) for key in keys}
+        unknown = [key for key in keys if names[key] not in now.operations]
+        if unknown:
+            text = ", ".join(f"{kind.lower()}/{name}" for kind, name in unknown)
+            raise Refused(
+                "NotSuspended", f"{text} is not suspended; list what is with: reconciler get operations"
+            )
+        return Change("Resume", results(keys, keys), dict.fromkeys(names.values()))
+
+    landed = operate(settings, how, decide)
+    report(how, landed, {"configured": "resumed"})
+    until_read(settings, how, landed)
+
+
+@click.command(cls=WritingCommand)
+@click.argument("names", nargs=-1, required=True, metavar="OPERATION...")
+@operation_options(ends=False)
+@click.pass_obj
+def undo(settings: Settings, names: tuple[str, ...], how: HowLong) -> None:
+    """End operations, by a commit that removes them.
+
+    OPERATION is a name that `reconciler get operations` lists. For a change of manifests: reconciler rollout undo.
+
+    \b
+    Examples:
+      reconciler undo scale.modeldeployment.tiny
+      reconciler undo reboot.node.studio-1 --reason "it is needed"
+    """
+
+    def decide(now: Now) -> Change:
+        chosen = [name.removeprefix("operation/") for name in names]
+        unknown = [name for name in chosen if name not in now.operations]
+        if unknown:
+            known = ", ".join(sorted(now.operations)) or "there are none"
+            raise Refused("NotFound", f"no operation {', '.join(unknown)} is in force; known: {known}")
+        keys = [("Operation", name) for name in chosen]
+        return Change("Undo", results(keys, keys), dict.fromkeys(chosen))
+
+    landed = operate(settings, how, decide)
+    report(how, landed, {"configured": "undone"})
+    until_read(settings, how, landed)

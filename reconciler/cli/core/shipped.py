@@ -1,0 +1,12 @@
+"""What comes with the package beside code: manifests and a model to try, and the schemas of the kinds.
+
+In a clone these are links to the folders where people look for them; a wheel has the files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SHIPPED = Path(__file__).parents[2] / "shipped"
+ANY_KIND = SHIPPED / "schemas" / "manifest.json"
+"""The schema to which the first lines of manifests refer."""

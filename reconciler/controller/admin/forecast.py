@@ -1,0 +1,134 @@
+"""Says for a pusher what a push would do: lines of text, few, and short enough beside git's ``remote: ``. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from reconciler.errors import few_names
+from reconciler.resources import Manifest
+from reconciler.state import Hold, ObjectKey, Plan, Refusal, ReplicaId, Waiting
+from reconciler.state.desired import abbreviated
+
+COLUMNS = 92
+"""With git's ``remote: `` in front of it, a line has at most 100."""
+ENTRIES_SHOWN = 12
+"""Entries of a plan that a push shows; `reconciler plan` shows all."""
+NAMES_SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a revision changes of the objects in force."""
+
+    added: tuple[ObjectKey, ...]
+    changed: tuple[ObjectKey, ...]
+    removed: tuple[ObjectKey, ...]
+
+    @classmethod
+    def between(cls, before: Mapping[ObjectKey, Manifest], after: Mapping[ObjectKey, Manifest]) -> Change:
+        """Compare objects by their manifests."""
+        return cls(
+            tuple(sorted(after.keys() - before.keys())),
+            tuple(sorted(key for key in before.keys() & after.keys() if before[key] != after[key])),
+            tuple(sorted(before.keys() - after.keys())),
+        )
+
+    @property
+    def keys(self) -> tuple[ObjectKey, ...]:
+        return (*self.added, *self.changed, *self.removed)
+
+    def __str__(self) -> str:
+        named = (("new", self.added), ("changed", self.changed), ("removed", self.removed))
+        parts = [
+            f"{word} {few_names([str(key) for key in keys], NAMES_SHOWN)}" for word, keys in named if keys
+        ]
+        return "; ".join(parts) or "no object changes"
+
+
+def serving(removed: Iterable[ObjectKey], groups: Collection[ReplicaId], gateway: bool) -> list[ObjectKey]:
+    """Return the removed objects that serve now: deployments with a group, and a gateway that runs."""
+    served = {replica.key for replica in groups}
+    return [key for key in removed if key in served or (key.kind == "Gateway" and gateway)]
+
+
+def unallowed(keys: Iterable[ObjectKey], words: Collection[str], allow: str | None) -> list[ObjectKey]:
+    """Return the objects whose removal neither a commit nor the pusher allows; an empty ``allow`` is all."""
+    said = {word.rpartition("/")[2] for word in (*words, *(() if allow is None else (allow,)))}
+    return [] if allow == "" else [key for key in keys if key.name not in said]
+
+
+def removal_lines(keys: Collection[ObjectKey]) -> list[str]:
+    """Return why a push that removes what serves is refused, and what lets it through."""
+    names = few_names([str(key) for key in keys], NAMES_SHOWN)
+    one = next(iter(keys))
+    text = (
+        f"reconciler: this push removes {names}, which {'serves' if len(keys) == 1 else 'serve'} now. To remove it all "
+        f"the same, say so in the commit (git commit --amend --trailer 'Allow-Removal: {one.name}'), or once: "
+        "git push -o allow-removal"
+    )
+    return wrapped((text,))
+
+
+def forecast(
+    revision: str,
+    change: Change,
+    lacking: Sequence[str],
+    costs: Sequence[str],
+    before: Plan,
+    after: Plan,
+    now: float,
+) -> list[str]:
+    """Return what a revision lacks and costs, and what the next pass would do with it, beyond what it would do anyhow."""
+    known = set(_entries(before, now))
+    fresh = [entry for entry in _entries(after, now) if entry not in known]
+    shown = fresh[:ENTRIES_SHOWN]
+    lines = [f"reconciler: plan of {abbreviated(revision)[:7]}: {change}"]
+    lines += [f"  ! {text}" for text in lacking[:ENTRIES_SHOWN]]
+    lines += [f"  = {text}" for text in costs[:ENTRIES_SHOWN]]
+    lines += [f"  {sign} {text}" for sign, text in shown]
+    if len(fresh) > len(shown):
+        lines.append(f"  and {len(fresh) - len(shown)} more; after the push: reconciler plan")
+    if not (fresh or costs or lacking):
+        lines.append("  nothing to do")
+    return wrapped(lines)
+
+
+def held_lines(hold: Hold) -> list[str]:
+    """Return that a revision is not going to be in force by itself."""
+    names = few_names([str(key) for key in hold.removes], NAMES_SHOWN)
+    text = f"reconciler: held: this removes {len(hold.removes)} of {hold.of} objects ({names})"
+    return wrapped((text, f"reconciler: the previous revision stays in force until: {hold.command}"))
+
+
+def wrapped(lines: Iterable[str]) -> list[str]:
+    """Return lines of at most ``COLUMNS`` columns; a word that is longer stays whole, for it may be copied."""
+    return [
+        part
+        for line in lines
+        for part in textwrap.wrap(
+            line,
+            COLUMNS,
+            subsequent_indent="    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        or [""]
+    ]
+
+
+def _entries(plan: Plan, now: float) -> list[tuple[str, str]]:
+    """Return signs and texts of a plan, as `reconciler plan` has them: what cannot be first, then what is done."""
+    entries = [("!", _reason(refusal)) for refusal in plan.refused]
+    entries += [("+", f"{step.object}: {step}") for step in plan.steps]
+    entries += [("~", _reason(waiting) + _left(waiting, now)) for waiting in plan.waiting]
+    return list(dict.fromkeys(entries))
+
+
+def _reason(entry: Waiting | Refusal) -> str:
+    return f"{entry.object}: {entry.text}"
+
+
+def _left(waiting: Waiting, now: float) -> str:
+    return "" if waiting.until is None else f" (for {max(1, round(waiting.until - now))} s)"

@@ -1,0 +1,135 @@
+"""Answers the hooks of the cluster repository: what a push would mean, and what has become of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from reconciler.controller.loop import Loop
+from reconciler.controller.parts import Parts
+from reconciler.errors import ReconcilerError, Refused
+from reconciler.planning.placement.references import dangling
+from reconciler.planning.rollout.costs import foresee
+from reconciler.source.git.pushes import Push
+from reconciler.source.hook import objection_lines
+from reconciler.source.pushed import Pushed
+from reconciler.state import Desired
+from reconciler.state.desired import abbreviated
+from reconciler.state.identity import ObjectKey
+from reconciler.wire.admin import FollowPush, JudgePush
+
+from .forecast import Change, forecast, held_lines, removal_lines, serving, unallowed, wrapped
+
+REMEMBERED_MAX = 32
+"""Pushes whose objects are remembered, for those who follow them."""
+SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A push that was accepted."""
+
+    before: str
+    """The revision that was in force."""
+    keys: tuple[ObjectKey, ...]
+
+
+@dataclass(slots=True)
+class Pushes:
+    """Judges pushes, and remembers them for those who wait for what becomes of them."""
+
+    parts: Parts
+    loop: Loop
+    _judged: dict[str, _Judged] = field(default_factory=dict)
+
+    async def judge(self, message: JudgePush) -> dict[str, Any]:
+        """Answer ``wire.admin.JudgePush``. Raises ``Refused`` if this controller does not read that repository."""
+        push = Push(message.old, message.new, message.ref)
+        try:
+            pushed = await self.parts.around.source.judge(message.repository, message.quarantine, push)
+        except ReconcilerError as error:
+            if isinstance(error, Refused) and error.code == "Elsewhere":
+                raise
+            return {"accept": False, "lines": wrapped(objection_lines(error, push.branch))}
+        return await self.foreseen(pushed, message.allow)
+
+    async def foreseen(self, pushed: Pushed, allow: str | None) -> dict[str, Any]:
+        """Return whether a push is taken, and what it would do or why it is not, in lines."""
+        parts, push = self.parts, pushed.push
+        wishes = Desired.of(push.new, (document.manifest for document in pushed.documents))
+        incoming = parts.desired_state.with_operations(wishes)
+        in_force = parts.desired_state.desired
+        change = Change.between(in_force.objects(), incoming.objects())
+        hold, suspended = parts.desired_state.hold(incoming), parts.desired_state.suspended(push.new)
+        if suspended is not None:
+            lines = wrapped((f"reconciler: suspended: {suspended.text}",))
+        elif hold is not None:
+            lines = held_lines(hold)
+        else:
+            gateway = parts.last.observed.gateway is not None
+            removed = serving(change.removed, parts.store.groups().keys(), gateway)
+            if unsaid := unallowed(removed, pushed.allowed, allow):
+                lines = [*removal_lines(unsaid), f"reconciler: {push.branch} stays as it was"]
+                return {"accept": False, "lines": lines}
+            plan = await self.loop.preview(incoming)
+            costs = [
+                f"modeldeployment/{cost.deployment}: {cost.text}"
+                for cost in foresee(in_force, incoming, parts.store.groups())
+            ]
+            lacking = dangling(incoming, change.keys)
+            lines = forecast(push.new, change, lacking, costs, self.loop.plan, plan, parts.clock())
+        self._remember(push.new, _Judged(in_force.revision, change.keys))
+        return {"accept": True, "lines": lines}
+
+    def _remember(self, revision: str, judged: _Judged) -> None:
+        self._judged[revision] = judged
+        while len(self._judged) > REMEMBERED_MAX:
+            del self._judged[next(iter(self._judged))]
+
+    def standing(self, message: FollowPush) -> dict[str, Any]:
+        """Answer ``wire.admin.FollowPush`` as things stand now."""
+        done, lines = self._standing(message.revision)
+        return {"version": f"{done} {lines}", "done": done, "lines": wrapped(lines)}
+
+    def _standing(self, revision: str) -> tuple[bool, list[str]]:
+        desired = self.parts.last.desired
+        if desired.hold is not None and desired.hold.revision == revision:
+            return True, [f"reconciler: {desired.hold.text}"]
+        judged = self._judged.get(revision)
+        if desired.revision != revision:
+            if judged is not None and desired.revision != judged.before:
+                return True, [f"reconciler: replaced by {abbreviated(desired.revision)}, which is newer"]
+            if desired.rejection is not None:
+                return True, [f"reconciler: {desired.rejection.line}"]
+            return False, []
+        keys = tuple(desired.objects()) if judged is None else judged.keys
+        stalled = [found for key in keys if (found := self._condition(key, "Stalled"))]
+        if stalled:
+            return True, [f"reconciler: ! {text}" for text in stalled[:SHOWN]]
+        missing = [found for key in keys if (found := self._missing(key))]
+        if not missing:
+            return True, ["reconciler: ready"]
+        more = [f"reconciler: and {len(missing) - SHOWN} more"] if len(missing) > SHOWN else []
+        return False, [*(f"reconciler: {text}" for text in missing[:SHOWN]), *more]
+
+    def _condition(self, key: ObjectKey, type: str) -> str:
+        """Return the message of a condition that is true of the newest spec; else an empty text."""
+        status = self.parts.publisher.statuses.get(key)
+        if status is None or status.generation < self.parts.last.desired.generations.get(key, 1):
+            return ""
+        return next(
+            (f"{key}: {each.message}" for each in status.conditions if each.type == type and each.status), ""
+        )
+
+    def _missing(self, key: ObjectKey) -> str:
+        """Return what keeps an object from being as its newest spec wants it; empty if nothing does."""
+        last = self.parts.last
+        if key not in last.desired.objects():
+            return f"{key}: is being removed" if key in last.memory.leaving else ""
+        if busy := self._condition(key, "Reconciling"):
+            return busy
+        if self._condition(key, "Ready"):
+            return ""
+        status = self.parts.publisher.statuses.get(key)
+        unready = [each.message for each in status.conditions if each.type == "Ready"] if status else []
+        return f"{key}: {unready[0] if unready else 'is not known yet'}"

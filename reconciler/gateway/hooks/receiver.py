@@ -1,0 +1,130 @@
+"""``POST /hooks/git``: a forge says that something was pushed. Nothing of the message is believed but that.
+
+Who knows the secret is answered before anything is done. Who sends a message once more is refused. Without a secret there is
+no such path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from reconciler.gateway.dialects.table import DEFAULT
+from reconciler.gateway.errors import ApiError, body_too_slow, too_large
+from reconciler.wire.hook import HookSecret
+
+from .signature import sent_by_who_knows
+
+log = logging.getLogger(__name__)
+
+PATH = "/hooks/git"
+BODY_BYTES_MAX = 1024 * 1024
+BODY_SECONDS_MAX = 10.0
+SECRET_CHARACTERS_MIN, SECRET_BYTES_MAX = 16, 4096
+REMEMBERED_SECONDS, REMEMBERED_MAX = 3600.0, 4096
+"""How long, and how many, messages are remembered that were taken."""
+
+
+class Receiver:
+    """Takes messages, and calls ``announce`` with the time for each new one. ``place`` returns where the secret is; None if
+    there is no webhook."""
+
+    def __init__(
+        self,
+        place: Callable[[], HookSecret | None],
+        announce: Callable[[float], None],
+        now: Callable[[], float],
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._place = place
+        self._announce = announce
+        self._now = now
+        self._environ = environ
+        self._complaint = ""
+        self._taken: OrderedDict[bytes, float] = OrderedDict()
+
+    async def receive(self, request: Request) -> Response:
+        """Answer 202 to a message that is new and signed; 401, 404, 408, 409 or 413 to others."""
+        try:
+            return await self._received(request)
+        except ApiError as error:
+            rendered = DEFAULT.rendered(error, request.scope.get("request_id", ""))
+            return Response(rendered.body, rendered.status, media_type="application/json")
+
+    async def _received(self, request: Request) -> Response:
+        secret = self._secret()
+        if not secret:
+            raise ApiError(404, "invalid_request_error", "unknown_url", f"no such endpoint: {PATH}")
+        body = await _body(request)
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        now = self._now()
+        if not sent_by_who_knows(secret, headers, body, now):
+            text = "the signature is missing or wrong: the sender and this gateway need the same secret"
+            raise ApiError(401, "authentication_error", "bad_signature", text)
+        if not self._new(hashlib.sha256(body).digest(), now):
+            raise ApiError(409, "invalid_request_error", "repeated", "this message has come before")
+        self._announce(now)
+        return Response(b'{"status": "accepted"}', 202, media_type="application/json")
+
+    def _new(self, message: bytes, now: float) -> bool:
+        """Return whether a message is new, and remember it. It is known by its content, which is signed; its id is not."""
+        while self._taken and (
+            next(iter(self._taken.values())) < now - REMEMBERED_SECONDS or len(self._taken) >= REMEMBERED_MAX
+        ):
+            self._taken.popitem(last=False)
+        if message in self._taken:
+            return False
+        self._taken[message] = now
+        return True
+
+    def _secret(self) -> str:
+        """Return the secret as it is now; empty if there is none that can be used, which is logged once."""
+        place = self._place()
+        if place is None:
+            return ""
+        secret, problem = _read(place, self._environ)
+        if problem and problem != self._complaint:
+            log.error("%s does not exist: %s", PATH, problem)
+        self._complaint = problem
+        return "" if problem else secret
+
+
+def _read(place: HookSecret, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the secret, and what is wrong with it."""
+    where = place.file or place.env
+    try:
+        if place.file:
+            with Path(place.file).open("rb") as file:
+                secret = file.read(SECRET_BYTES_MAX).decode().strip()
+        else:
+            secret = environ.get(place.env, "").strip()
+    except (OSError, ValueError) as error:
+        return "", f"{where} cannot be read: {error}"
+    short = len(secret) < SECRET_CHARACTERS_MIN
+    return secret, f"{where} has no secret of at least {SECRET_CHARACTERS_MIN} characters" if short else ""
+
+
+async def _body(request: Request) -> bytes:
+    length = request.headers.get("content-length", "")
+    if length.isdigit() and int(length) > BODY_BYTES_MAX:
+        raise too_large(BODY_BYTES_MAX)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS_MAX):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > BODY_BYTES_MAX:
+                    raise too_large(BODY_BYTES_MAX)
+    except TimeoutError:
+        raise body_too_slow() from None
+    except ClientDisconnect:
+        raise ApiError(400, "invalid_request_error", "incomplete", "the message has no end") from None
+    return bytes(body)

@@ -1,0 +1,29 @@
+"""A request as the frame that rank 0 gets, written by a library that knows dataclasses: the codec takes five times as long."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import orjson
+
+from reconciler.wire.codec import to_wire
+from reconciler.wire.frames import encode, framed_bytes
+from reconciler.wire.generation import Generate
+
+_NO_DEFAULT = object()
+_FIELDS: tuple[tuple[str, Any], ...] = tuple(
+    (field.name, _NO_DEFAULT if field.default is dataclasses.MISSING else field.default)
+    for field in dataclasses.fields(Generate)
+)
+_TYPE = {"type": to_wire(Generate("", ()))["type"]}
+
+
+def request_frame(generate: Generate) -> bytes:
+    """Return the frame, without the fields that are as they are by default. Raises ``WireError`` if it is too long."""
+    given = {name: getattr(generate, name) for name, _ in _FIELDS}
+    told = {name: given[name] for name, default in _FIELDS if given[name] != default}
+    try:
+        return framed_bytes(orjson.dumps({**_TYPE, **told}))
+    except TypeError:  # half of a surrogate pair, which JSON can write and UTF-8 cannot
+        return encode(to_wire(generate, brief=True))

@@ -1,0 +1,1 @@
+"""Statuses of commits and comments on pull requests, at GitHub, GitLab, Forgejo and Gitea. Start with ``client.py``."""

@@ -1,0 +1,99 @@
+"""How many replicas of a deployment serve, and how many more may be taken out of service now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from reconciler.planning.context.lost_nodes import is_lost
+from reconciler.planning.context.world import World
+from reconciler.resources.strategy import of_replicas
+from reconciler.state import DeploymentName, GroupRecord, ReplicaId
+from reconciler.wire.launch import Phase
+
+LEAVES = "leaves"
+"""How the reason of a replica begins that has to leave a drained node."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The replicas of one deployment, as they are when something is decided."""
+
+    name: DeploymentName
+    replicas: tuple[ReplicaId, ...]
+    """All that are wanted, in order."""
+    out: Mapping[ReplicaId, str]
+    """Those that do not serve, or are about to stop, each with the reason."""
+    allowed: int
+    """Most that may be out of service at a time."""
+
+    @classmethod
+    def of(cls, world: World, name: DeploymentName) -> Budget:
+        """Count the replicas of a deployment of the manifests."""
+        spec = world.desired.deployments[name].spec
+        replicas = tuple(ReplicaId(name, index) for index in range(spec.replicas))
+        out = {replica: why for replica in replicas if (why := _out(world, replica))}
+        allowed = max(1, of_replicas(spec.strategy.max_unavailable, spec.replicas, up=False))
+        return cls(name, replicas, out, allowed)
+
+    @property
+    def available(self) -> frozenset[ReplicaId]:
+        """Return the replicas that serve."""
+        return frozenset(self.replicas) - self.out.keys()
+
+    @property
+    def spare(self) -> int:
+        """Return how many more replicas may be taken out of service now; not above zero where none may be."""
+        return self.allowed - len(self.out)
+
+    @property
+    def text(self) -> str:
+        """Say what a replica waits for that may not be taken out of service now."""
+        rule = f"at most {self.allowed} of {len(self.replicas)} replicas may be out of service at a time"
+        names = ", ".join(f"{replica} {why}" for replica, why in self.out.items())
+        return f"{rule}, and {names}" if names else rule
+
+
+def spare(world: World, name: DeploymentName) -> Budget:
+    """Return the budget of a deployment as things are decided so far in this pass."""
+    return world.once_as_decided(Budget.of, name)
+
+
+def before_leaving(world: World, name: DeploymentName) -> Budget:
+    """Return the same for a replica that is to leave a drained node: those that are to leave still serve, and go one
+    after the other."""
+    found = spare(world, name)
+    return replace(found, out={each: why for each, why in found.out.items() if not why.startswith(LEAVES)})
+
+
+def _out(world: World, replica: ReplicaId) -> str:
+    """Say why a replica does not serve, or is about to stop; empty where it serves."""
+    record = world.memory.groups.get(replica)
+    if record is None:
+        return "has no group"
+    if f"replica/{replica}" in world.memory.in_flight:
+        return "is being changed"
+    if record.proven_at is None:
+        return "comes up"
+    return _unwell(world, record) or _leaving(world, record)
+
+
+def _unwell(world: World, record: GroupRecord) -> str:
+    if any(is_lost(world, name) or world.node(name).silent for name in record.members):
+        return "does not answer"
+    ranks = world.observed.group(record)
+    for number in range(len(record.members)):
+        rank = ranks.get(number)
+        if rank is None or not rank.alive or rank.killed:
+            return "has lost a rank"
+        if rank.report.phase != Phase.READY or rank.report.stopped:
+            return "does not serve"
+        if rank.report.id in world.memory.stops:
+            return "is being stopped"
+    return ""
+
+
+def _leaving(world: World, record: GroupRecord) -> str:
+    nodes = world.desired.nodes
+    drained = (name for name in record.members if name in nodes and nodes[name].spec.drain)
+    return next((f"{LEAVES} {name}" for name in drained), "")

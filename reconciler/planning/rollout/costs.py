@@ -1,0 +1,112 @@
+"""What a change of manifests costs, before it is made: what is changed in place, what restarts, and for how long nobody is
+served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from reconciler.resources.strategy import of_replicas
+from reconciler.state import DeploymentName, Desired, GroupRecord, ReplicaId
+
+from . import specs
+
+
+class Kind(Enum):
+    """What a change of a deployment does to its groups."""
+
+    IN_PLACE = "in place"
+    RESTART = "restart with the same weights"
+    NEW_WEIGHTS = "restart with new weights"
+    OTHER_MODEL = "restart with another model"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The change of one deployment."""
+
+    deployment: DeploymentName
+    kind: Kind
+    changes: tuple[str, ...]
+    """What differs, for people; empty for a change in place, and for a restart that was asked for."""
+    replicas: tuple[ReplicaId, ...]
+    """Those whose groups are replaced."""
+    at_once: int
+    """How many of them may be out of service at a time."""
+    of: int
+    """How many replicas the deployment asks for."""
+    seconds: float | None
+    """How long each of them is out of service, as long as the slowest group took to come up; None where no group has."""
+
+    @property
+    def unserved_seconds(self) -> float | None:
+        """Return for how long nobody is served; 0 where others serve meanwhile, None where it is not known."""
+        return 0.0 if self.at_once < self.of or not self.replicas else self.seconds
+
+    @property
+    def text(self) -> str:
+        """Say what happens and what it costs, for people."""
+        what = f"{self.kind.value}: {', '.join(self.changes)}" if self.changes else self.kind.value
+        if not self.replicas:
+            return what
+        each = f"about {duration(self.seconds)}" if self.seconds is not None else "as long as loading takes"
+        paused = f"paused: {len(self.replicas)} of {self.of} replicas are changed when the rollout is resumed"
+        if not self.at_once:
+            return f"{what}; {paused}"
+        if self.at_once >= self.of:
+            return f"{what}; not served for {each} (unload, load)"
+        turn = "one replica after the other" if self.at_once == 1 else f"{self.at_once} replicas at a time"
+        return f"{what}; {turn}, each out of service for {each}, the others serve"
+
+
+def foresee(before: Desired, after: Desired, groups: Mapping[ReplicaId, GroupRecord]) -> Iterator[Cost]:
+    """Yield what becomes of each deployment that is in both and whose spec, or whose Model's, is another."""
+    for name in sorted(before.deployments.keys() & after.deployments.keys()):
+        if _wish(before, name) != _wish(after, name):
+            yield _cost(after, name, groups)
+
+
+def _wish(desired: Desired, name: DeploymentName) -> tuple[object, object]:
+    deployment = desired.deployments[name]
+    return deployment.spec, desired.models.get(deployment.spec.model)
+
+
+def _cost(after: Desired, name: DeploymentName, groups: Mapping[ReplicaId, GroupRecord]) -> Cost:
+    spec, wanted = after.deployments[name].spec, specs.of_manifests(after, name)
+    records = {r: groups[r] for i in range(spec.replicas) if (r := ReplicaId(name, i)) in groups}
+    replaced = {
+        r: each for r, each in records.items() if each.spec and wanted and _outdated(each.spec, wanted)
+    }
+    oldest = next(iter(replaced.values())).spec if replaced else ""
+    took = [each.proven_at - each.created_at for each in records.values() if each.proven_at and each.secret]
+    allowed = max(1, of_replicas(spec.strategy.max_unavailable, spec.replicas, up=False))
+    return Cost(
+        name,
+        kind(oldest, wanted) if oldest else Kind.IN_PLACE,
+        specs.changes(oldest, wanted) if oldest else (),
+        tuple(replaced),
+        0 if spec.paused else min(allowed, spec.replicas),
+        spec.replicas,
+        max(took, default=None),
+    )
+
+
+def _outdated(before: str, after: str) -> bool:
+    """Return whether a group for one spec has to make way for the other."""
+    return specs.hashed(before) != specs.hashed(after)
+
+
+def kind(before: str, after: str) -> Kind:
+    """Tell apart two specs for which groups have to be formed."""
+    if specs.model(before) != specs.model(after):
+        return Kind.OTHER_MODEL
+    return Kind.NEW_WEIGHTS if specs.folder(before) != specs.folder(after) else Kind.RESTART
+
+
+def duration(seconds: float) -> str:
+    """Write a time as people say it: ``45 s``, ``4 min``, ``1 h 10 min``."""
+    if seconds < 90:
+        return f"{max(1.0, seconds):.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

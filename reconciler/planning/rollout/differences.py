@@ -1,0 +1,52 @@
+"""In what a group differs from the spec that its replica is to come to."""
+
+from __future__ import annotations
+
+from reconciler.planning.context import workload as workloads
+from reconciler.planning.context.world import World
+from reconciler.planning.nodes.eligible import suits
+from reconciler.planning.transport import fallback
+from reconciler.state import GroupRecord, ReplicaId
+
+from . import specs
+from .costs import kind
+from .wish import Wish
+
+
+def difference(world: World, found: Wish, replica: ReplicaId) -> str:
+    """Say in what the group of a replica differs from the spec that it is to come to; empty where it does not, and where
+    it has none."""
+    record = world.memory.groups.get(replica)
+    return _difference(world, found, record) if record else ""
+
+
+def _difference(world: World, found: Wish, record: GroupRecord) -> str:
+    spec, nodes = found.deployment.spec, world.desired.nodes
+    bounds, size = spec.parallelism.nodes, len(record.members)
+    if found.model is None:
+        return "its model is gone"
+    wanted = workloads.of(world.desired, record.replica, found.deployment, found.model)
+    if not wanted.is_served_by(record.fingerprint, record.context):
+        return _changed(found, record)
+    if fallback.used(record) and fallback.used(record) not in spec.transport:
+        return f"{fallback.used(record)} is no longer in its spec.transport"
+    if not bounds.min <= size <= bounds.max:
+        return f"it runs on {size} nodes, and {bounds.min} to {bounds.max} are wanted"
+    missing = [n for n in record.members if n not in nodes]
+    if missing:
+        return f"{', '.join(missing)} is no longer a node of this cluster"
+    unsuited = [n for n in record.members if not suits(nodes[n], found.deployment)]
+    if unsuited:
+        return f"{', '.join(unsuited)} lacks the labels of its nodeSelector"
+    return ""
+
+
+def _changed(found: Wish, record: GroupRecord) -> str:
+    """Say what another spec asks for, and what that takes."""
+    if found.returned:
+        return f"back to {found.returned}"
+    if not record.spec or found.model is None:
+        return "its manifest has changed"
+    wanted = specs.write(found.deployment, found.model)
+    changes = ", ".join(specs.changes(record.spec, wanted))
+    return f"{changes} ({kind(record.spec, wanted).value})" if changes else "a restart was asked for"

@@ -1,0 +1,93 @@
+"""The spec that a deployment is to come to: that of the manifests, or the last one that served, where the newer one did
+not come up.
+
+The spec in git stays as it is. It applies again when anything in it changes, or when the deployment is restarted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from reconciler.planning.context.world import World
+from reconciler.resources import Model, ModelDeployment
+from reconciler.state import DeploymentName, Desired
+from reconciler.state.machine.weights import named, shown
+from reconciler.state.rollback import Rollback
+
+from . import specs
+
+
+class Wish(NamedTuple):
+    """The spec that all replicas of a deployment are to be served with."""
+
+    deployment: ModelDeployment
+    model: Model | None
+    """None where no manifest has the Model."""
+    rollback: Rollback | None = None
+    """Set where it is one that served before."""
+
+    @property
+    def returned(self) -> str:
+        """Say what is served again; empty where the manifests are followed."""
+        if self.rollback is None:
+            return ""
+        if not self.rollback.spec_served:
+            return shown(self.rollback.served)
+        return "the spec before " + ", ".join(
+            specs.changes(self.rollback.spec_served, self.rollback.spec_tried)
+        )
+
+
+def of(world: World, name: DeploymentName) -> Wish:
+    """Return the spec that a deployment of the manifests is to come to."""
+    return world.once(_of, name)
+
+
+def _of(world: World, name: DeploymentName) -> Wish:
+    deployment = world.desired.deployments[name]
+    model = world.desired.models.get(deployment.spec.model)
+    rollback = applying(world, name)
+    if rollback is None:
+        return Wish(deployment, model)
+    if rollback.spec_served:
+        return Wish(*specs.read(deployment, rollback.spec_served), rollback)
+    return Wish(deployment, _with_weights(model, rollback.served), rollback)
+
+
+def _with_weights(model: Model | None, weights: str) -> Model | None:
+    """Return the same Model with other weights: what a rollback from before whole specs were kept asks for."""
+    hub = model.spec.source.huggingface if model else None
+    if model is None or hub is None:
+        return model
+    repo, _, revision = weights.partition("@")
+    source = model.spec.source.model_copy(
+        update={"huggingface": hub.model_copy(update={"repo": repo, "revision": revision})}
+    )
+    return model.model_copy(update={"spec": model.spec.model_copy(update={"source": source})})
+
+
+def applying(world: World, name: DeploymentName) -> Rollback | None:
+    """Return the rollback of a deployment whose spec is still the one that did not come up; None where there is
+    none."""
+    rollback = world.memory.rollbacks.get(name)
+    return rollback if rollback is not None and _applies(world.desired, name, rollback) else None
+
+
+def over(desired: Desired, rollbacks: Mapping[DeploymentName, Rollback]) -> Iterator[DeploymentName]:
+    """Yield the deployments that have a spec again which is not the one that did not come up: if it comes back, it is
+    tried once more."""
+    for name, rollback in rollbacks.items():
+        if name in desired.deployments and not _applies(desired, name, rollback):
+            yield name
+
+
+def _applies(desired: Desired, name: DeploymentName, rollback: Rollback) -> bool:
+    deployment = desired.deployments[name]
+    model = desired.models.get(deployment.spec.model)
+    if model is None:
+        return False
+    if rollback.spec_tried:
+        return rollback.spec_tried == specs.of_manifests(desired, name)
+    same = rollback.model == model.metadata.name and rollback.tried == named(model.spec.source.huggingface)
+    return same and rollback.restarted_at == (deployment.spec.restarted_at or "")

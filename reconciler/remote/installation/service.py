@@ -1,0 +1,177 @@
+"""The service that keeps `reconciler up` of one home running. Pure.
+
+As for agents (``remote/bootstrap/service.py``), it runs a script of the user's, and is to run for as long as that is there.
+So another version needs a link changed and `up` ended, and no more rights than the user has; only making the service takes
+an administrator. The script waits while a command replaces the version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from reconciler.remote.bootstrap.actions import Action, Run, Write
+from reconciler.remote.bootstrap.service import Keeper, plist, unit
+
+STOP_SECONDS = 30
+"""`up` waits 15 s for the gateway, which waits 10 s for answers."""
+_PATH = "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+"""Where git is: a service has no path of a login."""
+_SCRIPT = """\
+#!/bin/sh
+# Runs the cluster of {home}; written by `reconciler install`, run by {name}.
+export HOME={user_home} LC_ALL=C PATH={path}
+if [ -r {environment} ]; then set -a; . {environment}; set +a; fi
+while pid=$(cat {switching} 2>/dev/null) && kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+version=$(cd {current} && pwd -P) || exit 1
+exec "$version/bin/python" -P -m reconciler --home {home} up 2> {words}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """This machine and its user, as far as a service depends on them."""
+
+    user: str
+    uid: int
+    user_home: PurePosixPath
+    keeper: Keeper
+    administrator: str = ""
+    """How to act as root: ``root`` itself, or ``sudo`` without a password; empty if neither is possible."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpService:
+    """The service of one home."""
+
+    home: Path
+    machine: Machine
+
+    @property
+    def name(self) -> str:
+        """Return its name for launchd and systemd, unique for each user and home."""
+        own = self.home == Path(self.machine.user_home, ".reconciler")
+        other = "" if own else f"-{hashlib.sha256(str(self.home).encode()).hexdigest()[:8]}"
+        return f"reconciler.up.{self.machine.user}{other}"
+
+    @property
+    def folder(self) -> Path:
+        return self.home / "service"
+
+    @property
+    def script(self) -> Path:
+        """Return the path of the script, which is there for as long as `up` is to run."""
+        return self.folder / "serve"
+
+    @property
+    def words(self) -> Path:
+        """Return the path of what the last `up` has written to its error output."""
+        return self.folder / "serve.log"
+
+    @property
+    def definition(self) -> PurePosixPath:
+        """Return the path of the definition for the service manager."""
+        match self.machine.keeper:
+            case Keeper.LAUNCHD:
+                return PurePosixPath("/Library/LaunchDaemons") / f"{self.name}.plist"
+            case Keeper.SYSTEMD:
+                return PurePosixPath("/etc/systemd/system") / f"{self.name}.service"
+            case _:
+                return self.machine.user_home / ".config" / "systemd" / "user" / f"{self.name}.service"
+
+    def script_text(self) -> str:
+        """Return the content of ``script``."""
+        versions = self.home / "versions"
+        return _SCRIPT.format(
+            name=self.name,
+            home=shlex.quote(str(self.home)),
+            user_home=shlex.quote(str(self.machine.user_home)),
+            path=_PATH,
+            environment=shlex.quote(str(self.folder / "environment")),
+            switching=shlex.quote(str(versions / "switching")),
+            current=shlex.quote(str(versions / "current")),
+            words=shlex.quote(str(self.words)),
+        )
+
+    def definition_text(self) -> str:
+        """Return the content of ``definition``."""
+        if self.machine.keeper is Keeper.LAUNCHD:
+            return plist(self.name, self.machine.user, str(self.script))
+        owner = self.machine.user if self.machine.keeper is Keeper.SYSTEMD else ""
+        return unit(f"reconciler up for {self.home}", owner, str(self.script), STOP_SECONDS)
+
+    def install_actions(self, script: str | None, definition: str | None, running: int) -> Sequence[Action]:
+        """Return what makes the service, in order; empty if all is in place.
+
+        ``script``, ``definition``: what is there now. ``running``: the pid of an `up` that runs without the service, or 0.
+        """
+        actions = []
+        if script != self.script_text():
+            text = self.script_text()
+            write = Write(PurePosixPath(self.script), text.encode(), 0o700, text)
+            actions.append(
+                Action("write the script that the service runs, for as long as it is there", write)
+            )
+        if definition == self.definition_text():
+            return actions
+        actions += self._define()
+        if running:
+            end = Run(("/bin/kill", "-TERM", str(running)))
+            why = (
+                "end the `up` that runs without the service; ranks continue, and the service takes them over"
+            )
+            actions.append(Action(why, end))
+        if self.machine.keeper is Keeper.LAUNCHD:
+            if definition is not None:
+                why = "unload the service; ranks continue"
+                actions.append(self._by(why, "launchctl", "bootout", f"system/{self.name}"))
+            start = ("launchctl", "bootstrap", "system", str(self.definition))
+        else:
+            actions.append(self._by("let systemd read it", "systemctl", "daemon-reload"))
+            start = ("systemctl", "enable", "--now", f"{self.name}.service")
+        actions.append(self._by("start `up` now and at every boot", *start))
+        return actions
+
+    def remove_actions(self, definition: str | None) -> Sequence[Action]:
+        """Return what removes the definition from the service manager, in order; empty if there is none."""
+        if definition is None:
+            return ()
+        if self.machine.keeper is Keeper.LAUNCHD:
+            unload = self._by("unload the service", "launchctl", "bootout", f"system/{self.name}")
+            return (unload, self._by("remove its definition", "rm", "-f", str(self.definition)))
+        return (
+            self._by(
+                "stop the service, now and at every boot",
+                "systemctl",
+                "disable",
+                "--now",
+                f"{self.name}.service",
+            ),
+            self._by("remove its definition", "rm", "-f", str(self.definition)),
+            self._by("let systemd forget it", "systemctl", "daemon-reload"),
+        )
+
+    def _define(self) -> Sequence[Action]:
+        text = self.definition_text()
+        if self.machine.keeper is Keeper.SYSTEMD_OF_USER:
+            why = "write the service of your own systemd"
+            return (Action(why, Write(self.definition, text.encode(), 0o644, text)),)
+        why = "define the service, which starts again after a restart of the machine"
+        if self.machine.administrator == "root":
+            return (Action(why, Write(self.definition, text.encode(), 0o644, text)),)
+        if self.machine.administrator == "sudo":
+            return (Action(why, Run(("sudo", "-n", "tee", str(self.definition)), text)),)
+        return (Action(why, Run(("sudo", "tee", str(self.definition)), text), by_person=True),)
+
+    def _by(self, why: str, tool: str, *words: str) -> Action:
+        if self.machine.keeper is Keeper.SYSTEMD_OF_USER:
+            own = ("--user",) if tool == "systemctl" else ()
+            return Action(why, Run((tool, *own, *words)))
+        if self.machine.administrator == "root":
+            return Action(why, Run((tool, *words)))
+        if self.machine.administrator == "sudo":
+            return Action(why, Run(("sudo", "-n", tool, *words)))
+        return Action(why, Run(("sudo", tool, *words)), by_person=True)

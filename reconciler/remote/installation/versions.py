@@ -1,0 +1,140 @@
+"""The versions of the product in a home: each an environment of its own, one of which the service runs.
+
+``versions/VERSION`` are environments that uv makes (https://docs.astral.sh/uv/), complete or not at all. ``versions/current``
+is a link to the one in use, ``versions/previous`` to the one before; ``versions/previous.db`` is the store as that one left
+it. Ranks keep running with the version that started them, so the environments of both stay.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Set
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from uv import find_uv_bin
+
+from reconciler.errors import Refused
+
+UV_SECONDS = 1800.0
+"""Some packages have hundreds of megabytes."""
+ASK_SECONDS = 60.0
+LIST_SECONDS = 20.0
+_WORDS_MAX = 2000
+_DRAFT = ".making"
+CURRENT, PREVIOUS, PREVIOUS_STORE, SWITCHING = "current", "previous", "previous.db", "switching"
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The folder of versions of one home."""
+
+    root: Path
+
+    @property
+    def current(self) -> str | None:
+        """Return the version that the service runs; None if none is installed."""
+        return self._linked(CURRENT)
+
+    @property
+    def previous(self) -> str | None:
+        """Return the version to go back to; None if there is none."""
+        return self._linked(PREVIOUS)
+
+    @property
+    def previous_store(self) -> Path:
+        return self.root / PREVIOUS_STORE
+
+    def python(self, version: str) -> Path:
+        """Return the interpreter of a version."""
+        return self.root / version / "bin" / "python"
+
+    def make(self, requirement: str) -> str:
+        """Make the environment of a version, unless it is there. Return the version.
+
+        ``requirement``: what to install, as pip and uv read it. Raises ``Refused`` (``VersionUnavailable``) with uv's
+        words.
+        """
+        draft = self.root / _DRAFT
+        shutil.rmtree(draft, ignore_errors=True)
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        base = getattr(sys, "_base_executable", sys.executable)
+        python = str(draft / "bin" / "python")
+        try:
+            _uv("venv", "--quiet", "--no-project", "--relocatable", "--python", base, str(draft))
+            _uv("pip", "install", "--quiet", "--python", python, requirement)
+            ask = (python, "-P", "-c", "import reconciler; print(reconciler.__version__)")
+            version = _output(ask, ASK_SECONDS).strip()
+            self._drop(
+                {version} - {self.current}
+            )  # one of that number that nothing uses may have other contents
+            if not (self.root / version).exists():
+                draft.rename(self.root / version)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        return version
+
+    def use(self, version: str, previous: str | None) -> None:
+        """Let the service run ``version`` from its next start on."""
+        self._link(CURRENT, version)
+        if previous is not None:
+            self._link(PREVIOUS, previous)
+            return
+        for name in (PREVIOUS, PREVIOUS_STORE):
+            (self.root / name).unlink(missing_ok=True)
+
+    @contextmanager
+    def switching(self) -> Iterator[None]:
+        """Have the service's script wait meanwhile: it goes on when this process has ended, however that ends."""
+        note = self.root / SWITCHING
+        note.write_text(f"{os.getpid()}\n")
+        try:
+            yield
+        finally:
+            note.unlink(missing_ok=True)
+
+    def drop_unused(self) -> None:
+        """Remove versions that are neither in use nor to go back to, and that no process was started from."""
+        found = {path.name for path in self.root.iterdir() if path.is_dir() and not path.is_symlink()}
+        self._drop(found - {self.current, self.previous})
+
+    def _drop(self, versions: Set[str]) -> None:
+        """Remove those of some versions that no process was started from."""
+        listed = _output(("ps", "-A", "-ww", "-o", "args="), LIST_SECONDS)
+        for path in (self.root / version for version in versions):
+            if path.is_dir() and f"{path}/" not in listed:
+                shutil.rmtree(path)
+
+    def _linked(self, name: str) -> str | None:
+        with suppress(OSError):
+            target = str((self.root / name).readlink())
+            return target if self.python(target).exists() else None
+        return None
+
+    def _link(self, name: str, version: str) -> None:
+        draft = self.root / f".{name}.new"
+        draft.unlink(missing_ok=True)
+        draft.symlink_to(version)
+        draft.rename(self.root / name)
+
+
+def _uv(*words: str) -> None:
+    _output((find_uv_bin(), *words), UV_SECONDS)
+
+
+def _output(command: tuple[str, ...], seconds: float) -> str:
+    """Run a command and return what it prints. Raises ``Refused`` with its words."""
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Refused("VersionUnavailable", f"{Path(command[0]).name}: {error}") from error
+    if done.returncode:
+        words = (done.stderr or done.stdout).strip()[-_WORDS_MAX:]
+        raise Refused("VersionUnavailable", f"{Path(command[0]).name} {command[1]}: {words}")
+    return done.stdout

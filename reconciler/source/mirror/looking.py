@@ -1,0 +1,246 @@
+"""One look at a remote repository: fetch, check, and move ``main``.
+
+What is fetched goes into a repository of its own, which only borrows the objects of the home's. What is refused is
+deleted with it. Only what has passed every check comes into the home's repository, and its branch moves last.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.errors import Conflict, Invalid, InvalidManifests, Refused, Unreachable
+from reconciler.resources.git_repository import GitRepositorySpec, Ref
+from reconciler.source.git.process import error_text, git_process, run_git
+from reconciler.source.git.repository import MIRROR, PATH, PUSH_BYTES_MAX, REF, ClusterRepo
+
+from . import signatures
+from .transport import environment_of, settings_of
+
+LIST_SECONDS, FETCH_SECONDS = 30.0, 120.0
+REMOTE = "refs/reconciler/remote"
+"""The newest commit of the remote that was accepted."""
+PLACE = "incoming-"
+"""How the name of a folder in the home begins into which is fetched."""
+
+TEXT_MAX = 500
+"""Characters of git's own words that are repeated."""
+_BARRED = {
+    "Host key verification failed": "the server shows another host key than the pinned file has",
+    "Permission denied": "the server does not let this SSH key in",
+    "Authentication failed": "the server does not take this token (Authentication failed)",
+    "could not read ": "the server asks for a token; name it with --token-file",
+}
+"""What git says where trying again does not help, and what it means."""
+
+Check = Callable[[ClusterRepo, str | None, str], str]
+"""From a repository, the commit of ``main`` and the new one to why that is not taken, as a push; empty if it is. May raise
+``Refused`` and ``InvalidManifests`` as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look has found."""
+
+    revision: str
+    """The commit at the remote's branch."""
+    moved: bool = False
+    """Whether ``main`` is now there, and was not before."""
+    dropped: int = 0
+    """How many commits the branch has lost since."""
+    refusal: str = ""
+    """Why ``main`` stays where it was; empty if it is at ``revision``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """The remote of a home's repository. Calls block, at most for their time-outs.
+
+    ``check`` judges manifests as a push's; ``verify`` raises if another controller has taken over.
+    """
+
+    repo: ClusterRepo
+    check: Check
+    verify: Callable[[], None]
+    environ: Mapping[str, str]
+    bytes_max: int = PUSH_BYTES_MAX
+    """Most bytes that one fetch may bring."""
+
+    def look(self, spec: GitRepositorySpec, known: Look | None, at_once: bool) -> Look:
+        """Look once, and take what is new and passes.
+
+        ``known``: the last look with these settings; what was refused then is not fetched again. ``at_once``: something
+        new is expected, and is fetched without asking first.
+
+        Raises ``Unreachable`` if the remote is away, ``Invalid`` for what a person must set right here or there, and
+        ``Conflict`` if ``main`` moved meanwhile.
+        """
+        head = self.repo.head()
+        with _Place(self.repo.path.parent) as place:
+            git = _Git(spec, place, environment_of(spec, place, self.environ), self.bytes_max)
+            if (known is not None and known.refusal) or not at_once:
+                revision = git.listed()
+                if known is not None and revision == known.revision and (known.refusal or revision == head):
+                    return Look(revision, refusal=known.refusal)
+                if revision == head:
+                    return Look(revision)
+            revision = git.fetched(self.repo)
+            if revision == head:
+                return Look(revision)
+            return self._judged(spec, ClusterRepo(place / "git"), head, revision)
+
+    def files(self, spec: GitRepositorySpec, branch: str, commit: str) -> dict[str, str]:
+        """Return the manifests of a commit at the head of another branch, and keep nothing of it.
+
+        Raises ``Refused`` if the branch is not at ``commit``, ``InvalidManifests``, and like ``look``.
+        """
+        try:
+            other = spec.model_copy(update={"ref": Ref(branch=branch)})
+        except ValueError as error:
+            raise Refused("Unusable", f"the branch cannot be fetched: {error}") from None
+        with _Place(self.repo.path.parent, "request-") as place:
+            git = _Git(other, place, environment_of(spec, place, self.environ), self.bytes_max)
+            found = git.fetched(self.repo)
+            if found != commit:
+                raise Refused("Moved", f"{branch} is at {found[:10]} by now")
+            contents = ClusterRepo(place / "git").read(commit)
+        return {name: content.decode("utf-8", "replace") for name, content in contents.items()}
+
+    def configure(self, spec: GitRepositorySpec | None) -> None:
+        """Note in the home's repository that its ``main`` is a mirror, and which folder of it counts; None ends that."""
+        configure(self.repo, spec)
+
+    def _judged(self, spec: GitRepositorySpec, fetched: ClusterRepo, head: str | None, revision: str) -> Look:
+        dropped = 0
+        if head is not None and not fetched.is_ancestor(head, revision):
+            dropped = _missing_in(fetched, revision, head)
+            if not spec.allow_rewind:
+                return Look(revision, dropped=dropped, refusal=_rewound(spec, head, revision, dropped))
+        try:
+            if spec.verify is not None:
+                signatures.check(fetched.path, spec.verify, head, revision)
+            refusal = self.check(fetched, head, revision)
+        except (Refused, InvalidManifests) as error:
+            refusal = str(error)
+        if refusal:
+            return Look(revision, dropped=dropped, refusal=refusal)
+        self._take(fetched, head, revision)
+        return Look(revision, moved=True, dropped=dropped)
+
+    def _take(self, fetched: ClusterRepo, head: str | None, revision: str) -> None:
+        own = f"--git-dir={self.repo.path}"
+        quiet = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
+        self.verify()
+        run_git((own, *quiet, str(fetched.path), f"+{REF}:{REMOTE}"), timeout_seconds=FETCH_SECONDS)
+        self.verify()
+        moved = git_process((own, "update-ref", REF, revision, head or ""), b"", {}, LIST_SECONDS)
+        if moved.returncode:
+            raise Conflict(f"main moved meanwhile: {error_text(moved.stderr)}")
+
+
+def _missing_in(fetched: ClusterRepo, revision: str, head: str) -> int:
+    """Return how many commits ``head`` has that ``revision`` has not."""
+    return int(run_git((f"--git-dir={fetched.path}", "rev-list", "--count", head, f"^{revision}")))
+
+
+def _rewound(spec: GitRepositorySpec, head: str, revision: str, dropped: int) -> str:
+    return (
+        f"{spec.ref.branch} of {spec.url} is at {revision[:10]}, which does not have {dropped} commit"
+        f"{'' if dropped == 1 else 's'} up to {head[:10]}, the last accepted one: it was rewound, or is another"
+        f" repository. Push {head[:10]} there again, or accept what is there with: reconciler source set --allow-rewind"
+    )
+
+
+class _Place:
+    """A folder in the home that is deleted at the end, and at the next look if this process is killed."""
+
+    def __init__(self, home: Path, kind: str = "branch-") -> None:
+        """``kind``: those of different kinds are used side by side."""
+        self._home = home
+        self._prefix = PLACE + kind
+
+    def __enter__(self) -> Path:
+        for left in self._home.glob(f"{self._prefix}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        self._path = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self._home))
+        return self._path
+
+    def __exit__(self, *error: object) -> None:
+        shutil.rmtree(self._path, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Git:
+    spec: GitRepositorySpec
+    place: Path
+    environment: Mapping[str, str]
+    bytes_max: int
+
+    def listed(self) -> str:
+        """Return the commit at the remote's branch."""
+        out = self._run(("ls-remote", "--quiet", self.spec.url, self._ref), LIST_SECONDS)
+        lines = [line.split("\t") for line in out.decode("utf-8", "replace").splitlines()]
+        found = [words[0] for words in lines if words[1:] == [self._ref]]
+        if not found:
+            raise self._missing()
+        return found[0]
+
+    def fetched(self, repo: ClusterRepo) -> str:
+        """Fetch the branch into a repository of its own, and return its commit."""
+        git_dir = self.place / "git"
+        run_git(
+            (
+                "init",
+                "--quiet",
+                "--bare",
+                "--template=",
+                f"--initial-branch={REF.rpartition('/')[2]}",
+                str(git_dir),
+            )
+        )
+        borrowed = git_dir / "objects" / "info"
+        borrowed.mkdir(exist_ok=True)
+        (borrowed / "alternates").write_text(f"{(repo.path / 'objects').absolute()}\n")
+        if self.spec.path:
+            run_git((f"--git-dir={git_dir}", "config", PATH, self.spec.path))
+        words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
+        self._run((f"--git-dir={git_dir}", *words, self.spec.url, f"+{self._ref}:{REF}"), FETCH_SECONDS)
+        found = ClusterRepo(git_dir).head()
+        if found is None:
+            raise self._missing()
+        return found
+
+    @property
+    def _ref(self) -> str:
+        return f"refs/heads/{self.spec.ref.branch}"
+
+    def _run(self, words: tuple[str, ...], seconds: float) -> bytes:
+        done = git_process((*settings_of(self.spec), *words), b"", self.environment, seconds, self.bytes_max)
+        if done.returncode == 0:
+            return done.stdout
+        text = " ".join(error_text(done.stderr).split())
+        if "couldn't find remote ref" in text:
+            raise self._missing()
+        if "signal 25" in text or "File too large" in text or done.returncode in (-25, 153):
+            raise Refused("TooLarge", f"{self.spec.url} brings more than {self.bytes_max} bytes at once")
+        meaning = next((meaning for word, meaning in _BARRED.items() if word in text), "")
+        shown = f"{self.spec.url} cannot be fetched: {meaning or text[:TEXT_MAX]}"
+        raise Invalid(shown) if meaning else Unreachable(shown)
+
+    def _missing(self) -> Invalid:
+        return Invalid(
+            f"{self.spec.url} has no branch {self.spec.ref.branch}; push it, or name another with --branch"
+        )
+
+
+def configure(repo: ClusterRepo, spec: GitRepositorySpec | None) -> None:
+    """Note in a home's repository that its ``main`` is a mirror, and which folder of it counts; None ends that."""
+    for name, value in ((MIRROR, spec.url if spec else ""), (PATH, spec.path if spec else "")):
+        own = (f"--git-dir={repo.path}", "config", "--local")
+        if value:
+            run_git((*own, name, value))
+        else:
+            run_git((*own, "--unset-all", name), codes=(0, 5))  # 5: it was not set

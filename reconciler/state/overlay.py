@@ -1,0 +1,181 @@
+"""Lays the operations over the manifests of ``main``: what the cluster should be now. Pure.
+
+The rules of the planner read the same fields as ever. Objects that no operation names are returned as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from reconciler.resources import STOPPED, Manifest, ModelDeployment, Node
+from reconciler.resources.operation import (
+    CLUSTER_KIND,
+    REVISION_KIND,
+    VERBS,
+    Operation,
+    written_moment,
+)
+
+from .identity import ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """All operations at one commit of their branch."""
+
+    revision: str = ""
+    """Id of the commit; empty if there is none."""
+    items: tuple[Operation, ...] = ()
+
+    def expiry(self, now: float) -> float | None:
+        """Return the time at which the next one stops applying; None if none will."""
+        ends = (operation.spec.until for operation in self.items)
+        return min((end for end in ends if end is not None and end > now), default=None)
+
+    def approved(self, in_force: str | None, now: float) -> frozenset[str]:
+        """Return the revisions that may remove what they remove of the one in force."""
+        approvals = self._active("approve", now)
+        return frozenset(each.spec.target.name for each in approvals if each.spec.over == in_force)
+
+    def suspension(self, now: float) -> Operation | None:
+        """Return the operation that keeps out new revisions; None if they come into force."""
+        return next((o for o in self._active("suspend", now) if o.spec.target.kind == CLUSTER_KIND), None)
+
+    def _active(self, verb: str, now: float) -> Iterator[Operation]:
+        return (o for o in self.items if o.spec.verb == verb and not _expired(o, now))
+
+
+class Standing(StrEnum):
+    """What has become of an operation."""
+
+    IN_FORCE = "InForce"
+    AGREES = "AgreesWithGit"
+    """The manifest says the same."""
+    EXPIRED = "Expired"
+    NO_TARGET = "TargetNotFound"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """An operation, and what has become of it."""
+
+    operation: Operation
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Overlaid:
+    """The manifests with all operations that apply, and what has become of each operation."""
+
+    manifests: tuple[Manifest, ...]
+    effects: tuple[Effect, ...]
+
+
+def overlay(manifests: Iterable[Manifest], operations: Iterable[Operation], now: float) -> Overlaid:
+    """Return ``manifests`` with ``operations`` at the time ``now``, in seconds since the Unix epoch."""
+    wishes = {_key(manifest): manifest for manifest in manifests}
+    result, order = dict(wishes), list(VERBS)
+    ordered = sorted(operations, key=lambda each: (order.index(each.spec.verb), each.metadata.name))
+    effects = tuple(Effect(operation, _lay(operation, wishes, result, now)) for operation in ordered)
+    return Overlaid(tuple(result.values()), effects)
+
+
+def _lay(
+    operation: Operation, wishes: Mapping[ObjectKey, Manifest], result: dict[ObjectKey, Manifest], now: float
+) -> Standing:
+    """Change ``result`` as one operation says."""
+    target = ObjectKey(operation.spec.target.kind, operation.spec.target.name)
+    if _expired(operation, now):
+        return Standing.EXPIRED
+    if target.kind == REVISION_KIND:
+        return Standing.IN_FORCE
+    if target.kind == CLUSTER_KIND:
+        for key, manifest in result.items():
+            if operation.spec.verb == "stop" and isinstance(manifest, Node):
+                result[key] = _stopped(manifest)
+        return Standing.IN_FORCE
+    frozen = operation.frozen
+    if frozen is not None:
+        names = _names_of_others(target, wishes)
+        if target not in wishes and target.name in names:
+            return Standing.NO_TARGET  # main has removed it, and given its name to another deployment
+        result[target] = _without_names(frozen, names)
+        return Standing.IN_FORCE
+    if target not in result:
+        return Standing.NO_TARGET
+    result[target] = _changed(result[target], operation)
+    wish = wishes.get(target)
+    return Standing.AGREES if wish is not None and _changed(wish, operation) == wish else Standing.IN_FORCE
+
+
+def _changed(manifest: Manifest, operation: Operation) -> Manifest:
+    match operation.spec.verb:
+        case "cordon":
+            return _with_spec(manifest, unschedulable=True)
+        case "drain":
+            return _with_spec(manifest, unschedulable=True, drain=True)
+        case "reboot":
+            return _with_spec(manifest, reboot_from=operation.spec.boot)
+        case "scale":
+            return _with_spec(manifest, replicas=operation.spec.replicas)
+        case "restart":
+            assert isinstance(manifest, ModelDeployment)
+            return _with_spec(manifest, restarted_at=_later(manifest.spec.restarted_at, operation.spec.at))
+        case verb:
+            raise AssertionError(f"{verb} is laid over no single object")
+
+
+def _with_spec(manifest: Any, **fields: Any) -> Manifest:
+    """Return a manifest with other values of some fields of its spec."""
+    changed: Manifest = manifest.model_copy(update={"spec": manifest.spec.model_copy(update=fields)})
+    return changed
+
+
+def _stopped(node: Node) -> Manifest:
+    """Return a node as `reconciler stop` leaves it; one that is drained anyway stays as it is."""
+    if node.spec.drain:
+        return node
+    labels = {**node.metadata.labels, STOPPED: "in-use"}
+    marked = node.model_copy(update={"metadata": node.metadata.model_copy(update={"labels": labels})})
+    return _with_spec(marked, unschedulable=True, drain=True)
+
+
+def _later(wish: str | None, at: float) -> str:
+    """Return a value of `restartedAt` that changes when the wish or the operation changes."""
+    asked = written_moment(at)
+    if wish is None:
+        return asked
+    try:
+        wished = datetime.fromisoformat(wish).timestamp()
+    except ValueError:  # people may write any text
+        return f"{asked} {hashlib.sha256(wish.encode()).hexdigest()[:12]}"
+    return wish if wished >= at else asked
+
+
+def _names_of_others(target: ObjectKey, wishes: Mapping[ObjectKey, Manifest]) -> set[str]:
+    """Return the names by which clients ask for other deployments; empty for an object that is no deployment."""
+    if target.kind != "ModelDeployment":
+        return set()
+    others = [m for key, m in wishes.items() if isinstance(m, ModelDeployment) and key != target]
+    return {name for other in others for name in (other.metadata.name, *other.spec.serving.aliases)}
+
+
+def _without_names(frozen: Manifest, taken: set[str]) -> Manifest:
+    """Return a suspended object without the aliases that ``main`` has given to another deployment meanwhile."""
+    if not isinstance(frozen, ModelDeployment) or not taken & set(frozen.spec.serving.aliases):
+        return frozen
+    free = tuple(alias for alias in frozen.spec.serving.aliases if alias not in taken)
+    return _with_spec(frozen, serving=frozen.spec.serving.model_copy(update={"aliases": free}))
+
+
+def _expired(operation: Operation, now: float) -> bool:
+    return operation.spec.until is not None and operation.spec.until <= now
+
+
+def _key(manifest: Manifest) -> ObjectKey:
+    return ObjectKey(manifest.kind, manifest.metadata.name)

@@ -1,0 +1,1 @@
+"""The review of a change, from the command line."""

@@ -1,0 +1,64 @@
+"""A bundle of a real controller, searched for secrets that were planted everywhere."""
+
+from __future__ import annotations
+
+import stat
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.cli.live import Live, live, manifest
+
+PLANTED = "Zk3vQ9xW7bT1mN5cZk3vQ9xW7bT1mN5c"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Live]:
+    with live() as made:
+        made.run("wait", "deployment/tiny", "--for=condition=Stalled", "--timeout=60s")
+        yield made
+
+
+def contents(file: Path) -> dict[str, str]:
+    with tarfile.open(file) as archive:
+        members = ((member.name.partition("/")[2], archive.extractfile(member)) for member in archive)
+        return {name: stream.read().decode() for name, stream in members if stream is not None}
+
+
+@pytest.mark.second_tier
+def test_a_bundle_has_what_helps_and_no_secret(cluster: Live, tmp_path: Path) -> None:
+    secret = cluster.run("key", "create", "laptop").stdout.strip()
+    cluster.apply(
+        manifest("tiny").replace("name: tiny}", f"name: tiny, annotations: {{hub: hf_{PLANTED}}}}}")
+    )
+    (cluster.home / "logs").mkdir(exist_ok=True)
+    with (cluster.home / "logs" / "controller.log").open("a") as log:
+        log.write(f"ERROR asked with Authorization: Bearer {PLANTED}\nthe disk is full\n")
+    file = tmp_path / "b.tar.gz"
+    done = cluster.run("support", "-o", str(file), "--no-doctor")
+    assert done.returncode == 0, done.stderr
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    found = contents(file)
+    everything = "".join(found.values()) + done.stdout
+    assert "the disk is full" in found["logs/controller.log"]
+    assert '"kind": "ApiKey"' in found["objects.json"]
+    assert any(name.startswith("manifests/") and "kind: ApiKey" in text for name, text in found.items())
+    digest = cluster.run("get", "apikey/laptop", "-o", "jsonpath={.spec.hash}").stdout
+    for planted in (secret, PLANTED, digest.partition(":")[2]):
+        assert planted
+        assert planted not in everything
+    listed = {line.split()[1] for line in done.stdout.splitlines()[:-1]}
+    assert listed == set(found) - {"CONTENTS.txt"} | {"logs/gateway.log"}
+    assert "logs/gateway.log   not there: " in found["CONTENTS.txt"]
+
+
+def test_without_a_controller_it_has_the_rest(cli: Cli, home: Path, tmp_path: Path) -> None:
+    assert cli("init").code == 0
+    done = cli("support", "-o", str(tmp_path))
+    assert done.code == 0, done.err
+    (file,) = tmp_path.glob("reconciler-support-*.tar.gz")
+    assert "versions.json" in contents(file)
+    assert f"controller   not there: no controller runs in {home}" in done.out

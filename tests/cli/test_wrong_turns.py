@@ -1,0 +1,57 @@
+"""What people who are new, or who know kubectl and Flux, type first: every wrong turn names what to type next.
+
+Taken from sessions in which a hundred commands were tried, half of them wrong; the others are in ``test_contract.py``,
+``test_errors.py`` and docs/kubectl.md.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from .conftest import Cli, Controller
+
+TURNS = [
+    (
+        "apply x.yaml",
+        2,
+        r"Got unexpected .*; files are named with -f, such as: reconciler apply -f manifests/",
+    ),
+    ("scale tiny", 2, r"Missing option '--replicas'; such as: reconciler scale tiny --replicas=2"),
+    ("key create", 2, "Missing argument 'NAME'; such as: reconciler key create open-webui"),
+    ("list models", 2, "use: reconciler get KIND, such as: reconciler get models"),
+    ("get models -o yml", 2, 'did you mean "yaml"'),
+    ("get models -o table", 2, "a table is what comes without -o"),
+    ("get tinny", 2, 'there is no kind and no object "tinny", did you mean "tiny"'),
+    ("describe rank tiny.0.3.0", 2, "reconciler describe deployment tiny$"),
+    ("logs tiny --rank 7", 1, "tiny has no rank 7 now; it has 0, 1"),
+    ("logs tiny -n 20", 2, "Choose the number of lines with: --tail N"),
+    ("logs pod/tiny", 2, "processes are called ranks"),
+    ("top tiny", 2, "expected nodes, ranks, or ranks and a deployment"),
+    ("wait md/tiny --for=ready", 2, '"ready" is a condition: --for=condition=Ready'),
+    ("wait md/tiny --for=condition=Available", 2, 'have no condition "Available", did you mean "Ready"'),
+    ("wait md/tiny --for=condition=Progressing", 2, 'did you mean "Reconciling"'),
+    ("wait tiny --for=condition=Ready", 2, "say which: model/tiny or modeldeployment/tiny"),
+    ("config view", 2, "use: reconciler context list"),
+    ("config set-context x", 2, "use: reconciler context add NAME WHERE"),
+    ("context add studio studio.local", 2, "of another machine: ssh://studio.local"),
+    ("context add studio ssh://a@b/c", 2, "expected ssh://admin@studio.local"),
+    ("version --client", 2, "is the first line of: reconciler version"),
+    ("auth can-i get nodes", 2, "clients have keys: reconciler get apikeys"),
+    ("kustomize .", 2, "kustomize build DIR"),
+    ("patch md/tiny -p 'spec: {}' --type strategic", 2, "expected merge or json"),
+    ("label md/tiny tier", 2, "expected KEY=VALUE to set a value, or KEY- to remove one"),
+    ("helo", 2, 'did you mean "help"'),
+    ("help gte", 2, 'did you mean "get"'),
+]
+
+
+@pytest.mark.parametrize(("line", "code", "text"), TURNS, ids=[turn[0] for turn in TURNS])
+def test_a_wrong_turn_names_what_to_type_next(
+    line: str, code: int, text: str, cli: Cli, controller: Controller
+) -> None:
+    done = cli(*shlex.split(line))
+    assert done.code == code, done.out + done.err
+    assert re.search(text, done.err, re.MULTILINE), done.err

@@ -1,0 +1,68 @@
+"""What a pusher reads of a push, without a cluster."""
+
+from __future__ import annotations
+
+from reconciler.controller.admin.forecast import (
+    COLUMNS,
+    ENTRIES_SHOWN,
+    Change,
+    forecast,
+    removal_lines,
+    serving,
+    unallowed,
+)
+from reconciler.state import (
+    DeploymentName,
+    ObjectKey,
+    Plan,
+    Refusal,
+    RefusedBecause,
+    ReplicaId,
+    Waiting,
+    WaitingFor,
+)
+
+TINY, BIG = ObjectKey("ModelDeployment", "tiny"), ObjectKey("ModelDeployment", "big")
+GATEWAY = ObjectKey("Gateway", "main")
+SERVED = [ReplicaId(DeploymentName("tiny"), 0)]
+REVISION = "1f0c2a9b3d" * 4
+
+
+def test_what_has_a_group_serves_and_a_gateway_that_runs() -> None:
+    removed = [TINY, BIG, GATEWAY]
+    assert serving(removed, SERVED, gateway=False) == [TINY]
+    assert serving(removed, SERVED, gateway=True) == [TINY, GATEWAY]
+
+
+def test_a_removal_is_allowed_by_a_trailer_or_by_the_pusher() -> None:
+    assert unallowed([TINY, BIG], (), None) == [TINY, BIG]
+    assert unallowed([TINY, BIG], ("tiny",), None) == [BIG]
+    assert unallowed([TINY, BIG], ("modeldeployment/tiny",), "big") == []
+    assert unallowed([TINY, BIG], (), "") == [], "the bare option allows all"
+    assert "git push -o allow-removal" in " ".join(removal_lines([TINY]))
+
+
+def test_only_what_the_push_adds_to_the_plan_is_shown_and_lines_are_short() -> None:
+    old = Refusal(BIG, RefusedBecause.MODEL_UNKNOWN, "it is known")
+    new = Refusal(TINY, RefusedBecause.MODEL_UNKNOWN, "word " * 40)
+    wait = Waiting(TINY, WaitingFor.BACK_OFF, "a moment", 112.0)
+    change = Change((TINY,), (), ())
+    lines = forecast(
+        REVISION, change, (), (), Plan(refused=(old,)), Plan(refused=(old, new), waiting=(wait,)), 100.0
+    )
+    assert lines[0] == "reconciler: plan of 1f0c2a9: new modeldeployment/tiny"
+    assert lines[-1] == "  ~ modeldeployment/tiny: a moment (for 12 s)"
+    assert all(len(line) <= COLUMNS for line in lines)
+    assert "it is known" not in "".join(lines)
+
+
+def test_a_large_plan_is_a_few_lines() -> None:
+    many = tuple(Refusal(ObjectKey("Node", f"n{i}"), RefusedBecause.MODEL_UNKNOWN, "no") for i in range(300))
+    lines = forecast(REVISION, Change((), (), ()), (), (), Plan(), Plan(refused=many), 0.0)
+    assert len(lines) == 1 + ENTRIES_SHOWN + 1
+    assert lines[-1] == f"  and {300 - ENTRIES_SHOWN} more; after the push: reconciler plan"
+
+
+def test_nothing_to_do_is_said() -> None:
+    lines = forecast(REVISION, Change((), (), ()), (), (), Plan(), Plan(), 0.0)
+    assert lines == ["reconciler: plan of 1f0c2a9: no object changes", "  nothing to do"]

@@ -1,0 +1,300 @@
+"""The truth on another host: real git over SSH and over HTTPS, a webhook from there, and a cable that is pulled."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from reconciler.cli.core.client import Client
+from reconciler.wire.admin import ShowSource, ShowStatus
+from tests.certificates import made
+from tests.e2e.cluster import ROOT, Cluster, node
+
+from .network import Network, network
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.second_tier]
+
+SECRET = "a secret that only two know"
+PORT, HTTPS_PORT = 8437, 8443
+INTERVAL = "60s"
+SECONDS_MAX = 2.0
+"""From the start of a push to the revision in force."""
+BUSY_SECONDS_MAX = 15.0
+"""The same where other tests run beside: less than a part of the interval."""
+HOOK = """#!{python} -I
+import hashlib, hmac, http.client, json, pathlib, sys
+body = json.dumps({{"ref": "refs/heads/main", "after": sys.stdin.read().split()[1]}}).encode()
+signature = "sha256=" + hmac.new({secret!r}.encode(), body, hashlib.sha256).hexdigest()
+pathlib.Path({kept!r}).write_text(json.dumps([body.decode(), signature]))
+connection = http.client.HTTPConnection({host!r}, {port}, timeout=5)
+connection.request("POST", "/hooks/git", body, {{"X-Hub-Signature-256": signature}})
+print("webhook:", connection.getresponse().status)
+"""
+
+
+def manifest(address: str, number: int) -> str:
+    return f"""apiVersion: reconciler/v1alpha1
+kind: Gateway
+metadata:
+  name: main
+  annotations: {{change: "{number}"}}
+spec:
+  listen: {address}:{PORT}
+  auth: {{mode: keys}}
+---
+{node("here")}"""
+
+
+@dataclass
+class Team:
+    """Whoever pushes to the other host, and the cluster here that follows it."""
+
+    hosts: Network
+    cluster: Cluster
+    folder: Path
+    number: int = 0
+    took: list[float] = field(default_factory=list)
+
+    @property
+    def place(self) -> Path:
+        return self.hosts.hosts[0].folder / "served" / "cluster.git"
+
+    @property
+    def known_hosts(self) -> Path:
+        return self.folder / "known_hosts"
+
+    @property
+    def ssh_url(self) -> str:
+        host = self.hosts.hosts[0]
+        return f"ssh://{host.user}@{host.address}{self.place}"
+
+    @property
+    def https_url(self) -> str:
+        return f"https://{self.hosts.hosts[0].address}:{HTTPS_PORT}/cluster.git"
+
+    def git(self, *words: str, check: bool = True) -> str:
+        host = self.hosts.hosts[0]
+        ssh = f"ssh -F /dev/null -i {host.key} -o UserKnownHostsFile={self.known_hosts} -o StrictHostKeyChecking=yes"
+        done = subprocess.run(
+            ["git", "-C", str(self.folder / "work"), *words],
+            env={**os.environ, "GIT_SSH_COMMAND": ssh, "GIT_SSL_CAINFO": str(self.folder / "tls.pem")},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert not check or done.returncode == 0, done.stdout
+        return done.stdout
+
+    def commit(self) -> str:
+        self.number += 1
+        (self.folder / "work" / "gateway.yaml").write_text(manifest(self.hosts.here, self.number))
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", f"change {self.number}")
+        return self.git("rev-parse", "HEAD").strip()
+
+    def push(self, url: str) -> str:
+        """Push a change, and note how long it took from the start of the push until it is in force."""
+        commit = self.commit()
+        began = time.monotonic()
+        self.git("push", "--quiet", url, "HEAD:main")
+        self.until(commit)
+        self.took.append(time.monotonic() - began)
+        return commit
+
+    def until(self, commit: str, seconds: float = 30.0) -> None:
+        deadline = time.monotonic() + seconds
+        with Client(self.cluster.home / "controller.sock") as client:
+            while client.ask(ShowStatus())["revision"] != commit:
+                assert time.monotonic() < deadline, self.cluster.diagnostics()
+                time.sleep(0.01)
+
+    def source(self) -> dict[str, object]:
+        with Client(self.cluster.home / "controller.sock") as client:
+            return dict(client.ask(ShowSource()))
+
+    def hooked(self, wanted: bool) -> None:
+        """Whether the other host says that something was pushed."""
+        hook = self.place / "hooks" / "post-receive"
+        hook.parent.mkdir(exist_ok=True)
+        hook.unlink(missing_ok=True)
+        if wanted:
+            values = {
+                "python": sys.executable,
+                "secret": SECRET,
+                "kept": str(self.folder / "last"),
+                "host": self.hosts.here,
+                "port": PORT,
+            }
+            hook.write_text(HOOK.format(**values))
+            hook.chmod(0o755)
+
+    def told_again(self) -> int:
+        """Send the last message of the webhook once more, from the other host."""
+        body, signature = json.loads((self.folder / "last").read_text())
+        program = (
+            "import http.client, sys; c = http.client.HTTPConnection(sys.argv[1], int(sys.argv[2]), timeout=5);"
+            "c.request('POST', '/hooks/git', sys.argv[3].encode(), {'X-Hub-Signature-256': sys.argv[4], 'X-GitHub-Delivery': 'new'});"
+            "print(c.getresponse().status)"
+        )
+        words = ["nsenter", "--target", str(self.hosts.hosts[0].pid), "--net", sys.executable, "-c", program]
+        done = subprocess.run(
+            [*words, self.hosts.here, str(PORT), body, signature],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+        )
+        return int(done.stdout)
+
+
+@contextlib.contextmanager
+def https_served(team: Team) -> Iterator[None]:
+    host = team.hosts.hosts[0]
+    certificate, key = made((host.address,), addresses=(host.address,))
+    (team.folder / "tls.pem").write_bytes(certificate)
+    (team.folder / "tls.key").write_bytes(key)
+    files = (str(team.folder / "tls.pem"), str(team.folder / "tls.key"))
+    words = ["nsenter", "--target", str(host.pid), "--net", sys.executable, "-m", "tests.git_server"]
+    serving = subprocess.Popen(
+        [*words, str(team.place.parent), host.address, str(HTTPS_PORT), *files],
+        cwd=ROOT,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        os.killpg(serving.pid, signal.SIGKILL)
+        serving.wait(30)
+
+
+@pytest.fixture(scope="module")
+def team() -> Iterator[Team]:
+    with network("git-host") as hosts:
+        folder, host = hosts.folder / "team", hosts.hosts[0]
+        folder.mkdir()
+        cluster = Cluster(folder / "home", ROOT, {"HOME": str(hosts.person), "SSH_AUTH_SOCK": ""})
+        made_team = Team(hosts, cluster, folder)
+        made_team.place.parent.mkdir()
+        subprocess.run(
+            ["git", "init", "--quiet", "--bare", "--initial-branch=main", made_team.place], check=True
+        )
+        subprocess.run(
+            ["git", f"--git-dir={made_team.place}", "config", "http.receivepack", "true"], check=True
+        )
+        subprocess.run(["git", "init", "--quiet", "--initial-branch=main", folder / "work"], check=True)
+        for name, value in (("user.name", "bea"), ("user.email", "bea@example.org")):
+            made_team.git("config", name, value)
+        made_team.known_hosts.write_text(f"{host.address} {host.host_key}\n")
+        (folder / "secret").write_text(SECRET)
+        first = made_team.commit()
+        made_team.git("push", "--quiet", made_team.ssh_url, "HEAD:main")
+        cluster.run(
+            "source", "set", made_team.ssh_url, "--ssh-key", str(host.key), "--interval", INTERVAL,
+            "--known-hosts", str(made_team.known_hosts), "--webhook-secret-file", str(folder / "secret"),
+        )  # fmt: skip
+        try:
+            cluster.start()
+            cluster.wait("the controller", (cluster.home / "controller.sock").exists)
+            made_team.until(first)
+            cluster.wait("the gateway", lambda: (cluster.home / "gateway.json").exists())
+            made_team.hooked(True)
+            yield made_team
+            assert cluster.stop() == 0
+        finally:
+            cluster.kill_everything()
+            shutil.rmtree(folder / "home", ignore_errors=True)
+
+
+def worst(took: list[float]) -> float:
+    """The 99th percentile: of up to a hundred, the longest."""
+    return max(took)
+
+
+def shown(took: list[float], what: str) -> None:
+    ordered = sorted(took)
+    print(f"{what}: {len(took)} pushes, p50 {ordered[len(took) // 2]:.2f} s, longest {ordered[-1]:.2f} s")
+
+
+def test_a_push_there_is_in_force_here_long_before_the_next_look(team: Team) -> None:
+    team.took.clear()
+    for _ in range(5):
+        team.push(team.ssh_url)
+    shown(team.took, "over SSH")
+    assert worst(team.took) < BUSY_SECONDS_MAX
+    assert team.told_again() == 409
+    assert team.told_again() == 409
+
+
+def test_with_the_webhook_lost_the_next_look_finds_it(team: Team) -> None:
+    team.hooked(False)
+    team.cluster.run("source", "set", "--interval", "5s")
+    team.push(team.ssh_url)
+    team.cluster.run("source", "set", "--interval", INTERVAL)
+    team.hooked(True)
+    assert team.took[-1] < BUSY_SECONDS_MAX
+
+
+def test_operations_here_and_pushes_there_do_not_meet(team: Team) -> None:
+    for command in ("cordon", "uncordon"):
+        operation = team.cluster.background(command, "here")
+        team.push(team.ssh_url)
+        _, told = operation.communicate(timeout=60)
+        assert operation.returncode == 0, told
+    refused = team.cluster.run("delete", "gateway", "main", check=False)
+    assert refused.returncode == 1
+    assert f"the truth is at {team.ssh_url}" in refused.stderr
+
+
+def test_a_rewound_branch_changes_nothing_here(team: Team) -> None:
+    kept = team.push(team.ssh_url)
+    team.git("reset", "--quiet", "--hard", "HEAD~1")
+    team.commit()
+    team.git("push", "--quiet", "--force", team.ssh_url, "HEAD:main")
+    refused = team.cluster.run("source", "sync", check=False)
+    assert refused.returncode == 1
+    assert f"does not have 1 commit up to {kept[:10]}" in refused.stderr
+    team.git("reset", "--quiet", "--hard", kept)
+    team.git("push", "--quiet", "--force", team.ssh_url, "HEAD:main")
+    team.until(kept)
+    assert team.cluster.run("source", "sync").returncode == 0
+
+
+def test_while_the_remote_is_away_nothing_happens_and_it_is_said(team: Team) -> None:
+    kept = team.push(team.ssh_url)
+    host = team.hosts.hosts[0]
+    team.hosts.cut(host)
+    try:
+        team.cluster.run("source", "sync", "--timeout", "1s", check=False)
+        team.cluster.wait("it to be away", lambda: team.source()["awaySince"], 60)
+        assert "Away since: " in team.cluster.ask("source", "show")
+        team.until(kept)
+    finally:
+        team.hosts.cut(host, up=True)
+    team.push(team.ssh_url)
+    team.cluster.wait("it to be back", lambda: team.source()["awaySince"] is None, 60)
+
+
+@pytest.mark.nightly
+def test_fifty_pushes_over_ssh_and_fifty_over_https(team: Team) -> None:
+    team.took.clear()
+    for _ in range(50):
+        team.push(team.ssh_url)
+    shown(team.took, "over SSH")
+    assert worst(team.took) < SECONDS_MAX
+    with https_served(team):
+        team.cluster.run("source", "set", team.https_url, "--ca-file", str(team.folder / "tls.pem"))
+        team.cluster.run("source", "sync")
+        team.took.clear()
+        for _ in range(50):
+            team.push(team.https_url)
+        shown(team.took, "over HTTPS")
+        assert worst(team.took) < SECONDS_MAX

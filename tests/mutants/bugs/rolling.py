@@ -1,0 +1,66 @@
+"""What takes serving replicas down, and what is served instead of a spec that does not come up."""
+
+from __future__ import annotations
+
+from ast import BinOp, Compare, If, Subscript
+
+from reconciler.planning.recovery import rollback
+from reconciler.planning.replica import ladder
+from reconciler.planning.rollout import budget, targets, wish
+from tests.mutants.mutant import Mutant
+from tests.mutants.operators import always, keep, never, put
+
+TARGETS = ("tests/planning/rollout/test_targets.py",)
+ROLLBACK = ("tests/planning/rollout/test_rollback.py",)
+
+ROLLED = (
+    Mutant(
+        "what-is-down-does-not-count",
+        "reconciler.planning.rollout.budget:Budget.spare",
+        keep(BinOp, "left"),
+        "a change takes the last serving replica down while the others are dead",
+        TARGETS,
+    ),
+    Mutant(
+        "coming-up-counts-as-serving",
+        budget._out,
+        never(If, 2, 3),
+        "the next replica is taken down before the last one has given a completion: nobody is served",
+        TARGETS,
+    ),
+    Mutant(
+        "all-are-replaced-at-once",
+        targets._turns,
+        put(Subscript, "serving[len(serving):]", 3, 5),
+        "a change takes all replicas down in the same second",
+        TARGETS,
+    ),
+    Mutant(
+        "a-canary-does-not-have-to-serve",
+        targets._everything,
+        always(Compare, 7, 11),
+        "the others follow a canary at once, and crash an hour later as it does",
+        TARGETS,
+    ),
+    Mutant(
+        "a-drain-takes-no-turn",
+        ladder._in_turn,
+        always(If),
+        "two drained machines take both replicas down together",
+        TARGETS,
+    ),
+    Mutant(
+        "any-fault-is-blamed-on-a-change",
+        rollback._proven_elsewhere,
+        put(Compare, "False", 1, 4),
+        "a spec that has served for hours is taken back because one replica cannot come up on its machine",
+        ROLLBACK,
+    ),
+    Mutant(
+        "a-rollback-outlives-its-change",
+        wish._applies,
+        put(Compare, "True", 1, 5),
+        "a corrected spec is never served: the one before it is, for ever",
+        ROLLBACK,
+    ),
+)

@@ -1,0 +1,113 @@
+"""What a change costs, said before it is made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from reconciler.planning.rollout.costs import Cost, Kind, duration, foresee
+from reconciler.state import Desired
+from tests.worlds import World, deployment, hub_model, model, node
+
+
+def served(replicas: int = 1, took: float = 230.0) -> World:
+    """Groups that each took so long to come up."""
+    world = World([node("a"), node("b"), node("c"), model(), deployment(nodes=1, replicas=replicas)])
+    world.settle()
+    for replica, group in world.groups.items():
+        assert group.proven_at is not None
+        world.groups[replica] = replace(group, created_at=group.proven_at - took)
+    return world
+
+
+def cost(world: World, **spec: Any) -> Cost | None:
+    replicas = spec.pop("replicas", len(world.groups))
+    after = [*world.manifests[:-1], deployment(nodes=1, replicas=replicas, **spec)]
+    return next(foresee(world.desired(), Desired.of("r2", after), world.groups), None)
+
+
+IN_PLACE: list[dict[str, Any]] = [
+    {"serving": {"aliases": ["gpt-4o"]}},
+    {"serving": {"sampling": {"temperature": 0.5}, "thinking": False}},
+    {"health": {"stallAfter": "90s"}},
+    {"growth": {"idle": "5m"}},
+    {"rolling": {"maxUnavailable": 2}},
+]
+
+
+@pytest.mark.parametrize("spec", IN_PLACE, ids=lambda spec: next(iter(spec)))
+def test_what_is_changed_in_place_costs_nothing(spec: dict[str, Any]) -> None:
+    found = cost(served(), **spec)
+    assert found is not None
+    assert (found.kind, found.text, found.unserved_seconds) == (Kind.IN_PLACE, "in place", 0.0)
+
+
+def test_with_one_replica_nobody_is_served_for_as_long_as_its_group_took_to_come_up() -> None:
+    found = cost(served(), serving={"maxBatch": 4})
+    assert found is not None
+    assert found.unserved_seconds == 230.0
+    assert found.text == (
+        "restart with the same weights: serving.maxBatch 16 → 4; not served for about 4 min (unload, load)"
+    )
+
+
+def test_with_several_replicas_the_others_serve() -> None:
+    found = cost(served(3), serving={"context": 1024})
+    assert found is not None
+    assert (found.unserved_seconds, found.seconds, len(found.replicas)) == (0.0, 230.0, 3)
+    assert found.text.endswith(
+        "serving.context auto → 1024; one replica after the other, each out of service for about 4 min, the others"
+        " serve"
+    )
+
+
+def test_all_at_once_is_not_served() -> None:
+    found = cost(served(2), serving={"maxBatch": 4}, rolling={"maxUnavailable": "100%"})
+    assert found is not None
+    assert found.unserved_seconds == 230.0
+
+
+def test_what_is_paused_says_so() -> None:
+    found = cost(served(2), serving={"maxBatch": 4}, paused=True)
+    assert found is not None
+    assert found.text.endswith("paused: 2 of 2 replicas are changed when the rollout is resumed")
+    assert found.unserved_seconds == 0.0
+
+
+def test_where_no_group_has_come_up_it_is_not_known_how_long_it_takes() -> None:
+    world = served()
+    world.groups[world.replica()] = replace(world.groups[world.replica()], proven_at=None)
+    found = cost(world, serving={"maxBatch": 4})
+    assert found is not None
+    assert found.unserved_seconds is None
+    assert "not served for as long as loading takes" in found.text
+
+
+def test_new_weights_and_another_model_are_told_apart() -> None:
+    world = World([node("a"), hub_model(), hub_model("other", "c" * 40), deployment(nodes=1)])
+    world.settle()
+    moved = Desired.of("r2", [world.manifests[0], hub_model(revision="b" * 40), *world.manifests[2:]])
+    (found,) = foresee(world.desired(), moved, world.groups)
+    assert found.kind is Kind.NEW_WEIGHTS
+    assert found.changes == ("weights org/tiny at aaaaaaaaaa → org/tiny at bbbbbbbbbb",)
+    found = next(
+        foresee(
+            world.desired(),
+            Desired.of("r2", [*world.manifests[:-1], deployment(nodes=1, model="other")]),
+            world.groups,
+        )
+    )
+    assert found.kind is Kind.OTHER_MODEL
+
+
+def test_what_does_not_change_is_not_mentioned() -> None:
+    assert cost(served()) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.2, "1 s"), (45.0, "45 s"), (230.0, "4 min"), (4200.0, "1 h 10 min")]
+)
+def test_times_are_written_as_people_say_them(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

@@ -1,0 +1,283 @@
+"""Rolling changes: which replica is replaced when, and what the others are served with meanwhile."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from reconciler.state import (
+    AllocateEpoch,
+    DeploymentName,
+    Plan,
+    RefusedBecause,
+    StopRank,
+    Waiting,
+    WaitingFor,
+)
+from reconciler.status.model_routes import serving
+from reconciler.wire.launch import Phase, RankId
+from tests.worlds import World, deployment, model, node
+
+NAME = DeploymentName("tiny")
+BATCH = {"maxBatch": 4}
+
+
+def replicas(count: int = 3, machines: int | None = None, **spec: Any) -> World:
+    """A deployment of groups with one node each, all of them served."""
+    names = [node(f"node-{at}") for at in range(machines or count)]
+    world = World([*names, model(), deployment(nodes=1, replicas=count, **spec)])
+    assert world.settle() == Plan()
+    world.now += 3600.0
+    return world
+
+
+def change(world: World, **spec: Any) -> None:
+    before = world.desired().deployments[NAME].spec
+    world.manifests[-1] = deployment(nodes=1, replicas=before.replicas, **spec)
+
+
+def served(world: World) -> list[int]:
+    """The replicas that serve."""
+    observed = world.observed()
+    return [replica.index for replica, group in sorted(world.groups.items()) if serving(group, observed)]
+
+
+def roll(world: World, passes: int = 60) -> tuple[list[int], int]:
+    """Obey until all is done; in which order replicas were formed, and how many served at least at every moment."""
+    begun, least = len(world.history), len(served(world))
+    for _ in range(passes):
+        steps = world.plan().steps
+        if not steps:
+            break
+        for step in steps:
+            world.obey(step)
+            least = min(least, len(served(world)))
+    formed = [s.replica.index for s in world.history[begun:] if isinstance(s, AllocateEpoch)]
+    return formed, least
+
+
+def waits(world: World) -> dict[int, Waiting]:
+    return {
+        each.replica.index: each
+        for each in world.plan().waiting
+        if each.replica is not None and each.reason in (WaitingFor.ROLLOUT, WaitingFor.PAUSED)
+    }
+
+
+def batches(world: World) -> list[int]:
+    """What the living ranks were started with, by replica."""
+    started = {}
+    for step in world.history:
+        spec = getattr(step, "spec", None)
+        if spec is not None and spec.id in world.alive():
+            started[spec.id.replica] = spec.config.batch_max
+    return [started[index] for index in sorted(started)]
+
+
+# --- one after the other ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"serving": BATCH},
+        {"serving": {"context": 1024}},
+        {"restartedAt": "now"},
+        {"fastSynch": True},
+        {"model": "other"},
+        {"placement": {"nodeSelector": {"pool": "fast"}}},
+    ],
+    ids=lambda spec: next(iter(spec)),
+)
+def test_every_change_takes_one_replica_after_the_other_the_highest_first(spec: dict[str, Any]) -> None:
+    world = replicas()
+    world.manifests.insert(-1, model("other", "other"))
+    world.weights["other"] = world.weights["tiny"]
+    world.manifests[:3] = [node(f"node-{at}", labels={"pool": "slow"}) for at in range(3)]
+    world.manifests[3:3] = [node(f"fast-{at}", labels={"pool": "fast"}) for at in range(3)]
+    assert world.settle() == Plan()
+    change(world, **spec)
+    assert roll(world) == ([2, 1, 0], 2)
+    assert world.plan() == Plan()
+
+
+def test_what_waits_says_what_changes_and_what_it_waits_for() -> None:
+    world = replicas(2)
+    change(world, serving=BATCH)
+    (waiting,) = waits(world).values()
+    assert waiting.text == (
+        "tiny/0: serving.maxBatch 16 → 4 (restart with the same weights): it is replaced later, at most 1 of 2"
+        " replicas may be out of service at a time"
+    )
+    world.obey(world.plan().steps[0])
+    assert waits(world)[0].text.endswith("at a time, and tiny/1 comes up")
+
+
+def test_one_replica_alone_is_replaced_at_once() -> None:
+    world = replicas(1)
+    change(world, serving=BATCH)
+    assert roll(world) == ([0], 0)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "least"), [(2, 2), ("50%", 2), ("74%", 2), ("10%", 3), ("100%", 0), (9, 0)]
+)
+def test_so_many_go_at_once_as_may_be_out_of_service(allowed: int | str, least: int) -> None:
+    world = replicas(4, rolling={"maxUnavailable": allowed})
+    change(world, serving=BATCH, rolling={"maxUnavailable": allowed})
+    formed, served_at_least = roll(world)
+    assert sorted(formed) == [0, 1, 2, 3]
+    assert served_at_least == least
+
+
+def test_the_lowest_goes_first_where_that_is_wanted() -> None:
+    world = replicas(rolling={"order": "lowest-first"})
+    change(world, serving=BATCH, rolling={"order": "lowest-first"})
+    assert roll(world)[0] == [0, 1, 2]
+
+
+def test_the_next_one_goes_only_when_the_last_one_has_given_its_first_completion() -> None:
+    world = replicas(2)
+    world.mute = {world.replica(index=1)}
+    change(world, serving=BATCH)
+    roll(world, passes=8)
+    assert {rank.replica: rank.epoch for rank in world.alive()} == {0: 1, 1: 2}
+    assert served(world) == [0]
+
+
+def test_the_next_one_goes_when_the_last_one_has_served_for_the_pause() -> None:
+    rolling = {"pause": "5m"}
+    world = replicas(2, rolling=rolling)
+    change(world, serving=BATCH, rolling=rolling)
+    assert roll(world) == ([1], 1)
+    assert waits(world)[0].until == world.now + 300.0
+    world.now += 299.0
+    assert roll(world) == ([], 2)
+    world.now += 2.0
+    assert roll(world) == ([0], 1)
+
+
+def test_a_replica_that_is_dead_is_changed_at_once_and_delays_the_others() -> None:
+    world = replicas()
+    world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
+    change(world, serving=BATCH)
+    assert roll(world) == ([0, 2, 1], 2)
+
+
+def test_while_a_node_does_not_answer_no_other_replica_is_taken_down() -> None:
+    world = replicas(2)
+    world.lose("node-1")
+    world.now += 1.0
+    change(world, serving=BATCH)
+    decided = world.plan()
+    assert not [s for s in decided.steps if isinstance(s, AllocateEpoch | StopRank) and s.replica.index == 0]
+    assert "tiny/1 does not answer" in waits(world)[0].text
+
+
+# --- where others would be disturbed ---------------------------------------------------------------
+
+
+def test_a_drain_moves_one_replica_after_the_other() -> None:
+    world = replicas(2, machines=4)
+    for at in range(2):
+        world.manifests[at] = node(f"node-{at}", drain=True)
+    assert roll(world) == ([0, 1], 1)
+
+
+def test_a_drain_waits_for_a_replica_that_is_being_changed() -> None:
+    world = replicas(2, machines=4)
+    change(world, serving=BATCH)
+    world.obey(world.plan().steps[0])
+    (drained,) = world.groups[world.replica(index=0)].members
+    at = int(drained[-1])
+    world.manifests[at] = node(f"node-{at}", drain=True)
+    assert [s for s in world.plan().steps if getattr(s, "replica", None) == world.replica(index=0)] == []
+    assert roll(world)[1] == 1
+    assert drained not in world.groups[world.replica(index=0)].members
+
+
+# --- canaries and pauses ---------------------------------------------------------------------------
+
+CANARY: dict[str, Any] = {"canary": {"replicas": 1, "serveFor": "10m"}}
+
+
+def test_a_canary_serves_for_its_time_before_the_others_follow() -> None:
+    world = replicas(rolling=CANARY)
+    change(world, serving=BATCH, rolling=CANARY)
+    assert roll(world) == ([2], 2)
+    held = waits(world)
+    assert {index: each.reason for index, each in held.items()} == dict.fromkeys((0, 1), WaitingFor.PAUSED)
+    assert held[0].until == world.now + 600.0
+    assert "reconciler rollout resume deployment/tiny" in held[0].text
+    world.now += 601.0
+    assert roll(world) == ([1, 0], 2)
+
+
+def test_a_replica_that_dies_behind_a_canary_is_formed_again_as_it_was() -> None:
+    world = replicas(rolling=CANARY)
+    change(world, serving=BATCH, rolling=CANARY)
+    roll(world)
+    world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
+    assert roll(world)[0] == [0]
+    assert batches(world) == [16, 16, 4]
+
+
+def test_resuming_lets_the_others_follow_at_once() -> None:
+    world = replicas(rolling=CANARY)
+    change(world, serving=BATCH, rolling=CANARY)
+    roll(world)
+    at = datetime.fromtimestamp(world.now + 1.0, UTC).isoformat()
+    change(world, serving=BATCH, rolling={"canary": {**CANARY["canary"], "resumedAt": at}})
+    assert roll(world)[0] == [1, 0]
+    world.now += 60.0
+    change(world, serving={"maxBatch": 2}, rolling={"canary": {**CANARY["canary"], "resumedAt": at}})
+    assert roll(world)[0] == [2]  # the next change has a canary of its own
+
+
+def test_a_share_of_replicas_is_rounded_up() -> None:
+    rolling = {"canary": {"replicas": "30%"}}
+    world = replicas(4, rolling=rolling)
+    change(world, serving=BATCH, rolling=rolling)
+    assert roll(world)[0] == [3, 2]
+
+
+def test_while_changes_are_paused_what_ends_is_formed_as_it_was_and_nothing_else_happens() -> None:
+    world = replicas(2)
+    change(world, serving=BATCH, paused=True)
+    assert roll(world) == ([], 2)
+    assert set(waits(world)) == {0, 1}
+    world.end_rank(RankId("tiny", 1, 1, 0), signal=9)
+    assert roll(world)[0] == [1]
+    assert batches(world) == [16, 16]
+    change(world, serving=BATCH)
+    assert roll(world) == ([1, 0], 1)
+    assert batches(world) == [4, 4]
+
+
+def test_a_replica_that_is_added_while_changes_are_paused_is_like_the_others() -> None:
+    world = replicas(2, machines=3)
+    world.manifests[-1] = deployment(nodes=1, replicas=3, serving=BATCH, paused=True)
+    assert roll(world)[0] == [2]
+    assert batches(world) == [16, 16, 16]
+
+
+# --- specs that cannot be served -------------------------------------------------------------------
+
+
+def test_a_dead_replica_whose_new_spec_has_no_place_is_formed_as_it_was() -> None:
+    world = replicas(2)
+    world.end_rank(RankId("tiny", 1, 1, 0), signal=9)
+    change(world, serving={"context": 16_000_000})
+    roll(world)
+    assert served(world) == [0, 1]
+    assert RefusedBecause.NO_MEMORY in {refusal.reason for refusal in world.plan().refused}
+
+
+def test_a_group_that_comes_up_is_no_replica_that_serves() -> None:
+    world = replicas(2)
+    world.first_phase = Phase.LOADING
+    change(world, serving=BATCH)
+    roll(world, passes=8)
+    assert served(world) == [0]

@@ -1,0 +1,139 @@
+"""What keeps `up` running, as actions and files; tests/root/test_systemd_service.py carries them out."""
+
+from __future__ import annotations
+
+import plistlib
+import subprocess
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from reconciler.remote.bootstrap.actions import Action
+from reconciler.remote.bootstrap.service import Keeper
+from reconciler.remote.installation.service import Machine, UpService
+
+HOME = Path("/u/ada/.reconciler")
+NAME = "reconciler.up.ada"
+UNIT = f"/etc/systemd/system/{NAME}.service"
+PLIST = f"/Library/LaunchDaemons/{NAME}.plist"
+
+
+def service(keeper: Keeper, administrator: str = "", home: Path = HOME) -> UpService:
+    return UpService(home, Machine("ada", 501, PurePosixPath("/u/ada"), keeper, administrator))
+
+
+def first_lines(actions: tuple[Action, ...] | list[Action]) -> list[str]:
+    return [str(each.act).splitlines()[0] for each in actions]
+
+
+@pytest.mark.parametrize(
+    ("keeper", "administrator", "does"),
+    [
+        (
+            Keeper.SYSTEMD,
+            "sudo",
+            [
+                f"$ sudo -n tee {UNIT} <<'END-OF-FILE'",
+                "$ sudo -n systemctl daemon-reload",
+                f"$ sudo -n systemctl enable --now {NAME}.service",
+            ],
+        ),
+        (
+            Keeper.SYSTEMD_OF_USER,
+            "",
+            [
+                f"write /u/ada/.config/systemd/user/{NAME}.service (mode 0644, 367 bytes)",
+                "$ systemctl --user daemon-reload",
+                f"$ systemctl --user enable --now {NAME}.service",
+            ],
+        ),
+        (
+            Keeper.LAUNCHD,
+            "",
+            [f"$ sudo tee {PLIST} <<'END-OF-FILE'", f"$ sudo launchctl bootstrap system {PLIST}"],
+        ),
+    ],
+)
+def test_what_makes_it(keeper: Keeper, administrator: str, does: list[str]) -> None:
+    script, *others = service(keeper, administrator).install_actions(None, None, 0)
+    assert str(script.act).startswith("write /u/ada/.reconciler/service/serve (mode 0700")
+    assert first_lines(others) == does
+    by_person = keeper is Keeper.LAUNCHD
+    assert [each.by_person for each in others] == [by_person] * len(others)
+
+
+@pytest.mark.parametrize("keeper", [Keeper.LAUNCHD, Keeper.SYSTEMD, Keeper.SYSTEMD_OF_USER])
+def test_where_all_is_in_place_nothing_is_done(keeper: Keeper) -> None:
+    made = service(keeper)
+    assert made.install_actions(made.script_text(), made.definition_text(), 0) == []
+    assert made.remove_actions(None) == ()
+
+
+def test_an_up_in_a_terminal_gives_way_before_the_service_starts() -> None:
+    actions = first_lines(list(service(Keeper.SYSTEMD, "root").install_actions(None, None, 4711)))
+    assert actions.index("$ /bin/kill -TERM 4711") < actions.index(f"$ systemctl enable --now {NAME}.service")
+
+
+def test_another_definition_is_loaded_anew_on_a_mac() -> None:
+    made = service(Keeper.LAUNCHD, "root")
+    actions = first_lines(list(made.install_actions(made.script_text(), "another", 0)))
+    assert actions[1:] == [
+        f"$ launchctl bootout system/{NAME}",
+        f"$ launchctl bootstrap system {PLIST}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keeper", "does"),
+    [
+        (
+            Keeper.SYSTEMD,
+            [
+                f"$ systemctl disable --now {NAME}.service",
+                f"$ rm -f {UNIT}",
+                "$ systemctl daemon-reload",
+            ],
+        ),
+        (Keeper.LAUNCHD, [f"$ launchctl bootout system/{NAME}", f"$ rm -f {PLIST}"]),
+    ],
+)
+def test_what_removes_it(keeper: Keeper, does: list[str]) -> None:
+    assert first_lines(tuple(service(keeper, "root").remove_actions("there"))) == does
+
+
+def test_a_mac_starts_it_as_the_user_for_as_long_as_the_script_is_there() -> None:
+    defined = plistlib.loads(service(Keeper.LAUNCHD).definition_text().encode())
+    assert defined["UserName"] == "ada"
+    assert defined["KeepAlive"] == {"PathState": {"/u/ada/.reconciler/service/serve": True}}
+    assert defined["AbandonProcessGroup"] is True
+
+
+def test_each_home_has_its_own_service() -> None:
+    names = {service(Keeper.SYSTEMD, home=home).name for home in (HOME, Path("/srv/a"), Path("/srv/b"))}
+    assert len(names) == 3
+    assert NAME in names
+
+
+def test_the_script_waits_for_a_living_command_that_replaces_the_version_and_runs_what_is_current(
+    tmp_path: Path,
+) -> None:
+    """With `python` being a script that shows how it was called."""
+    home = tmp_path / "my home"
+    python = home / "versions" / "0.1.0" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "$0 $* token=$TOKEN"\n')
+    python.chmod(0o700)
+    (home / "versions" / "current").symlink_to("0.1.0")
+    (home / "service").mkdir()
+    (home / "service" / "environment").write_text("TOKEN=t\n")
+    made = service(Keeper.SYSTEMD, home=home)
+    made.script.write_text(made.script_text())
+    with subprocess.Popen(["sleep", "60"]) as switching:
+        (home / "versions" / "switching").write_text(f"{switching.pid}\n")
+        with subprocess.Popen(["sh", str(made.script)], stdout=subprocess.PIPE, text=True) as running:
+            with pytest.raises(subprocess.TimeoutExpired):
+                running.wait(0.5)
+            switching.kill()
+            switching.wait(10)
+            told, _ = running.communicate(timeout=10)
+    assert told == f"{python} -P -m reconciler --home {home} up token=t\n"
