@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from importlib.resources import files
 
 from starlette.applications import Starlette
@@ -13,7 +12,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from .feed import Feed, following
+from .feed import Feed
 from .guard import LOOPBACK, Guard
 from .live import changes
 from .pages import PAGES, Page, Pages
@@ -21,21 +20,16 @@ from .pages import PAGES, Page, Pages
 Answer = Callable[[Request], Awaitable[Response]]
 
 
-def build_app(feed: Feed, hosts: Collection[str] = LOOPBACK) -> Starlette:
-    """Return the application. ``hosts``: names by which browsers may call it."""
+def build_app(feed: Feed, hosts: Collection[str] = ()) -> Starlette:
+    """Return the application. ``hosts``: further names by which browsers may call it."""
     pages = Pages()
-
-    @contextlib.asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with following(feed):
-            yield
 
     routes = [
         *(Route(page.path, _shown(feed, pages, page), name=page.title) for page in PAGES),
         *(Route(f"/live{page.path}", _live(feed, pages, page), name=f"live {page.title}") for page in PAGES),
         Mount("/static", StaticFiles(directory=str(files("reconciler.console") / "static"))),
     ]
-    return Starlette(routes=routes, middleware=[Middleware(Guard, hosts=hosts)], lifespan=lifespan)
+    return Starlette(routes=routes, middleware=[Middleware(Guard, hosts=LOOPBACK.union(hosts))])
 
 
 def _shown(feed: Feed, pages: Pages, page: Page) -> Answer:

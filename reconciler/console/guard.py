@@ -56,7 +56,9 @@ class Guard:
         if origin is not None and urlsplit(origin).netloc != host:
             return "pages of another origin may not use the console"
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            navigation = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+            navigation = (
+                headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+            )
             if not navigation:
                 return "pages of another site may not use the console"
         return ""

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import jinja2
+from markupsafe import Markup
 
 from reconciler import __version__
 
@@ -106,7 +107,7 @@ class Pages:
             pages=[(each.path, each.title) for each in PAGES if each.in_menu],
             current=page.path,
             order=page.parts,
-            fragments={id: jinja2.utils.markupsafe.Markup(html) for id, html in self.parts(page, name, snapshot).items()},
+            fragments={id: Markup(html) for id, html in self.parts(page, name, snapshot).items()},
             live=f"/live{path}",
             version=__version__,
             wall=wall,

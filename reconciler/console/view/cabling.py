@@ -131,7 +131,9 @@ def _card(
         )
         for index, (number, connected) in enumerate(sorted(known.items()))
     )
-    return Card(name, corner, mac.get("chip", "") or (node or {}).get("status", {}).get("system", ""), receptacles)
+    return Card(
+        name, corner, mac.get("chip", "") or (node or {}).get("status", {}).get("system", ""), receptacles
+    )
 
 
 def _cable(snapshot: Snapshot, link: Body, places: Mapping[str, Point]) -> Cable:

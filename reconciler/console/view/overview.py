@@ -103,9 +103,7 @@ def serving(snapshot: Snapshot, each: Body) -> Served:
         tokens_per_second=sum(row.get("tokensPerSecond") or 0.0 for row in first),
         requests=sum(row.get("demand") or 0 for row in first),
         nodes=tuple(dict.fromkeys(node for group in groups for node in group["nodes"])),
-        transports=tuple(
-            dict.fromkeys(group["transport"] for group in groups if group.get("transport"))
-        ),
+        transports=tuple(dict.fromkeys(group["transport"] for group in groups if group.get("transport"))),
     )
 
 
