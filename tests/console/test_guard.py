@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from reconciler.console.app import build_app
 from reconciler.console.feed import Feed
-from reconciler.console.pages import PAGES
+from reconciler.console.pages import PAGES, Page
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def client(tmp_path: Path) -> TestClient:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
-def test_every_page_forbids_scripts_of_others_and_requests_to_others(client: TestClient, page) -> None:
+def test_every_page_forbids_scripts_of_others_and_requests_to_others(client: TestClient, page: Page) -> None:
     answer = client.get(page.path.replace("{name}", "tiny"))
     assert answer.status_code == 200
     policy = answer.headers["content-security-policy"]

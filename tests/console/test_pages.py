@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from reconciler.console.pages import PAGES, Pages
+from reconciler.console.pages import PAGES, Page, Pages
 from reconciler.console.snapshot import Snapshot
 
 from .snapshots import recorded
@@ -21,7 +21,7 @@ def html(path: str, snapshot: Snapshot, name: str = "") -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
-def test_every_page_can_be_shown_before_the_controller_has_answered(page) -> None:
+def test_every_page_can_be_shown_before_the_controller_has_answered(page: Page) -> None:
     assert "<h1" in Pages().whole(page, "tiny", Snapshot(), wall=False)
 
 
@@ -38,7 +38,7 @@ def test_a_pulled_cable_is_red_and_says_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
-def test_what_a_rank_or_a_commit_says_is_never_markup(page) -> None:
+def test_what_a_rank_or_a_commit_says_is_never_markup(page: Page) -> None:
     snapshot = recorded("cable-pulled")
     events = tuple({**event, "message": HOSTILE, "object": f"node/{HOSTILE}"} for event in snapshot.events)
     incidents = tuple(

@@ -22,8 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """A browser that knows no page yet."""
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium: apt-get install chromium")
+    assert CHROMIUM is not None, "there is no chromium: apt-get install chromium"
     with sync_playwright() as playwright:
         made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield made
