@@ -99,18 +99,23 @@ class Pages:
             }
         return self._rendered[key]
 
-    def whole(self, page: Page, name: str, snapshot: Snapshot, wall: bool) -> str:
-        """Return a whole page. ``wall``: large, for a screen that nobody sits at."""
+    def render(self, template: str, **values: Any) -> str:
+        """Return the HTML of a template that is a page of its own."""
+        return self._templates.get_template(template).render(version=__version__, **values)
+
+    def whole(self, page: Page, name: str, snapshot: Snapshot, wall: bool, key: str = "") -> str:
+        """Return a whole page. ``wall``: large, for a screen that nobody sits at. ``key``: with which somebody has logged in."""
         path = page.path.replace("{name}", quote(name, safe=""))
-        return self._templates.get_template("layout.html").render(
+        return self.render(
+            "layout.html",
             title=page.title.replace("{name}", name),
             pages=[(each.path, each.title) for each in PAGES if each.in_menu],
             current=page.path,
             order=page.parts,
             fragments={id: Markup(html) for id, html in self.parts(page, name, snapshot).items()},
             live=f"/live{path}",
-            version=__version__,
             wall=wall,
+            key=key,
         )
 
 
