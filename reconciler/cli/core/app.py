@@ -89,6 +89,7 @@ COMMANDS = {
     "version": "read.plan",
     "controller": "cluster.processes",
     "gateway": "cluster.processes",
+    "console": "cluster.processes",
 }
 """The module of each command, loaded on use so that commands start quickly."""
 
