@@ -72,7 +72,7 @@ class Strict(BaseModel):
     @classmethod
     def by_default(cls) -> Self:
         """Return what it is where nothing is said. Makes no validator, of which most processes need few."""
-        return cls.model_construct()
+        return super().model_construct()
 
     @classmethod
     def __get_pydantic_json_schema__(
