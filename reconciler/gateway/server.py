@@ -16,6 +16,7 @@ from pathlib import Path
 import orjson
 
 from reconciler.errors import Conflict, Invalid
+from reconciler.listening import bind, reached_at
 from reconciler.wire.file_identity import FileIdentity, wait_until_removed, wait_until_replaced
 
 from .admission import Admission, ConnectionLimits
@@ -25,7 +26,6 @@ from .hooks.announcer import Announcer
 from .http import descriptors
 from .http.certificates import Certificates
 from .http.listener import Listener
-from .http.listening import bind, reached_at
 from .keys.sharing import Sharing
 from .keys.usage import KeyMetrics
 from .keys.usage_file import UsageFile

@@ -14,10 +14,10 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from reconciler.gateway.admission import Admission
+from reconciler.listening import address_of
 
 from .certificates import Certificates
 from .handshake import Handshake
-from .listening import address_of
 from .protocol import Protocol
 
 _DATE_SECONDS = 1.0

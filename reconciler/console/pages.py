@@ -1,0 +1,130 @@
+"""The pages: which parts each has, and their HTML. The same parts make the first page and each later change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+import jinja2
+from markupsafe import Markup
+
+from reconciler import __version__
+
+from .snapshot import Snapshot
+from .view.cabling import cablings
+from .view.deployment import deployment, deployments
+from .view.overview import overview
+
+EVENTS_SHOWN = 200
+PARTS_MAX = 4096
+"""Most pages whose parts are kept: names of deployments come from the browser."""
+GIB = 2**30
+View = Callable[[Snapshot, str], Mapping[str, Any]]
+"""From the snapshot and the page's name (of a deployment, an incident; else empty) to a template's variables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page: its path, with ``{name}`` where there is one for each object, its title, and its parts in order."""
+
+    path: str
+    title: str
+    parts: tuple[str, ...]
+    """Names of templates, which are the ids of their sections too."""
+    view: View
+    in_menu: bool = True
+
+
+def _events(snapshot: Snapshot, _: str) -> dict[str, Any]:
+    return {"events": tuple(reversed(snapshot.events))[:EVENTS_SHOWN]}
+
+
+def _incidents(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    found = [each for each in reversed(snapshot.incidents) if not name or str(each["id"]) == name]
+    return {"incidents": found, "whole": bool(name)}
+
+
+PAGES = (
+    Page(
+        "/",
+        "Overview",
+        ("headline", "troubles", "served", "machines"),
+        lambda s, _: {"overview": overview(s)},
+    ),
+    Page("/cabling", "Cabling", ("cabling",), lambda s, _: {"cablings": cablings(s)}),
+    Page("/deployments", "Deployments", ("deployments",), lambda s, _: {"deployments": deployments(s)}),
+    Page(
+        "/deployments/{name}",
+        "Deployment {name}",
+        ("deployment",),
+        lambda s, name: {"deployment": deployment(s, name)},
+        in_menu=False,
+    ),
+    Page("/incidents", "Incidents", ("incidents",), _incidents),
+    Page("/incidents/{name}", "Incident {name}", ("incidents",), _incidents, in_menu=False),
+    Page("/events", "Events", ("events",), _events),
+)
+LOST = "lost"
+"""The part of all pages that says that the controller does not answer."""
+
+
+class Pages:
+    """Renders pages and their parts. Parts are rendered once for each snapshot, however many pages are open."""
+
+    def __init__(self) -> None:
+        self._templates = jinja2.Environment(
+            loader=jinja2.PackageLoader("reconciler.console"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+        )
+        self._templates.filters.update(gib=_gib, duration=_duration)
+        self._rendered: dict[tuple[str, str], dict[str, str]] = {}
+        self._number = -1
+
+    def parts(self, page: Page, name: str, snapshot: Snapshot) -> Mapping[str, str]:
+        """Return the HTML of each part of a page by its id."""
+        if snapshot.number != self._number or len(self._rendered) >= PARTS_MAX:
+            self._rendered.clear()
+            self._number = snapshot.number
+        key = (page.path, name)
+        if key not in self._rendered:
+            values = {"snapshot": snapshot, "at": _iso(snapshot.at), **page.view(snapshot, name)}
+            self._rendered[key] = {
+                part: self._templates.get_template(f"{part}.html").render(values)
+                for part in (LOST, *page.parts)
+            }
+        return self._rendered[key]
+
+    def whole(self, page: Page, name: str, snapshot: Snapshot, wall: bool) -> str:
+        """Return a whole page. ``wall``: large, for a screen that nobody sits at."""
+        path = page.path.replace("{name}", quote(name, safe=""))
+        return self._templates.get_template("layout.html").render(
+            title=page.title.replace("{name}", name),
+            pages=[(each.path, each.title) for each in PAGES if each.in_menu],
+            current=page.path,
+            order=page.parts,
+            fragments={id: Markup(html) for id, html in self.parts(page, name, snapshot).items()},
+            live=f"/live{path}",
+            version=__version__,
+            wall=wall,
+        )
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _gib(count: float | None) -> str:
+    return "" if count is None else f"{count / GIB:.1f} GiB"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
