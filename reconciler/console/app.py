@@ -40,6 +40,7 @@ def build_app(feed: Feed, doors: Doors, hosts: Collection[str] = ()) -> Starlett
 def _shown(feed: Feed, pages: Pages, page: Page) -> Answer:
     async def answer(request: Request) -> Response:
         name = request.path_params.get("name", "")
+        feed.touch()
         key = visitor_of(request).key
         html = pages.whole(page, name, feed.snapshot, wall="wall" in request.query_params, key=key)
         return HTMLResponse(html, headers={"cache-control": "no-store"})

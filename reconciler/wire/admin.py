@@ -35,6 +35,9 @@ class Get:
 class ShowPlan:
     """Ask what the controller would do now: ``{"steps": [...], "waiting": [...], "refused": [...]}``."""
 
+    last: bool = False
+    """Whether the plan of the last pass will do, which costs nothing; else one is made for this answer."""
+
 
 @message("usage")
 @dataclasses.dataclass(frozen=True)

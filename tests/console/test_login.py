@@ -44,7 +44,7 @@ def log_in(client: TestClient, number: int, path: str = "/login") -> int:
     return client.post(path, data={"key": secret(number)}).status_code
 
 
-def told(client: TestClient) -> dict[str, object]:
+def told(client: TestClient) -> list[object]:
     """What a page learns of who has asked."""
 
     def answer(request: Request) -> JSONResponse:
@@ -128,7 +128,7 @@ def test_a_key_that_ends_ends_its_sessions(doors: Doors, client: TestClient, spe
 def test_a_right_that_is_taken_away_is_gone_with_the_next_request(doors: Doors, client: TestClient) -> None:
     log_in(client, ALICE)
     doors.feed.snapshot = with_keys(doors.feed.snapshot, key("alice", ALICE, "view"))
-    assert told(client)[2] is False  # type: ignore[index]
+    assert told(client)[2] is False
 
 
 def test_a_session_ends_with_its_time_and_with_the_logout(clock: Time, client: TestClient) -> None:
