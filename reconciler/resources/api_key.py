@@ -98,7 +98,7 @@ class ApiKeySpec(Strict):
     """Whether the key is refused, and what runs with it ended. Other than a removed key it still tells its clients why."""
     models: tuple[Name, ...] = ()
     """Names of the ModelDeployments that the key may use. By default all."""
-    limits: Limits = Limits()
+    limits: Limits = Limits.by_default()
     expires: Time | None = None
     """Time from which the key is refused, and what runs with it ended. By default it never expires."""
     metrics: bool = False
