@@ -34,6 +34,8 @@ class Snapshot:
     """``ListEvents``, oldest first."""
     usage: Body = field(default_factory=dict)
     """``ShowUsage``."""
+    history: Mapping[str, Body] = field(default_factory=dict)
+    """``ShowHistory`` for each of ``view.metrics.RANGES``, by its name."""
 
     def of_kind(self, kind: str) -> tuple[Body, ...]:
         """Return the objects of a kind, in the controller's order."""

@@ -18,6 +18,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from reconciler.wire.figures import ModelFigures
 from reconciler.wire.generation import Accepted, Delta, Finished, KeptPrefixes, Prefill
 
 from .admission import Admission, End, Stage
@@ -60,6 +61,11 @@ class _Times:
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Return how many values were counted up to each bound, and beyond the last."""
+        return tuple(self._counts)
+
     def observe(self, value: float) -> None:
         """Count a value."""
         self._counts[bisect_left(self._bounds, value)] += 1
@@ -81,6 +87,7 @@ class ModelCounts:
         families.waiting.labels(model).set_function(lambda: self.stages[_Stage.WAITING])
         self.prompt_tokens = families.prompt_tokens.labels(model)
         self.generation_tokens = 0
+        self.errors: int = 0
         self.cache_queries = families.cache_queries.labels(model)
         self.cache_hits = families.cache_hits.labels(model)
         self.first_token: _Times = _Times(_FIRST_TOKEN)
@@ -234,6 +241,7 @@ class Timeline:
             self._waited += now - self._entered
         counts.stages[self._stage] -= 1
         counts.ended["stop" if reason == "tool_calls" else reason].inc()
+        counts.errors += reason == "error"
         counts.latency.observe(now - self._began)
         counts.queue.observe(self._waited)
         counts.request_generation.observe(self._tokens)
@@ -399,6 +407,19 @@ class Metrics:
         if counter is None:
             counter = self._answers[answer] = self._http.labels(*answer)
         counter.inc()
+
+    def figures(self) -> tuple[tuple[float, ...], tuple[ModelFigures, ...]]:
+        """Return the bounds of the times to first tokens, and the counts that plots of the last hours are made of."""
+        return _FIRST_TOKEN, tuple(
+            ModelFigures(
+                model,
+                counts.stages[_Stage.RUNNING],
+                counts.stages[_Stage.WAITING],
+                counts.errors,
+                counts.first_token.counts,
+            )
+            for model, counts in self._models.items()
+        )
 
     def page(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

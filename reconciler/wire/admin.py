@@ -51,6 +51,24 @@ class ShowUsage:
     """
 
 
+@message("history")
+@dataclasses.dataclass(frozen=True)
+class ShowHistory:
+    """Ask for figures of the last ``seconds``, of a day at most, in at most ``points`` intervals of equal length.
+
+    ``{"begins": time, "seconds", "count", "series": [{"object": "kind/name", "name", "values": [number or None]}], "marks":
+    [{"time", "object", "kind": "group" or "incident", "text"}]}``. Nodes have ``memoryUsedBytes``, ``load`` and ``watts``
+    (of their GPUs), deployments ``tokensPerSecond``, ``running`` and ``waiting`` (requests), ``errors`` (requests that ended with
+    one in the interval), ``firstTokenP50`` and ``firstTokenP95`` (seconds). Of an hour there is a figure every ten seconds, of a
+    day every minute; an interval has their mean.
+    """
+
+    seconds: float = 3600.0
+    points: int = 180
+    object: str = ""
+    """``kind/name`` in lower case; empty for all."""
+
+
 @message("foresee")
 @dataclasses.dataclass(frozen=True)
 class Preview:
@@ -290,6 +308,7 @@ CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     Get,
     ShowFacts,
     ShowPlaces,
+    ShowHistory,
     ShowPlan,
     ShowUsage,
     Preview,

@@ -15,12 +15,13 @@ from reconciler.wire.admin import (
     Get,
     ListEvents,
     ListIncidents,
+    ShowHistory,
     ShowPlan,
     ShowStatus,
     ShowUsage,
 )
 
-from .snapshots import RECORDED
+from .snapshots import RECORDED, history
 
 
 async def serve(path: Path, recording: str) -> None:
@@ -45,6 +46,8 @@ async def serve(path: Path, recording: str) -> None:
                 return Answer(answers["plan"])
             case ShowStatus():
                 return Answer(answers["status"])
+            case ShowHistory():
+                return Answer(history(message.seconds, message.points))
             case ShowUsage():
                 return Answer(answers["usage"])
             case _:

@@ -37,6 +37,7 @@ from reconciler.wire.admin import (
     Preview,
     ReadRankLog,
     ShowFacts,
+    ShowHistory,
     ShowPlaces,
     ShowPlan,
     ShowProtection,
@@ -47,7 +48,7 @@ from reconciler.wire.admin import (
     Verify,
 )
 
-from . import bodies, preview, recording, remote, verification
+from . import bodies, history, preview, recording, remote, verification
 from .acceptance import Acceptances
 from .doctor_session import DoctorSessions
 from .pushes import Pushes
@@ -113,8 +114,8 @@ class Admin:
                 return await self._log(message)
             case ShowStatus():
                 return self._status()
-            case ShowUsage():
-                return usage(self.parts.collector.nodes())
+            case ShowUsage() | ShowHistory():
+                return self._measured(message)
             case Verify() | Doctor() | Accept() | ShowSource() | JudgePush() | FollowPush():
                 return await self._tried(message)
             case ShowProtection():
@@ -130,6 +131,12 @@ class Admin:
             case _:
                 raise Refused("Unknown", "this controller does not support that request")
         return {}
+
+    def _measured(self, message: ShowUsage | ShowHistory) -> dict[str, Any]:
+        """Answer what nodes and deployments do, now or over the last hours."""
+        if isinstance(message, ShowHistory):
+            return history.body(self.parts, message)
+        return usage(self.parts.collector.nodes())
 
     async def _tried(
         self, message: Verify | Doctor | Accept | ShowSource | JudgePush | FollowPush
