@@ -31,7 +31,7 @@ COMMANDS = {
     "quickstart": "cluster.quickstart",
     "up": "cluster.up",
     "init": "write.manifests",
-    "validate": "write.manifests",
+    "validate": "write.validate",
     "apply": "write.manifests",
     "diff": "write.manifests",
     "delete": "write.delete",
@@ -89,6 +89,7 @@ COMMANDS = {
     "version": "read.plan",
     "controller": "cluster.processes",
     "gateway": "cluster.processes",
+    "console": "cluster.processes",
 }
 """The module of each command, loaded on use so that commands start quickly."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 GROUPS = {
     "Run a cluster": {
         "quickstart": "Serve a small model on this machine, to try everything.",
-        "up": "Run the controller and the gateway here, and keep them running.",
+        "up": "Run the controller, the gateway and the console here, and keep them running.",
         "init": "Create the cluster repository, and print where to push to.",
         "stop": "Stop all ranks of the cluster, for maintenance or a move.",
         "start": "Serve again after `reconciler stop`.",
