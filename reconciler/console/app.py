@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 
 from .feed import Feed
 from .guard import LOOPBACK, Guard
-from .live import changes
+from .live import asked, changes
 from .pages import PAGES, Page, Pages
 
 Answer = Callable[[Request], Awaitable[Response]]
@@ -35,7 +35,8 @@ def build_app(feed: Feed, hosts: Collection[str] = ()) -> Starlette:
 def _shown(feed: Feed, pages: Pages, page: Page) -> Answer:
     async def answer(request: Request) -> Response:
         name = request.path_params.get("name", "")
-        html = pages.whole(page, name, feed.snapshot, wall="wall" in request.query_params)
+        snapshot = await asked(feed, page, name)
+        html = pages.whole(page, name, snapshot, wall="wall" in request.query_params)
         return HTMLResponse(html, headers={"cache-control": "no-store"})
 
     return answer

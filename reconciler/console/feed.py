@@ -10,11 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from reconciler.errors import ReconcilerError
+from reconciler.errors import ReconcilerError, Unreachable
 from reconciler.remote.rpc import RpcClient
 from reconciler.wire.admin import (
     CLI_RECEIVES,
     Get,
+    ListCommits,
     ListEvents,
     ListIncidents,
     ShowPlan,
@@ -32,6 +33,7 @@ ANSWER_SECONDS = 15.0
 EVENTS_MAX = 500
 """Events that are kept for the pages; `reconciler events` has all."""
 INCIDENTS_MAX = 100
+COMMITS_MAX = 100
 USAGE_SECONDS = 2.0
 """How often machines' use is asked for, while a page is open."""
 PACE_SECONDS = 0.2
@@ -48,6 +50,7 @@ class Feed:
         self._news = asyncio.Event()
         self._watched = asyncio.Event()
         self._watchers = 0
+        self._client: RpcClient | None = None
         self.snapshot = Snapshot()
 
     async def run(self) -> None:
@@ -82,12 +85,27 @@ class Feed:
     async def _follow(self) -> None:
         reader, writer = await asyncio.open_unix_connection(self._socket)
         client = await RpcClient(reader, writer, CLI_RECEIVES).open("console")
+        self._client = client
         try:
             async with asyncio.TaskGroup() as group:
-                for follower in (self._objects, self._incidents, self._events, self._usage):
+                for follower in (self._objects, self._incidents, self._events, self._usage, self._commits):
                     group.create_task(follower(client), name=f"follow {follower.__name__}")
         finally:
+            self._client = None
             await client.close()
+
+    async def ask(self, message: Any) -> Any:
+        """Return the body of the controller's answer to a question of one page. Raises ``Refused`` and ``Unreachable``."""
+        if self._client is None:
+            raise Unreachable(self.snapshot.lost or "the controller has not answered yet")
+        return await _ask(self._client, message)
+
+    async def answered(self, message: Any) -> Any:
+        """Return the answer, or ``{"problem": text}`` where there is none."""
+        try:
+            return await self.ask(message)
+        except ReconcilerError as error:
+            return {"problem": str(error)}
 
     async def _objects(self, client: RpcClient) -> None:
         seen = ""
@@ -123,6 +141,15 @@ class Feed:
                 self._update(events=kept)
             if not last:
                 await asyncio.sleep(USAGE_SECONDS)
+
+    async def _commits(self, client: RpcClient) -> None:
+        seen = ""
+        while True:
+            question = ListCommits(limit=COMMITS_MAX, seen=seen, wait_seconds=WAIT_SECONDS)
+            answer = await _ask(client, question)
+            if answer["version"] != seen:
+                seen = answer["version"]
+                self._update(commits=answer)
 
     async def _usage(self, client: RpcClient) -> None:
         while True:

@@ -12,10 +12,12 @@ import jinja2
 from markupsafe import Markup
 
 from reconciler import __version__
+from reconciler.wire.admin import ShowCommit
 
 from .snapshot import Snapshot
 from .view.cabling import cablings
 from .view.deployment import deployment, deployments
+from .view.history import commit, held, history
 from .view.overview import overview
 
 EVENTS_SHOWN = 200
@@ -36,6 +38,8 @@ class Page:
     """Names of templates, which are the ids of their sections too."""
     view: View
     in_menu: bool = True
+    asks: Callable[[str], Any] | None = None
+    """From the page's name to what the controller is asked for this page alone, as ``Snapshot.answer``."""
 
 
 def _events(snapshot: Snapshot, _: str) -> dict[str, Any]:
@@ -66,6 +70,15 @@ PAGES = (
     Page("/incidents", "Incidents", ("incidents",), _incidents),
     Page("/incidents/{name}", "Incident {name}", ("incidents",), _incidents, in_menu=False),
     Page("/events", "Events", ("events",), _events),
+    Page("/history", "History", ("held", "commits"), lambda s, _: {"held": held(s), "history": history(s)}),
+    Page(
+        "/history/{name}",
+        "Commit {name}",
+        ("commit",),
+        lambda s, _: {"commit": commit(s)},
+        in_menu=False,
+        asks=ShowCommit,
+    ),
 )
 LOST = "lost"
 """The part of all pages that says that the controller does not answer."""
@@ -90,14 +103,18 @@ class Pages:
         if snapshot.number != self._number or len(self._rendered) >= PARTS_MAX:
             self._rendered.clear()
             self._number = snapshot.number
+        if page.asks is not None:
+            return self._parts(page, name, snapshot)
         key = (page.path, name)
         if key not in self._rendered:
-            values = {"snapshot": snapshot, "at": _iso(snapshot.at), **page.view(snapshot, name)}
-            self._rendered[key] = {
-                part: self._templates.get_template(f"{part}.html").render(values)
-                for part in (LOST, *page.parts)
-            }
+            self._rendered[key] = self._parts(page, name, snapshot)
         return self._rendered[key]
+
+    def _parts(self, page: Page, name: str, snapshot: Snapshot) -> dict[str, str]:
+        values = {"snapshot": snapshot, "at": _iso(snapshot.at), **page.view(snapshot, name)}
+        return {
+            part: self._templates.get_template(f"{part}.html").render(values) for part in (LOST, *page.parts)
+        }
 
     def whole(self, page: Page, name: str, snapshot: Snapshot, wall: bool) -> str:
         """Return a whole page. ``wall``: large, for a screen that nobody sits at."""
