@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx2
 
+from reconciler.console.access.door import Doors
+from reconciler.console.access.sessions import Sessions
 from reconciler.console.app import build_app
 from reconciler.console.feed import Feed, following
-from reconciler.console.snapshot import Snapshot
 from tests.cli.live import Live
 
+from .doors import OWNER
+from .test_feed import until
+
 BASE = "http://127.0.0.1:8480"
-SECONDS_MAX = 20.0
 
 
 @asynccontextmanager
 async def console_of(made: Live) -> AsyncIterator[tuple[httpx2.AsyncClient, Feed]]:
-    """A client of the console of a cluster, and the feed that it is made of."""
+    """A client of the console of a cluster without keys, and the feed that it is made of."""
     feed = Feed(made.home / "controller.sock", time.time)
-    transport = httpx2.ASGITransport(build_app(feed))
+    doors = Doors(feed, time.time, lambda: OWNER, lambda: False, Sessions(lambda: "id"))
+    transport = httpx2.ASGITransport(build_app(feed, doors))
     async with following(feed), httpx2.AsyncClient(transport=transport, base_url=BASE) as client:
-        await until(feed, lambda now: bool(now.commits))
+        await until(feed, lambda now: bool(now.commits and now.status and now.events))
         yield client, feed
-
-
-async def until(feed: Feed, true: Callable[[Snapshot], bool]) -> None:
-    """Wait until something holds of what the console knows."""
-    async with asyncio.timeout(SECONDS_MAX):
-        while not true(feed.snapshot):
-            await feed.changed(feed.snapshot.number)

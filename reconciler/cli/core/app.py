@@ -31,7 +31,7 @@ COMMANDS = {
     "quickstart": "cluster.quickstart",
     "up": "cluster.up",
     "init": "write.manifests",
-    "validate": "write.manifests",
+    "validate": "write.validate",
     "apply": "write.manifests",
     "diff": "write.manifests",
     "delete": "write.delete",
