@@ -40,9 +40,10 @@ def client(cluster: Cluster) -> openai.OpenAI:
 
 def ask(cluster: Cluster, tokens: int = 8) -> int:
     """How many tokens an answer has."""
-    answer = client(cluster).chat.completions.create(
-        model="tiny", messages=[{"role": "user", "content": "hello"}], max_tokens=tokens, temperature=0
-    )
+    with client(cluster) as sdk:
+        answer = sdk.chat.completions.create(
+            model="tiny", messages=[{"role": "user", "content": "hello"}], max_tokens=tokens, temperature=0
+        )
     assert answer.usage is not None
     return answer.usage.completion_tokens
 
@@ -91,6 +92,7 @@ def load(cluster: Cluster) -> Iterator[list[str]]:
     finally:
         over.set()
         thread.join(300)
+        sdk.close()
     assert answers
 
 
