@@ -275,6 +275,7 @@ def test_a_changed_host_key_is_refused_and_what_runs_there_is_left_alone(
     assert (ranks(cluster), agents(hosts)) == (pids, last)
 
 
+@pytest.mark.nightly
 def test_a_cut_of_a_minute_costs_one_node_until_it_is_back(cluster: Cluster, hosts: Network) -> None:
     lost, names = hosts.hosts[2], [host.name for host in hosts.hosts]
     old = set(ranks(cluster).values())
