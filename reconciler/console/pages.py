@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
 
@@ -16,12 +19,12 @@ from reconciler import __version__
 from .snapshot import Snapshot
 from .view.cabling import cablings
 from .view.deployment import deployment, deployments
-from .view.overview import overview
+from .view.overview import overview, pulse
 
 EVENTS_SHOWN = 200
 PARTS_MAX = 4096
 """Most pages whose parts are kept: names of deployments come from the browser."""
-GIB = 2**30
+UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 View = Callable[[Snapshot, str], Mapping[str, Any]]
 """From the snapshot and the page's name (of a deployment, an incident; else empty) to a template's variables."""
 
@@ -51,7 +54,7 @@ PAGES = (
     Page(
         "/",
         "Overview",
-        ("headline", "troubles", "served", "machines"),
+        ("headline", "troubles", "figures", "served", "machines", "latest"),
         lambda s, _: {"overview": overview(s)},
     ),
     Page("/cabling", "Cabling", ("cabling",), lambda s, _: {"cablings": cablings(s)}),
@@ -67,8 +70,9 @@ PAGES = (
     Page("/incidents/{name}", "Incident {name}", ("incidents",), _incidents, in_menu=False),
     Page("/events", "Events", ("events",), _events),
 )
-LOST = "lost"
-"""The part of all pages that says that the controller does not answer."""
+EVERYWHERE = ("lost", "pulse")
+"""Parts of all pages: that the controller does not answer, and how the cluster is doing."""
+STATIC = files("reconciler.console") / "static"
 
 
 class Pages:
@@ -81,7 +85,8 @@ class Pages:
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
         )
-        self._templates.filters.update(gib=_gib, duration=_duration)
+        self._templates.filters.update(size=_size, duration=_duration)
+        self._templates.globals["static"] = _static
         self._rendered: dict[tuple[str, str], dict[str, str]] = {}
         self._number = -1
 
@@ -92,25 +97,31 @@ class Pages:
             self._number = snapshot.number
         key = (page.path, name)
         if key not in self._rendered:
-            values = {"snapshot": snapshot, "at": _iso(snapshot.at), **page.view(snapshot, name)}
+            everywhere = {"snapshot": snapshot, "at": _iso(snapshot.at), "pulse": pulse(snapshot)}
+            values = {**everywhere, **page.view(snapshot, name)}
             self._rendered[key] = {
                 part: self._templates.get_template(f"{part}.html").render(values)
-                for part in (LOST, *page.parts)
+                for part in (*EVERYWHERE, *page.parts)
             }
         return self._rendered[key]
 
-    def whole(self, page: Page, name: str, snapshot: Snapshot, wall: bool) -> str:
-        """Return a whole page. ``wall``: large, for a screen that nobody sits at."""
+    def render(self, template: str, **values: Any) -> str:
+        """Return the HTML of a template that is a page of its own."""
+        return self._templates.get_template(template).render(version=__version__, **values)
+
+    def whole(self, page: Page, name: str, snapshot: Snapshot, wall: bool, key: str = "") -> str:
+        """Return a whole page. ``wall``: large, for a screen that nobody sits at. ``key``: with which somebody has logged in."""
         path = page.path.replace("{name}", quote(name, safe=""))
-        return self._templates.get_template("layout.html").render(
+        return self.render(
+            "layout.html",
             title=page.title.replace("{name}", name),
             pages=[(each.path, each.title) for each in PAGES if each.in_menu],
             current=page.path,
             order=page.parts,
             fragments={id: Markup(html) for id, html in self.parts(page, name, snapshot).items()},
             live=f"/live{path}",
-            version=__version__,
             wall=wall,
+            key=key,
         )
 
 
@@ -118,8 +129,19 @@ def _iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _gib(count: float | None) -> str:
-    return "" if count is None else f"{count / GIB:.1f} GiB"
+@functools.cache
+def _static(name: str) -> str:
+    """Return the address of a file of the page, which is another one whenever the file is: browsers may keep it."""
+    return f"/static/{name}?{hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
+
+
+def _size(count: float | None) -> str:
+    """Return bytes with three digits at most before the point, in the unit that fits."""
+    if count is None:
+        return ""
+    size, unit = next(((size, unit) for size, unit in UNITS if count >= size), (1, "bytes"))
+    value = count / size
+    return f"{value:.0f} {unit}" if value >= 100 or value == int(value) else f"{value:.1f} {unit}"
 
 
 def _duration(seconds: float) -> str:

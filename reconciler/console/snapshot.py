@@ -17,7 +17,7 @@ class Snapshot:
     number: int = 0
     """Grows with each change."""
     at: float = 0.0
-    """When the controller answered last, in seconds since the Unix epoch; 0 before its first answer."""
+    """When the controller answered anything last, in seconds since the Unix epoch; 0 before its first answer."""
     lost: str = ""
     """Why it does not answer now; empty while it does."""
     status: Body = field(default_factory=dict)

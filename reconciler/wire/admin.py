@@ -35,6 +35,9 @@ class Get:
 class ShowPlan:
     """Ask what the controller would do now: ``{"steps": [...], "waiting": [...], "refused": [...]}``."""
 
+    last: bool = False
+    """Whether the plan of the last pass will do, which costs nothing; else one is made for this answer."""
+
 
 @message("usage")
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +45,9 @@ class ShowUsage:
     """Ask for the current use of nodes whose agent answers: ``{"nodes": [...], "ranks": [...]}``.
 
     Nodes as ``{"name", "cpus", "load", "ranks", "ranksCores", "memoryBytes", "memoryUsedBytes", "pressure",
-    "tokensPerSecond"}``, of which ``load`` and ``memoryUsedBytes`` are None where they are unknown; ranks as
-    ``{"name", "node", "cores", "residentBytes", "chargedBytes", "demand", "tokensPerSecond"}``.
+    "gpuWatts", "tokensPerSecond"}``, of which ``load``, ``memoryUsedBytes`` and ``gpuWatts`` are None where they are
+    unknown; ranks as ``{"name", "node", "cores", "residentBytes", "chargedBytes", "loadedBytes", "totalBytes",
+    "demand", "tokensPerSecond"}``: how much of its weights is in memory, of how much.
     """
 
 

@@ -98,7 +98,7 @@ class Admin:
             case Get():
                 return await self._get(message)
             case ShowPlan():
-                return bodies.plan_body(await self.loop.preview())
+                return bodies.plan_body(self.loop.plan if message.last else await self.loop.preview())
             case Preview():
                 return await preview.preview(self.parts, self.loop, message.files, message.operations)
             case ShowFacts():
