@@ -17,7 +17,7 @@ from .access.login import Login
 from .access.visitor import visitor_of
 from .feed import Feed
 from .guard import LOOPBACK, Guard
-from .live import changes
+from .live import asked, changes
 from .pages import PAGES, Page, Pages
 
 Answer = Callable[[Request], Awaitable[Response]]
@@ -41,8 +41,9 @@ def _shown(feed: Feed, pages: Pages, page: Page) -> Answer:
     async def answer(request: Request) -> Response:
         name = request.path_params.get("name", "")
         feed.touch()
+        snapshot = await asked(feed, page, name)
         key = visitor_of(request).key
-        html = pages.whole(page, name, feed.snapshot, wall="wall" in request.query_params, key=key)
+        html = pages.whole(page, name, snapshot, wall="wall" in request.query_params, key=key)
         return HTMLResponse(html, headers={"cache-control": "no-store"})
 
     return answer

@@ -10,18 +10,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reconciler.errors import ReconcilerError
+from reconciler.errors import ReconcilerError, Unreachable
 from reconciler.remote.rpc import RpcClient
 from reconciler.wire.admin import (
     CLI_RECEIVES,
     Get,
+    ListCommits,
     ListEvents,
     ListIncidents,
-    ShowHistory,
     ShowPlan,
     ShowStatus,
     ShowUsage,
 )
+from reconciler.wire.figures import ShowMetrics
 
 from .snapshot import Snapshot
 from .view.metrics import RANGES
@@ -35,11 +36,12 @@ EVENTS_AT_ONCE = 1000
 EVENTS_MAX = 500
 """Events that are kept for the pages; `reconciler events` has all."""
 INCIDENTS_MAX = 100
+COMMITS_MAX = 100
 USAGE_SECONDS = 2.0
 """How often machines' use is asked for, while a page is open."""
 RANKS_SECONDS = 1.0
 """How often ranks are asked for, while a page is open: how far they are wakes nobody who waits for changes."""
-HISTORY_SECONDS = 5.0
+METRICS_SECONDS = 5.0
 POINTS = 90
 """Intervals of each plot: a longer line is not read better, and all plots of a page are to stay small."""
 PACE_SECONDS = 0.2
@@ -74,6 +76,7 @@ class Feed:
         self._open_until = 0.0
         self._heard_at = 0.0
         """When the controller has answered anything last."""
+        self._client: RpcClient | None = None
         self.snapshot = Snapshot()
 
     async def run(self) -> None:
@@ -111,6 +114,7 @@ class Feed:
     async def _follow(self) -> None:
         reader, writer = await asyncio.open_unix_connection(self._socket)
         client = await RpcClient(reader, writer, CLI_RECEIVES).open("console", self._rhythm.answer_seconds)
+        self._client = client
         try:
             async with asyncio.TaskGroup() as group:
                 for follower in (
@@ -120,10 +124,12 @@ class Feed:
                     self._incidents,
                     self._events,
                     self._usage,
-                    self._history,
+                    self._metrics,
+                    self._commits,
                 ):
                     group.create_task(follower(client), name=f"follow {follower.__name__}")
         finally:
+            self._client = None
             await client.close()
 
     async def _beat(self, client: RpcClient) -> None:
@@ -133,6 +139,19 @@ class Feed:
             if self.snapshot.lost or (self.snapshot.status and status != self.snapshot.status):
                 self._update(status=status)
             await asyncio.sleep(self._rhythm.seconds)
+
+    async def ask(self, message: Any) -> Any:
+        """Return the body of the controller's answer to a question of one page. Raises ``Refused`` and ``Unreachable``."""
+        if self._client is None:
+            raise Unreachable(self.snapshot.lost or "the controller has not answered yet")
+        return await _ask(self._client, message)
+
+    async def answered(self, message: Any) -> Any:
+        """Return the answer, or ``{"problem": text}`` where there is none."""
+        try:
+            return await self.ask(message)
+        except ReconcilerError as error:
+            return {"problem": str(error)}
 
     async def _objects(self, client: RpcClient) -> None:
         seen = ""
@@ -181,6 +200,16 @@ class Feed:
             if len(answer["items"]) < EVENTS_AT_ONCE:
                 await self._pause()
 
+    async def _commits(self, client: RpcClient) -> None:
+        seen = ""
+        while True:
+            question = ListCommits(limit=COMMITS_MAX, seen=seen, wait_seconds=WAIT_SECONDS)
+            answer = await _ask(client, question)
+            if answer["version"] != seen:
+                seen = answer["version"]
+                self._update(commits=answer)
+            await self._pause()
+
     async def _usage(self, client: RpcClient) -> None:
         while True:
             await self._open()
@@ -189,7 +218,7 @@ class Feed:
                 self._update(usage=usage)
             await asyncio.sleep(USAGE_SECONDS)
 
-    async def _history(self, client: RpcClient) -> None:
+    async def _metrics(self, client: RpcClient) -> None:
         """Follow the figures of each range, as often as it has new ones."""
         clock, asked = asyncio.get_running_loop().time, dict[str, float]()
         while True:
@@ -197,10 +226,10 @@ class Feed:
             for name, seconds in RANGES:
                 if clock() - asked.get(name, -seconds) >= seconds / POINTS:
                     asked[name] = clock()
-                    found[name] = await _ask(client, ShowHistory(seconds, POINTS))
-            if any(self.snapshot.history.get(name) != body for name, body in found.items()):
-                self._update(history={**self.snapshot.history, **found})
-            await asyncio.sleep(HISTORY_SECONDS)
+                    found[name] = await _ask(client, ShowMetrics(seconds, POINTS))
+            if any(self.snapshot.metrics.get(name) != body for name, body in found.items()):
+                self._update(metrics={**self.snapshot.metrics, **found})
+            await asyncio.sleep(METRICS_SECONDS)
             await self._open()
 
     async def _open(self) -> None:

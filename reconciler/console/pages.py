@@ -15,10 +15,12 @@ import jinja2
 from markupsafe import Markup
 
 from reconciler import __version__
+from reconciler.wire.admin import ShowCommit
 
 from .snapshot import Snapshot
 from .view.cabling import cablings
 from .view.deployment import deployment, deployments
+from .view.history import commit, held, history
 from .view.metrics import RANGES, metrics, metrics_of, spark
 from .view.overview import overview, pulse
 from .view.plots import Span, span_of
@@ -41,6 +43,8 @@ class Page:
     """Names of templates, which are the ids of their sections too."""
     view: View
     in_menu: bool = True
+    asks: Callable[[str], Any] | None = None
+    """From the page's name to what the controller is asked for this page alone, as ``Snapshot.answer``."""
 
 
 def _events(snapshot: Snapshot, _: str) -> dict[str, Any]:
@@ -58,8 +62,8 @@ def _metrics(snapshot: Snapshot, name: str) -> dict[str, Any]:
 
 
 def _deployment(snapshot: Snapshot, name: str) -> dict[str, Any]:
-    history = snapshot.history.get(RANGES[0][0])
-    span = None if history is None else span_of(history)
+    answer = snapshot.metrics.get(RANGES[0][0])
+    span = None if answer is None else span_of(answer)
     found = deployment(snapshot, name)
     over_time = None if found is None else metrics_of(snapshot, name)
     return {"deployment": found, "over_time": over_time, **_ends(span)}
@@ -91,6 +95,15 @@ PAGES = (
     Page("/incidents", "Incidents", ("incidents",), _incidents),
     Page("/incidents/{name}", "Incident {name}", ("incidents",), _incidents, in_menu=False),
     Page("/events", "Events", ("events",), _events),
+    Page("/history", "History", ("held", "commits"), lambda s, _: {"held": held(s), "history": history(s)}),
+    Page(
+        "/history/{name}",
+        "Commit {name}",
+        ("commit",),
+        lambda s, _: {"commit": commit(s)},
+        in_menu=False,
+        asks=ShowCommit,
+    ),
 )
 EVERYWHERE = ("lost", "pulse")
 """Parts of all pages: that the controller does not answer, and how the cluster is doing."""
@@ -117,15 +130,20 @@ class Pages:
         if snapshot.number != self._number or len(self._rendered) >= PARTS_MAX:
             self._rendered.clear()
             self._number = snapshot.number
+        if page.asks is not None:
+            return self._parts(page, name, snapshot)
         key = (page.path, name)
         if key not in self._rendered:
-            everywhere = {"snapshot": snapshot, "at": _iso(snapshot.at), "pulse": pulse(snapshot)}
-            values = {**everywhere, **page.view(snapshot, name)}
-            self._rendered[key] = {
-                part: self._templates.get_template(f"{part}.html").render(values)
-                for part in (*EVERYWHERE, *page.parts)
-            }
+            self._rendered[key] = self._parts(page, name, snapshot)
         return self._rendered[key]
+
+    def _parts(self, page: Page, name: str, snapshot: Snapshot) -> dict[str, str]:
+        everywhere = {"snapshot": snapshot, "at": _iso(snapshot.at), "pulse": pulse(snapshot)}
+        values = {**everywhere, **page.view(snapshot, name)}
+        return {
+            part: self._templates.get_template(f"{part}.html").render(values)
+            for part in (*EVERYWHERE, *page.parts)
+        }
 
     def render(self, template: str, **values: Any) -> str:
         """Return the HTML of a template that is a page of its own."""

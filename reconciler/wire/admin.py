@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, Refused, message, vocabulary
+from .figures import ShowMetrics
 from .launch import RankId
 
 
@@ -49,24 +50,6 @@ class ShowUsage:
     unknown; ranks as ``{"name", "node", "cores", "residentBytes", "chargedBytes", "loadedBytes", "totalBytes",
     "demand", "tokensPerSecond"}``: how much of its weights is in memory, of how much.
     """
-
-
-@message("history")
-@dataclasses.dataclass(frozen=True)
-class ShowHistory:
-    """Ask for figures of the last ``seconds``, of a day at most, in at most ``points`` intervals of equal length.
-
-    ``{"begins": time, "seconds", "count", "series": [{"object": "kind/name", "name", "values": [number or None]}], "marks":
-    [{"time", "object", "kind": "group" or "incident", "text"}]}``. Nodes have ``memoryUsedBytes``, ``load`` and ``watts``
-    (of their GPUs), deployments ``tokensPerSecond``, ``running`` and ``waiting`` (requests), ``errors`` (requests that ended with
-    one in the interval), ``firstTokenP50`` and ``firstTokenP95`` (seconds). Of an hour there is a figure every ten seconds, of a
-    day every minute; an interval has their mean.
-    """
-
-    seconds: float = 3600.0
-    points: int = 180
-    object: str = ""
-    """``kind/name`` in lower case; empty for all."""
 
 
 @message("foresee")
@@ -172,6 +155,36 @@ class ListIncidents:
     limit: int = 100
     seen: str = ""
     wait_seconds: float = 0.0
+
+
+@message("commits")
+@dataclasses.dataclass(frozen=True)
+class ListCommits:
+    """The newest ``limit`` commits of ``main`` and of the operations together, newest first.
+
+    ``{"version", "items": [{"revision", "branch", "author", "email", "time", "subject", "state", "objects": [{"object",
+    "action"}], "objectsLeftOut"}], "problem"}``. ``state`` is ``InForce`` for the commit that is, ``Earlier`` for those
+    before it, and ``Held``, ``Rejected``, ``Suspended`` or ``Unread`` for newer ones. Operations are objects named
+    ``operation/VERB.KIND.NAME``; ``action`` is ``added``, ``changed`` or ``removed``. ``problem`` says why there are no
+    commits; None where there may be some. While ``version`` is ``seen``, the answer is held back for ``wait_seconds``.
+    """
+
+    limit: int = 100
+    seen: str = ""
+    wait_seconds: float = 0.0
+
+
+@message("commit")
+@dataclasses.dataclass(frozen=True)
+class ShowCommit:
+    """A commit as ``ListCommits`` has it, and ``{"message", "files": [{"path", "action", "lines", "leftOut"}], "undo":
+    [command]}``.
+
+    ``revision`` may be abbreviated. Lines begin with ``+``, ``-``, a space or ``@@``; ``leftOut`` counts those that are not
+    shown, and is -1 for a file that is too large. ``undo`` are the commands that take back what it did.
+    """
+
+    revision: str
 
 
 @message("rank_log")
@@ -308,7 +321,7 @@ CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     Get,
     ShowFacts,
     ShowPlaces,
-    ShowHistory,
+    ShowMetrics,
     ShowPlan,
     ShowUsage,
     Preview,
@@ -316,6 +329,8 @@ CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     FollowPush,
     ListEvents,
     ListIncidents,
+    ListCommits,
+    ShowCommit,
     ReadRankLog,
     ShowStatus,
     Approve,

@@ -13,13 +13,14 @@ from reconciler.wire.admin import (
     CONTROLLER_RECEIVES_FROM_CLI,
     Answer,
     Get,
+    ListCommits,
     ListEvents,
     ListIncidents,
-    ShowHistory,
     ShowPlan,
     ShowStatus,
     ShowUsage,
 )
+from reconciler.wire.figures import ShowMetrics
 
 from .snapshots import RECORDED, history
 
@@ -42,11 +43,13 @@ async def serve(path: Path, recording: str) -> None:
                 return Answer({"items": items, "last": last})
             case ListIncidents():
                 return Answer({"version": "1", **answers["incidents"]})
+            case ListCommits():
+                return Answer({"version": "1", "items": [], "problem": None})
             case ShowPlan():
                 return Answer(answers["plan"])
             case ShowStatus():
                 return Answer(answers["status"])
-            case ShowHistory():
+            case ShowMetrics():
                 return Answer(history(message.seconds, message.points))
             case ShowUsage():
                 return Answer(answers["usage"])

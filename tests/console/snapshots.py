@@ -28,7 +28,7 @@ def recorded(name: str) -> Snapshot:
         incidents=tuple(answers["incidents"]["items"]),
         events=tuple(answers["events"]["items"]),
         usage=answers["usage"],
-        history={"1h": history(3600, 90), "6h": history(6 * 3600, 90), "24h": history(86_400, 90)},
+        metrics={"1h": history(3600, 90), "6h": history(6 * 3600, 90), "24h": history(86_400, 90)},
     )
 
 

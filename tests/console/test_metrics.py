@@ -92,7 +92,7 @@ def test_of_two_hundred_machines_the_page_stays_small() -> None:
         for each in (*many, *more)
         for one in body["series"]
     ]
-    whole = replace(snapshot, objects=(*many, *more), history={"1h": {**body, "series": series}})
+    whole = replace(snapshot, objects=(*many, *more), metrics={"1h": {**body, "series": series}})
     page = next(page for page in PAGES if page.path == "/metrics")
     assert len(Pages().whole(page, "", whole, wall=False)) < PAGE_BYTES_MAX
     assert metrics(whole, "1h").more == 176 + 14

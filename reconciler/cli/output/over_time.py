@@ -12,7 +12,7 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def over_time(series: Sequence[dict[str, Any]]) -> str:
-    """Return a table of series as ``wire.admin.ShowHistory`` has them."""
+    """Return a table of series as ``wire.figures.ShowMetrics`` has them."""
     return table(HEADERS, [_row(each) for each in series])
 
 

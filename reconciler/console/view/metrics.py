@@ -67,45 +67,45 @@ class Metrics:
 def metrics(snapshot: Snapshot, chosen: str) -> Metrics:
     """Return the page for a range of time; for another name that of the first one."""
     chosen = chosen if chosen in dict(RANGES) else RANGES[0][0]
-    history = snapshot.history.get(chosen)
-    if history is None:
+    answer = snapshot.metrics.get(chosen)
+    if answer is None:
         return Metrics(chosen, None, (), (), 0, 0, ())
-    span = span_of(history)
+    span = span_of(answer)
     deployments = [each["metadata"]["name"] for each in snapshot.of_kind("ModelDeployment")]
     nodes = [each["metadata"]["name"] for each in snapshot.of_kind("Node")]
     more = max(0, len(deployments) - DEPLOYMENTS_MAX) + max(0, len(nodes) - MACHINES_MAX)
     return Metrics(
         chosen,
         span,
-        tuple(_of_deployment(history, span, name) for name in deployments[:DEPLOYMENTS_MAX]),
-        tuple(_of_machine(history, name) for name in nodes[:MACHINES_MAX]),
+        tuple(_of_deployment(answer, span, name) for name in deployments[:DEPLOYMENTS_MAX]),
+        tuple(_of_machine(answer, name) for name in nodes[:MACHINES_MAX]),
         span.width,
         more,
-        tuple(reversed(marks(history, span)))[:MARKS_MAX],
+        tuple(reversed(marks(answer, span)))[:MARKS_MAX],
     )
 
 
 def metrics_of(snapshot: Snapshot, name: str) -> OfDeployment | None:
     """Return a deployment over the last hour; None before the controller has answered."""
-    history = snapshot.history.get(RANGES[0][0])
-    return None if history is None else _of_deployment(history, span_of(history), name)
+    answer = snapshot.metrics.get(RANGES[0][0])
+    return None if answer is None else _of_deployment(answer, span_of(answer), name)
 
 
 def spark(snapshot: Snapshot, of: str, name: str) -> str:
     """Return the path of a small plot of the last hour; empty where nothing is known."""
-    history = snapshot.history.get(RANGES[0][0])
-    if history is None:
+    answer = snapshot.metrics.get(RANGES[0][0])
+    if answer is None:
         return ""
-    values = values_of(history, of, name)[-SPARK:]
+    values = values_of(answer, of, name)[-SPARK:]
     largest = max((value for value in values if value is not None), default=0.0)
     return path(values, nice(largest)) if largest else ""
 
 
-def _of_deployment(history: Body, span: Span, name: str) -> OfDeployment:
+def _of_deployment(answer: Body, span: Span, name: str) -> OfDeployment:
     of = f"modeldeployment/{name}"
 
     def values(figure: str) -> tuple[float | None, ...]:
-        return tuple(values_of(history, of, figure))
+        return tuple(values_of(answer, of, figure))
 
     plots = (
         plot("Tokens/s", span, [("", values("tokensPerSecond"))], number),
@@ -127,18 +127,18 @@ def _of_deployment(history: Body, span: Span, name: str) -> OfDeployment:
         ("Errors", values("errors"), number),
     )
     return OfDeployment(
-        name, tuple(each for each in plots if each is not None), marks(history, span, of), table(span, rows)
+        name, tuple(each for each in plots if each is not None), marks(answer, span, of), table(span, rows)
     )
 
 
-def _of_machine(history: Body, name: str) -> OfMachine:
+def _of_machine(answer: Body, name: str) -> OfMachine:
     cells = []
     for title, figure, said in (
         ("Memory", "memoryUsedBytes", size),
         ("Load", "load", number),
         ("GPU power", "watts", watts),
     ):
-        values = values_of(history, f"node/{name}", figure)
+        values = values_of(answer, f"node/{name}", figure)
         known = [value for value in values if value is not None]
         newest = [value for value in values[-2:] if value is not None]
         last = said(newest[-1]) if newest else "not known"

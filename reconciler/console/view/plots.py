@@ -102,14 +102,14 @@ class Span:
             yield range(begin, min(begin + size, self.count))
 
 
-def span_of(history: Body) -> Span:
-    """Return the time of an answer to ``wire.admin.ShowHistory``."""
-    return Span(datetime.fromisoformat(history["begins"]), history["seconds"], history["count"])
+def span_of(answer: Body) -> Span:
+    """Return the time of an answer to ``wire.figures.ShowMetrics``."""
+    return Span(datetime.fromisoformat(answer["begins"]), answer["seconds"], answer["count"])
 
 
-def values_of(history: Body, of: str, name: str) -> Values:
+def values_of(answer: Body, of: str, name: str) -> Values:
     """Return the figures of an object; none where it has none."""
-    for each in history["series"]:
+    for each in answer["series"]:
         if each["object"] == of and each["name"] == name:
             found: Values = each["values"]
             return found
@@ -162,7 +162,7 @@ def table(span: Span, found: Sequence[tuple[str, Values, Callable[[float], str]]
     return Table(("Time (UTC)", *(name for name, _, _ in known)), rows)
 
 
-def marks(history: Body, span: Span, of: str = "") -> tuple[Mark, ...]:
+def marks(answer: Body, span: Span, of: str = "") -> tuple[Mark, ...]:
     """Return what happened to an object, or to all, in this time."""
     total = span.seconds * max(1, span.count - 1)
     return tuple(
@@ -175,7 +175,7 @@ def marks(history: Body, span: Span, of: str = "") -> tuple[Mark, ...]:
             each["time"],
             each["object"],
         )
-        for each in history["marks"]
+        for each in answer["marks"]
         if of in ("", each["object"])
     )
 

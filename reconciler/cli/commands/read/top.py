@@ -14,7 +14,8 @@ from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.over_time import over_time
 from reconciler.cli.output.table_layout import size, table
 from reconciler.errors import Refused, listing
-from reconciler.wire.admin import ShowHistory, ShowUsage
+from reconciler.wire.admin import ShowUsage
+from reconciler.wire.figures import ShowMetrics
 
 BOTH = ("nodes", "ranks")
 KINDS = {"node": "nodes", "nodes": "nodes", "no": "nodes", "rank": "ranks", "ranks": "ranks"}
@@ -95,7 +96,7 @@ def _print_past(
     if not 0 < seconds <= PAST_SECONDS_MAX:
         raise click.UsageError("figures are kept for a day; expected --since 24h at most")
     points = PAST_POINTS if output is None else PAST_POINTS_IN_FULL
-    body = ask(settings.socket, ShowHistory(seconds, points))
+    body = ask(settings.socket, ShowMetrics(seconds, points))
     found = [(each["object"].partition("/"), each) for each in body["series"]]
     body["series"] = [
         each
