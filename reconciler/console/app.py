@@ -34,7 +34,7 @@ def build_app(feed: Feed, hosts: Collection[str] = ()) -> Starlette:
 
 def _shown(feed: Feed, pages: Pages, page: Page) -> Answer:
     async def answer(request: Request) -> Response:
-        name = request.path_params.get("name", "")
+        name = _name(page, request)
         html = pages.whole(page, name, feed.snapshot, wall="wall" in request.query_params)
         return HTMLResponse(html, headers={"cache-control": "no-store"})
 
@@ -43,7 +43,7 @@ def _shown(feed: Feed, pages: Pages, page: Page) -> Answer:
 
 def _live(feed: Feed, pages: Pages, page: Page) -> Answer:
     async def answer(request: Request) -> Response:
-        name = request.path_params.get("name", "")
+        name = _name(page, request)
         return StreamingResponse(
             changes(feed, pages, page, name),
             media_type="text/event-stream",
@@ -51,3 +51,8 @@ def _live(feed: Feed, pages: Pages, page: Page) -> Answer:
         )
 
     return answer
+
+
+def _name(page: Page, request: Request) -> str:
+    """Return the name that the address has for the page, in its path or in its query."""
+    return str(request.path_params.get("name") or request.query_params.get(page.query, ""))

@@ -36,5 +36,7 @@ function follow() {
   source.addEventListener("error", () => document.documentElement.classList.add("away"));
 }
 
+// Where pages are in a row that is wider than the screen, the one that is open is in sight.
+document.querySelector("nav [aria-current]")?.scrollIntoView({block: "nearest", inline: "center"});
 localTimes(document);
 follow();
