@@ -15,10 +15,12 @@ import jinja2
 from markupsafe import Markup
 
 from reconciler import __version__
+from reconciler.wire.admin import ShowCommit
 
 from .snapshot import Snapshot
 from .view.cabling import cablings
 from .view.deployment import deployment, deployments
+from .view.history import commit, held, history
 from .view.incident import stories
 from .view.machine import machines, scale
 from .view.node import node
@@ -42,6 +44,8 @@ class Page:
     """Names of templates, which are the ids of their sections too."""
     view: View
     in_menu: bool = True
+    asks: Callable[[str], Any] | None = None
+    """From the page's name to what the controller is asked for this page alone, as ``Snapshot.answer``."""
     query: str = ""
     """The field of the address's query that has the page's name, where its path has none."""
 
@@ -93,6 +97,15 @@ PAGES = (
         in_menu=False,
     ),
     Page("/events", "Events", ("event_filter", "events"), _events, query="object"),
+    Page("/history", "History", ("held", "commits"), lambda s, _: {"held": held(s), "history": history(s)}),
+    Page(
+        "/history/{name}",
+        "Commit {name}",
+        ("commit",),
+        lambda s, _: {"commit": commit(s)},
+        in_menu=False,
+        asks=ShowCommit,
+    ),
 )
 EVERYWHERE = ("lost", "pulse")
 """Parts of all pages: that the controller does not answer, and how the cluster is doing."""
@@ -119,27 +132,37 @@ class Pages:
         if snapshot.number != self._number or len(self._rendered) >= PARTS_MAX:
             self._rendered.clear()
             self._number = snapshot.number
+        if page.asks is not None:
+            return self._parts(page, name, snapshot)
         key = (page.path, name)
         if key not in self._rendered:
-            everywhere = {"snapshot": snapshot, "at": _iso(snapshot.at), "pulse": pulse(snapshot)}
-            values = {**everywhere, **page.view(snapshot, name)}
-            self._rendered[key] = {
-                part: self._templates.get_template(f"{part}.html").render(values)
-                for part in (*EVERYWHERE, *page.parts)
-            }
+            self._rendered[key] = self._parts(page, name, snapshot)
         return self._rendered[key]
 
-    def whole(self, page: Page, name: str, snapshot: Snapshot, wall: bool) -> str:
-        """Return a whole page. ``wall``: large, for a screen that nobody sits at."""
-        return self._templates.get_template("layout.html").render(
+    def _parts(self, page: Page, name: str, snapshot: Snapshot) -> dict[str, str]:
+        everywhere = {"snapshot": snapshot, "at": _iso(snapshot.at), "pulse": pulse(snapshot)}
+        values = {**everywhere, **page.view(snapshot, name)}
+        return {
+            part: self._templates.get_template(f"{part}.html").render(values)
+            for part in (*EVERYWHERE, *page.parts)
+        }
+
+    def render(self, template: str, **values: Any) -> str:
+        """Return the HTML of a template that is a page of its own."""
+        return self._templates.get_template(template).render(version=__version__, **values)
+
+    def whole(self, page: Page, name: str, snapshot: Snapshot, wall: bool, key: str = "") -> str:
+        """Return a whole page. ``wall``: large, for a screen that nobody sits at. ``key``: with which somebody has logged in."""
+        return self.render(
+            "layout.html",
             title=page.title.replace("{name}", name),
             pages=[(each.path, each.title) for each in PAGES if each.in_menu],
             current=page.path,
             order=page.parts,
             fragments={id: Markup(html) for id, html in self.parts(page, name, snapshot).items()},
             live=f"/live{page.address(name)}",
-            version=__version__,
             wall=wall,
+            key=key,
         )
 
 

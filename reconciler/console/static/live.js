@@ -32,8 +32,18 @@ function follow() {
     for (const [id, html] of Object.entries(JSON.parse(event.data))) put(id, html);
     document.documentElement.classList.remove("away");
   });
-  // A console that is gone closes the stream; the browser connects again by itself.
-  source.addEventListener("error", () => document.documentElement.classList.add("away"));
+  // A console that is gone closes the stream; the browser connects again by itself, but not to one that refuses it.
+  source.addEventListener("error", () => {
+    document.documentElement.classList.add("away");
+    if (source.readyState === EventSource.CLOSED) setTimeout(comeBack, 2000);
+  });
+}
+
+// Who is no longer logged in is led to the login; who was one too many follows again.
+async function comeBack() {
+  const answer = await fetch(location.href, {redirect: "manual", cache: "no-store"}).catch(() => null);
+  if (answer && answer.type === "opaqueredirect") location.reload();
+  else follow();
 }
 
 // Where pages are in a row that is wider than the screen, the one that is open is in sight.
