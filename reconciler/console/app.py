@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from .chat.routes import Chat
 from .feed import Feed
 from .guard import LOOPBACK, Guard
 from .live import changes
@@ -27,6 +28,7 @@ def build_app(feed: Feed, hosts: Collection[str] = ()) -> Starlette:
     routes = [
         *(Route(page.path, _shown(feed, pages, page), name=page.title) for page in PAGES),
         *(Route(f"/live{page.path}", _live(feed, pages, page), name=f"live {page.title}") for page in PAGES),
+        *Chat(feed, pages, secret_of=lambda request: "").routes(),
         Mount("/static", StaticFiles(directory=str(files("reconciler.console") / "static"))),
     ]
     return Starlette(routes=routes, middleware=[Middleware(Guard, hosts=LOOPBACK.union(hosts))])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +15,7 @@ from reconciler import __version__
 
 from .snapshot import Snapshot
 from .view.cabling import cablings
+from .view.chat import SETTINGS, chat, chosen, models
 from .view.deployment import deployment, deployments
 from .view.overview import overview
 
@@ -36,10 +37,27 @@ class Page:
     """Names of templates, which are the ids of their sections too."""
     view: View
     in_menu: bool = True
+    fixed: tuple[str, ...] = ()
+    """Names of templates that stand below the parts and never change while a page is open."""
+    scripts: tuple[str, ...] = ()
+    """Beside those of every page."""
+    reloads: bool = True
+    """Whether the page loads itself again where there are no scripts: not where somebody types."""
 
 
 def _events(snapshot: Snapshot, _: str) -> dict[str, Any]:
     return {"events": tuple(reversed(snapshot.events))[:EVENTS_SHOWN]}
+
+
+def _chat(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    name = chosen(snapshot, name)
+    nothing_said: dict[str, Any] = {
+        "said": (),
+        "kept": "[]",
+        "typed": dict.fromkeys(SETTINGS, ""),
+        "problem": "",
+    }
+    return {"name": name, "chat": chat(snapshot, name), "models": models(snapshot, name), **nothing_said}
 
 
 def _incidents(snapshot: Snapshot, name: str) -> dict[str, Any]:
@@ -47,6 +65,16 @@ def _incidents(snapshot: Snapshot, name: str) -> dict[str, Any]:
     return {"incidents": found, "whole": bool(name)}
 
 
+CHAT = Page(
+    "/chat/{name}",
+    "Chat with {name}",
+    ("chat_state",),
+    lambda s, name: _chat(s, name),
+    in_menu=False,
+    fixed=("chat",),
+    scripts=("chat_text.js", "chat_answer.js", "chat_message.js", "chat.js"),
+    reloads=False,
+)
 PAGES = (
     Page(
         "/",
@@ -63,6 +91,8 @@ PAGES = (
         lambda s, name: {"deployment": deployment(s, name)},
         in_menu=False,
     ),
+    replace(CHAT, path="/chat", title="Chat", in_menu=True),
+    CHAT,
     Page("/incidents", "Incidents", ("incidents",), _incidents),
     Page("/incidents/{name}", "Incident {name}", ("incidents",), _incidents, in_menu=False),
     Page("/events", "Events", ("events",), _events),
@@ -99,15 +129,28 @@ class Pages:
             }
         return self._rendered[key]
 
-    def whole(self, page: Page, name: str, snapshot: Snapshot, wall: bool) -> str:
-        """Return a whole page. ``wall``: large, for a screen that nobody sits at."""
+    def whole(
+        self,
+        page: Page,
+        name: str,
+        snapshot: Snapshot,
+        wall: bool,
+        answer: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Return a whole page. ``wall``: large, for a screen that nobody sits at. ``answer``: variables of the fixed templates, of a
+        page that answers a form."""
         path = page.path.replace("{name}", quote(name, safe=""))
+        values = {"snapshot": snapshot, **page.view(snapshot, name), **(answer or {})} if page.fixed else {}
+        fixed = [Markup(self._templates.get_template(f"{each}.html").render(values)) for each in page.fixed]
         return self._templates.get_template("layout.html").render(
             title=page.title.replace("{name}", name),
             pages=[(each.path, each.title) for each in PAGES if each.in_menu],
             current=page.path,
             order=page.parts,
             fragments={id: Markup(html) for id, html in self.parts(page, name, snapshot).items()},
+            fixed=fixed,
+            scripts=page.scripts,
+            reloads=page.reloads,
             live=f"/live{path}",
             version=__version__,
             wall=wall,

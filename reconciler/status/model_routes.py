@@ -119,7 +119,8 @@ def _backends(
         first = serving(record, observed) if record else None
         if record and first:
             machine = _machine(first.node, desired, observed, memory)
-            found.append(Backend(index, record.epoch, first.report.socket, first.node, machine))
+            members = tuple(record.members)
+            found.append(Backend(index, record.epoch, first.report.socket, first.node, machine, members))
     return tuple(found)
 
 
