@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
 
@@ -12,17 +15,19 @@ import jinja2
 from markupsafe import Markup
 
 from reconciler import __version__
+from reconciler.wire.admin import ShowCommit
 
 from .snapshot import Snapshot
 from .view.cabling import cablings
 from .view.chat import SETTINGS, chat, chosen, models
 from .view.deployment import deployment, deployments
-from .view.overview import overview
+from .view.history import commit, held, history
+from .view.overview import overview, pulse
 
 EVENTS_SHOWN = 200
 PARTS_MAX = 4096
 """Most pages whose parts are kept: names of deployments come from the browser."""
-GIB = 2**30
+UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 View = Callable[[Snapshot, str], Mapping[str, Any]]
 """From the snapshot and the page's name (of a deployment, an incident; else empty) to a template's variables."""
 
@@ -43,6 +48,8 @@ class Page:
     """Beside those of every page."""
     reloads: bool = True
     """Whether the page loads itself again where there are no scripts: not where somebody types."""
+    asks: Callable[[str], Any] | None = None
+    """From the page's name to what the controller is asked for this page alone, as ``Snapshot.answer``."""
 
 
 def _events(snapshot: Snapshot, _: str) -> dict[str, Any]:
@@ -79,7 +86,7 @@ PAGES = (
     Page(
         "/",
         "Overview",
-        ("headline", "troubles", "served", "machines"),
+        ("headline", "troubles", "figures", "served", "machines", "latest"),
         lambda s, _: {"overview": overview(s)},
     ),
     Page("/cabling", "Cabling", ("cabling",), lambda s, _: {"cablings": cablings(s)}),
@@ -96,9 +103,19 @@ PAGES = (
     Page("/incidents", "Incidents", ("incidents",), _incidents),
     Page("/incidents/{name}", "Incident {name}", ("incidents",), _incidents, in_menu=False),
     Page("/events", "Events", ("events",), _events),
+    Page("/history", "History", ("held", "commits"), lambda s, _: {"held": held(s), "history": history(s)}),
+    Page(
+        "/history/{name}",
+        "Commit {name}",
+        ("commit",),
+        lambda s, _: {"commit": commit(s)},
+        in_menu=False,
+        asks=ShowCommit,
+    ),
 )
-LOST = "lost"
-"""The part of all pages that says that the controller does not answer."""
+EVERYWHERE = ("lost", "pulse")
+"""Parts of all pages: that the controller does not answer, and how the cluster is doing."""
+STATIC = files("reconciler.console") / "static"
 
 
 class Pages:
@@ -111,7 +128,8 @@ class Pages:
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
         )
-        self._templates.filters.update(gib=_gib, duration=_duration)
+        self._templates.filters.update(size=_size, duration=_duration)
+        self._templates.globals["static"] = _static
         self._rendered: dict[tuple[str, str], dict[str, str]] = {}
         self._number = -1
 
@@ -120,40 +138,45 @@ class Pages:
         if snapshot.number != self._number or len(self._rendered) >= PARTS_MAX:
             self._rendered.clear()
             self._number = snapshot.number
+        if page.asks is not None:
+            return self._parts(page, name, snapshot)
         key = (page.path, name)
         if key not in self._rendered:
-            values = {"snapshot": snapshot, "at": _iso(snapshot.at), **page.view(snapshot, name)}
-            self._rendered[key] = {
-                part: self._templates.get_template(f"{part}.html").render(values)
-                for part in (LOST, *page.parts)
-            }
+            self._rendered[key] = self._parts(page, name, snapshot)
         return self._rendered[key]
 
+    def _parts(self, page: Page, name: str, snapshot: Snapshot) -> dict[str, str]:
+        everywhere = {"snapshot": snapshot, "at": _iso(snapshot.at), "pulse": pulse(snapshot)}
+        values = {**everywhere, **page.view(snapshot, name)}
+        return {
+            part: self._templates.get_template(f"{part}.html").render(values)
+            for part in (*EVERYWHERE, *page.parts)
+        }
+
+    def render(self, template: str, **values: Any) -> str:
+        """Return the HTML of a template that is a page of its own."""
+        return self._templates.get_template(template).render(version=__version__, **values)
+
     def whole(
-        self,
-        page: Page,
-        name: str,
-        snapshot: Snapshot,
-        wall: bool,
-        answer: Mapping[str, Any] | None = None,
+        self, page: Page, name: str, snapshot: Snapshot, wall: bool, key: str = "", **answer: Any
     ) -> str:
-        """Return a whole page. ``wall``: large, for a screen that nobody sits at. ``answer``: variables of the fixed templates, of a
-        page that answers a form."""
+        """Return a whole page. ``wall``: large, for a screen that nobody sits at. ``key``: with which somebody has logged in.
+        ``answer``: variables of the fixed templates, of a page that answers a form."""
         path = page.path.replace("{name}", quote(name, safe=""))
-        values = {"snapshot": snapshot, **page.view(snapshot, name), **(answer or {})} if page.fixed else {}
-        fixed = [Markup(self._templates.get_template(f"{each}.html").render(values)) for each in page.fixed]
-        return self._templates.get_template("layout.html").render(
+        values = {"snapshot": snapshot, **page.view(snapshot, name), **answer} if page.fixed else {}
+        return self.render(
+            "layout.html",
             title=page.title.replace("{name}", name),
             pages=[(each.path, each.title) for each in PAGES if each.in_menu],
             current=page.path,
             order=page.parts,
             fragments={id: Markup(html) for id, html in self.parts(page, name, snapshot).items()},
-            fixed=fixed,
+            fixed=[Markup(self.render(f"{each}.html", **values)) for each in page.fixed],
             scripts=page.scripts,
             reloads=page.reloads,
             live=f"/live{path}",
-            version=__version__,
             wall=wall,
+            key=key,
         )
 
 
@@ -161,8 +184,19 @@ def _iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _gib(count: float | None) -> str:
-    return "" if count is None else f"{count / GIB:.1f} GiB"
+@functools.cache
+def _static(name: str) -> str:
+    """Return the address of a file of the page, which is another one whenever the file is: browsers may keep it."""
+    return f"/static/{name}?{hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
+
+
+def _size(count: float | None) -> str:
+    """Return bytes with three digits at most before the point, in the unit that fits."""
+    if count is None:
+        return ""
+    size, unit = next(((size, unit) for size, unit in UNITS if count >= size), (1, "bytes"))
+    value = count / size
+    return f"{value:.0f} {unit}" if value >= 100 or value == int(value) else f"{value:.1f} {unit}"
 
 
 def _duration(seconds: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from reconciler.console.access.visitor import secret_of, visitor_of
 from reconciler.console.feed import Feed
 from reconciler.console.pages import CHAT, Pages
 from reconciler.console.view.chat import said
@@ -32,13 +33,11 @@ class ClientLeft(Exception):
 
 
 class Chat:
-    """The routes of the chat, beside its page. ``secret_of`` returns the secret of the key with which a request came; empty where
-    none is needed."""
+    """The routes of the chat, beside its page."""
 
-    def __init__(self, feed: Feed, pages: Pages, secret_of: Callable[[Request], str]) -> None:
+    def __init__(self, feed: Feed, pages: Pages) -> None:
         self._feed = feed
         self._pages = pages
-        self._secret_of = secret_of
         self._open = 0
 
     def routes(self) -> list[Route]:
@@ -61,7 +60,7 @@ class Chat:
             name = request.path_params["name"]
             body = completion(name, from_json(await _body(request)), stream=True)
             gateway = gateway_of(self._feed.snapshot)
-            entering = stack.enter_async_context(asking(gateway, body, self._secret_of(request), stream=True))
+            entering = stack.enter_async_context(asking(gateway, body, secret_of(request), stream=True))
             answer = await _unless_gone(request, entering)
             headers = {**NO_STORE, "content-type": answer.headers.get("content-type", "application/json")}
             response = StreamingResponse(_passed(stack.pop_all(), answer), answer.status_code, headers)
@@ -93,14 +92,16 @@ class Chat:
         if form is not None:
             shown["said"] = [said(each) for each in form.messages]
             shown |= {"kept": json.dumps(form.messages), "typed": form.typed}
-        html = self._pages.whole(CHAT, name, self._feed.snapshot, False, shown)
+        html = self._pages.whole(
+            CHAT, name, self._feed.snapshot, wall=False, key=visitor_of(request).key, **shown
+        )
         return HTMLResponse(html, headers=NO_STORE)
 
     async def _whole(self, request: Request, name: str, form: Form) -> dict[str, Any]:
         """Return the message that answers a form, with the groups that worked on it."""
         body = completion(name, form.fields(), stream=False)
         gateway = gateway_of(self._feed.snapshot)
-        async with asking(gateway, body, self._secret_of(request), stream=False) as answer:
+        async with asking(gateway, body, secret_of(request), stream=False) as answer:
             read = await answer.aread()
         if answer.status_code != 200:
             raise NoGateway(error_of(answer.status_code, read)["message"])

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from reconciler.console.snapshot import Body, Snapshot
 
-from .overview import Served, doing, serving, state_of
+from .overview import Served, serving
+from .state import doing, state_of
 
 T = TypeVar("T")
 

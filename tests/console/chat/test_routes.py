@@ -13,13 +13,17 @@ from typing import Any
 import httpx2
 import pytest
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from reconciler.console.access.visitor import SCOPE_KEY, Visitor
 from reconciler.console.chat.routes import BODY_BYTES_MAX, Chat
 from reconciler.console.feed import Feed
 from reconciler.console.guard import LOOPBACK, Guard
 from reconciler.console.pages import Pages
+from reconciler.source.git.repository import Author
 from tests.certificates import self_signed
 from tests.console.snapshots import recorded
 from tests.ports import free_port
@@ -39,6 +43,18 @@ from .gateway_double import (
 HELLO: Any = {"messages": [{"role": "user", "content": "Hello"}]}
 
 
+class LoggedIn:
+    """Whoever sends ``x-secret`` has logged in with it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        secret = Headers(scope=scope).get("x-secret", "")
+        scope[SCOPE_KEY] = Visitor(lambda: Author("a", "a@b.invalid"), operate=True, secret=secret)
+        await self._app(scope, receive, send)
+
+
 @contextlib.contextmanager
 def console_of(endpoint: str | None, home: Path, **spec: Any) -> Iterator[httpx2.Client]:
     """A client of a console whose controller names this gateway. ``spec``: further fields of the Gateway's."""
@@ -50,8 +66,8 @@ def console_of(endpoint: str | None, home: Path, **spec: Any) -> Iterator[httpx2
     )
     status = {**snapshot.status, "localEndpoint": endpoint}
     feed.snapshot = replace(snapshot, status=status, objects=objects)
-    routes = Chat(feed, Pages(), lambda request: request.headers.get("x-secret", "")).routes()
-    app = Starlette(routes=routes, middleware=[Middleware(Guard, hosts=LOOPBACK)])
+    before = [Middleware(Guard, hosts=LOOPBACK), Middleware(LoggedIn)]
+    app = Starlette(routes=Chat(feed, Pages()).routes(), middleware=before)
     with (
         serving(app) as address,
         httpx2.Client(base_url=f"http://{address}", trust_env=False, timeout=SECONDS_MAX) as client,

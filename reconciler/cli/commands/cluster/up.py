@@ -18,7 +18,8 @@ from reconciler.bootstrap import CONSOLE, CONTROLLER, GATEWAY, Home, swap
 from reconciler.bootstrap.service_lock import started_as
 from reconciler.cli.core.app import INTERRUPTED_STATUS, Settings
 from reconciler.cli.core.client import LOCK_NAME
-from reconciler.cli.core.commits import load_paths, prepare
+from reconciler.cli.core.commits import prepare
+from reconciler.cli.core.given import load_paths
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import Conflict, Invalid
 from reconciler.wire.file_identity import FileIdentity
