@@ -17,7 +17,7 @@ from .access.login import Login
 from .access.visitor import visitor_of
 from .feed import Feed
 from .guard import LOOPBACK, Guard
-from .live import changes
+from .live import asked, changes
 from .pages import PAGES, Page, Pages
 
 Answer = Callable[[Request], Awaitable[Response]]
@@ -39,10 +39,11 @@ def build_app(feed: Feed, doors: Doors, hosts: Collection[str] = ()) -> Starlett
 
 def _shown(feed: Feed, pages: Pages, page: Page) -> Answer:
     async def answer(request: Request) -> Response:
-        name = request.path_params.get("name", "")
+        name = _name(page, request)
         feed.touch()
+        snapshot = await asked(feed, page, name)
         key = visitor_of(request).key
-        html = pages.whole(page, name, feed.snapshot, wall="wall" in request.query_params, key=key)
+        html = pages.whole(page, name, snapshot, wall="wall" in request.query_params, key=key)
         return HTMLResponse(html, headers={"cache-control": "no-store"})
 
     return answer
@@ -50,7 +51,7 @@ def _shown(feed: Feed, pages: Pages, page: Page) -> Answer:
 
 def _live(feed: Feed, pages: Pages, page: Page) -> Answer:
     async def answer(request: Request) -> Response:
-        name = request.path_params.get("name", "")
+        name = _name(page, request)
         return StreamingResponse(
             changes(feed, pages, page, name),
             media_type="text/event-stream",
@@ -58,3 +59,8 @@ def _live(feed: Feed, pages: Pages, page: Page) -> Answer:
         )
 
     return answer
+
+
+def _name(page: Page, request: Request) -> str:
+    """Return the name that the address has for the page, in its path or in its query."""
+    return str(request.path_params.get("name") or request.query_params.get(page.query, ""))

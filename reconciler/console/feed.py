@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reconciler.errors import ReconcilerError
+from reconciler.errors import ReconcilerError, Unreachable
 from reconciler.remote.rpc import RpcClient
 from reconciler.wire.admin import (
     CLI_RECEIVES,
     Get,
+    ListCommits,
     ListEvents,
     ListIncidents,
     ShowPlan,
@@ -33,6 +34,7 @@ EVENTS_AT_ONCE = 1000
 EVENTS_MAX = 500
 """Events that are kept for the pages; `reconciler events` has all."""
 INCIDENTS_MAX = 100
+COMMITS_MAX = 100
 USAGE_SECONDS = 2.0
 """How often machines' use is asked for, while a page is open."""
 RANKS_SECONDS = 1.0
@@ -69,6 +71,7 @@ class Feed:
         self._open_until = 0.0
         self._heard_at = 0.0
         """When the controller has answered anything last."""
+        self._client: RpcClient | None = None
         self.snapshot = Snapshot()
 
     async def run(self) -> None:
@@ -106,6 +109,7 @@ class Feed:
     async def _follow(self) -> None:
         reader, writer = await asyncio.open_unix_connection(self._socket)
         client = await RpcClient(reader, writer, CLI_RECEIVES).open("console", self._rhythm.answer_seconds)
+        self._client = client
         try:
             async with asyncio.TaskGroup() as group:
                 for follower in (
@@ -115,9 +119,11 @@ class Feed:
                     self._incidents,
                     self._events,
                     self._usage,
+                    self._commits,
                 ):
                     group.create_task(follower(client), name=f"follow {follower.__name__}")
         finally:
+            self._client = None
             await client.close()
 
     async def _beat(self, client: RpcClient) -> None:
@@ -127,6 +133,19 @@ class Feed:
             if self.snapshot.lost or (self.snapshot.status and status != self.snapshot.status):
                 self._update(status=status)
             await asyncio.sleep(self._rhythm.seconds)
+
+    async def ask(self, message: Any) -> Any:
+        """Return the body of the controller's answer to a question of one page. Raises ``Refused`` and ``Unreachable``."""
+        if self._client is None:
+            raise Unreachable(self.snapshot.lost or "the controller has not answered yet")
+        return await _ask(self._client, message)
+
+    async def answered(self, message: Any) -> Any:
+        """Return the answer, or ``{"problem": text}`` where there is none."""
+        try:
+            return await self.ask(message)
+        except ReconcilerError as error:
+            return {"problem": str(error)}
 
     async def _objects(self, client: RpcClient) -> None:
         seen = ""
@@ -174,6 +193,16 @@ class Feed:
                 self._update(events=kept)
             if len(answer["items"]) < EVENTS_AT_ONCE:
                 await self._pause()
+
+    async def _commits(self, client: RpcClient) -> None:
+        seen = ""
+        while True:
+            question = ListCommits(limit=COMMITS_MAX, seen=seen, wait_seconds=WAIT_SECONDS)
+            answer = await _ask(client, question)
+            if answer["version"] != seen:
+                seen = answer["version"]
+                self._update(commits=answer)
+            await self._pause()
 
     async def _usage(self, client: RpcClient) -> None:
         while True:

@@ -34,6 +34,10 @@ class Snapshot:
     """``ListEvents``, oldest first."""
     usage: Body = field(default_factory=dict)
     """``ShowUsage``."""
+    commits: Body = field(default_factory=dict)
+    """``ListCommits``."""
+    answer: Body = field(default_factory=dict)
+    """What the controller was asked for one page alone; ``{"problem": text}`` where it has refused or did not answer."""
 
     def of_kind(self, kind: str) -> tuple[Body, ...]:
         """Return the objects of a kind, in the controller's order."""

@@ -13,6 +13,7 @@ from reconciler.wire.admin import (
     CONTROLLER_RECEIVES_FROM_CLI,
     Answer,
     Get,
+    ListCommits,
     ListEvents,
     ListIncidents,
     ShowPlan,
@@ -41,6 +42,8 @@ async def serve(path: Path, recording: str) -> None:
                 return Answer({"items": items, "last": last})
             case ListIncidents():
                 return Answer({"version": "1", **answers["incidents"]})
+            case ListCommits():
+                return Answer({"version": "1", "items": [], "problem": None})
             case ShowPlan():
                 return Answer(answers["plan"])
             case ShowStatus():
