@@ -32,13 +32,15 @@ class File:
         self._step = step
         self._keys: tuple[Key, ...] = ()
         self._lines = step.count
-        """Lines of the file; as many as it may have where it is to be begun."""
+        """Lines of the file; as many as it may have where it is to be begun, as one is that was not written to its end."""
         self._problem = ""
 
     def load(self, ring: Ring) -> None:
         """Put all that is known into a ring."""
         for path in (self._old, self._path):
+            self._lines = 0
             for slot, sample in self._read(path):
+                self._lines += 1
                 if slot > ring.last:
                     ring.put(slot, sample)
 
@@ -92,9 +94,10 @@ class File:
                     found = zip(keys, numbers, strict=True)
                     yield int(slot), {key: float(each) for key, each in found if each is not None}
         except FileNotFoundError:
-            return
+            self._lines = self._step.count
         except (OSError, ValueError, KeyError, TypeError) as error:
             log.warning("the rest of %s is ignored: %s", path, error)
+            self._lines = self._step.count
 
 
 def number(value: float) -> float | None:
