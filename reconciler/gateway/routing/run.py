@@ -329,10 +329,7 @@ class Run:
         resume = progress.tokens.ids()
         try:
             client = self._pool.pseudonym(self._client)
-            connection.submit(
-                dataclasses.replace(self._generate, request=attempt.request, resume=resume, client=client),
-                self,
-            )
+            connection.submit(self._generate, self, request=attempt.request, resume=resume, client=client)
         except WireError:
             raise too_large(FRAME_BYTES_MAX) from None
         self._pool.release(self)
