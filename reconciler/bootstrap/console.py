@@ -23,15 +23,15 @@ NICENESS = 10
 def run_console(home: Path, any_port: bool) -> int:
     """Run the console until it is stopped; its exit status. ``any_port``: the next free one if it is taken."""
     os.nice(NICENESS)
-    from reconciler.console.server import (
-        run_console,
-    )  # its imports take half a second of a core that others need first
+    from reconciler.console.server import run_console  # takes half a second of a core that others need first
+    from reconciler.console.settings import Places
 
     log_to(sys.stderr, LOG_FORMAT)
     place = Home(home.absolute())
     try:
         with place.lock(CONSOLE) as identity:
-            return run_console(place.socket, place.console, any_port, time.time, identity)
+            places = Places(place.socket, place.console, place.repo, time.time)
+            return run_console(places, any_port, identity)
     except (Conflict, OSError) as error:
         log.error("%s", error)
         return 1

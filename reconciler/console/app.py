@@ -12,30 +12,40 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from .access.door import Door, Doors
+from .access.login import Login
+from .access.visitor import visitor_of
+from .chat.routes import Chat
 from .feed import Feed
 from .guard import LOOPBACK, Guard
-from .live import changes
+from .live import asked, changes
 from .pages import PAGES, Page, Pages
 
 Answer = Callable[[Request], Awaitable[Response]]
 
 
-def build_app(feed: Feed, hosts: Collection[str] = ()) -> Starlette:
+def build_app(feed: Feed, doors: Doors, hosts: Collection[str] = ()) -> Starlette:
     """Return the application. ``hosts``: further names by which browsers may call it."""
     pages = Pages()
 
     routes = [
         *(Route(page.path, _shown(feed, pages, page), name=page.title) for page in PAGES),
         *(Route(f"/live{page.path}", _live(feed, pages, page), name=f"live {page.title}") for page in PAGES),
+        *Login(doors, pages).routes(),
+        *Chat(feed, pages).routes(),
         Mount("/static", StaticFiles(directory=str(files("reconciler.console") / "static"))),
     ]
-    return Starlette(routes=routes, middleware=[Middleware(Guard, hosts=LOOPBACK.union(hosts))])
+    before = [Middleware(Guard, hosts=LOOPBACK.union(hosts)), Middleware(Door, doors=doors)]
+    return Starlette(routes=routes, middleware=before)
 
 
 def _shown(feed: Feed, pages: Pages, page: Page) -> Answer:
     async def answer(request: Request) -> Response:
-        name = request.path_params.get("name", "")
-        html = pages.whole(page, name, feed.snapshot, wall="wall" in request.query_params)
+        name = _name(page, request)
+        feed.touch()
+        snapshot = await asked(feed, page, name)
+        key = visitor_of(request).key
+        html = pages.whole(page, name, snapshot, wall="wall" in request.query_params, key=key)
         return HTMLResponse(html, headers={"cache-control": "no-store"})
 
     return answer
@@ -43,7 +53,7 @@ def _shown(feed: Feed, pages: Pages, page: Page) -> Answer:
 
 def _live(feed: Feed, pages: Pages, page: Page) -> Answer:
     async def answer(request: Request) -> Response:
-        name = request.path_params.get("name", "")
+        name = _name(page, request)
         return StreamingResponse(
             changes(feed, pages, page, name),
             media_type="text/event-stream",
@@ -51,3 +61,8 @@ def _live(feed: Feed, pages: Pages, page: Page) -> Answer:
         )
 
     return answer
+
+
+def _name(page: Page, request: Request) -> str:
+    """Return the name that the address has for the page, in its path or in its query."""
+    return str(request.path_params.get("name") or request.query_params.get(page.query, ""))

@@ -7,9 +7,10 @@ import contextlib
 import json
 import logging
 import os
+import secrets
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,14 @@ from starlette.applications import Starlette
 
 from reconciler.errors import Conflict, Invalid
 from reconciler.listening import address_of, bind, reached_at
+from reconciler.source.git.repository import author_of
 from reconciler.wire.file_identity import FileIdentity, wait_until_replaced
 
+from .access.door import Doors
+from .access.sessions import Sessions
 from .app import build_app
 from .feed import Feed, following
-from .settings import Settings, settings_of
+from .settings import Places, Settings, settings_of
 
 log = logging.getLogger(__name__)
 
@@ -37,16 +41,14 @@ LAST_WORDS_SECONDS = 1
 """How long a page that is open has to hear the end of its stream. It connects again by itself."""
 
 
-def run_console(
-    controller: Path, state: Path, any_port: bool, clock: Callable[[], float], *held: FileIdentity
-) -> int:
+def run_console(places: Places, any_port: bool, *held: FileIdentity) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit status, 0.
 
-    ``controller``: its socket. ``state``: the file where it listens is written to, as JSON: ``{"version": 1, "pid": 7,
-    "listen": "127.0.0.1:8480", "url": "http://127.0.0.1:8480/", "problem": ""}``; ``listen`` and ``url`` are null while it does not
-    listen. ``held``: the lock in its home, which is watched.
+    Where it listens is written to ``places.state`` as JSON: ``{"version": 1, "pid": 7, "listen": "127.0.0.1:8480",
+    "url": "http://127.0.0.1:8480/", "keys": false, "problem": ""}``; ``listen`` and ``url`` are null while it does not listen.
+    ``held``: the lock in its home, which is watched.
     """
-    asyncio.run(_serve_until_signalled(_Console(Feed(controller, clock), state, any_port), *held))
+    asyncio.run(_serve_until_signalled(_Console(places, any_port), *held))
     return 0
 
 
@@ -72,16 +74,25 @@ async def _serve_until_signalled(console: _Console, *held: FileIdentity) -> None
 class _Console:
     """Keeps one listener at the address that is declared, and its file up to date."""
 
-    def __init__(self, feed: Feed, state: Path, any_port: bool) -> None:
-        self._feed = feed
-        self._state = state
+    def __init__(self, places: Places, any_port: bool) -> None:
+        self._feed = Feed(places.controller, places.clock)
+        self._state = places.state
         self._any_port = any_port
+        self._keys_before = _needed_before(places.state)
+        self._doors = Doors(
+            self._feed,
+            places.clock,
+            owner=lambda: author_of(places.repo),
+            needed=lambda: self._wanted().keys,
+            sessions=Sessions(lambda: secrets.token_urlsafe(32)),
+        )
         self._settings: Settings | None = None
         self._listener: _Listener | None = None
 
     async def run(self) -> None:
         """Serve until cancelled."""
         async with following(self._feed):
+            watching = asyncio.create_task(self._doors.watch(), name="watch sessions")
             try:
                 await self._first_word()
                 while True:
@@ -91,17 +102,21 @@ class _Console:
                         async with asyncio.timeout(None if moved else RETRY_SECONDS):
                             await self._feed.changed(seen)
             finally:
+                watching.cancel()
                 await self._end()
+
+    def _wanted(self) -> Settings:
+        return settings_of(self._feed.snapshot, self._keys_before)
 
     async def _first_word(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FIRST_WORD_SECONDS):
-                while not self._feed.snapshot.at:
+                while not self._feed.snapshot.status:
                     await self._feed.changed(self._feed.snapshot.number)
 
     async def _follow(self) -> bool:
         """Listen as is declared now; return whether that works."""
-        wanted = settings_of(self._feed.snapshot)
+        wanted = self._wanted()
         if wanted == self._settings:
             return True
         await self._end()
@@ -115,7 +130,7 @@ class _Console:
             self._write(None, str(error))
             return False
         self._settings = wanted
-        self._listener = _Listener(build_app(self._feed, wanted.hosts), sock)
+        self._listener = _Listener(build_app(self._feed, self._doors, wanted.hosts), sock)
         log.info("listening on %s", self._listener.address)
         self._write(self._listener.address, "")
         return True
@@ -127,13 +142,28 @@ class _Console:
 
     def _write(self, address: str | None, problem: str) -> None:
         url = f"http://{reached_at(address)}/" if address else None
-        state = {"version": 1, "pid": os.getpid(), "listen": address, "url": url, "problem": problem}
+        state = {
+            "version": 1,
+            "pid": os.getpid(),
+            "listen": address,
+            "url": url,
+            "keys": self._wanted().keys,
+            "problem": problem,
+        }
         draft = self._state.with_name(f".{self._state.name}.new")
         try:
             draft.write_text(json.dumps(state) + "\n")
             draft.replace(self._state)
         except OSError as error:
             log.warning("cannot write %s: %s", self._state, error)
+
+
+def _needed_before(state: Path) -> bool:
+    """Return whether the console that wrote this file asked for keys."""
+    try:
+        return bool(json.loads(state.read_bytes()).get("keys", False))
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 class _Listener:

@@ -1,12 +1,28 @@
-"""Where the console listens, and by which names: as the Gateway declares it. Pure."""
+"""Where the console is, and where it listens and by which names: as the Gateway declares it. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from reconciler.resources.gateway import CONSOLE_LISTEN
 
 from .snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What the console has around it: files of its home, and a clock."""
+
+    controller: Path
+    """The controller's socket."""
+    state: Path
+    """The file where it says where it listens."""
+    repo: Path
+    """The cluster repository."""
+    clock: Callable[[], float]
+    """Returns seconds since the Unix epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +37,15 @@ class Settings:
     """Further names by which browsers may call it."""
 
 
-def settings_of(snapshot: Snapshot) -> Settings:
-    """Return what the Gateway declares; without one, or before it is known, the console is on loopback."""
+def settings_of(snapshot: Snapshot, keys_before: bool = False) -> Settings:
+    """Return what the Gateway declares; without one, or before it is known, the console is on loopback.
+
+    ``keys_before``: whether keys were needed when manifests were known last. Until they are known again, they still are.
+    """
     gateways = snapshot.of_kind("Gateway")
     if not gateways:
-        return Settings(CONSOLE_LISTEN)
+        known = bool(snapshot.status.get("revision"))
+        return Settings(CONSOLE_LISTEN, keys_before and not known)
     spec = gateways[0]["spec"]
     declared = spec["console"]
     return Settings(

@@ -17,7 +17,7 @@ class Snapshot:
     number: int = 0
     """Grows with each change."""
     at: float = 0.0
-    """When the controller answered last, in seconds since the Unix epoch; 0 before its first answer."""
+    """When the controller answered anything last, in seconds since the Unix epoch; 0 before its first answer."""
     lost: str = ""
     """Why it does not answer now; empty while it does."""
     status: Body = field(default_factory=dict)
@@ -34,6 +34,10 @@ class Snapshot:
     """``ListEvents``, oldest first."""
     usage: Body = field(default_factory=dict)
     """``ShowUsage``."""
+    commits: Body = field(default_factory=dict)
+    """``ListCommits``."""
+    answer: Body = field(default_factory=dict)
+    """What the controller was asked for one page alone; ``{"problem": text}`` where it has refused or did not answer."""
 
     def of_kind(self, kind: str) -> tuple[Body, ...]:
         """Return the objects of a kind, in the controller's order."""

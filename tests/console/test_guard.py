@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from starlette.testclient import TestClient
 
-from reconciler.console.app import build_app
-from reconciler.console.feed import Feed
 from reconciler.console.pages import PAGES, Page
+from reconciler.console.snapshot import Snapshot
+
+from .doors import client_of, doors_of
 
 
 @pytest.fixture
-def client(tmp_path: Path) -> TestClient:
-    return TestClient(build_app(Feed(tmp_path / "nobody", lambda: 0.0)), base_url="http://127.0.0.1:8480")
+def client() -> TestClient:
+    return client_of(doors_of(Snapshot()))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)

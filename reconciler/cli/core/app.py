@@ -64,6 +64,7 @@ COMMANDS = {
     "get": "read.get",
     "describe": "read.describe",
     "trace": "read.trace",
+    "history": "read.history",
     "top": "read.top",
     "wait": "read.wait",
     "events": "read.events",

@@ -23,6 +23,7 @@ GROUPS = {
         "get": "List objects and their state.",
         "describe": "Show objects with everything that is known about them.",
         "trace": "Follow an object from its commit to the processes that serve it.",
+        "history": "List the commits of manifests and operations, newest first, with what has become of each.",
         "top": "Show what nodes or ranks use: memory, processors, tokens per second.",
         "logs": "Print the output of a deployment's ranks, sorted by time.",
         "events": "List events, oldest first.",

@@ -1,161 +1,214 @@
-"""The cabling as a picture: machines on a circle, their receptacles, and each cable from end to end."""
+"""The cabling of each fabric: what is declared beside what was found, as pictures and as a list."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reconciler.console.snapshot import Body, Snapshot
 
-WIDTH, HEIGHT = 960, 640
-CARD_WIDTH, CARD_HEIGHT = 190, 64
-CIRCLE = 0.72
-"""Radius of the circle as a part of what the picture has room for."""
-GOOD = frozenset({"Connected"})
+from .overview import transport_of
+from .picture import Layout, layout
 
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A place in the picture, in its own units."""
-
-    x: float
-    y: float
+LOOKS = {"Connected": "good", "Unknown": "unknown", "Undeclared": "found"}
+"""By the state of a link; all other states are bad."""
+ORDER = ("bad", "found", "unknown", "good")
+PICTURES_MAX = 6
+"""Most pictures of a fabric: of more groups of machines, those that are as declared are named only."""
+ROWS_MAX = 40
+"""Most cables of a list; of more, those that are as declared are counted only."""
+NEIGHBOURS = ("jaccl-ring", "ring")
+"""Transports for which each rank uses the cables to its two neighbours; ``jaccl`` uses all, ``ring-lan`` none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receptacle:
     """A receptacle of a machine, where a cable may end."""
 
+    end: str
+    """``machine/number``."""
     number: int
-    at: Point
     state: str
-    """``connected``, ``empty``, or ``bad`` where a declared cable is not as declared."""
+    """``good``, ``found``, ``unknown``, ``bad``, or ``empty``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A machine in the picture; ``at`` is its upper left corner."""
+    """A machine in the picture."""
 
     name: str
-    at: Point
     text: str
     receptacles: tuple[Receptacle, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Cable:
-    """A declared or found link: its line, its state, and what to do where it is not as declared."""
+    """A cable, declared or only found."""
 
     ends: tuple[str, str]
-    start: Point
-    end: Point
     state: str
     """As ``status.links[].state`` of the Fabric."""
-    good: bool
+    look: str
+    """``good``, ``bad``, ``unknown`` or ``found``."""
     gbps: int | None
     text: str
+    """What was found, where that is not what is declared."""
     person: str
     used_by: tuple[str, ...]
-    """Deployments whose groups have ranks at both ends, with their transport."""
+    """Deployments whose groups use it, with their transport."""
+    label: str
+    """What the picture says on it: how a group uses it, or what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Machines that are joined by cables, directly or through each other."""
+
+    cards: tuple[Card, ...]
+    cables: tuple[Cable, ...]
+    layout: Layout
+    summary: str
 
 
 @dataclass(frozen=True, slots=True)
 class Cabling:
-    """A fabric as a picture and as a list."""
+    """A fabric as pictures and as a list."""
 
     name: str
-    width: int
-    height: int
-    cards: tuple[Card, ...]
+    state: str
+    pictures: tuple[Picture, ...]
+    as_declared: tuple[tuple[str, ...], ...]
+    """Machines of the groups without a picture."""
     cables: tuple[Cable, ...]
+    """Those of the list: what is not as declared first."""
+    more: int
+    """Cables that are as declared and not in the list."""
     summary: str
 
 
 def cablings(snapshot: Snapshot) -> tuple[Cabling, ...]:
-    """Return a picture of each Fabric."""
+    """Return the cabling of each Fabric."""
     return tuple(_cabling(snapshot, fabric) for fabric in snapshot.of_kind("Fabric"))
 
 
+def picture_of(snapshot: Snapshot, machine: str) -> Picture | None:
+    """Return the picture with a machine in it; None where no cable leads to it."""
+    for fabric in snapshot.of_kind("Fabric"):
+        cables = _cables(snapshot, fabric)
+        for names in _joined(cables):
+            if machine in names:
+                return _picture(snapshot, names, cables)
+    return None
+
+
 def _cabling(snapshot: Snapshot, fabric: Body) -> Cabling:
-    links = fabric["status"].get("links", ())
-    names = sorted({end.partition("/")[0] for link in links for end in link["ends"]})
-    centres = _circle(names)
-    bad = {end for link in links if link["state"] not in GOOD for end in link["ends"]}
-    cards = tuple(_card(snapshot, name, centres, links, bad) for name in names)
-    places = {f"{card.name}/{each.number}": each.at for card in cards for each in card.receptacles}
+    cables = _cables(snapshot, fabric)
+    sets = _joined(cables)
+    wrong = {machine for cable in cables if cable.look != "good" for machine in _machines(cable)}
+    shown = [names for names in sets if len(sets) <= PICTURES_MAX or wrong.intersection(names)][:PICTURES_MAX]
+    listed = sorted(cables, key=lambda cable: ORDER.index(cable.look))
+    if len(cables) > ROWS_MAX:
+        listed = [cable for cable in listed if cable.look != "good"][:ROWS_MAX]
+    declared = len(fabric["spec"].get("links", ()))
+    count = fabric["status"].get("connected", 0)
+    more = sum(cable.look == "found" for cable in cables)
     return Cabling(
         name=fabric["metadata"]["name"],
-        width=WIDTH,
-        height=HEIGHT,
-        cards=cards,
-        cables=tuple(_cable(snapshot, link, places) for link in links),
-        summary=f"{fabric['status'].get('connected', 0)} of {len(fabric['spec'].get('links', ()))} cables are as declared",
+        state="ready" if count == declared and not more else "bad" if count < declared else "busy",
+        pictures=tuple(_picture(snapshot, names, cables) for names in shown),
+        as_declared=tuple(names for names in sets if names not in shown),
+        cables=tuple(listed),
+        more=len(cables) - len(listed),
+        summary=f"{count} of {declared} cables are as declared"
+        + (f", {more} more {'is' if more == 1 else 'are'} found and not declared" if more else ""),
     )
 
 
-def _circle(names: list[str]) -> Mapping[str, Point]:
-    """Return the middle of each machine: on an ellipse that the picture has room for, the first at the top left."""
-    radius_x = (WIDTH - CARD_WIDTH) / 2 * (CIRCLE if len(names) > 2 else 0.8)
-    radius_y = (HEIGHT - CARD_HEIGHT) / 2 * CIRCLE
-    first = -3 * math.pi / 4 if len(names) != 2 else math.pi
-    turn = 2 * math.pi / max(1, len(names))
-    return {
-        name: Point(
-            WIDTH / 2 + radius_x * math.cos(first + index * turn) * (len(names) > 1),
-            HEIGHT / 2 + radius_y * math.sin(first + index * turn) * (len(names) > 1),
-        )
-        for index, name in enumerate(names)
-    }
+def _cables(snapshot: Snapshot, fabric: Body) -> list[Cable]:
+    return [_cable(snapshot, link) for link in fabric["status"].get("links", ())]
 
 
-def _card(
-    snapshot: Snapshot, name: str, centres: Mapping[str, Point], links: Iterable[Body], bad: set[str]
-) -> Card:
-    centre, node = centres[name], snapshot.named("Node", name)
-    mac = (node or {}).get("status", {}).get("mac", {})
-    known = {port["receptacle"]: port["connected"] for port in mac.get("ports", ())}
-    for link in links:
-        for end in link["ends"]:
+def _joined(cables: Iterable[Cable]) -> list[tuple[str, ...]]:
+    """Return the machines in sets that cables join, each in the order of names, the set with the first name first."""
+    sets: list[set[str]] = []
+    for cable in cables:
+        both = set(_machines(cable))
+        for met in [each for each in sets if each & both]:
+            sets.remove(met)
+            both |= met
+        sets.append(both)
+    return sorted(tuple(sorted(each)) for each in sets)
+
+
+def _machines(cable: Cable) -> tuple[str, str]:
+    first, second = (end.partition("/")[0] for end in cable.ends)
+    return first, second
+
+
+def _picture(snapshot: Snapshot, names: Sequence[str], cables: Iterable[Cable]) -> Picture:
+    own = [cable for cable in cables if _machines(cable)[0] in names]
+    own.sort(key=lambda cable: ORDER.index(cable.look))
+    cards = tuple(_card(snapshot, name, own) for name in names)
+    good = sum(cable.look == "good" for cable in own)
+    return Picture(
+        cards,
+        tuple(own),
+        layout(
+            {card.name: [each.number for each in card.receptacles] for card in cards},
+            [cable.ends for cable in own],
+            [cable.label for cable in own],
+        ),
+        f"{', '.join(names)}: {good} of {len(own)} cables are as declared",
+    )
+
+
+def _card(snapshot: Snapshot, name: str, cables: Iterable[Cable]) -> Card:
+    node = snapshot.named("Node", name)
+    status = (node or {}).get("status", {})
+    mac: Mapping[str, object] = status.get("mac", {})
+    known = {port["receptacle"]: "empty" for port in status.get("mac", {}).get("ports", ())}
+    for cable in cables:
+        for end in cable.ends:
             machine, _, number = end.partition("/")
             if machine == name and number.isdigit():
-                known.setdefault(int(number), link["state"] in GOOD)
-    corner = Point(centre.x - CARD_WIDTH / 2, centre.y - CARD_HEIGHT / 2)
-    below = centre.y < HEIGHT / 2
-    step = CARD_WIDTH / (len(known) + 1)
-    receptacles = tuple(
-        Receptacle(
-            number,
-            Point(round(corner.x + step * (index + 1), 1), round(corner.y + CARD_HEIGHT * below, 1)),
-            "bad" if f"{name}/{number}" in bad else "connected" if connected else "empty",
-        )
-        for index, (number, connected) in enumerate(sorted(known.items()))
-    )
-    return Card(
-        name, corner, mac.get("chip", "") or (node or {}).get("status", {}).get("system", ""), receptacles
-    )
+                known[int(number)] = _worse(known.get(int(number), "empty"), cable.look)
+    receptacles = (Receptacle(f"{name}/{number}", number, state) for number, state in sorted(known.items()))
+    return Card(name, str(mac.get("chip") or status.get("system", "")), tuple(receptacles))
 
 
-def _cable(snapshot: Snapshot, link: Body, places: Mapping[str, Point]) -> Cable:
+def _worse(one: str, other: str) -> str:
+    order = (*ORDER, "empty")
+    return min(one, other, key=order.index)
+
+
+def _cable(snapshot: Snapshot, link: Body) -> Cable:
     first, second = link["ends"]
-    nowhere = Point(WIDTH / 2, HEIGHT / 2)
+    look = LOOKS.get(link["state"], "bad")
+    uses = list(_uses(snapshot, first.partition("/")[0], second.partition("/")[0])) if look == "good" else []
+    transports = list(dict.fromkeys(transport for _, transport in uses))
     return Cable(
         ends=(first, second),
-        start=places.get(first, nowhere),
-        end=places.get(second, nowhere),
         state=link["state"],
-        good=link["state"] in GOOD,
+        look=look,
         gbps=link.get("gbps"),
         text=link.get("text", ""),
         person=link.get("person", ""),
-        used_by=_used_by(snapshot, {end.partition("/")[0] for end in (first, second)}),
+        used_by=tuple(f"{name} ({transport})" for name, transport in uses),
+        label=", ".join(transports) if look == "good" else _words(link["state"]),
     )
 
 
-def _used_by(snapshot: Snapshot, machines: set[str]) -> tuple[str, ...]:
-    return tuple(
-        f"{each['metadata']['name']} ({group['transport']})"
-        for each in snapshot.of_kind("ModelDeployment")
-        for group in each["status"].get("groups", ())
-        if group.get("transport") and machines <= set(group["nodes"])
-    )
+def _words(state: str) -> str:
+    """Return ``not there yet`` for ``NotThereYet``."""
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in state).strip()
+
+
+def _uses(snapshot: Snapshot, one: str, other: str) -> Iterator[tuple[str, str]]:
+    for each in snapshot.of_kind("ModelDeployment"):
+        for group in each["status"].get("groups", ()):
+            nodes, transport = list(group["nodes"]), transport_of(group)[0]
+            if one not in nodes or other not in nodes:
+                continue
+            apart = abs(nodes.index(one) - nodes.index(other))
+            if transport == "jaccl" or (transport in NEIGHBOURS and apart in (1, len(nodes) - 1)):
+                yield each["metadata"]["name"], transport

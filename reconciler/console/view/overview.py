@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reconciler.console.snapshot import Body, Snapshot, condition, is_true
+from reconciler.console.snapshot import Body, Snapshot, condition
+
+from .machine import Machine, machines, scale
+from .state import doing, state_of, worst
+from .trouble import Trouble, troubles
+
+TROUBLES_SHOWN = 4
+"""Most troubles on the first page, so that the rest of it is in the first screen."""
+LATEST_SHOWN = 4
+"""Events on the first page."""
+MODELS_MAX = 12
+"""Most models on the first page: those that are not well first."""
+ROWS_MAX = 24
+"""Most machines with a row each on the first page; of more, those that are not well have one, and all have a tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,35 +38,21 @@ class Served:
     """Requests that are answered or wait."""
     nodes: tuple[str, ...]
     transports: tuple[str, ...]
+    """Of its groups, without the reason why better ones were skipped."""
+    epochs: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """A node, in one line."""
+class Figures:
+    """The cluster in a few numbers; None where no machine tells."""
 
-    name: str
-    state: str
-    text: str
-    ranks: int
-    memory_bytes: int | None
+    tokens_per_second: float
+    requests: int
+    machines_ready: int
+    machines: int
     used_bytes: int | None
-    cpus: int | None
-    load: float | None
+    memory_bytes: int | None
     watts: float | None
-    system: str
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Something that is wrong now: what, since when, what is being done, and what a person has to do."""
-
-    about: str
-    text: str
-    since: str | None
-    doing: str = ""
-    person: str = ""
-    command: str = ""
-    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +62,58 @@ class Overview:
     headline: str
     state: str
     served: tuple[Served, ...]
+    more_served: int
+    figures: Figures
     machines: tuple[Machine, ...]
+    rows: tuple[Machine, ...]
+    """The machines that have a row each."""
+    watts_scale: int
     troubles: tuple[Trouble, ...]
+    more_troubles: int
+    latest: tuple[Body, ...]
+    """Events, newest first."""
     endpoint: str
     revision: str
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """How the cluster is doing, beside each page."""
+
+    state: str
+    text: str
+    open_incidents: int
+    revision: str
+
+
 def overview(snapshot: Snapshot) -> Overview:
     """Return the first page's content."""
-    served = tuple(serving(snapshot, each) for each in snapshot.of_kind("ModelDeployment"))
-    troubles = tuple(_troubles(snapshot))
+    served, found, wrong = _served(snapshot), machines(snapshot), troubles(snapshot)
     return Overview(
-        headline=_headline(snapshot, served, troubles),
-        state=_worst([each.state for each in served] + ["bad"] * bool(troubles)),
-        served=served,
-        machines=tuple(_machine(snapshot, each) for each in snapshot.of_kind("Node")),
-        troubles=troubles,
+        headline=_headline(snapshot, served),
+        state=_state(served, wrong),
+        served=tuple(sorted(served, key=lambda each: each.state == "ready"))[:MODELS_MAX],
+        more_served=len(served[MODELS_MAX:]),
+        figures=_figures(served, found),
+        machines=found,
+        rows=found if len(found) <= ROWS_MAX else tuple(e for e in found if e.state != "ready")[:ROWS_MAX],
+        watts_scale=scale(found),
+        troubles=wrong[:TROUBLES_SHOWN],
+        more_troubles=len(wrong[TROUBLES_SHOWN:]),
+        latest=tuple(reversed(snapshot.events[-LATEST_SHOWN:])),
         endpoint=snapshot.status.get("endpoint") or "",
         revision=snapshot.status.get("revision") or "",
         source=snapshot.status.get("source") or "",
     )
+
+
+def pulse(snapshot: Snapshot) -> Pulse:
+    """Return how the cluster is doing."""
+    served, wrong = _served(snapshot), troubles(snapshot)
+    text = f"{len(wrong)} to look at" if wrong else _headline(snapshot, served)
+    open_incidents = sum(each["open"] for each in snapshot.incidents)
+    return Pulse(_state(served, wrong), text, open_incidents, snapshot.status.get("revision") or "")
 
 
 def serving(snapshot: Snapshot, each: Body) -> Served:
@@ -103,88 +133,58 @@ def serving(snapshot: Snapshot, each: Body) -> Served:
         tokens_per_second=sum(row.get("tokensPerSecond") or 0.0 for row in first),
         requests=sum(row.get("demand") or 0 for row in first),
         nodes=tuple(dict.fromkeys(node for group in groups for node in group["nodes"])),
-        transports=tuple(dict.fromkeys(group["transport"] for group in groups if group.get("transport"))),
+        transports=tuple(dict.fromkeys(transport_of(group)[0] for group in groups if group.get("transport"))),
+        epochs=tuple(group["epoch"] for group in groups),
     )
 
 
-def state_of(each: Body) -> str:
-    """Return ``ready``, ``busy`` or ``bad`` for an object."""
-    if is_true(each, "Stalled"):
+def transport_of(group: Body) -> tuple[str, str]:
+    """Return a group's transport, and why better ones were skipped."""
+    name, _, why = str(group.get("transport") or "").partition(" (")
+    return name, why.removesuffix(")")
+
+
+def _served(snapshot: Snapshot) -> tuple[Served, ...]:
+    return tuple(serving(snapshot, each) for each in snapshot.of_kind("ModelDeployment"))
+
+
+def _figures(served: tuple[Served, ...], found: tuple[Machine, ...]) -> Figures:
+    return Figures(
+        tokens_per_second=sum(each.tokens_per_second for each in served),
+        requests=sum(each.requests for each in served),
+        machines_ready=sum(each.state == "ready" for each in found),
+        machines=len(found),
+        used_bytes=_sum(each.used_bytes for each in found),
+        memory_bytes=_sum(each.memory_bytes for each in found),
+        watts=_sum(each.watts for each in found),
+    )
+
+
+def _sum(values: Iterable[float | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return round(sum(known)) if known else None
+
+
+def _state(served: tuple[Served, ...], wrong: tuple[Trouble, ...]) -> str:
+    """Bad only where a model is not served and something is wrong: one that starts is amber, and so is a machine that
+    waits for a person while all models are served."""
+    if any(not each.ready and each.replicas and (wrong or each.state == "bad") for each in served):
         return "bad"
-    if is_true(each, "Reconciling"):
-        return "busy"
-    return "ready" if is_true(each, "Ready") else "bad"
-
-
-def doing(each: Body) -> str:
-    """Return what keeps an object from being well: what it needs, what it waits for, or what it lacks."""
-    for type, status in (("Stalled", "True"), ("Reconciling", "True"), ("Ready", "False")):
-        found = condition(each, type)
-        if found["status"] == status and found["message"]:
-            return str(found["message"])
-    return ""
-
-
-def _machine(snapshot: Snapshot, each: Body) -> Machine:
-    name, status = each["metadata"]["name"], each["status"]
-    rows: dict[str, Body] = {row["name"]: row for row in snapshot.usage.get("nodes", ())}
-    use = rows.get(name, {})
-    return Machine(
-        name=name,
-        state=state_of(each),
-        text=doing(each),
-        ranks=status.get("ranks", 0),
-        memory_bytes=use.get("memoryBytes") or status.get("memoryBytes"),
-        used_bytes=use.get("memoryUsedBytes"),
-        cpus=use.get("cpus") or status.get("cpus"),
-        load=use.get("load"),
-        watts=use.get("gpuWatts"),
-        system=_system(status),
+    return worst(
+        [*("ready" if each.state == "ready" else "busy" for each in served), *["busy"] * bool(wrong)]
     )
 
 
-def _system(status: Body) -> str:
-    mac = status.get("mac")
-    return f"{mac['chip']}, macOS {mac['macOS']}" if mac else status.get("system", "")
-
-
-def _troubles(snapshot: Snapshot) -> Iterator[Trouble]:
-    held, rejection = snapshot.status.get("held"), snapshot.status.get("rejection")
-    if held:
-        yield Trouble("revision " + held["revision"][:10], held["text"], None, command=held["command"])
-    if rejection:
-        yield Trouble("the newest revision", rejection, None, command="reconciler validate")
-    told = set()
-    for incident in reversed(snapshot.incidents):
-        if incident["open"]:
-            told.add(incident["object"])
-            yield Trouble(
-                incident["object"],
-                incident["summary"],
-                incident["openedAt"],
-                incident["doing"],
-                incident["person"],
-                link=f"/incidents/{incident['id']}",
-            )
-    for each in snapshot.objects:
-        name = f"{each['kind'].lower()}/{each['metadata']['name']}"
-        found = condition(each, "Stalled")
-        if found["status"] == "True" and name not in told:
-            text, _, person = found["message"].partition("; to do: ")
-            yield Trouble(name, text, found["lastTransitionTime"], person=person)
-
-
-def _headline(snapshot: Snapshot, served: tuple[Served, ...], troubles: tuple[Trouble, ...]) -> str:
+def _headline(snapshot: Snapshot, served: tuple[Served, ...]) -> str:
     if not snapshot.at:
-        return "waiting for the controller"
+        return "Waiting for the controller"
     if not served:
-        return "no model is to be served yet"
-    count = sum(each.ready > 0 for each in served)
-    text = f"{count} of {len(served)} models served" if len(served) > 1 else ""
+        return "No model is to be served yet"
     if len(served) == 1:
-        text = f"{served[0].name} is served" if count else f"{served[0].name} is not served"
-    return text + (f", {len(troubles)} to look at" if troubles else "")
-
-
-def _worst(states: list[str]) -> str:
-    return next((state for state in ("bad", "busy") if state in states), "ready")
+        return f"{served[0].name} is {'served' if served[0].ready else 'not served'}"
+    count = sum(each.ready > 0 for each in served)
+    return (
+        f"All {count} models are served"
+        if count == len(served)
+        else f"{count} of {len(served)} models are served"
+    )
