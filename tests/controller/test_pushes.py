@@ -132,6 +132,34 @@ def test_three_hundred_objects_are_a_few_lines(cluster: Live, ada: Person) -> No
     assert len(output) < 60
 
 
+def test_a_sync_window_holds_a_change_until_somebody_overrides_it(cluster: Live, ada: Person) -> None:
+    window = (
+        "kind: SyncWindow\nmetadata: {name: always}\nspec: {kind: deny, schedule: '* * * * *', duration: 1h, "
+    )
+    ada.commits(API + window + "deployments: [big]}\n", "window.yaml")
+    assert ada.pushes()[0] == 0
+    path = next(ada.clone.rglob("*big.yaml"))
+    ada.commits(path.read_text().replace("model: tiny", "model: tiny, replicas: 2"), str(path))
+    ada.commits(DEPLOYMENT % ("beside", "tiny"), "beside.yaml")
+    status, output = ada.pushes("-o", "wait=60s", "origin", "HEAD:main")
+    assert status == 0
+    held = "modeldeployment/big is held by sync window always; to apply now: reconciler override always --reason WHY"
+    assert f"reconciler: {held}" in said(output)
+    revision = ada.git("rev-parse", "HEAD")[1].strip()
+    wait_for(lambda: head(cluster) == revision)
+    assert held in cluster.run("get", "deployments").stderr
+    assert "modeldeployment/big: its change is held by sync window always" in cluster.run("plan").stdout
+    assert "held by sync window always" in cluster.run("describe", "deployment", "big").stdout
+    assert "ChangesHeld" in cluster.run("events").stdout
+    assert "a change of modeldeployment/big is held" in cluster.run("suspend", "big").stderr
+    done = cluster.run("override", "always", "--reason", "incident 12")
+    assert done.stdout == "syncwindow.reconciler/always overridden\n"
+    wait_for(lambda: "held by" not in cluster.run("plan").stdout)
+    ada.git("rm", "--quiet", "window.yaml")
+    ada.git("commit", "--quiet", "--message", "No windows")
+    assert ada.pushes()[0] == 0
+
+
 def test_only_folders_of_pushed_objects_are_read(cluster: Live) -> None:
     repository = os.path.realpath(cluster.home / "cluster.git")
     commit = head(cluster)

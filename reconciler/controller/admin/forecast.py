@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from reconciler.errors import few_names
 from reconciler.resources import Manifest
-from reconciler.state import Hold, ObjectKey, Plan, Refusal, ReplicaId, Waiting
+from reconciler.state import Hold, ObjectKey, Plan, Refusal, ReplicaId, Waiting, WaitingFor
 from reconciler.state.desired import abbreviated
 
 COLUMNS = 92
@@ -122,7 +122,8 @@ def _entries(plan: Plan, now: float) -> list[tuple[str, str]]:
     """Return signs and texts of a plan, as `reconciler plan` has them: what cannot be first, then what is done."""
     entries = [("!", _reason(refusal)) for refusal in plan.refused]
     entries += [("+", f"{step.object}: {step}") for step in plan.steps]
-    entries += [("~", _reason(waiting) + _left(waiting, now)) for waiting in plan.waiting]
+    waits = (waiting for waiting in plan.waiting if waiting.reason is not WaitingFor.WINDOW)  # said apart
+    entries += [("~", _reason(waiting) + _left(waiting, now)) for waiting in waits]
     return list(dict.fromkeys(entries))
 
 

@@ -57,10 +57,10 @@ class Pushes:
         """Return whether a push is taken, and what it would do or why it is not, in lines."""
         parts, push = self.parts, pushed.push
         wishes = Desired.of(push.new, (document.manifest for document in pushed.documents))
-        incoming = parts.desired_state.with_operations(wishes)
+        whole = parts.desired_state.with_operations(wishes)
         in_force = parts.desired_state.desired
-        change = Change.between(in_force.objects(), incoming.objects())
-        hold, suspended = parts.desired_state.hold(incoming), parts.desired_state.suspended(push.new)
+        change = Change.between(in_force.objects(), whole.objects())
+        hold, suspended = parts.desired_state.hold(whole), parts.desired_state.suspended(push.new)
         if suspended is not None:
             lines = wrapped((f"reconciler: suspended: {suspended.text}",))
         elif hold is not None:
@@ -71,6 +71,7 @@ class Pushes:
             if unsaid := unallowed(removed, pushed.allowed, allow):
                 lines = [*removal_lines(unsaid), f"reconciler: {push.branch} stays as it was"]
                 return {"accept": False, "lines": lines}
+            incoming = await parts.desired_state.foreseen(wishes)
             plan = await self.loop.preview(incoming)
             costs = [
                 f"modeldeployment/{cost.deployment}: {cost.text}"
@@ -78,6 +79,8 @@ class Pushes:
             ]
             lacking = dangling(incoming, change.keys)
             lines = forecast(push.new, change, lacking, costs, self.loop.plan, plan, parts.clock())
+            if incoming.held_changes is not None:
+                lines += wrapped(f"reconciler: {line}" for line in incoming.held_changes.lines)
         self._remember(push.new, _Judged(in_force.revision, change.keys))
         return {"accept": True, "lines": lines}
 
@@ -95,20 +98,26 @@ class Pushes:
         desired = self.parts.last.desired
         if desired.hold is not None and desired.hold.revision == revision:
             return True, [f"reconciler: {desired.hold.text}"]
-        judged = self._judged.get(revision)
+        judged, held = self._judged.get(revision), desired.held_changes
+        kept = frozenset[ObjectKey]()
+        if held is not None and held.revision == revision:
+            kept = frozenset(each.object for each in held.changes)
+            if desired.revision != revision:
+                return True, [f"reconciler: {line}" for line in held.lines]
         if desired.revision != revision:
             if judged is not None and desired.revision != judged.before:
                 return True, [f"reconciler: replaced by {abbreviated(desired.revision)}, which is newer"]
             if desired.rejection is not None:
                 return True, [f"reconciler: {desired.rejection.line}"]
             return False, []
-        keys = tuple(desired.objects()) if judged is None else judged.keys
+        keys = [key for key in (desired.objects() if judged is None else judged.keys) if key not in kept]
         stalled = [found for key in keys if (found := self._condition(key, "Stalled"))]
         if stalled:
             return True, [f"reconciler: ! {text}" for text in stalled[:SHOWN]]
         missing = [found for key in keys if (found := self._missing(key))]
         if not missing:
-            return True, ["reconciler: ready"]
+            waits = [f"reconciler: {line}" for line in held.lines] if kept and held is not None else []
+            return True, ["reconciler: ready", *waits]
         more = [f"reconciler: and {len(missing) - SHOWN} more"] if len(missing) > SHOWN else []
         return False, [*(f"reconciler: {text}" for text in missing[:SHOWN]), *more]
 
