@@ -8,6 +8,8 @@ from typing import Any
 from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
 from reconciler.errors import ReconcilerError, Refused
+from reconciler.planning.context.world import World
+from reconciler.planning.placement.capacity import beyond_all_nodes
 from reconciler.planning.placement.references import dangling
 from reconciler.planning.rollout.costs import foresee
 from reconciler.source.git.pushes import Push
@@ -18,7 +20,16 @@ from reconciler.state.desired import abbreviated
 from reconciler.state.identity import ObjectKey
 from reconciler.wire.admin import FollowPush, JudgePush
 
-from .forecast import Change, forecast, held_lines, removal_lines, serving, unallowed, wrapped
+from .forecast import (
+    Change,
+    forecast,
+    held_lines,
+    removal_lines,
+    serving,
+    too_large_lines,
+    unallowed,
+    wrapped,
+)
 
 REMEMBERED_MAX = 32
 """Pushes whose objects are remembered, for those who follow them."""
@@ -57,6 +68,7 @@ class Pushes:
         """Return whether a push is taken, and what it would do or why it is not, in lines."""
         parts, push = self.parts, pushed.push
         wishes = Desired.of(push.new, (document.manifest for document in pushed.documents))
+        stays = f"reconciler: {push.branch} stays as it was"
         whole = parts.desired_state.with_operations(wishes)
         in_force = parts.desired_state.desired
         change = Change.between(in_force.objects(), whole.objects())
@@ -69,8 +81,10 @@ class Pushes:
             gateway = parts.last.observed.gateway is not None
             removed = serving(change.removed, parts.store.groups().keys(), gateway)
             if unsaid := unallowed(removed, pushed.allowed, allow):
-                lines = [*removal_lines(unsaid), f"reconciler: {push.branch} stays as it was"]
-                return {"accept": False, "lines": lines}
+                return {"accept": False, "lines": [*removal_lines(unsaid), stays]}
+            seen = World(whole, parts.last.observed, parts.last.memory, parts.clock(), "")
+            if too_large := beyond_all_nodes(seen, frozenset((*change.added, *change.changed))):
+                return {"accept": False, "lines": [*too_large_lines(too_large), stays]}
             incoming = await parts.desired_state.foreseen(wishes)
             plan = await self.loop.preview(incoming)
             costs = [
