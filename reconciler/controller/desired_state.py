@@ -170,16 +170,31 @@ class DesiredState:
         if held is not None:
             self._publish_once("ChangesHeld", held.text)
 
-    def _admit(self, wishes: Desired, before: Admitted | None) -> Admitted:
+    def _admit(
+        self, wishes: Desired, before: Admitted | None, operations: Operations | None = None
+    ) -> Admitted:
         """Return what comes into force of a revision after ``before``, as the sync windows have it now."""
         if before is None:
             return Admitted(wishes.revision, tuple(wishes.objects().values()))
         now, in_force = self._clock(), Desired.of(before.revision, before.manifests).objects()
-        return admit(wishes.revision, in_force, wishes.objects(), self._layer.operations.overridden(now), now)
+        overridden = (operations or self._layer.operations).overridden(now)
+        return admit(wishes.revision, in_force, wishes.objects(), overridden, now)
+
+    @property
+    def operations(self) -> Operations:
+        """Return the newest valid operations."""
+        return self._layer.operations
+
+    async def still(self, operations: Operations) -> Desired:
+        """Return what would be in force with other operations, and the manifests that are in force."""
+        before = await self._in_force()
+        if before is None:
+            return Desired(revision="")
+        return await self.foreseen(self._whole, operations)
 
     async def foreseen(self, wishes: Desired, operations: Operations | None = None) -> Desired:
         """Return what would be in force with other manifests, and with other operations where these are given."""
-        admitted = self._admit(wishes, await self._in_force())
+        admitted = self._admit(wishes, await self._in_force(), operations)
         found = self.with_operations(Desired.of(wishes.revision, admitted.manifests), operations)
         return replace(found, held_changes=admitted.held)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -158,6 +159,30 @@ def test_a_sync_window_holds_a_change_until_somebody_overrides_it(cluster: Live,
     ada.git("rm", "--quiet", "window.yaml")
     ada.git("commit", "--quiet", "--message", "No windows")
     assert ada.pushes()[0] == 0
+
+
+def test_whoever_pushes_is_told_by_what_the_cluster_differs_and_operations_have_a_plan_too(
+    cluster: Live, ada: Person
+) -> None:
+    assert cluster.run("cordon", "node-a", "--reason", "the fan").returncode == 0
+    ada.commits(DEPLOYMENT % ("differs", "tiny"), "differs.yaml")
+    _, output = ada.pushes("-o", "plan", "origin", "HEAD:main")
+    assert "live differs from git by cordon of node/node-a by" in said(output)
+    assert ada.git("fetch", "--quiet", "origin", "operations")[0] == 0
+    assert ada.git("checkout", "--quiet", "--detach", "FETCH_HEAD")[0] == 0
+    ada.commits("kind: Operation\n", "cordon.node.other.yaml")
+    status, output = ada.pushes("origin", "HEAD:operations")
+    assert (status, output[-1]) == (1, "reconciler: operations stays as it was")
+    ada.git("reset", "--quiet", "--hard", "HEAD~1")
+    ada.git("rm", "--quiet", "cordon.node.node-a.yaml")
+    ada.git("commit", "--quiet", "--message", "Use it again")
+    began = time.monotonic()
+    status, output = ada.pushes("origin", "HEAD:operations")
+    print(f"a push of operations: {time.monotonic() - began:.2f} s")
+    revision = ada.git("rev-parse", "HEAD")[1].strip()[:7]
+    assert status == 0
+    assert output[0] == f"reconciler: plan of {revision}: ends cordon.node.node-a"
+    assert output[-1] == f"reconciler: revision {revision} received"
 
 
 def test_only_folders_of_pushed_objects_are_read(cluster: Live) -> None:

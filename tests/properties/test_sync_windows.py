@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import given
@@ -18,6 +19,10 @@ BEGIN = 1_790_000_000.0
 """A day in September 2026; a week later than a month, clocks change in Europe."""
 MODELS = ("m1", "m2")
 Manifests = dict[ObjectKey, Manifest]
+
+
+def some(names: Sequence[str]) -> st.SearchStrategy[list[str]]:
+    return st.sets(st.sampled_from(names)).map(sorted)
 
 
 @st.composite
@@ -44,7 +49,7 @@ def clusters(draw: st.DrawFn) -> Manifests:
     made: list[Manifest] = (
         [gateway(listen=f"127.0.0.1:{draw(st.integers(8400, 8401))}")] if draw(st.booleans()) else []
     )
-    for name in draw(st.sets(st.sampled_from(["a", "b1", "b2"]))):
+    for name in draw(some(["a", "b1", "b2"])):
         aliases = ["alias"] if draw(st.booleans()) and not _taken(made) else []
         made.append(
             deployment(
@@ -54,13 +59,9 @@ def clusters(draw: st.DrawFn) -> Manifests:
                 serving={"aliases": aliases},
             )
         )
-    made += [
-        node(name, unschedulable=draw(st.booleans())) for name in draw(st.sets(st.sampled_from(["n1", "n2"])))
-    ]
-    made += [
-        model(name, draw(st.sampled_from(["x", "y"]))) for name in draw(st.sets(st.sampled_from(MODELS)))
-    ]
-    made += [draw(windows(name)) for name in draw(st.sets(st.sampled_from(["w1", "w2", "w3"])))]
+    made += [node(name, unschedulable=draw(st.booleans())) for name in draw(some(["n1", "n2"]))]
+    made += [model(name, draw(st.sampled_from(["x", "y"]))) for name in draw(some(MODELS))]
+    made += [draw(windows(name)) for name in draw(some(["w1", "w2", "w3"]))]
     return by_key(made)
 
 
@@ -143,10 +144,9 @@ def test_at_the_ends_that_are_named_all_of_it_comes_in(
 def test_a_window_closes_until_the_moment_that_it_names_and_not_longer(
     found: list[SyncWindow], now: float
 ) -> None:
-    answer = closed(found, frozenset(), now)
-    if answer is None or answer[1] is None:
+    name, until = closed(found, frozenset(), now) or ("", None)
+    if until is None:
         return
-    name, until = answer
     assert name in {each.metadata.name for each in found}
     assert until > now
     assert closed(found, frozenset(), until) is None

@@ -11,6 +11,7 @@ from reconciler.incidents import summary
 from reconciler.planning.context.world import World
 from reconciler.planning.placement.explain import explain
 from reconciler.resources import KINDS, Manifest
+from reconciler.resources.operation import Operation
 from reconciler.state import (
     DeploymentName,
     Desired,
@@ -93,12 +94,20 @@ def layer(snapshots: Snapshots) -> dict[str, Any]:
     newer ones."""
     desired = snapshots.desired
     rejection = desired.operations_rejection
-    lasting = [effect for effect in desired.effects if effect.operation.spec.verb not in MOMENTARY]
     return {
         "operations": desired.operations,
-        "operationsInForce": sum(_standing(effect, snapshots) == Standing.IN_FORCE for effect in lasting),
+        "operationsInForce": len(lasting(snapshots)),
         "operationsRejection": rejection and rejection.text,
     }
+
+
+def lasting(snapshots: Snapshots) -> tuple[Operation, ...]:
+    """Return the operations by which the cluster differs from git until somebody undoes them, or they end."""
+    return tuple(
+        effect.operation
+        for effect in snapshots.desired.effects
+        if effect.operation.spec.verb not in MOMENTARY and _standing(effect, snapshots) == Standing.IN_FORCE
+    )
 
 
 def operations(snapshots: Snapshots, name: str | None) -> dict[str, Any]:

@@ -13,15 +13,20 @@ from reconciler.planning.placement.capacity import beyond_all_nodes
 from reconciler.planning.placement.references import dangling
 from reconciler.planning.rollout.costs import foresee
 from reconciler.source.git.pushes import Push
+from reconciler.source.git.repository import OPERATIONS
 from reconciler.source.hook import objection_lines
 from reconciler.source.pushed import Pushed
 from reconciler.state import Desired
 from reconciler.state.desired import abbreviated
 from reconciler.state.identity import ObjectKey
-from reconciler.wire.admin import FollowPush, JudgePush
+from reconciler.state.overlay import Operations
+from reconciler.wire.admin import FollowPush, JudgeOperations, JudgePush
 
+from . import bodies
 from .forecast import (
     Change,
+    OperationsChange,
+    difference_lines,
     forecast,
     held_lines,
     removal_lines,
@@ -56,13 +61,33 @@ class Pushes:
     async def judge(self, message: JudgePush) -> dict[str, Any]:
         """Answer ``wire.admin.JudgePush``. Raises ``Refused`` if this controller does not read that repository."""
         push = Push(message.old, message.new, message.ref)
+        pushed = await self._read(message.repository, message.quarantine, push)
+        return await self.foreseen(pushed, message.allow) if isinstance(pushed, Pushed) else pushed
+
+    async def judge_operations(self, message: JudgeOperations) -> dict[str, Any]:
+        """Answer ``wire.admin.JudgeOperations``. Raises like ``judge``."""
+        push = Push(message.old, message.new, OPERATIONS)
+        pushed = await self._read(message.repository, message.quarantine, push)
+        if not isinstance(pushed, Pushed):
+            return pushed
+        parts = self.parts
+        before = parts.desired_state.operations
+        change = OperationsChange.between(before.items, pushed.operations)
+        with_them = await parts.desired_state.still(Operations(push.new, pushed.operations))
+        plan = await self.loop.preview(with_them)
+        return {
+            "accept": True,
+            "lines": forecast(push.new, change, (), (), self.loop.plan, plan, parts.clock()),
+        }
+
+    async def _read(self, repository: str, quarantine: str, push: Push) -> Pushed | dict[str, Any]:
+        """Return the push, or the answer why it is not taken. Raises ``Refused`` if it is to another repository."""
         try:
-            pushed = await self.parts.around.source.judge(message.repository, message.quarantine, push)
+            return await self.parts.around.source.judge(repository, quarantine, push)
         except ReconcilerError as error:
             if isinstance(error, Refused) and error.code == "Elsewhere":
                 raise
             return {"accept": False, "lines": wrapped(objection_lines(error, push.branch))}
-        return await self.foreseen(pushed, message.allow)
 
     async def foreseen(self, pushed: Pushed, allow: str | None) -> dict[str, Any]:
         """Return whether a push is taken, and what it would do or why it is not, in lines."""
@@ -95,6 +120,7 @@ class Pushes:
             lines = forecast(push.new, change, lacking, costs, self.loop.plan, plan, parts.clock())
             if incoming.held_changes is not None:
                 lines += wrapped(f"reconciler: {line}" for line in incoming.held_changes.lines)
+        lines += difference_lines(bodies.lasting(parts.last))
         self._remember(push.new, _Judged(in_force.revision, change.keys))
         return {"accept": True, "lines": lines}
 
