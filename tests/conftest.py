@@ -46,17 +46,21 @@ SHARED_CLUSTER = "tests/e2e/shared_cluster"
 OWN_CLUSTERS = (
     "tests/e2e/emulated_macs/test_examples_on_macs.py",
     "tests/e2e/test_hub.py",
+    "tests/e2e/test_rehearse.py",
     "tests/e2e/test_up.py",
     "tests/e2e/test_upgrade.py",
 )
 """Files whose tests have a cluster each, and share nothing: any worker may take one of them."""
 
 LONGEST = (
-    "tests/documents/test_documents_run.py",
-    "tests/hosts/test_three_hosts.py",
-    "tests/e2e/emulated_macs/test_classes.py",
     SHARED_CLUSTER,
+    "tests/e2e/test_faults.py",
+    "tests/hosts/test_weights.py",
+    "tests/hosts/test_three_hosts.py",
+    "tests/documents/test_documents_run.py",
     "tests/e2e/test_store_loss.py",
+    "tests/e2e/test_rolling.py",
+    "tests/e2e/emulated_macs/test_four_studios.py",
 )
 """What takes minutes, one test after the other: were it begun last, one worker would go on with it alone."""
 

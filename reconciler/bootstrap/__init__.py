@@ -1,5 +1,5 @@
 """The composition root: reads environment and clock, and builds each process once, from no more than it needs."""
 
-from .home import CONTROLLER, GATEWAY, Home
+from .home import CONSOLE, CONTROLLER, GATEWAY, Home
 
-__all__ = ["CONTROLLER", "GATEWAY", "Home"]
+__all__ = ["CONSOLE", "CONTROLLER", "GATEWAY", "Home"]

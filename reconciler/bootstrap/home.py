@@ -1,4 +1,4 @@
-"""A cluster's home: its folders, what may be one, and the locks of its controller and its gateway.
+"""A cluster's home: its folders, what may be one, and the locks of its services.
 
 Every command that changes something needs it: nothing is imported here that takes long.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from reconciler.state import NodeName
 
 
-CONTROLLER, GATEWAY = "controller", "gateway"
+CONTROLLER, GATEWAY, CONSOLE = "controller", "gateway", "console"
 """The services of a home, as their commands and locks are named."""
 
 
@@ -61,6 +61,11 @@ class Home:
     def prompts(self) -> Path:
         """Return the path of the gateway's file of prompts that it refuses."""
         return self.root / "prompts.json"
+
+    @property
+    def console(self) -> Path:
+        """Return the path of the console's file of where it listens."""
+        return self.root / "console.json"
 
     @property
     def usage(self) -> Path:
@@ -145,7 +150,7 @@ class Home:
 
     @contextlib.contextmanager
     def lock(self, service: str = CONTROLLER) -> Iterator[FileIdentity]:
-        """Allow one controller, or one gateway, at a time. Raises ``Conflict`` naming the process that runs."""
+        """Allow one process of a service at a time. Raises ``Conflict`` naming the process that runs."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         with held(self.lock_of(service), started_as(sys.argv[1:])) as (identity, holder):
             if identity is None:

@@ -6,17 +6,14 @@ from __future__ import annotations
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reconciler import __version__
 
 from .dialects.table import DEFAULT
 from .errors import metrics_forbidden
 from .http.authentication import caller_of
-from .metrics import CONTENT_TYPE, Metrics
+from .metrics import CONTENT_TYPE
 from .routing.pool import Pool
-
-_METHODS = frozenset({"GET", "HEAD", "POST", "OPTIONS", "PUT", "DELETE", "PATCH"})
 
 
 class Probes:
@@ -53,29 +50,6 @@ class Probes:
             rendered = DEFAULT.rendered(metrics_forbidden(key.name))
             return Response(rendered.body, rendered.status, media_type="application/json")
         return Response(self._pool.metrics.page(), headers={"content-type": CONTENT_TYPE})
-
-
-class Counted:
-    """Counts every answer by its path and status."""
-
-    def __init__(self, app: ASGIApp, metrics: Metrics, paths: frozenset[str]) -> None:
-        self._app = app
-        self._metrics = metrics
-        self._paths = paths
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def send_counted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                path, method = scope["path"], scope["method"]
-                known = path if path in self._paths else "other"
-                self._metrics.answered(known, method if method in _METHODS else "other", message["status"])
-            await send(message)
-
-        await self._app(scope, receive, send_counted)
 
 
 def _json(status: int, body: object) -> Response:

@@ -44,6 +44,7 @@ _LABELS = ("model_name",)
 
 
 class _Stage(Enum):
+    __hash__ = object.__hash__  # the library's is written in Python, and each request asks for it eight times
     WAITING = "waiting"
     """Held by the gateway or queued by a group."""
     RUNNING = "running"
@@ -371,6 +372,8 @@ class Metrics:
             ("handler", "method", "status"),
             registry=self._registry,
         )
+        self._answers: dict[tuple[str, str, str], Counter] = {}
+        """By the values of their labels: the library looks for them under a lock."""
 
     def show(self, admission: Admission, lines_dropped: Callable[[], int]) -> None:
         """Have the page show clients' connections too, and what the access log has lost."""
@@ -389,8 +392,13 @@ class Metrics:
         return Timeline(counts, now)
 
     def answered(self, handler: str, method: str, status: int) -> None:
-        """Count an HTTP answer. ``handler`` is one of the known paths, never one that a client made up."""
-        self._http.labels(handler, method, f"{status // 100}xx").inc()
+        """Count an HTTP answer. ``handler`` is one of the known paths, and ``method`` one that HTTP has; never what a client
+        made up."""
+        answer = (handler, method, f"{status // 100}xx")
+        counter = self._answers.get(answer)
+        if counter is None:
+            counter = self._answers[answer] = self._http.labels(*answer)
+        counter.inc()
 
     def page(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

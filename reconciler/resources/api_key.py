@@ -98,11 +98,14 @@ class ApiKeySpec(Strict):
     """Whether the key is refused, and what runs with it ended. Other than a removed key it still tells its clients why."""
     models: tuple[Name, ...] = ()
     """Names of the ModelDeployments that the key may use. By default all."""
-    limits: Limits = Limits()
+    limits: Limits = Limits.by_default()
     expires: Time | None = None
     """Time from which the key is refused, and what runs with it ended. By default it never expires."""
     metrics: bool = False
     """Whether the key may read `/metrics`, which tells of all keys."""
+    console: Literal["none", "view", "operate"] = "none"
+    """What the key may do in the console. `none`: it cannot log in. `view`: it sees everything there, also what other keys
+    use, and chats with the models that it may use. `operate`: it may also approve, suspend, cordon, drain and restart."""
 
     @field_serializer("expires")
     def _write_time(self, value: datetime.datetime | None) -> str | None:

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 from pydantic.alias_generators import to_camel
@@ -68,6 +68,11 @@ class Strict(BaseModel):
         alias_generator=to_camel,
         defer_build=True,  # a process validates few of the kinds, and a command has to start quickly
     )
+
+    @classmethod
+    def by_default(cls) -> Self:
+        """Return what it is where nothing is said. Makes no validator, of which most processes need few."""
+        return super().model_construct()
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -165,7 +170,7 @@ USER = Text("user", "the name of a user", r"^[A-Za-z0-9_][A-Za-z0-9_.@-]*$", 64)
 REPOSITORY = Text(
     "repository",
     'a repository such as "owner/name"',
-    r"^[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}$",
+    r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$",
     128,
     "mlx-community/Llama-3.2-1B-Instruct-4bit",
 )

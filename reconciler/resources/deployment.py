@@ -14,7 +14,7 @@ from pydantic import (
     field_validator,
 )
 
-from reconciler.wire.generation import MAX_STALL_SECONDS
+from reconciler.wire.launch import MAX_STALL_SECONDS
 
 from .base import ApiVersion, Bytes, Manifest, Metadata, Name, Seconds, Strict
 from .scheduling import Placement
@@ -207,7 +207,7 @@ class Serving(Strict):
     prefix_cache: Bytes | None = None
     """Memory on each node for prompts and answers that later requests may begin with, which are then not read again.
     Unset: as much as one full context takes. With 0 nothing is kept."""
-    sampling: Sampling = Sampling()
+    sampling: Sampling = Sampling.by_default()
     thinking: bool | None = None
     """Whether the model reasons before it answers, where a request does not say and the chat template has a switch. Unset:
     as the template does. A change restarts nothing."""
@@ -252,7 +252,7 @@ class ModelDeploymentSpec(Strict):
     """Name of the Model to serve."""
     replicas: Annotated[int, Field(ge=0, le=REPLICAS_MAX)] = 1
     """Number of groups that serve the model, each with all of its weights. With 0 the model is not served."""
-    parallelism: Parallelism = Parallelism()
+    parallelism: Parallelism = Parallelism.by_default()
     transport: Annotated[tuple[Transport, ...], AfterValidator(_ladder), Field(min_length=1)] = (
         "jaccl",
         "jaccl-ring",
@@ -265,11 +265,11 @@ class ModelDeploymentSpec(Strict):
     fast_synch: bool = False
     """Set `MLX_METAL_FAST_SYNCH` for every rank. Collectives get faster, but a deadlock can leave a GPU unusable until
     its machine restarts. MLX advises against it."""
-    placement: Placement = Placement()
-    serving: Serving = Serving()
-    health: Health = Health()
-    growth: Growth = Growth()
-    strategy: Strategy = Strategy()
+    placement: Placement = Placement.by_default()
+    serving: Serving = Serving.by_default()
+    health: Health = Health.by_default()
+    growth: Growth = Growth.by_default()
+    strategy: Strategy = Strategy.by_default()
     paused: bool = False
     """Whether changes of the spec wait. What runs goes on, and is formed again as it was where it ends. `reconciler rollout
     pause` and `resume` set it."""

@@ -114,7 +114,7 @@ class Addressing(Strict):
 class FabricSpec(Strict):
     """Cables between nodes, and their addresses."""
 
-    addressing: Addressing = Addressing()
+    addressing: Addressing = Addressing.by_default()
     links: Annotated[tuple[Ends, ...], Field(max_length=LINKS_MAX)]
     """The cables. Each is a pair of `node/receptacle`, such as `[studio-1/3, studio-2/3]`, with the receptacles as
     macOS numbers them."""

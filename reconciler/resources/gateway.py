@@ -25,6 +25,8 @@ from .base import (
     Text,
 )
 
+CONSOLE_LISTEN = "127.0.0.1:8480"
+"""Where the console listens unless the Gateway says otherwise; also where no Gateway is in force."""
 HOST_NAME = Text("host name", NAME_RULE, NAME_PATTERN, 253, "ai.example.com")
 
 
@@ -101,6 +103,35 @@ class GatewayLimits(Strict):
     """Where all gateways count together. Without it, and while it does not answer, each grants its share of every limit."""
 
 
+def _checked_address(value: str, auth: GatewayAuth | None, what: str, example: str) -> str:
+    """Return an address with its port. Raises ``ValueError`` for none, and for one that needs keys and has none."""
+    host, colon, port = value.rpartition(":")
+    try:
+        address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host.strip("[]"))
+    except ValueError:
+        raise ValueError(f'expected "address:port" such as "{example}"') from None
+    if not colon or not port.isdigit() or not 1 <= int(port) <= 65535:
+        raise ValueError(f'expected a port from 1 to 65535, such as "{example}"')
+    if auth is not None and auth.mode == "none" and not address.is_loopback:
+        raise ValueError(
+            f"{host} is not a loopback address, and without authentication {what} must stay on this machine;"
+            " with auth: {mode: keys} it may have any address"
+        )
+    return value
+
+
+class GatewayConsole(Strict):
+    """The console: the cluster in a browser. Its process runs beside the gateway."""
+
+    enabled: bool = True
+    """Whether there is one."""
+    listen: Annotated[
+        str, Field(json_schema_extra={TYPE: "address:port", "examples": ["127.0.0.1:8480"]})
+    ] = CONSOLE_LISTEN
+    """Address and port on which the console listens. With `auth.mode: none` it must be a loopback address; with keys, whoever
+    opens it must log in with the secret of an ApiKey."""
+
+
 class GatewaySpec(Strict):
     """The HTTP endpoint for clients."""
 
@@ -123,6 +154,8 @@ class GatewaySpec(Strict):
     """Without it pages of other sites are refused."""
     access_log: GatewayAccessLog | None = None
     """Without it there is none."""
+    console: GatewayConsole = GatewayConsole()
+    """The pages of the cluster for a browser."""
 
     @field_validator("cors")
     @classmethod
@@ -145,19 +178,12 @@ class GatewaySpec(Strict):
     @field_validator("listen")
     @classmethod
     def _address(cls, value: str, info: ValidationInfo) -> str:
-        host, colon, port = value.rpartition(":")
-        try:
-            address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host.strip("[]"))
-        except ValueError:
-            raise ValueError('expected "address:port" such as "127.0.0.1:8400"') from None
-        if not colon or not port.isdigit() or not 1 <= int(port) <= 65535:
-            raise ValueError('expected a port from 1 to 65535, such as "127.0.0.1:8400"')
-        auth = info.data.get("auth")
-        if auth is not None and auth.mode == "none" and not address.is_loopback:
-            raise ValueError(
-                f"{host} is not a loopback address, and without authentication the endpoint must stay on this machine;"
-                " with auth: {mode: keys} it may have any address"
-            )
+        return _checked_address(value, info.data.get("auth"), "the endpoint", "127.0.0.1:8400")
+
+    @field_validator("console")
+    @classmethod
+    def _console_address(cls, value: GatewayConsole, info: ValidationInfo) -> GatewayConsole:
+        _checked_address(value.listen, info.data.get("auth"), "the console", CONSOLE_LISTEN)
         return value
 
 

@@ -138,13 +138,13 @@ class GitRepositorySpec(Strict):
 
     url: Annotated[str, Field(max_length=URL_CHARACTERS_MAX, json_schema_extra={TYPE: "url"})]
     """`https://…`, `ssh://…`, `user@host:path`, `file:///…` or the path of a folder. It has no secret in it."""
-    ref: Ref = Ref()
+    ref: Ref = Ref.by_default()
     """What of the repository is followed. By default its branch `main`."""
     path: Annotated[str, Field(max_length=255)] = ""
     """Folder with the manifests; everything beside it is ignored. By default the whole repository."""
     interval: Seconds = 60.0
     """How often to look. A webhook makes it look at once."""
-    secret_ref: SecretRef = SecretRef()
+    secret_ref: SecretRef = SecretRef.by_default()
     """Where the secrets are."""
     ca_file: Path | None = None
     """Certificates of the authorities that are trusted for HTTPS, instead of the system's."""

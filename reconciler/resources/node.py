@@ -172,7 +172,7 @@ class NodeSpec(Access):
     address: Annotated[str, AfterValidator(_ipv4), Field(json_schema_extra={TYPE: "address"})] | None = None
     """IPv4 address at which the other nodes of a group reach this one. By default the address that the controller
     connects to."""
-    memory: NodeMemory = NodeMemory()
+    memory: NodeMemory = NodeMemory.by_default()
     unschedulable: bool = False
     """Place no new ranks here. Running ranks continue."""
     drain: bool = False
@@ -182,7 +182,7 @@ class NodeSpec(Access):
     lost_after: Annotated[Seconds, Field(ge=1)] = 30.0
     """How long the node may be silent before its groups are formed elsewhere, at least 1s. Meanwhile they get no
     requests."""
-    repair: Repair = Repair()
+    repair: Repair = Repair.by_default()
     reboot_from: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = None
     """Id of the boot that should end: while the machine runs in it, the machine is drained and restarted, one machine
     at a time. In any other boot this has no effect. `reconciler reboot` sets it."""

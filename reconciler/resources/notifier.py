@@ -36,7 +36,7 @@ class Webhook(Strict):
     )
     """URL on the controller's own machine. Other URLs are secrets and belong in `urlFrom`, because manifests are in
     git."""
-    url_from: Annotated[UrlFrom, Field(validate_default=True)] = UrlFrom()
+    url_from: Annotated[UrlFrom, Field(validate_default=True)] = UrlFrom.by_default()
 
     @field_validator("url")
     @classmethod

@@ -6,8 +6,6 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator
 
-from reconciler.wire.weights import hub_path
-
 from .base import REPOSITORY, TYPE, Path, Strict, Variable
 
 
@@ -80,6 +78,8 @@ class ModelSource(Strict):
     @property
     def folder(self) -> str:
         """Return the path of the weights on every node, in the form that agents accept."""
+        from reconciler.wire.weights import hub_path  # a command that only reads manifests has no use for it
+
         if self.huggingface is not None:
             return hub_path(self.huggingface.repo, self.huggingface.revision)
         assert self.path is not None

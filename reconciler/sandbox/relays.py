@@ -46,6 +46,7 @@ class Relay:
         self._server: asyncio.Server | None = None
         self._task: asyncio.Task[None] | None = None
         self._writers: list[asyncio.StreamWriter] = []
+        self._closed = False
         self.cut_at: float | None = None
         """Since when nothing passes, by whatever clock ``cut`` is given."""
 
@@ -72,38 +73,42 @@ class Relay:
 
     async def close(self) -> None:
         """End it, and both of its connections."""
+        self._closed = True
         if self._server is not None:
             self._server.close()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        for writer in self._writers:
-            writer.transport.abort()
+        self.reset()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         assert self._server is not None
-        if self._task is not None:
+        if self._closed or self._task is not None:
             writer.close()
             return
         self._server.close()
+        self._writers.append(writer)
         self._task = asyncio.create_task(self._run((reader, writer)))
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
 
     async def _run(self, near: Pair) -> None:
-        self._writers.append(near[1])
-        far = await self._connected()
-        if far is None:
-            near[1].transport.abort()
-            return
-        self._writers.append(far[1])
-        for _, writer in (near, far):
-            writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        async with asyncio.TaskGroup() as both:
-            both.create_task(self._pump(0, near[0], far[1]))
-            both.create_task(self._pump(1, far[0], near[1]))
-        for writer in self._writers:
-            writer.close()
+        try:
+            far = await self._connected()
+            if far is None:
+                self.reset()
+                return
+            self._writers.append(far[1])
+            for _, writer in (near, far):
+                writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._pump(0, near[0], far[1]))
+                both.create_task(self._pump(1, far[0], near[1]))
+            for writer in self._writers:  # what is still to be sent is sent
+                writer.close()
+        except BaseException:
+            self.reset()
+            raise
 
     async def _connected(self) -> Pair | None:
         with contextlib.suppress(TimeoutError):

@@ -72,6 +72,10 @@ class Source(Protocol):
     def changes(self) -> AsyncIterator[None]:
         """Yield whenever there may be something new to read, until it has been read."""
 
+    def repository(self) -> ClusterRepo | None:
+        """Return the repository with the commits; None for a source that has only its present state."""
+        return None
+
     def describe(self) -> str:
         """Return a description of the source for people."""
 
@@ -190,6 +194,9 @@ class GitSource:
     def _heads(self) -> tuple[str, str]:
         return self._repo.head() or EMPTY, self._repo.head(OPERATIONS) or EMPTY
 
+    def repository(self) -> ClusterRepo | None:
+        return self._repo
+
     def describe(self) -> str:
         return f"git {self._repo.path}"
 
@@ -265,6 +272,9 @@ class DirectorySource:
         except OSError:
             return None
         return status.st_dev, status.st_ino
+
+    def repository(self) -> ClusterRepo | None:
+        return None
 
     def describe(self) -> str:
         return f"directory {self._path}"

@@ -34,6 +34,7 @@ def as_json(facts: MachineFacts) -> dict[str, Any]:
             "throttled": facts.throttled,
             "panicsLastHour": facts.panics,
             "crashesLastHour": facts.crashes,
+            "memoryKillsLastHour": facts.memory_kills,
             "strayRanks": facts.stray_ranks,
             "ports": [_port(port) for port in facts.ports],
             "notKnown": dict(facts.unknown),

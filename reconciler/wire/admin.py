@@ -35,6 +35,9 @@ class Get:
 class ShowPlan:
     """Ask what the controller would do now: ``{"steps": [...], "waiting": [...], "refused": [...]}``."""
 
+    last: bool = False
+    """Whether the plan of the last pass will do, which costs nothing; else one is made for this answer."""
+
 
 @message("usage")
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +45,9 @@ class ShowUsage:
     """Ask for the current use of nodes whose agent answers: ``{"nodes": [...], "ranks": [...]}``.
 
     Nodes as ``{"name", "cpus", "load", "ranks", "ranksCores", "memoryBytes", "memoryUsedBytes", "pressure",
-    "tokensPerSecond"}``, of which ``load`` and ``memoryUsedBytes`` are None where they are unknown; ranks as
-    ``{"name", "node", "cores", "residentBytes", "chargedBytes", "demand", "tokensPerSecond"}``.
+    "gpuWatts", "tokensPerSecond"}``, of which ``load``, ``memoryUsedBytes`` and ``gpuWatts`` are None where they are
+    unknown; ranks as ``{"name", "node", "cores", "residentBytes", "chargedBytes", "loadedBytes", "totalBytes",
+    "demand", "tokensPerSecond"}``: how much of its weights is in memory, of how much.
     """
 
 
@@ -163,6 +167,36 @@ class ListIncidents:
     limit: int = 100
     seen: str = ""
     wait_seconds: float = 0.0
+
+
+@message("commits")
+@dataclasses.dataclass(frozen=True)
+class ListCommits:
+    """The newest ``limit`` commits of ``main`` and of the operations together, newest first.
+
+    ``{"version", "items": [{"revision", "branch", "author", "email", "time", "subject", "state", "objects": [{"object",
+    "action"}], "objectsLeftOut"}], "problem"}``. ``state`` is ``InForce`` for the commit that is, ``Earlier`` for those
+    before it, and ``Held``, ``Rejected``, ``Suspended`` or ``Unread`` for newer ones. Operations are objects named
+    ``operation/VERB.KIND.NAME``; ``action`` is ``added``, ``changed`` or ``removed``. ``problem`` says why there are no
+    commits; None where there may be some. While ``version`` is ``seen``, the answer is held back for ``wait_seconds``.
+    """
+
+    limit: int = 100
+    seen: str = ""
+    wait_seconds: float = 0.0
+
+
+@message("commit")
+@dataclasses.dataclass(frozen=True)
+class ShowCommit:
+    """A commit as ``ListCommits`` has it, and ``{"message", "files": [{"path", "action", "lines", "leftOut"}], "undo":
+    [command]}``.
+
+    ``revision`` may be abbreviated. Lines begin with ``+``, ``-``, a space or ``@@``; ``leftOut`` counts those that are not
+    shown, and is -1 for a file that is too large. ``undo`` are the commands that take back what it did.
+    """
+
+    revision: str
 
 
 @message("rank_log")
@@ -307,6 +341,8 @@ CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     FollowPush,
     ListEvents,
     ListIncidents,
+    ListCommits,
+    ShowCommit,
     ReadRankLog,
     ShowStatus,
     Approve,

@@ -15,6 +15,7 @@ from .form import FREE, Form
 from .front import AccessLog, LimitsStore, Tls
 from .hook import HookSecret
 from .keys import AccessKey
+from .launch import MAX_STALL_SECONDS
 from .measuring import Measure, Measured
 from .question import Question, Texts, Vector
 from .sampling import BY_DEFAULT, BY_MODEL, Ending, Sampling, SamplingDefaults
@@ -24,8 +25,6 @@ from .sampling import BY_DEFAULT, BY_MODEL, Ending, Sampling, SamplingDefaults
 
 REASONING_SWITCHES = ("enable_thinking", "thinking")
 """What chat templates call the switch of reasoning: the first Qwen, GLM and Gemma, the second DeepSeek, Granite and Kimi."""
-
-MAX_STALL_SECONDS = 0.25
 
 
 @message("generate")

@@ -1,4 +1,4 @@
-"""Keys of clients: what the gateway gets of them, and the form of their secrets.
+"""Keys of clients: what gateway and console get of them, which are good, and the form of their secrets.
 
 A secret is ``reconciler_``, 256 random bits as 43 letters and digits, and a checksum of 6. So a scanner finds one in a text
 by its form alone (``SECRET_PATTERN``), and a secret that was cut off or mistyped is told apart from one that is unknown.
@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import re
 import zlib
-from typing import Optional, Tuple
+from typing import Dict, Optional, Sequence, Tuple
 
 PREFIX = "reconciler_"
 RANDOM_BYTES = 32
@@ -63,6 +63,50 @@ class AccessKey:
     def may_use(self, model: str) -> bool:
         """Return whether it may use a deployment."""
         return not self.models or model in self.models
+
+
+@dataclasses.dataclass(frozen=True)
+class Objection:
+    """Why a secret is refused."""
+
+    kind: str
+    """``unknown``, ``revoked`` or ``expired``."""
+    text: str
+
+
+class KeyRing:
+    """The keys that are in force, and which of their secrets are good."""
+
+    def __init__(self, keys: Sequence[AccessKey] = ()) -> None:
+        self.keys = {key.name: key for key in keys}
+        self._by_hash: Dict[str, Tuple[AccessKey, SecretHash]] = {}
+        for key in keys:
+            for secret in key.secrets:
+                self._by_hash.setdefault(secret.hash, (key, secret))
+
+    def key(self, hashed: str) -> Optional[AccessKey]:
+        """Return the key with this hash, whether it is good or not; None where there is none.
+
+        A secret is looked up by its hash, which nobody can choose: how long that takes says nothing of others.
+        """
+        found = self._by_hash.get(hashed)
+        return found[0] if found is not None else None
+
+    def objection(self, hashed: str, now: float) -> Optional[Objection]:
+        """Return why the secret with this hash is refused; None where it is not. ``now`` is in seconds since the Unix epoch."""
+        found = self._by_hash.get(hashed)
+        if found is None:
+            return Objection("unknown", "the API key was removed")
+        key, secret = found
+        if key.revoked:
+            return Objection("revoked", f"the API key {key.name!r} was revoked")
+        if key.expires and key.expires <= now:
+            return Objection("expired", f"the API key {key.name!r} has expired")
+        if secret.until and secret.until <= now:
+            return Objection(
+                "expired", f"the API key {key.name!r} has a newer secret, and this one has ended"
+            )
+        return None
 
 
 def secret_of(random: bytes) -> str:

@@ -49,6 +49,8 @@ CONTEXT_MAX = 1 << 20
 """The ids of so many tokens take half of the longest frame: steps and answers of longer ones would not fit."""
 CACHE_STEP = 256
 """Tokens by which mlx-lm lets the cache of a sequence grow (``KVCache.step``), so that it may be longer by as many."""
+MAX_STALL_SECONDS = 0.25
+"""The longest that a step may read others' prompts between two tokens of an answer, where its deployment does not say."""
 DEVICES_JOINT = ","
 """Between the devices of ``RankConfig.devices`` that join the same two ranks."""
 

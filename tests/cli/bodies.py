@@ -184,6 +184,20 @@ USAGE: dict[str, Any] = {
 }  # fmt: skip
 
 
+COMMIT = {
+    "revision": "5d0f0a9c2f" + "0" * 30,
+    "branch": "main",
+    "author": "Ada",
+    "email": "ada@example.org",
+    "time": ago(),
+    "subject": "Scale modeldeployment/tiny to 2",
+    "state": "InForce",
+    "objects": [{"object": "modeldeployment/tiny", "action": "changed"}],
+    "objectsLeftOut": 0,
+}
+DIFF = ["@@ -5,2 +5,2 @@", " spec:", "-  replicas: 1", "+  replicas: 2"]
+
+
 def at_rest() -> dict[str, Any]:
     """An answer for every type of request."""
     return {
@@ -193,6 +207,13 @@ def at_rest() -> dict[str, Any]:
         "places": {"items": [PLACES]},
         "events": {"items": [event(*entry) for entry in EVENTS], "last": 3},
         "incidents": {"version": "1", "items": []},
+        "commits": {"version": "1", "items": [COMMIT], "problem": None},
+        "commit": {
+            **COMMIT,
+            "message": COMMIT["subject"],
+            "files": [{"path": "tiny.yaml", "action": "changed", "lines": DIFF, "leftOut": 0}],
+            "undo": ["reconciler rollout undo modeldeployment/tiny --to-revision=1f0c2a9b3d"],
+        },
         "rank_log": rank_log,
         "status": {
             "version": "0.1.0",

@@ -52,7 +52,8 @@ FACTS = st.builds(
          "throttled", "bridge_service"), ANSWER,
     ),
     **dict.fromkeys(
-        ("protection_domains", "wired_excess_bytes", "panics", "crashes", "stray_ranks", "wired_limit_bytes",
+        ("protection_domains", "wired_excess_bytes", "panics", "crashes", "memory_kills", "stray_ranks",
+         "wired_limit_bytes",
          "swap_used_bytes", "disk_free_bytes"), COUNT,
     ),
 )  # fmt: skip

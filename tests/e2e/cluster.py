@@ -213,8 +213,9 @@ class Cluster:
 
     # --- processes -----------------------------------------------------------------------------
 
-    def start(self, *arguments: str) -> None:
+    def start(self, *arguments: str, console: bool = False) -> None:
         """`reconciler up` in the background. Manifests are committed while the controller starts."""
+        arguments = (*arguments, *(() if console else ("--no-console",)))
         self.unread = ("", EMPTY) if "-f" in arguments else ("",)
         command = [sys.executable, "-m", "reconciler", "--home", str(self.home), "up", *arguments]
         with self.log.open("ab") as log:
@@ -298,9 +299,9 @@ def cluster() -> Iterator[Cluster]:
 
 
 @contextmanager
-def quickstart() -> Iterator[Cluster]:
+def quickstart(console: bool = False) -> Iterator[Cluster]:
     """The quickstart's cluster, up and settled."""
     with cluster() as made:
-        made.start("-f", "manifests", "--models", "examples/models", "--any-port")
+        made.start("-f", "manifests", "--models", "examples/models", "--any-port", console=console)
         made.wait_settled()
         yield made

@@ -68,7 +68,10 @@ def served(made: Cluster, name: str) -> list[list[int]]:
     return answers
 
 
-def test_twenty_prompts_on_one_two_and_four_ranks(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "sizes", [(1, 2), pytest.param((4,), marks=pytest.mark.nightly)], ids=["one and two", "four"]
+)
+def test_twenty_prompts_on_one_two_and_four_ranks(sizes: tuple[int, ...], tmp_path: Path) -> None:
     expected = reference()
     assert len(expected) == 20
     nodes = "---\n".join(node(f"node-{letter}") for letter in "abcd")
@@ -77,7 +80,7 @@ def test_twenty_prompts_on_one_two_and_four_ranks(tmp_path: Path) -> None:
     with cluster() as made:
         made.start("-f", str(tmp_path), "--models", str(WEIGHTS.parent), "--any-port")
         made.wait("the endpoint", lambda: made.endpoint().startswith("http"))
-        for ranks in (1, 2, 4):
+        for ranks in sizes:
             name = f"tiny-{ranks}"
             (tmp_path / "cluster.yaml").write_text(deployment(name, ranks))
             made.run("apply", "-f", str(tmp_path / "cluster.yaml"))

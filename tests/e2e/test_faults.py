@@ -307,6 +307,7 @@ def test_an_impossible_change_of_what_is_served_changes_nothing_and_neither_does
         assert group["strategy"] == "tensor (auto: the model can be split by tensor)"
 
 
+@pytest.mark.nightly
 def test_a_rank_that_keeps_dying_costs_more_and_more_time(serving: Cluster, tmp_path: Path) -> None:
     with clients(serving):
         apply(serving, tmp_path, deployment("second", "tiny", **split("tensor", 2)))

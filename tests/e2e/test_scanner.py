@@ -48,6 +48,7 @@ def made(tmp_path: Path) -> Iterator[Cluster]:
 
 
 @pytest.mark.timeout(2 * FORMINGS * FORMED_SECONDS + 300)
+@pytest.mark.nightly
 def test_a_scanner_on_every_port_delays_no_forming_and_is_charged_to_nobody(made: Cluster) -> None:
     with asking(made, "other") as undisturbed_answers:
         undisturbed = [form_again(made) for _ in range(FORMINGS)]

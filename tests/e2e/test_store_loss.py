@@ -169,7 +169,7 @@ def change_context(cluster: Cluster, before: int, after: int) -> None:
     cluster.run("apply", "-f", str(folder))
 
 
-@pytest.mark.parametrize("store", ["replaced", "lost"])
+@pytest.mark.parametrize("store", [pytest.param("replaced", marks=pytest.mark.nightly), "lost"])
 def test_an_older_backup_is_restored_under_ranks_of_a_later_epoch(alone: Cluster, store: str) -> None:
     file = alone.home.parent / f"{store}.tar.gz"
     alone.run("backup", "-o", str(file))
@@ -214,7 +214,7 @@ def delete_home(cluster: Cluster) -> None:
     raise AssertionError(f"{cluster.home} keeps coming back")
 
 
-@pytest.mark.parametrize("up", ["runs", "was killed"])
+@pytest.mark.parametrize("up", ["runs", pytest.param("was killed", marks=pytest.mark.nightly)])
 def test_a_home_that_is_deleted_takes_everything_with_it_and_another_can_begin(up: str) -> None:
     with quickstart() as cluster:
         before = cluster.processes()

@@ -164,6 +164,7 @@ def sandbox(made: Cluster, installation: Installation, manifests: Path) -> Itera
         subprocess.run([*command, "down"], cwd=made.home.parent, env=environment, check=True)
 
 
+@pytest.mark.nightly
 def test_agents_over_ssh_are_replaced_and_the_ranks_of_their_machines_go_on(
     installation: Installation, before: Path, tmp_path: Path
 ) -> None:

@@ -234,6 +234,7 @@ def test_a_push_there_is_in_force_here_long_before_the_next_look(team: Team) -> 
     assert team.told_again() == 409
 
 
+@pytest.mark.nightly
 def test_with_the_webhook_lost_the_next_look_finds_it(team: Team) -> None:
     team.hooked(False)
     team.cluster.run("source", "set", "--interval", "5s")
@@ -268,6 +269,7 @@ def test_a_rewound_branch_changes_nothing_here(team: Team) -> None:
     assert team.cluster.run("source", "sync").returncode == 0
 
 
+@pytest.mark.nightly
 def test_while_the_remote_is_away_nothing_happens_and_it_is_said(team: Team) -> None:
     kept = team.push(team.ssh_url)
     host = team.hosts.hosts[0]

@@ -201,6 +201,7 @@ async def mixed_requests_are_exact(shared: Shared) -> None:
     assert len(store) == 2
 
 
+@pytest.mark.nightly
 async def test_slots_of_a_gateway_that_dies_come_back_and_clients_that_retry_lose_nothing() -> None:
     async with sharing() as shared:
         first, second = shared.names
@@ -223,6 +224,7 @@ async def test_slots_of_a_gateway_that_dies_come_back_and_clients_that_retry_los
         assert (await shared.many("parallel", 4, at_once=4))[200] == 4
 
 
+@pytest.mark.nightly
 async def test_limits_fall_to_shares_without_the_store_and_come_back_with_it() -> None:
     async with sharing() as shared:
         assert (await shared.many("requests", 10))[200] == 10  # five at each

@@ -40,9 +40,10 @@ def client(cluster: Cluster) -> openai.OpenAI:
 
 def ask(cluster: Cluster, tokens: int = 8) -> int:
     """How many tokens an answer has."""
-    answer = client(cluster).chat.completions.create(
-        model="tiny", messages=[{"role": "user", "content": "hello"}], max_tokens=tokens, temperature=0
-    )
+    with client(cluster) as sdk:
+        answer = sdk.chat.completions.create(
+            model="tiny", messages=[{"role": "user", "content": "hello"}], max_tokens=tokens, temperature=0
+        )
     assert answer.usage is not None
     return answer.usage.completion_tokens
 
@@ -91,6 +92,7 @@ def load(cluster: Cluster) -> Iterator[list[str]]:
     finally:
         over.set()
         thread.join(300)
+        sdk.close()
     assert answers
 
 
@@ -273,6 +275,7 @@ def test_a_changed_host_key_is_refused_and_what_runs_there_is_left_alone(
     assert (ranks(cluster), agents(hosts)) == (pids, last)
 
 
+@pytest.mark.nightly
 def test_a_cut_of_a_minute_costs_one_node_until_it_is_back(cluster: Cluster, hosts: Network) -> None:
     lost, names = hosts.hosts[2], [host.name for host in hosts.hosts]
     old = set(ranks(cluster).values())

@@ -44,6 +44,7 @@ async def test_one_of_two_gateways_dies_under_load_and_clients_that_retry_lose_n
             assert await answer(session, both[:1] * 2) == (told(WORDS), 1)
 
 
+@pytest.mark.nightly
 async def test_gateways_go_on_without_the_controller_and_the_next_one_finds_and_ends_them() -> None:
     async with gateways() as made, aiohttp.ClientSession() as session:
         async with made.fronts.following():

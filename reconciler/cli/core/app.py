@@ -31,7 +31,7 @@ COMMANDS = {
     "quickstart": "cluster.quickstart",
     "up": "cluster.up",
     "init": "write.manifests",
-    "validate": "write.manifests",
+    "validate": "write.validate",
     "apply": "write.manifests",
     "diff": "write.manifests",
     "delete": "write.delete",
@@ -65,6 +65,7 @@ COMMANDS = {
     "get": "read.get",
     "describe": "read.describe",
     "trace": "read.trace",
+    "history": "read.history",
     "top": "read.top",
     "wait": "read.wait",
     "events": "read.events",
@@ -90,6 +91,7 @@ COMMANDS = {
     "version": "read.plan",
     "controller": "cluster.processes",
     "gateway": "cluster.processes",
+    "console": "cluster.processes",
 }
 """The module of each command, loaded on use so that commands start quickly."""
 

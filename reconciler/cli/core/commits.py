@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
@@ -94,30 +93,6 @@ def write_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         decorated = option(decorated)
     return decorated
-
-
-def files_option(required: bool) -> Callable[[F], F]:
-    """Add `-f`, passed as ``paths``, and `-R`."""
-
-    def decorate(command: F) -> F:
-        option = click.option(
-            "-f",
-            "--filename",
-            "paths",
-            multiple=True,
-            required=required,
-            help="A file, a folder with YAML files, or - for standard input; may be repeated.",
-        )
-        recursive = click.option(
-            "-R",
-            "--recursive",
-            is_flag=True,
-            expose_value=False,
-            help="Accepted for kubectl's sake: folders are always read recursively.",
-        )
-        return option(recursive(command))
-
-    return decorate
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,23 +224,6 @@ def nodes_of(settings: Settings) -> dict[str, Access]:
     _, files = present(settings)
     manifests = [document.manifest for document in load(files)]
     return {each.metadata.name: each.spec.access for each in manifests if isinstance(each, Node)}
-
-
-def load_paths(paths: tuple[str, ...], complete: bool = False) -> tuple[Any, ...]:
-    """Return the manifests of files and folders. Raises ``InvalidManifests`` with every mistake.
-
-    ``complete``: they may be the complete set, and count as complete if any of them is a Node.
-    """
-    from reconciler.source.files import read_paths
-    from reconciler.source.yaml.documents import load
-
-    files = read_paths(paths, lambda: sys.stdin.buffer.read())
-    documents = load(files, part=True)
-    if complete and any(document.key[0] == "Node" for document in documents):
-        documents = load(files)
-    if not documents:
-        raise Invalid(f"no manifests in {', '.join(paths)}")
-    return documents
 
 
 # --- the controller --------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from reconciler.errors import Refused
 
 from .app import nearest
+from .shipped import schema_of
 
 Schema = dict[str, Any]
 
@@ -118,9 +120,7 @@ def _default(schema: Schema) -> str:
 
 def field_at(kind: str, steps: list[str]) -> Field:
     """Return the field at a path, or the kind itself if the path is empty. Raises ``Refused``."""
-    from reconciler.resources.schemas import schema
-
-    body = schema(kind)
+    body = json.loads(schema_of(kind).read_text(encoding="utf-8"))
     field = Field(kind, body, True, body.get("$defs", {}))
     for at, step in enumerate(steps):
         within = {inner.name: inner for inner in field.fields()}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 GROUPS = {
     "Run a cluster": {
         "quickstart": "Serve a small model on this machine, to try everything.",
-        "up": "Run the controller and the gateway here, and keep them running.",
+        "up": "Run the controller, the gateway and the console here, and keep them running.",
         "init": "Create the cluster repository, and print where to push to.",
         "stop": "Stop all ranks of the cluster, for maintenance or a move.",
         "start": "Serve again after `reconciler stop`.",
@@ -23,6 +23,7 @@ GROUPS = {
         "get": "List objects and their state.",
         "describe": "Show objects with everything that is known about them.",
         "trace": "Follow an object from its commit to the processes that serve it.",
+        "history": "List the commits of manifests and operations, newest first, with what has become of each.",
         "top": "Show what nodes or ranks use: memory, processors, tokens per second.",
         "logs": "Print the output of a deployment's ranks, sorted by time.",
         "events": "List events, oldest first.",

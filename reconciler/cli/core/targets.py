@@ -13,7 +13,7 @@ from reconciler.errors import Refused
 from reconciler.resources import KIND_NAMES, PLURALS
 
 from . import complete
-from .commits import files_option, load_paths
+from .given import files_option, load_paths
 from .kinds import RANK, ambiguous, is_kind, kind_named, not_found, objects_named
 from .selectors import Selector, selector_option
 

@@ -32,11 +32,13 @@ from reconciler.wire.admin import (
     Get,
     JudgeOperations,
     JudgePush,
+    ListCommits,
     ListEvents,
     ListIncidents,
     Look,
     Preview,
     ReadRankLog,
+    ShowCommit,
     ShowFacts,
     ShowPlaces,
     ShowPlan,
@@ -51,6 +53,7 @@ from reconciler.wire.admin import (
 from . import bodies, preview, recording, remote, verification
 from .acceptance import Acceptances
 from .doctor_session import DoctorSessions
+from .history import History
 from .pushes import Pushes
 from .usage import usage
 from .versions import Versions
@@ -75,12 +78,14 @@ class Admin:
     consultations: DoctorSessions = field(init=False)
     acceptances: Acceptances = field(init=False)
     pushes: Pushes = field(init=False)
+    history: History = field(init=False)
 
     def __post_init__(self) -> None:
         self.versions = Versions(self.parts.entropy()[:12])
         self.consultations = DoctorSessions(self.parts)
         self.acceptances = Acceptances(self.parts)
         self.pushes = Pushes(self.parts, self.loop)
+        self.history = History(self.parts)
 
     async def listen(self, path: Path) -> RpcServer:
         """Serve on a Unix socket of mode 0600, and replace the socket of a dead controller."""
@@ -99,17 +104,15 @@ class Admin:
             case Get():
                 return await self._get(message)
             case ShowPlan():
-                return bodies.plan_body(await self.loop.preview())
+                return bodies.plan_body(self.loop.plan if message.last else await self.loop.preview())
             case Preview():
                 return await preview.preview(self.parts, self.loop, message.files, message.operations)
             case ShowFacts():
                 return {"facts": recording.facts(self.parts), "settled": self.loop.plan.settled}
             case ShowPlaces():
                 return {"items": bodies.places(self.parts.last, message.name)}
-            case ListEvents():
-                return await self._events(message)
-            case ListIncidents():
-                return await self._incidents(message)
+            case ListEvents() | ListIncidents() | ListCommits() | ShowCommit():
+                return await self._past(message)
             case ReadRankLog():
                 return await self._log(message)
             case ShowStatus():
@@ -133,6 +136,18 @@ class Admin:
             case _:
                 raise Refused("Unknown", "this controller does not support that request")
         return {}
+
+    async def _past(self, message: ListEvents | ListIncidents | ListCommits | ShowCommit) -> dict[str, Any]:
+        """Answer what has happened."""
+        match message:
+            case ListEvents():
+                return await self._events(message)
+            case ListIncidents():
+                return await self._incidents(message)
+            case ListCommits():
+                return await self._commits(message)
+            case ShowCommit():
+                return await self.history.commit(message.revision)
 
     async def _tried(
         self,
@@ -215,6 +230,15 @@ class Admin:
         now = self.parts.clock()
         found = [bodies.incident(each, now) for each in self.parts.store.incidents.find(wanted)]
         return {"version": version, "items": found}
+
+    async def _commits(self, message: ListCommits) -> dict[str, Any]:
+        async for last in self._looks(message.wait_seconds if message.seen else 0.0):
+            version = self.versions.of_commits(self.parts.last.desired)
+            if last or version != message.seen:
+                break
+        if version == message.seen:
+            return {"version": version, "items": [], "problem": None}
+        return {"version": version, **await self.history.commits(message.limit)}
 
     async def _looks(self, seconds: float) -> AsyncIterator[bool]:
         """Yield False whenever there may be something new, and True at last when the time is over."""

@@ -17,7 +17,7 @@ def usage(nodes: Mapping[NodeName, NodeObservation]) -> dict[str, Any]:
         if seen.report is not None and seen.contact is Contact.REACHED
     }
     return {
-        "nodes": [_node(name, report) for name, report in reports.items()],
+        "nodes": [_node(name, report, nodes[name].facts.gpu_watts) for name, report in reports.items()],
         "ranks": [_rank(name, rank) for name, report in reports.items() for rank in _alive(report)],
     }
 
@@ -27,7 +27,7 @@ def _alive(report: NodeReport) -> list[RankReport]:
     return sorted(alive, key=lambda rank: (rank.id.deployment, rank.id.replica, rank.id.epoch, rank.id.rank))
 
 
-def _node(name: NodeName, report: NodeReport) -> dict[str, Any]:
+def _node(name: NodeName, report: NodeReport, gpu_watts: float | None) -> dict[str, Any]:
     load, alive = report.load, _alive(report)
     free = load.memory_free_bytes if load else None
     return {
@@ -39,6 +39,7 @@ def _node(name: NodeName, report: NodeReport) -> dict[str, Any]:
         "memoryBytes": report.memory_bytes,
         "memoryUsedBytes": None if free is None else report.memory_bytes - free,
         "pressure": load.pressure if load else "",
+        "gpuWatts": gpu_watts,
         "tokensPerSecond": round(sum(rank.tokens_per_second for rank in alive if rank.id.rank == 0), 1),
     }
 
@@ -50,6 +51,8 @@ def _rank(node: NodeName, rank: RankReport) -> dict[str, Any]:
         "cores": rank.cores,
         "residentBytes": rank.resident_bytes,
         "chargedBytes": rank.memory_bytes,
+        "loadedBytes": rank.loaded_bytes,
+        "totalBytes": rank.total_bytes,
         "demand": rank.demand,
         "tokensPerSecond": rank.tokens_per_second,
     }

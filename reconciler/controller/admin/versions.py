@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from reconciler.state import Desired
 from reconciler.status import Snapshots, Statuses
 
 _VOLATILE = ("steps",)
@@ -32,6 +33,11 @@ class Versions:
         """Return a version that changes with everything except counters."""
         plain = [{key: value for key, value in item.items() if key not in _VOLATILE} for item in items]
         return self._version("ranks", plain)
+
+    def of_commits(self, desired: Desired) -> str:
+        """Return a version that changes with every commit that was read, and with what has become of it."""
+        kept_out = desired.rejection, desired.hold, desired.suspended, desired.operations_rejection
+        return self._version("commits", (desired.revision, desired.operations, kept_out))
 
     def of_incidents(self, changes: int) -> str:
         """Return a version that changes whenever an incident is written."""

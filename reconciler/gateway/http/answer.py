@@ -13,7 +13,7 @@ from reconciler.gateway.events import Piece
 from reconciler.gateway.routing.runs import Runs
 from reconciler.gateway.routing.timeouts import Timing
 
-from .open_body import OpenBody
+from .exchange import Exchange
 
 JSON = b"application/json"
 PIECE_BYTES = 64 * 1024
@@ -32,7 +32,7 @@ async def send_reply(send: Send, runs: Runs, reply: Reply, timing: Timing, heade
 class _Straight:
     """Writes what comes of a stream straight to its connection."""
 
-    def __init__(self, stream: Stream, body: OpenBody) -> None:
+    def __init__(self, stream: Stream, body: Exchange) -> None:
         self._stream = stream
         self._body = body
         self._loop = asyncio.get_running_loop()
@@ -64,7 +64,7 @@ async def send_stream(
     timing: Timing,
     headers: Headers,
     failed: Callable[[ApiError], None],
-    body: OpenBody,
+    body: Exchange,
 ) -> None:
     """Send an answer as it comes. An error before the first part is raised and is a status; after it, it is the last
     part, and ``failed`` is told.

@@ -1,4 +1,4 @@
-"""Finds out who sends a request, and refuses it where keys are on and it has none."""
+"""Finds out who sends a request, which is refused where keys are on and it has none."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import hashlib
 import ipaddress
 from collections.abc import Callable, Iterator, Mapping
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
 from reconciler.gateway.dialects.dialect import Catalog
 from reconciler.gateway.errors import ApiError, from_elsewhere, key_missing, model_forbidden
 from reconciler.gateway.keys.caller import Caller, KeyRing
-from reconciler.gateway.records.entry import note_error
 from reconciler.wire.generation import Route
 
-from .answer import send_error
 from .paths import Paths
 
 SCOPE_KEY = "caller"
@@ -37,33 +35,18 @@ def client_of(scope: Scope) -> str:
 
 
 class Authentication:
-    """Puts a ``Caller`` into the scope of every request. ``ring`` returns the keys that are in force; None where keys
-    are off.
+    """Knows who sends a request. ``ring`` returns the keys that are in force; None where keys are off.
 
     Without keys only this machine may ask, whatever the gateway listens on: its address and its keys change one after
     the other.
     """
 
-    def __init__(
-        self, app: ASGIApp, paths: Paths, ring: Callable[[], KeyRing | None], now: Callable[[], float]
-    ) -> None:
-        self._app = app
+    def __init__(self, paths: Paths, ring: Callable[[], KeyRing | None], now: Callable[[], float]) -> None:
         self._paths = paths
         self._ring = ring
         self._now = now
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            try:
-                scope[SCOPE_KEY] = self._caller(scope)
-            except ApiError as refusal:
-                note_error(scope, refusal)
-                dialect = self._paths.dialect(scope["path"])
-                await send_error(send, dialect.rendered(refusal, scope.get("request_id", "")))
-                return
-        await self._app(scope, receive, send)
-
-    def _caller(self, scope: Scope) -> Caller:
+    def caller(self, scope: Scope) -> Caller:
         """Return who sends a request. Raises ``ApiError`` (401, 403)."""
         if self._paths.open(scope["path"]):
             return Caller(_client(scope))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 
-from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from reconciler.gateway.dialects.dialect import Dialect, Generation, Lookup, Sources, is_stream
@@ -15,11 +14,11 @@ from reconciler.gateway.routing.runs import Runs
 
 from .answer import send_error, send_json, send_reply, send_stream
 from .authentication import caller_of, catalog_for
-from .open_body import open_body
+from .exchange import exchange_of
 from .reading import told_of_client
 from .request_body import read_body
 
-SESSION_HEADER = "x-session-affinity"
+SESSION_HEADER = b"x-session-affinity"
 """Clients that send it want all requests with the same value to go to the same group."""
 
 
@@ -41,16 +40,16 @@ class GenerationEndpoint:
             route = catalog.find(parsed.model)
             name = "run-" + self._sources.new_id()
             request = scope.get("request_id", name)
-            session = parsed.session or Headers(scope=scope).get(SESSION_HEADER, "")
+            session = parsed.session or _session(scope)
             runs = Runs(self._pool, parsed.model, parsed.choices, name, caller.client, request, session)
             note_runs(scope, route.model if route else parsed.model, runs)
             ticket = await self._pool.desk.admit(caller, parsed.choices, parsed.answers, runs)
             with ticket, runs, told_of_client(scope, runs.read, runs.abandon):
                 headers = (*parsed.headers, *self._dialect.left(ticket.figures))
                 if is_stream(parsed.answer):
-                    await send_stream(
-                        send, runs, parsed.answer, timing, headers, failed, open_body(scope, noting(scope))
-                    )
+                    exchange = exchange_of(scope)
+                    exchange.told = noting(scope)
+                    await send_stream(send, runs, parsed.answer, timing, headers, failed, exchange)
                 else:
                     await send_reply(send, runs, parsed.answer, timing, headers)
         except ApiError as error:
@@ -58,6 +57,10 @@ class GenerationEndpoint:
             await send_error(send, self._dialect.rendered(error, scope.get("request_id", "")))
         except ClientGone:
             return
+
+
+def _session(scope: Scope) -> str:
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == SESSION_HEADER), "")
 
 
 class LookupEndpoint:
@@ -72,7 +75,7 @@ class LookupEndpoint:
         try:
             caller = caller_of(scope)
             self._pool.desk.seen(caller)
-            body = self._path.answer(catalog_for(caller, self._pool), scope["path_params"])
+            body = self._path.answer(catalog_for(caller, self._pool), scope.get("path_params", {}))
         except ApiError as error:
             note_error(scope, error)
             await send_error(send, self._dialect.rendered(error, scope.get("request_id", "")))

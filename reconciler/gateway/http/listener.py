@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from reconciler.gateway.admission import Admission
+from reconciler.listening import address_of
 
 from .certificates import Certificates
 from .handshake import Handshake
-from .listening import address_of
 from .protocol import Protocol
 
 _DATE_SECONDS = 1.0
@@ -28,7 +28,7 @@ class Listener:
     """Serves ``app`` on a socket from its making on."""
 
     def __init__(
-        self, app: Starlette, sock: socket.socket, admission: Admission, certificates: Certificates
+        self, app: ASGIApp, sock: socket.socket, admission: Admission, certificates: Certificates
     ) -> None:
         self.address = address_of(sock)
         self._handshakes: set[Handshake] = set()
@@ -40,6 +40,8 @@ class Listener:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
+            interface="asgi3",
             ws="none",
         )
         self._server = _Server(config)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.routing import Route, compile_path
+from starlette.types import ASGIApp
 
 from reconciler.gateway.dialects import elsewhere
 from reconciler.gateway.dialects.dialect import Dialect
@@ -42,6 +44,15 @@ class Paths:
     def routes(self) -> list[Route]:
         """Return the endpoints as Starlette's routes."""
         return [Route(each.path, each.app, methods=[each.method]) for each in self._endpoints]
+
+    def plain(self) -> dict[tuple[str, str], ASGIApp]:
+        """Return the endpoints that are ASGI applications and have no name in their path, by method and path: nothing has to
+        be searched for them."""
+        return {
+            (each.method, each.path): each.app
+            for each in self._endpoints
+            if "{" not in each.path and not inspect.isroutine(each.app)
+        }
 
     def names(self) -> frozenset[str]:
         """Return the paths as the table has them."""

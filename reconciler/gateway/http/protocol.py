@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import urllib.parse
 from http import HTTPStatus
 from typing import Any
 
+import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.utils import is_ssl
 
 from reconciler.gateway.admission import Admission, End, Stage
 from reconciler.gateway.dialects.dialect import RenderedError
 from reconciler.gateway.dialects.table import DEFAULT
 from reconciler.gateway.errors import ApiError, head_too_large, head_too_slow, invalid, too_many_connections
 
-from .open_body import SCOPE_KEY as OPEN_BODY
-from .open_body import OpenBody
+from .exchange import SCOPE_KEY as EXCHANGE
+from .exchange import Exchange
 from .reading import SCOPE_KEY, Reading
 
 HEAD_BYTES_MAX = 64 * 1024
@@ -50,7 +54,11 @@ class Protocol(HttpToolsProtocol):
     # --- from the transport ------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        """Begin, as uvicorn does, which asks the system for the same two addresses seven times."""
+        self.connections.add(self)
+        self.transport, self.flow = transport, FlowControl(transport)
+        self.server, self.client = _address(transport, "sockname"), _address(transport, "peername")
+        self.scheme = "https" if is_ssl(transport) else "http"
         self.address = self.client[0] if self.client else ""
         transport.set_write_buffer_limits(high=UNREAD_BYTES)
         self._reading = Reading(self.loop, self._unread_bytes, self._end_unread, self._admission.limits)
@@ -59,9 +67,10 @@ class Protocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._admission.forget(self)
-        if self._reading is not None:
-            self._reading.resume()
-            self._reading.gone()
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.resume()
+            reading.gone()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -94,15 +103,49 @@ class Protocol(HttpToolsProtocol):
             self._admission.move(self, Stage.UNFINISHED, self.loop.time())
 
     def on_headers_complete(self) -> None:
-        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        size = len(self.url) + sum([len(name) + len(value) for name, value in self.headers])
         if size > HEAD_BYTES_MAX:
             self._head_too_large = True
             raise HeadTooLargeError
         self._fed = 0
-        super().on_headers_complete()
-        self.scope["state"][OPEN_BODY] = OpenBody(self.cycle)
+        version = self._complete_scope()
+        before, exchange = self.cycle, self._exchange(version)
+        self.cycle = exchange
+        self.scope["state"][EXCHANGE] = exchange
+        if before is None or before.response_complete:
+            self._start_asgi_task(exchange, self.app)
+        else:  # the next of several that were sent without waiting for answers
+            self.flow.pause_reading()
+            self.pipeline.appendleft((exchange, self.app))
         self._in_head = False
         self._admission.move(self, Stage.BUSY, self.loop.time())
+
+    def _complete_scope(self) -> str:
+        """Put what is asked for into the scope of ASGI. Returns the version of HTTP."""
+        version: str = self.parser.get_http_version()
+        url = httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        self.scope["http_version"] = version
+        self.scope["method"] = self.parser.get_method().decode("ascii")
+        self.scope["path"] = urllib.parse.unquote(path) if "%" in path else path
+        self.scope["raw_path"] = url.path
+        self.scope["query_string"] = url.query or b""
+        return version
+
+    def _exchange(self, version: str) -> Exchange:
+        return Exchange(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
 
     def on_body(self, body: bytes) -> None:
         self._fed = 0
@@ -117,6 +160,9 @@ class Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.cycle.response_complete:
+            self.cycle.scope[
+                "state"
+            ].clear()  # leads back to it: nothing else would free the two before the collector
             stage = Stage.UNFINISHED if self._in_head else Stage.IDLE
             self._admission.move(self, stage, self.loop.time())
 
@@ -186,6 +232,12 @@ class Protocol(HttpToolsProtocol):
             self.transport.write_eof()
         except OSError:
             self.end()  # the client has gone already
+
+
+def _address(transport: asyncio.Transport, name: str) -> tuple[str, int] | None:
+    """Return one end of a connection; an address of IPv6 has more parts than the two."""
+    found = transport.get_extra_info(name)
+    return (str(found[0]), int(found[1])) if isinstance(found, tuple) else None
 
 
 def _http(error: RenderedError) -> bytes:

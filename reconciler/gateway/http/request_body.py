@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from reconciler.gateway.errors import ClientGone, body_too_slow, too_large
 from reconciler.gateway.routing.timeouts import Timing
+
+from .exchange import exchange_of
 
 BODY_BYTES_MAX = 12 * 1024 * 1024
 """Less than a frame to a rank holds, so that the token ids to resume with fit as well."""
@@ -16,6 +17,8 @@ BODY_BYTES_MAX = 12 * 1024 * 1024
 
 async def read_body(scope: Scope, receive: Receive, timing: Timing) -> bytes:
     """Return the complete body. Raises ``ApiError`` (408, 413) and ``ClientGone``."""
+    if exchange_of(scope).arrived:  # nearly always; there is nothing to wait for
+        return await _read(scope, receive)
     try:
         async with asyncio.timeout(timing.body):
             return await _read(scope, receive)
@@ -24,9 +27,9 @@ async def read_body(scope: Scope, receive: Receive, timing: Timing) -> bytes:
 
 
 async def _read(scope: Scope, receive: Receive) -> bytes:
-    length = Headers(scope=scope).get("content-length", "")
-    if length.isdigit() and int(length) > BODY_BYTES_MAX:
-        raise too_large(BODY_BYTES_MAX)
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit() and int(value) > BODY_BYTES_MAX:
+            raise too_large(BODY_BYTES_MAX)
     body = bytearray()
     while True:
         message = await receive()

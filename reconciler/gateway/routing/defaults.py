@@ -10,16 +10,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from reconciler.wire.generation import REASONING_SWITCHES, Accepted, Generate, Route
-from reconciler.wire.sampling import known_of
+from reconciler.wire.sampling import SamplingDefaults, known_of
 
 ASKS_FOR_REASONING = ("reasoning_effort", *REASONING_SWITCHES)
 """A request that gives its template one of these has decided whether the model reasons."""
 
+_UNSAID = SamplingDefaults()
+
 
 def with_defaults(generate: Generate, route: Route) -> Generate:
     """Return the request with what its deployment says, where the client does not."""
-    known = known_of(route.sampling, generate.unset)
+    known = known_of(route.sampling, generate.unset) if route.sampling != _UNSAID else {}
     sampling, unset = generate.sampling, generate.unset
+    template = _template(generate.template, route.thinking)
+    stall = route.max_stall_seconds
+    if not known and template is generate.template and stall == generate.max_stall_seconds:
+        return generate
     if known:
         sampling = dataclasses.replace(sampling, **known)
         unset = tuple(name for name in unset if name not in known)
@@ -27,8 +33,8 @@ def with_defaults(generate: Generate, route: Route) -> Generate:
         generate,
         sampling=sampling,
         unset=unset,
-        template=_template(generate.template, route.thinking),
-        max_stall_seconds=route.max_stall_seconds,
+        template=template,
+        max_stall_seconds=stall,
     )
 
 

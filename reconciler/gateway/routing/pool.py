@@ -64,6 +64,7 @@ class Pool:
         """Called after each change of the routes."""
         self.quarantined: Callable[[], None] = lambda: None
         """Called after each change of the quarantined prompts."""
+        self._usual_limits = Limits(timing, self.hold_seconds)
         self._secret = os.urandom(16)
         self._suspects: dict[str, Suspects] = {}
         for prompt in quarantined:
@@ -142,9 +143,11 @@ class Pool:
 
     def limits(self, route: Route | None = None) -> Limits:
         """Return the bounds of requests; ``route`` tells when the next attempt is made to form a group."""
-        known = route is not None and route.attempt_at and not route.backends
-        attempt_in = max(0.0, route.attempt_at - self.wall()) if route and known else None
-        return Limits(self.timing, self.hold_seconds, attempt_in)
+        if route is not None and route.attempt_at and not route.backends:
+            return Limits(self.timing, self.hold_seconds, max(0.0, route.attempt_at - self.wall()))
+        if self._usual_limits.hold_seconds != self.hold_seconds:
+            self._usual_limits = Limits(self.timing, self.hold_seconds)
+        return self._usual_limits
 
     def join(self, run: Waiter) -> None:
         """Wake ``run`` when the gateway is closed."""

@@ -100,15 +100,57 @@ class Progress(Generic[C]):
     def after(self, tokens: tuple[int, ...]) -> Progress[C]:
         """Return the progress after further text, with its tokens: all that ``step`` decides about it.
 
-        Called for every token, and ``replace`` would take several times as long.
+        Called for every token, as the three below are for every request, and ``replace`` would take several times as long.
         """
         more = self.tokens.plus(tokens)
         return Progress(
             self.deadline, self.started, more, self.tool_calls, 0, self.attempts, self.avoid, self.finish
         )
 
+    def begun(self) -> Progress[C]:
+        """Return the progress with one more attempt."""
+        more = self.attempts + 1
+        return Progress(
+            self.deadline,
+            self.started,
+            self.tokens,
+            self.tool_calls,
+            self.losses,
+            more,
+            self.avoid,
+            self.finish,
+        )
+
+    def accepted(self) -> Progress[C]:
+        """Return the progress once a backend has accepted the request."""
+        return Progress(
+            self.deadline,
+            True,
+            self.tokens,
+            self.tool_calls,
+            self.losses,
+            self.attempts,
+            self.avoid,
+            self.finish,
+        )
+
+    def finished(self, reason: str) -> Progress[C]:
+        """Return the progress at the end of the answer."""
+        return Progress(
+            self.deadline,
+            self.started,
+            self.tokens,
+            self.tool_calls,
+            self.losses,
+            self.attempts,
+            self.avoid,
+            reason,
+        )
+
     def avoided(self, now: float) -> Mapping[C, float]:
         """Return the backends that may not be tried yet."""
+        if not self.avoid:
+            return self.avoid
         return {connection: until for connection, until in self.avoid.items() if until > now}
 
 
@@ -203,7 +245,7 @@ def postponed(progress: Progress[C], until: float, limits: Limits) -> Progress[C
 def begin(progress: Progress[C], connection: C, name: str, now: float) -> tuple[Progress[C], Attempt[C]]:
     """Start the next attempt. ``name`` is the request's; each attempt adds its number to it."""
     attempt = Attempt(connection, f"{name}.{progress.attempts}", now)
-    return replace(progress, attempts=progress.attempts + 1), attempt
+    return progress.begun(), attempt
 
 
 # --- while a backend works on it ----------------------------------------------------------------------
@@ -225,19 +267,19 @@ def step(
     Tokens are delivered in the order in which they come, and a resumed attempt begins after the last one, so
     that none comes twice. A resumed attempt repeats earlier tool calls: the index tells new ones from old ones.
     """
-    attempt = Attempt(attempt.connection, attempt.request, now, attempt.accepted)
+    accepted = attempt.accepted or isinstance(event, Accepted)
+    attempt = Attempt(attempt.connection, attempt.request, now, accepted)
     match event:
         case Delta():
             return progress.after(event.tokens), attempt, Deliver(event)
         case Accepted():
-            decision = Ignore() if progress.started else Deliver(event)
-            return replace(progress, started=True), replace(attempt, accepted=True), decision
+            return progress.accepted(), attempt, Ignore() if progress.started else Deliver(event)
         case ToolCall() if event.index >= progress.tool_calls:
             return replace(progress, tool_calls=event.index + 1), attempt, Deliver(event)
         case Prefill() | ToolCall():
             return progress, attempt, Ignore()
         case Finished() if event.reason in _FINISHED:
-            return replace(progress, finish=event.reason), None, Done(event)
+            return progress.finished(event.reason), None, Done(event)
         case Failed():
             return _refused(progress, attempt, event, now, limits)
         case Finished() | Lost():

@@ -21,9 +21,12 @@ _TYPE = {"type": to_wire(Generate("", ()))["type"]}
 
 def request_frame(generate: Generate) -> bytes:
     """Return the frame, without the fields that are as they are by default. Raises ``WireError`` if it is too long."""
-    given = {name: getattr(generate, name) for name, _ in _FIELDS}
-    told = {name: given[name] for name, default in _FIELDS if given[name] != default}
+    told = {**_TYPE}
+    for name, default in _FIELDS:
+        value = getattr(generate, name)
+        if value is not default and value != default:
+            told[name] = value
     try:
-        return framed_bytes(orjson.dumps({**_TYPE, **told}))
+        return framed_bytes(orjson.dumps(told))
     except TypeError:  # half of a surrogate pair, which JSON can write and UTF-8 cannot
         return encode(to_wire(generate, brief=True))

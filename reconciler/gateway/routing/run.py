@@ -48,6 +48,14 @@ from .suspicion import Suspicion
 log = logging.getLogger(__name__)
 
 
+def _ignore_news() -> None:
+    return
+
+
+def _take_nothing(_: Sequence[Delta]) -> bool:
+    return False
+
+
 class Run:
     """One request until its ``Finished``. Use as a context manager: leaving it cancels what still runs.
 
@@ -69,10 +77,10 @@ class Run:
         together."""
         self._pool = pool
         self._model = model
-        self._generate = dataclasses.replace(generate, client=pool.pseudonym(client))
+        self._generate = generate
         self._name = name
         self._wake = wake
-        self.take: Callable[[Sequence[Delta]], bool] = lambda _: False
+        self.take: Callable[[Sequence[Delta]], bool] = _take_nothing
         """Called with further text of the answer, where all before it was taken: then ``answers`` does not return it if
         this takes it."""
         self._client = client
@@ -137,6 +145,7 @@ class Run:
         self.suspicion.left()
         if self._timeline is not None:
             self._timeline.end(self.end, self._loop.time())
+        self._turn, self._wake, self.take = None, _ignore_news, _take_nothing  # all lead back to it
 
     def usage(self) -> Usage:
         """Return the tokens so far, also those that the client has not been handed yet. A question of which nothing is
@@ -319,8 +328,10 @@ class Run:
         progress, attempt = begin(self._progress, connection, self._name, now)
         resume = progress.tokens.ids()
         try:
+            client = self._pool.pseudonym(self._client)
             connection.submit(
-                dataclasses.replace(self._generate, request=attempt.request, resume=resume), self
+                dataclasses.replace(self._generate, request=attempt.request, resume=resume, client=client),
+                self,
             )
         except WireError:
             raise too_large(FRAME_BYTES_MAX) from None

@@ -88,6 +88,8 @@ class Runs:
     def __exit__(self, *_: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
+        self.outlet = None
         self._leaving.close()
 
     async def next(self, seconds: float) -> Sequence[Piece]:

@@ -105,6 +105,7 @@ def facts(readings: Readings, report: NodeReport, wired_excess: int | None) -> M
         launch_context=_launch_context(readings.of(management.JOB), report),
         panics=len(panics.panics) if panics else None,
         crashes=len({*panics.crashes, *crashes.crashes}) if panics and crashes else None,
+        memory_kills=management.of_memory(panics.crashes) if panics else None,
         filevault=readings.of(management.FILEVAULT),
         managed=enrolment.managed if enrolment else None,
         firewall=readings.of(upkeep.FIREWALL),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -105,6 +106,11 @@ def reports(result: ToolSaid) -> Reports | Unknown:
     panics = tuple(name for name in names if name.endswith(".panic") or name.startswith("panic-"))
     crashes = tuple(name for name in names if name not in panics and name.endswith((".ips", ".crash")))
     return Reports(panics, crashes)
+
+
+def of_memory(names: Iterable[str]) -> int:
+    """Count the reports that programs were ended because memory was short, by their names."""
+    return sum(name.startswith("JetsamEvent-") for name in names)
 
 
 def processes(result: ToolSaid) -> tuple[int, ...] | Unknown:

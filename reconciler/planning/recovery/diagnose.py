@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import takewhile
+from signal import SIGKILL
 
 from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.deadlines import MEETING_SECONDS
@@ -70,6 +71,9 @@ class Diagnosis:
     """The machines to blame, where these are known."""
     seen: str = ""
     """What explains it; ``text`` also has how it showed."""
+    killed: bool = False
+    """Whether a rank of a group that had served was killed by SIGKILL, which nothing here sent, or is gone without a
+    trace: a person does that, or the system where memory runs short. No program does it to itself."""
 
 
 def fault(view: Formed) -> Diagnosis | None:
@@ -96,6 +100,7 @@ def fault(view: Formed) -> Diagnosis | None:
         remedy=now,
         nodes=detection.nodes,
         seen=detection.text,
+        killed=view.record.proven_at is not None and _killed(shown, seen.first),
     )
     return _after_restart(view, fault)
 
@@ -108,6 +113,13 @@ def _suspicion(view: Formed, fault: FaultClass, first: ObservedRank | None) -> S
     by_itself = first is not None and first.failed_by_itself
     strong = by_itself or fault is FaultClass.SILENT_HANG
     return Suspicion.STRONG if strong and not stopped else Suspicion.FAINT
+
+
+def _killed(shown: Symptom, first: ObservedRank | None) -> bool:
+    ended = first.report.exit if first else None
+    if ended is None:
+        return shown.cause is Cause.RANK_MISSING
+    return shown.cause is Cause.RANK_EXITED and ended.signal == SIGKILL and ended.killed_after is None
 
 
 def _port_taken(first: ObservedRank | None) -> bool:
@@ -175,9 +187,12 @@ def _transport_forms(view: Wanted) -> int:
     return sum(1 for _ in takewhile(failing, latest))
 
 
-def attempts(view: Wanted, fault: FaultClass) -> int:
-    """Count how often in a row, until now, the group was formed for this class and this spec."""
-    latest = reversed(_blaming(view))
+def attempts(view: Wanted, fault: FaultClass, failed: bool = False) -> int:
+    """Count how often in a row, until now, the group was formed for this class and this spec.
+
+    ``failed``: leave out those after a group that had served and was ended from outside, as far as is known.
+    """
+    latest = (each for each in reversed(_blaming(view)) if not failed or not _from_outside(each))
     since = view.world.now - ATTEMPTS_SECONDS
 
     def same(attempt: Attempt) -> bool:
@@ -188,6 +203,10 @@ def attempts(view: Wanted, fault: FaultClass) -> int:
         )
 
     return sum(1 for _ in takewhile(same, latest))
+
+
+def _from_outside(attempt: Attempt) -> bool:
+    return attempt.served is not None and attempt.suspicion is Suspicion.FAINT
 
 
 def gather_evidence(view: Formed, symptom: Symptom | None) -> Evidence:

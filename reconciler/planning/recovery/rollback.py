@@ -17,6 +17,7 @@ from reconciler.state.machine.weights import shown
 from reconciler.state.plan import SetBack
 from reconciler.state.rollback import Rollback
 
+from . import starvation
 from .back_off import served_seconds
 from .diagnose import Diagnosis, attempts
 
@@ -47,14 +48,18 @@ def step(view: Formed, fault: Diagnosis) -> SetBack | None:
     changes = specs.changes(record.spec_before, tried)
     if not changes or not _blamed(fault, changes) or lived_long(view, fault) or _proven_elsewhere(view):
         return None
-    enough = fault.remedy is Remedy.REFUSE or fault.cause is Cause.OVERDUE
-    if not enough and attempts(view, fault.fault) + 1 < ATTEMPTS_MAX:
+    starved = fault.killed and specs.may_need_more(record.spec_before, tried) and starvation.possible(view)
+    if fault.killed and not starved:
         return None
-    before, spec = specs.read(view.deployment, record.spec_before), view.deployment.spec
+    enough = fault.remedy is Remedy.REFUSE or fault.cause is Cause.OVERDUE
+    before = attempts(view, fault.fault, failed=not starved and not _joins_otherwise(changes))
+    if not enough and before + 1 < ATTEMPTS_MAX:
+        return None
+    (_, served), spec = specs.read(view.deployment, record.spec_before), view.deployment.spec
     rollback = Rollback(
         spec.model,
         record.weights,
-        specs.weights(before[1]),
+        specs.weights(served),
         spec.restarted_at or "",
         view.world.now,
         fault.text,
@@ -66,8 +71,11 @@ def step(view: Formed, fault: Diagnosis) -> SetBack | None:
 
 def _blamed(fault: Diagnosis, changes: tuple[str, ...]) -> bool:
     """Return whether a fault may come from these changes."""
-    joining = any(change.startswith(JOINING) for change in changes)
-    return fault.fault in BLAMED or (joining and fault.fault in BLAMED_ON_JOINING)
+    return fault.fault in BLAMED or (_joins_otherwise(changes) and fault.fault in BLAMED_ON_JOINING)
+
+
+def _joins_otherwise(changes: tuple[str, ...]) -> bool:
+    return any(change.startswith(JOINING) for change in changes)
 
 
 def _proven_elsewhere(view: Formed) -> bool:

@@ -95,6 +95,34 @@ def folder(text: str) -> str:
     return _parsed(text)[1].spec.source.folder
 
 
+def may_need_more(before: str, after: str) -> bool:
+    """Return whether ranks for one written spec may need more memory than those for the other.
+
+    Where that cannot be told from the fields alone, they may: other weights, another split, or a context that is chosen
+    when a group is formed.
+    """
+    (old, held), (new, holds) = _parsed(before), _parsed(after)
+    was, now = old.serving, new.serving
+    chosen = "auto" in (was.context, now.context)
+    return (
+        held.spec.source != holds.spec.source
+        or old.parallelism != new.parallelism
+        or (chosen and (was.context, was.rope_scaling) != (now.context, now.rope_scaling))
+        or (was.embedding is None) != (now.embedding is None)
+        or now.max_batch > was.max_batch
+        or any(
+            _more(getattr(was, name), getattr(now, name)) for name in ("context", "kv_cache", "prefix_cache")
+        )
+    )
+
+
+def _more(before: int | str | None, after: int | str | None) -> bool:
+    """Return whether a size may have grown; one that is not a number depends on others."""
+    if isinstance(before, int) and isinstance(after, int):
+        return after > before
+    return before != after and after != 0
+
+
 # --- what is different -----------------------------------------------------------------------------
 
 

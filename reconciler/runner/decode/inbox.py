@@ -10,9 +10,8 @@ from typing import Any
 
 from reconciler.runner.forms.matching import Matcher
 from reconciler.runner.process.progress import ProgressPipe
-from reconciler.wire.generation import MAX_STALL_SECONDS
 from reconciler.wire.group import Seen
-from reconciler.wire.launch import Phase
+from reconciler.wire.launch import MAX_STALL_SECONDS, Phase
 from reconciler.wire.measuring import Measure
 from reconciler.wire.sampling import BY_MODEL, Ending, Sampling
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reconciler.errors import Refused
 from reconciler.source.yaml.parser import parse
 from reconciler.source.yaml.pieces import decode, split
 
-from .repository import ClusterRepo
+from .process import run_git
+from .repository import REF, ClusterRepo
 
 COMMITS_MAX = 1000
 """Most commits to look back."""
+FIRST_PARENTS = ("--first-parent", "-m", "--no-renames", "--no-abbrev")
+"""A merge counts as the changes that it brought to its branch."""
 
 Key = tuple[str, str]
 Objects = dict[Key, tuple[Any, str]]
@@ -22,11 +25,12 @@ Objects = dict[Key, tuple[Any, str]]
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit of ``main``. ``at`` is the author's date in seconds since the epoch."""
+    """One commit. ``at`` is the author's date in seconds since the epoch."""
 
     revision: str
-    author: str
     at: int
+    author: str
+    email: str
     subject: str
     blobs: tuple[tuple[str, str, str], ...]
     """The changed YAML files: path, and blob names before and after; an empty name if there was no file."""
@@ -44,10 +48,11 @@ class Change:
     """The other objects that the commit changed."""
 
 
-def commits(repo: ClusterRepo, limit: int = COMMITS_MAX) -> tuple[Commit, ...]:
-    """Return the newest commits of ``main`` that changed YAML files, newest first; a merge counts as its changes."""
+def commits(repo: ClusterRepo, limit: int = COMMITS_MAX, begin: str = REF) -> tuple[Commit, ...]:
+    """Return the newest commits that changed YAML files, newest first; a merge counts as its changes. ``begin``: a branch,
+    or a full commit id."""
     found: list[Commit] = []
-    words = iter(repo.first_parents(limit).split("\0"))
+    words = iter(_log(repo, limit, begin).split("\0"))
     blobs: list[tuple[str, str, str]] = []
     for word in words:
         entry = word.lstrip("\n")
@@ -56,16 +61,27 @@ def commits(repo: ClusterRepo, limit: int = COMMITS_MAX) -> tuple[Commit, ...]:
             path = next(words)
             if not any(part.startswith(".") for part in path.split("/")):
                 blobs.append((path, old.strip("0") and old, new.strip("0") and new))
-                found[-1] = Commit(*_fields(found[-1]), tuple(blobs))
+                found[-1] = replace(found[-1], blobs=tuple(blobs))
         elif entry:
-            revision, author, at, subject = entry.split("\x1f", 3)
-            found.append(Commit(revision, author, int(at), subject, ()))
+            revision, at, author, email, subject = entry.split("\x1f", 4)
+            found.append(Commit(revision, int(at), author, email, subject, ()))
             blobs = []
     return tuple(found)
 
 
-def _fields(commit: Commit) -> tuple[str, str, int, str]:
-    return commit.revision, commit.author, commit.at, commit.subject
+def _log(repo: ClusterRepo, limit: int, begin: str) -> str:
+    """Return git's raw log of the YAML files that each commit changed."""
+    if begin.startswith("refs/") and repo.head(begin) is None:
+        return ""
+    fields = "--format=%H%x1f%at%x1f%an%x1f%ae%x1f%s"
+    shape = (*FIRST_PARENTS, "--raw", "-z", f"-n{limit}", fields)
+    return git(repo, "log", *shape, begin, "--", "*.yaml", "*.yml")
+
+
+def git(repo: ClusterRepo, *arguments: str) -> str:
+    """Return what git prints about a repository. Every name among the arguments is a full one."""
+    located = (f"--git-dir={repo.path}", *arguments)
+    return run_git(located, environment=repo.environment).decode("utf-8", "replace")
 
 
 def changes(repo: ClusterRepo, key: Key) -> tuple[Change, ...]:

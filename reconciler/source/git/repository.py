@@ -219,28 +219,17 @@ class ClusterRepo:
             raise Invalid(f"object {missing} is missing")
         return {name: int(size) for name, size in found.items()}
 
-    def first_parents(self, limit: int) -> str:
-        """Return git's raw log of the YAML files that each commit on ``main`` changed, newest first, for ``history``.
-
-        A merge counts as the changes that it brought to ``main``.
-        """
-        if self.head() is None:
-            return ""
-        shape = ("--first-parent", "-m", "--raw", "-z", "--no-renames", "--no-abbrev")
-        fields = "--format=%H%x1f%an%x1f%at%x1f%s"
-        return self._git("log", *shape, f"-n{limit}", fields, REF, "--", "*.yaml", "*.yml")
-
-    def resolve(self, revision: str) -> str:
-        """Return the commit on ``main`` whose name begins with ``revision``. Raises ``Invalid``."""
+    def resolve(self, revision: str, ref: str = REF) -> str:
+        """Return the commit of a branch, by default ``main``, whose name begins with ``revision``. Raises ``Invalid``."""
         found = b""
         if re.fullmatch(r"[0-9a-f]{4,40}", revision):
             arguments = self._located(("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"))
             found = run_git(arguments, environment=self.environment, codes=(0, 1, 128))
-        name, head = found.decode().strip(), self.head()
+        name, head = found.decode().strip(), self.head(ref)
         if not name or head is None or not self.is_ancestor(name, head):
             raise Invalid(
-                f"{revision} is not a revision of {BRANCH}; expected at least 4 characters of a commit id; "
-                "list them with: reconciler rollout history KIND/NAME"
+                f"{revision} is not a revision of {ref.rpartition('/')[2]}; expected at least 4 characters of a commit id;"
+                " list them with: reconciler history"
             )
         return name
 

@@ -85,6 +85,8 @@ class MachineFacts:
     """Such as ``Apple M3 Ultra``."""
     crashes: int | None = None
     """Crash reports of the last hour."""
+    memory_kills: int | None = None
+    """Reports of the last hour that macOS has ended programs because memory was short (jetsam)."""
     stray_ranks: int | None = None
     """Processes of ranks that no agent looks after."""
     managed: bool | None = None

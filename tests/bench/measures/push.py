@@ -15,11 +15,17 @@ from tests.bench.figures import Figure, alone
 from tests.cli.live import API, Live, live, wait_for
 
 PUSHES = 50
+CHANGED = 100
+"""Objects that change with each push, of many."""
 DEPLOYMENT = API + "kind: ModelDeployment\nmetadata: {name: %s}\nspec: {model: tiny, replicas: %d}\n"
+IDLE = (
+    API
+    + "kind: ModelDeployment\nmetadata: {name: d%d}\nspec: {model: tiny, replicas: 0, serving: {maxBatch: %d}}\n"
+)
 
 
 def measure(quick: bool) -> Iterator[Figure]:
-    """Of pushes that change one object each, and of one that brings many."""
+    """Of pushes that change one object each, of one that brings many, and of pushes that change many of them."""
     with live() as cluster, tempfile.TemporaryDirectory() as folder:
         clone = Path(folder) / "clone"
         subprocess.run(["git", "clone", "--quiet", cluster.home / "cluster.git", clone], check=True)
@@ -30,10 +36,23 @@ def measure(quick: bool) -> Iterator[Figure]:
         in_force = [1000 * each for _, each in taken]
         yield alone("from the start of git push until in force, p50", "ms", in_force, "< 250")
         yield alone("from the start of git push until in force, p99", "ms", [max(in_force)], "< 1000")
-        many = "---\n".join(DEPLOYMENT % (f"d{index}", 0) for index in range(100 if quick else 1000))
+        objects = 200 if quick else 1000
         yield alone(
-            "git push of 1,000 objects until in force", "s", [_pushed(cluster, clone, many)[1]], "< 1"
+            "git push of 1,000 objects until in force",
+            "s",
+            [_pushed(cluster, clone, _idle(objects, 0))[1]],
+            "< 1",
         )
+        rates = [
+            CHANGED / _pushed(cluster, clone, _idle(objects, turn))[1]
+            for turn in range(1, objects // CHANGED)
+        ]
+        yield alone("objects in force a second, of pushes that change 100 of 1,000", "", rates, "> 100")
+
+
+def _idle(objects: int, turn: int) -> str:
+    """So many deployments without replicas. Each turn changes the next ``CHANGED`` of them."""
+    return "---\n".join(IDLE % (index, 1 + (index < turn * CHANGED)) for index in range(objects))
 
 
 def _pushed(cluster: Live, clone: Path, text: str) -> tuple[float, float]:

@@ -63,7 +63,9 @@ def _addresses() -> set[str]:
 
 
 @contextmanager
-def macs(folder: Path, example: str, *how: str, change: Change = grows_at_once) -> Iterator[Cluster]:
+def macs(
+    folder: Path, example: str, *how: str, change: Change = grows_at_once, console: bool = False
+) -> Iterator[Cluster]:
     """Emulated Macs for an example (``how``: further words of `sandbox up`), and a cluster that is started on them, its
     manifests changed; nothing is left of either."""
     before = around()
@@ -75,7 +77,7 @@ def macs(folder: Path, example: str, *how: str, change: Change = grows_at_once) 
         copied = manifests(example, folder / example, change)
         made.run("sandbox", "up", *how, "-f", str(copied), "--detach")
         try:
-            made.start("-f", str(made.home / "sandbox" / "cluster"))
+            made.start("-f", str(made.home / "sandbox" / "cluster"), console=console)
             made.wait("a controller", lambda: made.json("get", "nodes")["items"])
             yield made
         finally:

@@ -27,7 +27,7 @@ from tests.e2e.cluster import MODEL, Cluster, cluster
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 CASES: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("classes.yaml").read_text())
-IN_EVERY_RUN = ("C0", "C4", "C8")
+IN_EVERY_RUN = ("C4", "C8")
 PLAYED = CASES if os.environ.get("RECONCILER_CLASSES") == "all" else IN_EVERY_RUN
 SERVED_SECONDS, NAMED_SECONDS, DONE_SECONDS, HEALED_SECONDS, ANSWERED_SECONDS = (
     240.0,

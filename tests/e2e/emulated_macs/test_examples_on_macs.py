@@ -34,7 +34,9 @@ SERVED = {
 }
 
 
-@pytest.mark.parametrize("example", SERVED)
+@pytest.mark.parametrize(
+    "example", ["two-minis", pytest.param("mixed-thunderbolt-4", marks=pytest.mark.nightly)]
+)
 def test_an_example_is_served_over_the_best_that_all_of_its_machines_can(
     example: str, tmp_path: Path
 ) -> None:
@@ -49,6 +51,7 @@ def test_an_example_is_served_over_the_best_that_all_of_its_machines_can(
         assert drawn.count("TooSlow") == (4 if "mixed" in example else 0)
 
 
+@pytest.mark.nightly
 def test_three_machines_in_a_ring_serve_what_can_be_divided_by_three_and_two_of_them_go_on_without_a_cable(
     tmp_path: Path,
 ) -> None:
@@ -83,6 +86,7 @@ def swapped(made: Cluster) -> bool:
     return "Swapped" in made.run("get", "fabric", "minis").stdout
 
 
+@pytest.mark.nightly
 def test_a_wrong_matrix_never_serves_and_a_swap_is_over_when_the_cabling_or_the_manifest_is_right(
     tmp_path: Path,
 ) -> None:

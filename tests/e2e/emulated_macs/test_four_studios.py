@@ -63,6 +63,7 @@ def test_without_a_cable_a_ring_serves_and_with_it_a_mesh_at_a_quiet_moment(stud
     assert answered(studios, "large")
 
 
+@pytest.mark.nightly
 def test_while_a_machine_restarts_after_a_panic_fewer_serve_and_then_all(studios: Cluster) -> None:
     sandbox(studios, "panic", "studio-3", "60")
     served(studios, "large", range(2, 4), "jaccl")  # three cannot share the heads of every model
@@ -72,6 +73,7 @@ def test_while_a_machine_restarts_after_a_panic_fewer_serve_and_then_all(studios
     assert "studio-3 does not answer" in incident_summaries(studios, "C0")
 
 
+@pytest.mark.nightly
 def test_without_rdma_on_one_machine_a_ring_serves_and_recovery_is_asked_for_once(studios: Cluster) -> None:
     sandbox(studios, "rdma", "off", "studio-2")
     served(studios, "large", 4, "ring")

@@ -21,7 +21,7 @@ from tests.e2e.cluster import Cluster, cluster
 
 from .test_classes import SERVING
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 SERVED_SECONDS, NAMED_SECONDS = 240.0, 120.0
 NAME = re.compile(r"(  name: (studio-\d)\n(?:.*\n)*?    host: )127\.0\.0\.1")

@@ -20,7 +20,7 @@ from tests.e2e.cluster import Cluster, cluster
 from .macs import answered, incidents
 from .test_classes import SERVING
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 FORMED_SECONDS, KILLED_SECONDS, HEALED_SECONDS = 240.0, 90.0, 240.0
 SERVED_SECONDS = 60.0

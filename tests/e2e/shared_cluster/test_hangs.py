@@ -141,6 +141,7 @@ def formed_again(cluster: Cluster, event: int) -> str:
     return groups[0]
 
 
+@pytest.mark.nightly
 def test_a_rank_that_is_stopped_again_and_again_costs_an_epoch_and_no_answer(hangs: Cluster) -> None:
     before, event, pid = rank_pids(hangs), hangs.last_event(), victim(hangs, 1)
     with stopped_again_and_again(pid):

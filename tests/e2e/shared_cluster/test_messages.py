@@ -105,6 +105,7 @@ def test_an_answer_has_the_form_that_was_asked_for(tiny: Cluster) -> None:
     assert [block.name for block in forced.content if block.type == "tool_use"] in (["reboot_node"], [])
 
 
+@pytest.mark.nightly
 def test_a_stream_survives_a_killed_rank(tiny: Cluster) -> None:
     asked: Any = {
         "model": "tiny",

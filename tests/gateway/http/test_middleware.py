@@ -6,12 +6,14 @@ import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import orjson
 import pytest
-from starlette.types import Message
+from starlette.types import Message, Scope
 
 from reconciler.gateway.app import build_app
+from reconciler.gateway.http.exchange import SCOPE_KEY
 from reconciler.gateway.records.logs import Logs
 from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.reach import Reach
@@ -48,7 +50,8 @@ async def test_a_defect_of_the_gateway_is_told_in_the_same_shape_and_goes_to_the
     sent: list[Message] = []
     pool = Pool(RoutesFile(tmp_path / "routes.json"), Timing(), Reach(tmp_path / "key").connect, time.time)
     app = build_app(pool, replace(SOURCES, new_seed=broken), Logs(tmp_path, time.time), print)
-    scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
+    scope: Scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
+    scope["state"] = {SCOPE_KEY: SimpleNamespace(arrived=True)}
     with pytest.raises(ZeroDivisionError):
         await app(scope, receive, send)
     start, *parts = sent

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from reconciler.gateway.dialects.dialect import Catalog, Dialect, Lookup, RenderedError
 from reconciler.gateway.dialects.table import DEFAULT, DIALECTS
 from reconciler.gateway.errors import ApiError, foreign_page
-from reconciler.gateway.http.middleware import ErrorPages
 from reconciler.gateway.http.paths import Endpoint, Paths
+from reconciler.gateway.http.refusals import ErrorPages
 
 
 def answer(catalog: Catalog, parameters: Mapping[str, str]) -> bytes:
@@ -75,8 +75,8 @@ def test_a_path_takes_the_methods_of_its_rows(paths: Paths) -> None:
     assert paths.methods("/nothing") == []
 
 
-async def test_an_unknown_path_is_answered_with_those_that_there_are(paths: Paths) -> None:
-    response = await ErrorPages(paths).refuse(request("GET", "/v2"), HTTPException(404))
+def test_an_unknown_path_is_answered_with_those_that_there_are(paths: Paths) -> None:
+    response = ErrorPages(paths).refuse(request("GET", "/v2"), HTTPException(404))
     error = orjson.loads(response.body)["error"]
     assert (response.status_code, error["code"]) == (404, "unknown_url")
     there = [f"{each.method} {each.path}" for dialect in (*DIALECTS, OTHER) for each in dialect.paths]
@@ -118,18 +118,18 @@ def test_what_others_have_is_named_with_what_to_use_instead(paths: Paths) -> Non
     )
 
 
-async def test_a_wrong_method_is_answered_with_the_right_ones(paths: Paths) -> None:
-    response = await ErrorPages(paths).refuse(request("GET", "/v1/completions"), HTTPException(405))
+def test_a_wrong_method_is_answered_with_the_right_ones(paths: Paths) -> None:
+    response = ErrorPages(paths).refuse(request("GET", "/v1/completions"), HTTPException(405))
     error = orjson.loads(response.body)["error"]
     assert (response.status_code, error["code"]) == (405, "method_not_allowed")
     assert error["message"] == "/v1/completions does not take GET; it takes POST"
     assert response.headers["allow"] == "POST"
 
 
-async def test_each_dialect_writes_the_errors_of_its_own_paths(paths: Paths) -> None:
+def test_each_dialect_writes_the_errors_of_its_own_paths(paths: Paths) -> None:
     pages = ErrorPages(paths)
-    refused = await pages.refuse(request("PUT", "/api/tags"), HTTPException(405))
-    failed = await pages.fail(request("GET", "/api/tags"), ZeroDivisionError())
+    refused = pages.refuse(request("PUT", "/api/tags"), HTTPException(405))
+    failed = pages.fail(request("GET", "/api/tags"))
     assert (refused.status_code, refused.body) == (505, b'{"oops":"method_not_allowed"}')
     assert (failed.status_code, failed.body) == (600, b'{"oops":"internal_error"}')
     assert refused.headers["x-mood"] == "sad"

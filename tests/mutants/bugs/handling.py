@@ -21,6 +21,7 @@ from ast import (
     keyword,
 )
 
+from reconciler import listening
 from reconciler.agent.ranks import shim
 from reconciler.agent.weights import files as agent_weights
 from reconciler.bootstrap import home, service_lock, store
@@ -28,7 +29,6 @@ from reconciler.cli.commands.cluster import supervise, up
 from reconciler.cli.core import app, commits
 from reconciler.controller import desired_state, publish, routes_file
 from reconciler.gateway import server
-from reconciler.gateway.http import listening
 from reconciler.planning import safety
 from reconciler.planning.context import sharding
 from reconciler.planning.nodes import eligible

@@ -422,7 +422,7 @@ OF_THE_GATEWAY = (
     ),
     Mutant(
         "attempts-are-not-counted",
-        gateway_progress.begin,
+        gateway_progress.Progress.begun,
         keep(BinOp, "left"),
         "a request that ends every rank is sent to one group after the other for ever",
         GATEWAY,

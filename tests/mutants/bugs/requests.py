@@ -15,7 +15,6 @@ from ast import (
     Compare,
     Constant,
     Delete,
-    Dict,
     Expr,
     For,
     If,
@@ -28,11 +27,11 @@ from ast import (
     keyword,
 )
 
-from reconciler.gateway import admission, app, errors, health
+from reconciler.gateway import admission, app, errors, front, health
 from reconciler.gateway.dialects import fields, known_parameters, parameter
 from reconciler.gateway.dialects.openai import completions_reply, form, messages, parameters, request, shape
 from reconciler.gateway.http import answer as http_answer
-from reconciler.gateway.http import listener, middleware, protocol, reading, request_body
+from reconciler.gateway.http import listener, protocol, reading, refusals, request_body
 from reconciler.gateway.routing import (
     defaults,
     fairness,
@@ -393,7 +392,7 @@ LETHAL = (
     Mutant(
         "a-body-may-take-for-ever",
         request_body.read_body,
-        put(Attribute, "None", 1, 2),
+        put(Attribute, "None", 2, 3),
         "clients that never send their body hold connections for ever",
         BODIES,
     ),
@@ -758,42 +757,42 @@ PATHS = (
     ),
     Mutant(
         "clients-make-up-labels",
-        health.Counted.__call__,
+        front.Front._count,
         keep(IfExp, "test.left", 0, 2),
         "a scanner of paths fills the memory of gateway and Prometheus",
         PROBES,
     ),
     Mutant(
         "a-wrong-path-is-plain-text",
-        app.build_app,
-        put(Dict, "{{Exception: {it.values[1]}}}"),
+        front.Front._pass,
+        drop(Assign, 8, 10),
         "a mistyped path is plain text, at which SDKs fail",
         MIDDLEWARE,
     ),
     Mutant(
         "a-defect-is-plain-text",
-        app.build_app,
-        put(Dict, "{{{it.keys[0]}: {it.values[0]}}}"),
+        front.Front._answer,
+        never(If, 3, 4),
         "a defect of the gateway has no error object and no id to look for in the log",
         MIDDLEWARE,
     ),
     Mutant(
         "what-is-no-http-is-plain-text",
         listener.Listener.__init__,
-        put(keyword, "'httptools'", 0, 7),
+        put(keyword, "'httptools'", 0, 9),
         "bytes that are no request are answered in a shape that nobody parses",
         HOSTILE,
     ),
     Mutant(
         "pages-of-other-sites-may-ask",
-        middleware.NoForeignPages.__call__,
-        always(),
+        refusals.ForeignPages.refusal,
+        never(If, 1, 3),
         "any web page that somebody visits may use the models",
         MIDDLEWARE,
     ),
     Mutant(
         "a-strange-request-id-is-kept",
-        middleware.RequestIds.__call__,
+        front.Front._id_headers,
         put(IfExp, "{it.test.args[0]} or {it.orelse}"),
         "clients write into logs and headers what they like",
         MIDDLEWARE,
@@ -839,7 +838,7 @@ FRONT = (
     Mutant(
         "a-whole-head-may-be-large",
         protocol.Protocol.on_headers_complete,
-        never(),
+        never(If, 0, 2),
         "heads that come in one piece have no bound",
         CONNECTIONS,
     ),
@@ -866,14 +865,14 @@ FRONT = (
     ),
     Mutant(
         "any-host-will-do",
-        middleware.NoForeignPages._refusal,
-        never(If, 1, 2),
+        refusals.ForeignPages.refusal,
+        never(If, 2, 3),
         "a page whose owner points its name at this machine reads the models' names and metrics",
         MIDDLEWARE,
     ),
     Mutant(
         "a-local-suffix-is-enough",
-        middleware._is_own,
+        refusals._is_own,
         respell(".localhost", "localhost"),
         "a page of evil-localhost may use the models",
         MIDDLEWARE,

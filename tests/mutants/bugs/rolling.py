@@ -57,6 +57,13 @@ ROLLED = (
         ROLLBACK,
     ),
     Mutant(
+        "a-kill-is-blamed-on-a-change",
+        rollback.step,
+        never(If, 3, 4),
+        "who kills two ranks to watch them heal takes a harmless change back",
+        ROLLBACK,
+    ),
+    Mutant(
         "a-rollback-outlives-its-change",
         wish._applies,
         put(Compare, "True", 1, 5),

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from reconciler.planning.rollout import specs, wish
-from reconciler.state import NodeName, RefusedBecause
+from reconciler.state import MachineFacts, NodeName, RefusedBecause
 from reconciler.state.plan import SetBack
 from reconciler.state.rollback import Rollback
 from reconciler.wire.launch import ExitCode, Phase, RankId
+from reconciler.wire.node import Load
 from tests.worlds import World, deployment, hub_model, model, node
 
 CHANGES: dict[str, dict[str, Any]] = {
@@ -86,6 +87,137 @@ def test_a_change_that_crashes_twice_is_taken_back() -> None:
         end(world, signal=11)
         until_formed(world, passes=1)
         assert bool(world.rollbacks) is expected
+
+
+# --- what people and the system do ------------------------------------------------------------------
+
+KILLED: dict[str, Any] = {"signal": 9}
+CRASHED: dict[str, Any] = {"signal": 11}
+PLENTY = Load(10**9, 60 * 2**30, "normal")
+"""Of 64 GiB, measured long after whatever has happened."""
+LITTLE: dict[str, Load | None] = {
+    "macOS reports pressure": Load(10**9, 60 * 2**30, "critical"),
+    "little was free when it was last measured": Load(0.0, 2**30),
+    "less is free than its ranks were charged": Load(10**9, 2**30),
+    "nothing is known": None,
+}
+
+
+def serve_and_end(world: World, *ends: dict[str, Any]) -> None:
+    """The change is served, and each time the group of the replica that was changed first ends soon afterwards."""
+    for how in ends:
+        world.settle()
+        assert world.groups[world.replica(index=1)].proven_at is not None
+        world.now += 60.0
+        world.end_rank(max(rank for rank in world.alive() if rank.replica == 1), **how)
+    world.settle()
+
+
+def measured(world: World, load: Load | None) -> None:
+    world.reports = {name: {"load": load} for name in world.desired().nodes}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"serving": {"context": 64}}, {"serving": {"maxBatch": 4}}, {"serving": {"prefixCache": "0B"}}],
+    ids=str,
+)
+def test_who_kills_ranks_that_need_no_more_memory_than_before_does_not_take_the_change_back(
+    spec: dict[str, Any],
+) -> None:
+    world = served()
+    change(world, serving={"context": 1024})
+    world.settle()
+    world.now += 3600.0
+    wanted = {**spec, "serving": {"context": 1024, **spec["serving"]}}
+    change(world, **wanted)
+    serve_and_end(world, KILLED, KILLED, KILLED)
+    assert world.rollbacks == {}
+    assert all(group.proven_at and group.epoch > 1 for group in world.groups.values())
+
+
+def test_one_that_may_need_more_is_not_taken_back_either_where_memory_was_not_short() -> None:
+    world = served()
+    measured(world, PLENTY)
+    change(world, serving={"maxBatch": 32})
+    serve_and_end(world, KILLED, KILLED, KILLED)
+    assert world.rollbacks == {}
+
+
+@pytest.mark.parametrize("load", LITTLE.values(), ids=LITTLE)
+def test_one_that_may_need_more_is_taken_back_where_memory_may_have_been_short(load: Load | None) -> None:
+    world = served()
+    measured(world, load)
+    change(world, serving={"maxBatch": 32})
+    serve_and_end(world, KILLED, KILLED)
+    assert world.rollbacks
+
+
+def test_that_macos_has_ended_programs_for_memory_within_the_hour_is_enough() -> None:
+    world = served()
+    measured(world, PLENTY)
+    world.facts = {name: MachineFacts(memory_kills=1) for name in world.desired().nodes}
+    change(world, serving={"maxBatch": 32})
+    serve_and_end(world, KILLED, KILLED)
+    assert world.rollbacks
+
+
+def test_a_group_that_was_killed_does_not_count_as_one_of_the_two_that_fail() -> None:
+    world = served()
+    change(world, serving={"maxBatch": 4})
+    serve_and_end(world, KILLED, KILLED, CRASHED)
+    assert world.rollbacks == {}
+    serve_and_end(world, CRASHED)
+    assert world.rollbacks
+
+
+def test_a_group_that_is_killed_before_it_has_served_counts() -> None:
+    world = served()
+    change(world, serving={"maxBatch": 4})
+    world.first_phase = Phase.LOADING
+    for expected in (False, True):
+        until_formed(world)
+        end(world, signal=9)
+        until_formed(world, passes=1)
+        assert bool(world.rollbacks) is expected
+
+
+MORE: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
+    "a longer context": ({"serving": {"context": 64}}, {"serving": {"context": 128}}, True),
+    "a shorter one": ({"serving": {"context": 128}}, {"serving": {"context": 64}}, False),
+    "one that is chosen": ({"serving": {"context": 128}}, {}, True),
+    "a smaller batch": ({}, {"serving": {"maxBatch": 8}}, False),
+    "a smaller batch, and more kept": (
+        {"serving": {"prefixCache": "1GiB"}},
+        {"serving": {"maxBatch": 8, "prefixCache": "2GiB"}},
+        True,
+    ),
+    "a bound for the cache": ({}, {"serving": {"kvCache": "1GiB"}}, True),
+    "nothing kept any more": ({}, {"serving": {"prefixCache": "0B"}}, False),
+    "fewer nodes": ({"nodes": 2}, {"nodes": 1}, True),
+    "another split": ({}, {"strategy": "pipeline"}, True),
+    "other weights": ({}, {"model": "other"}, True),
+    "another transport": ({}, {"transport": ["ring-lan"]}, False),
+    "another way to wait for the GPU": ({}, {"fastSynch": True}, False),
+    "positions are scaled, and the context is chosen": (
+        {},
+        {"serving": {"ropeScaling": {"type": "yarn", "factor": 2, "originalContext": 64}}},
+        True,
+    ),
+    "no embeddings any more": ({"nodes": 1, "serving": {"embedding": {}}}, {"nodes": 1}, True),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "more"), MORE.values(), ids=MORE)
+def test_what_may_need_more_memory(before: dict[str, Any], after: dict[str, Any], more: bool) -> None:
+    def written(spec: dict[str, Any]) -> str:
+        made = deployment(**{"nodes": 2, **spec})
+        return specs.write(made, model(made.spec.model, made.spec.model))
+
+    assert specs.may_need_more(written(before), written(after)) is more
+
+
+# --- what was never served ----------------------------------------------------------------------------
 
 
 def test_a_change_that_gives_no_completion_is_taken_back() -> None:

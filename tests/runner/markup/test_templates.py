@@ -31,7 +31,7 @@ from .collection import templates
 from .vocabularies import ENDS, QWEN, TEMPLATES, VOCABULARIES
 from .writers import WRITERS
 
-pytestmark = [pytest.mark.second_tier, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "models.md"
 BEGIN, END = "<!-- chat templates: begin -->", "<!-- chat templates: end -->"
@@ -212,14 +212,20 @@ class Row:
         return ["yes", name, self.call(), self.reasoning(), self.second_turn()]
 
 
+def with_bytes(name: str, template: str, folder: Path) -> list[str]:
+    """What a template does with tokens of single bytes."""
+    folder.mkdir()
+    return Row(tokenizer_of(template, folder, UNNAMED.get(name, ()))).cells()
+
+
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What each template does with tokens of single bytes, and with those of a real vocabulary where there is one."""
     words = {name: make().to_str() for name, make in VOCABULARIES.items()}
-    found = {}
+    templates_folder, found = tmp_path_factory.mktemp("templates"), {}
     for name, template in templates().items():
         more, real = UNNAMED.get(name, ()), TEMPLATES.get(name)
-        cells = Row(tokenizer_of(template, tmp_path_factory.mktemp("template"), more)).cells()
+        cells = with_bytes(name, template, templates_folder / name)
         if real is not None:
             folder = tmp_path_factory.mktemp("real")
             others = Row(real_tokenizer_of(template, folder, real, words[real], more)).cells()
@@ -229,6 +235,23 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     return found
 
 
+def documented() -> dict[str, list[str]]:
+    """The table of the document."""
+    rows = DOCUMENT.read_text().partition(BEGIN)[2].partition(END)[0].splitlines()[3:]
+    cells = [re.split(r"(?<!\\)\|", row)[1:-1] for row in rows if row]
+    return {name.strip(): [each.strip() for each in more] for name, *more in cells}
+
+
+@pytest.mark.second_tier
+def test_every_fifth_template_does_what_the_document_says(tmp_path: Path) -> None:
+    """``table`` takes a minute."""
+    said = documented()
+    assert said.keys() == templates().keys()
+    for name, template in list(templates().items())[::5]:
+        assert with_bytes(name, template, tmp_path / name) == said[name][:-1]
+
+
+@pytest.mark.nightly
 def test_no_template_that_shows_tools_loses_a_call_or_reasoning(table: dict[str, list[str]]) -> None:
     assert len(table) == 70
     wrong = {name: cells for name, cells in table.items() if "LOST" in str(cells) or "LEAK" in str(cells)}
@@ -237,6 +260,7 @@ def test_no_template_that_shows_tools_loses_a_call_or_reasoning(table: dict[str,
     assert unread == ["CohereForAI-c4ai-command-r-plus-tool_use"], "they are refused, never read as text"
 
 
+@pytest.mark.nightly
 def test_the_table_of_the_document_is_what_was_found(table: dict[str, list[str]]) -> None:
     rows = "".join(f"| {name} | {' | '.join(cells)} |\n" for name, cells in table.items())
     text = DOCUMENT.read_text()

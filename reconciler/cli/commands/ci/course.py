@@ -11,7 +11,6 @@ from typing import Any
 from reconciler.cli.output.kind_columns import state
 from reconciler.errors import Invalid, Refused, Unreachable
 from reconciler.source.yaml.plain import as_yaml
-from reconciler.state import RefusedBecause
 from reconciler.wire.admin import Approve, Get, ShowPlan, ShowStatus
 
 from .home import Home
@@ -24,7 +23,6 @@ STILL_SECONDS = 2.0
 """A cluster that has had nothing to do for so long does nothing more."""
 POLL_SECONDS = 0.2
 READY = "Ready"
-SET_BACK = RefusedBecause.SET_BACK.value
 APPROVER = "rehearsal"
 
 Say = Callable[[str], None]
@@ -155,7 +153,6 @@ class Course:
         return bool(status["revision"] == revision)
 
     def _break(self, fault: Fault) -> None:
-        self._try_again()
         step, at = self._begin(fault.name)
         before, epochs = self._ready_now(), self._epochs()
         self.watcher.news()
@@ -169,42 +166,12 @@ class Course:
             self.home.run("sandbox", *command.split())
         if fault.back:
             self._rest(POLL_SECONDS)
-        served = self._until(
-            f"{fault.name}: to be healed", at, lambda: self._healed(at) or self._set_back(at)
-        )
+        served = self._until(f"{fault.name}: to be healed", at, lambda: self._healed(at))
         noticed = step.seen_after is not None or not fault.needed
         step.ok, step.served_after = noticed and served is not None, served
         self._end(step, at, before)
 
-    def _try_again(self) -> None:
-        """Serve the change again where it was given up for what was broken: a change that ends twice soon after it began
-        is taken back, whoever ended it."""
-        given_up = self._given_up()
-        for name in given_up:
-            self.home.run("rollout", "restart", f"deployment/{name}")
-        if given_up:
-            at = time.monotonic()
-            self._until("the change to be served again", at, lambda: self._healed(at))
-
     # --- what holds now ---
-
-    def _given_up(self) -> list[str]:
-        """Return the deployments of which the spec before the change is served, because the new one ended too often."""
-        refused = self.home.ask(ShowPlan())["refused"]
-        names = {each["object"].partition("/")[2] for each in refused if each["reason"] == SET_BACK}
-        return sorted(names & self.change.served.keys())
-
-    def _set_back(self, at: float) -> bool:
-        """Return whether everything serves, some of it as before the change."""
-        if not self._given_up():
-            return False
-        ready = {
-            each["metadata"]["name"]: each["status"].get("readyReplicas", 0) for each in self.watcher.items
-        }
-        wanted = {name: count for name, count in self.change.served.items() if name not in self.excused}
-        served = all(ready.get(name) == count for name, count in wanted.items())
-        asked = self.change.asked - self.excused
-        return served and bool(self._status()["settled"]) and self.watcher.answered(asked, at)
 
     def _status(self) -> dict[str, Any]:
         status: dict[str, Any] = self.home.ask(ShowStatus())
@@ -258,10 +225,7 @@ class Course:
         with suppress(Refused, Unreachable):
             self._noticed(step)
             plan = self.home.ask(ShowPlan())
-            reasons = [each for each in plan["refused"] if each["reason"] == SET_BACK]
-            if not step.ok:
-                reasons = [*plan["refused"], *plan["waiting"]]
-            if reasons:
+            if reasons := [] if step.ok else [*plan["refused"], *plan["waiting"]]:
                 step.said = [
                     *dict.fromkeys(f"{each['object']}: {each['text']}" for each in reasons),
                     *step.said,

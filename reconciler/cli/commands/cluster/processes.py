@@ -29,3 +29,13 @@ def gateway(settings: Settings, any_port: bool) -> int:
     from reconciler.bootstrap.gateway import run_gateway
 
     return run_gateway(settings.home, any_port)
+
+
+@click.command(hidden=True)
+@click.option("--any-port", is_flag=True, help="Use the next free port if the manifest's is taken.")
+@click.pass_obj
+def console(settings: Settings, any_port: bool) -> int:
+    """Run the console."""
+    from reconciler.bootstrap.console import run_console
+
+    return run_console(settings.home, any_port)

@@ -12,7 +12,7 @@ from reconciler.cli.core.environment import RUNTIME, has_runtime, install_comman
 from reconciler.cli.core.shipped import SHIPPED
 from reconciler.errors import Conflict, Invalid
 
-from .up import How, Manifests, once_option, run
+from .up import How, Manifests, no_console_option, once_option, run
 
 FOLDER = "manifests/"
 """Where the manifests are in the cluster repository."""
@@ -21,9 +21,10 @@ MODEL = f"{FOLDER}tiny.yaml"
 
 
 @click.command()
+@no_console_option
 @once_option
 @click.pass_obj
-def quickstart(settings: Settings, once: str | None) -> int:
+def quickstart(settings: Settings, once: str | None, no_console: bool) -> int:
     """Serve a small model on this machine, to try everything.
 
     Commits manifests to an empty cluster repository: two nodes on this machine, a model of 6 MB that comes with the
@@ -39,7 +40,8 @@ def quickstart(settings: Settings, once: str | None) -> int:
         raise Invalid(f"ranks need MLX, which is not installed here; type: {install_command(RUNTIME)}")
     _check_home(settings)
     manifests = Manifests(_documents, shlex.quote(str(SHIPPED / "manifests")))
-    return run(settings, How(None, SHIPPED / "models", any_port=True, once=once, manifests=manifests))
+    how = How(None, SHIPPED / "models", any_port=True, once=once, manifests=manifests, console=not no_console)
+    return run(settings, how)
 
 
 def _documents() -> tuple[Any, ...]:

@@ -118,7 +118,7 @@ def up(settings: Settings, /, detach: bool, **options: Any) -> int:
 
 def _requested_machines(how: _How) -> tuple[Any, list[Any]]:
     """Return the machines with their cables, and the manifests for them. Raises ``Invalid``."""
-    from reconciler.cli.core.commits import load_paths
+    from reconciler.cli.core.given import load_paths
     from reconciler.sandbox import cluster
     from reconciler.sandbox.world import changes
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from reconciler.bootstrap import CONSOLE, Home
 from reconciler.cli.commands.read.events import event_line
 from reconciler.cli.commands.read.plan import told_once
 from reconciler.cli.core.app import INTERRUPTED_STATUS, Settings
@@ -295,7 +296,18 @@ class Session:
             self._print_example(status["endpoint"], items)
         else:
             self._say("\nthere is no endpoint: the manifests have no Gateway")
+        if url := self._console():
+            self._say(f"console:  {url}")
         self._say(f"          reconciler --home {home} get all")
+
+    def _console(self) -> str:
+        """Return the console's URL; empty where it does not listen (yet)."""
+        running = any(child.name == CONSOLE and child.alive for child in self._supervisor.children)
+        with suppress(OSError, ValueError):
+            return (
+                (json.loads(Home(self._settings.home).console.read_bytes())["url"] or "") if running else ""
+            )
+        return ""
 
     def _print_example(self, endpoint: str, items: list[dict[str, Any]]) -> None:
         deployments = [

@@ -14,11 +14,12 @@ from typing import Any
 
 import click
 
-from reconciler.bootstrap import CONTROLLER, GATEWAY, Home, swap
+from reconciler.bootstrap import CONSOLE, CONTROLLER, GATEWAY, Home, swap
 from reconciler.bootstrap.service_lock import started_as
 from reconciler.cli.core.app import INTERRUPTED_STATUS, Settings
 from reconciler.cli.core.client import LOCK_NAME
-from reconciler.cli.core.commits import load_paths, prepare
+from reconciler.cli.core.commits import prepare
+from reconciler.cli.core.given import load_paths
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import Conflict, Invalid
 from reconciler.wire.file_identity import FileIdentity
@@ -47,6 +48,8 @@ class How:
     once: str | None
     manifests: Manifests | None
     """For an empty cluster repository."""
+    console: bool
+    """Whether to start one; for ``once`` there is none."""
 
 
 def once_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,6 +64,9 @@ def once_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return decorate(command)
 
 
+no_console_option = click.option("--no-console", is_flag=True, help="Start no console.")
+
+
 @click.command()
 @click.option("-f", "--filename", "paths", multiple=True, help="Manifests for an empty cluster repository.")
 @click.option(
@@ -72,14 +78,14 @@ def once_option(command: Callable[..., Any]) -> Callable[..., Any]:
     "--models", type=click.Path(path_type=Path), help="Copy missing model folders from this folder."
 )
 @click.option("--any-port", is_flag=True, help="Use the next free port if the endpoint's is taken.")
+@no_console_option
 @once_option
 @click.pass_obj
-def up(settings: Settings, /, paths: tuple[str, ...], **options: Any) -> int:
-    """Run the controller and the gateway here, and keep them running.
+def up(settings: Settings, /, paths: tuple[str, ...], no_console: bool, **options: Any) -> int:
+    """Run the controller, the gateway and the console here, and keep them running.
 
-    Ctrl-C stops every rank and agent, then ends. SIGTERM ends the controller and the gateway only: ranks keep
-    running, and the next `up` adopts them. If `up` is killed, controller and gateway go on, and the next `up` takes
-    them over.
+    Ctrl-C stops every rank and agent, then ends. SIGTERM ends the services only: ranks keep running, and the next `up`
+    adopts them. If `up` is killed, the services go on, and the next `up` takes them over.
 
     \b
     Examples:
@@ -88,14 +94,14 @@ def up(settings: Settings, /, paths: tuple[str, ...], **options: Any) -> int:
       reconciler up --watch manifests/
     """
     manifests = Manifests(lambda: load_paths(paths), paths[0]) if paths else None
-    how = How(**options, manifests=manifests)
+    how = How(**options, manifests=manifests, console=not no_console)
     if how.watch is not None and paths:
         raise click.UsageError("--watch and -f cannot be combined: a watched folder needs no repository")
     return run(settings, how)
 
 
 def run(settings: Settings, how: How) -> int:
-    """Run the controller and the gateway until a signal. Return the exit status."""
+    """Run the services until a signal. Return the exit status."""
     Home(settings.home).check()
     say = Screen()
     with only_one(settings) as identity, signals() as requested:
@@ -163,6 +169,9 @@ def _supervisor(settings: Settings, say: Callable[[str], None], how: How) -> Sup
     any_port = ("--any-port",) if how.any_port else ()
     logs = settings.home / "logs"
     logs.mkdir(mode=0o700, exist_ok=True)
+    services = [(CONTROLLER, watching), (GATEWAY, any_port)]
+    if how.console and how.once is None:
+        services.append((CONSOLE, any_port))
     children = [
         Child(
             service,
@@ -171,6 +180,6 @@ def _supervisor(settings: Settings, say: Callable[[str], None], how: How) -> Sup
             Home(settings.home).lock_of(service),
             started_as((*home, service, *options)),
         )
-        for service, options in ((CONTROLLER, watching), (GATEWAY, any_port))
+        for service, options in services
     ]
     return Supervisor(children, say, search_path=Path(__file__).parents[4])

@@ -141,7 +141,7 @@ def _print(found: Found, one: bool, how: dict[str, Any]) -> None:
         case "custom-columns":
             _echo_rows([header for header, _ in form.columns], _columns(form, found.items), how)
         case _ if one and body["kind"] == FABRIC and not how["no_headers"]:
-            from .fabric_drawing import show
+            from .fabric.drawing import show
 
             show(body, form.name == "wide")
         case _:
@@ -150,11 +150,11 @@ def _print(found: Found, one: bool, how: dict[str, Any]) -> None:
 
 def _graph(items: list[Item], form: str) -> str:
     """Return one Fabric in a graph format. Raises ``UsageError`` for anything else."""
-    from . import fabric_graph
+    from .fabric import graph
 
     if len(items) != 1 or items[0]["kind"] != FABRIC:
         raise click.UsageError(f"{form} works for one Fabric only: reconciler get fabric NAME -o {form}")
-    return fabric_graph.dot(items[0]) if form == "dot" else fabric_graph.svg(items[0])
+    return graph.dot(items[0]) if form == "dot" else graph.svg(items[0])
 
 
 def full(item: Item) -> str:

@@ -15,13 +15,12 @@ from reconciler.cli.commands.write.approve import warn_if_held
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import ask
 from reconciler.cli.core.commits import (
-    files_option,
-    load_paths,
     present,
     preview,
     refuse_watched_folder,
     subject,
 )
+from reconciler.cli.core.given import files_option, load_paths
 from reconciler.cli.output.colour import Cell, painted
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.errors import Refused, Unreachable, few_names

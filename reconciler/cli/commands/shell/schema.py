@@ -8,7 +8,7 @@ import click
 
 from reconciler.cli.core import complete
 from reconciler.cli.core.kinds import RANK, kind_named
-from reconciler.cli.core.shipped import ANY_KIND, SHIPPED
+from reconciler.cli.core.shipped import ANY_KIND, schema_of
 from reconciler.errors import Refused
 
 
@@ -41,7 +41,7 @@ def schema(kind: str | None, folder: Path | None) -> None:
             (folder / path.name).write_bytes(path.read_bytes())
             click.echo(str(folder / path.name))
         return
-    path = ANY_KIND if kind is None else SHIPPED / "schemas" / f"{_named(kind)}.json"
+    path = ANY_KIND if kind is None else schema_of(_named(kind))
     click.echo(path.read_text(encoding="utf-8"), nl=False)
 
 

@@ -81,6 +81,13 @@ def _limit(name: str, text: str) -> Callable[[Any], Any]:
     "--expires", type=End(), metavar="TIME", help="When the key ends: 30d, or a time such as 2027-01-31."
 )
 @click.option("--metrics", is_flag=True, help="Let the key read /metrics, which tells of all keys.")
+@click.option(
+    "--console",
+    type=click.Choice(("none", "view", "operate")),
+    default="none",
+    show_default=True,
+    help="What the key may do in the console: log in and look, or also operate the cluster.",
+)
 @write_options
 @click.pass_obj
 def create(
@@ -91,6 +98,7 @@ def create(
     models: str,
     expires: datetime | None,
     metrics: bool,
+    console: str,
     **limits: int | None,
 ) -> None:
     """Make a key, commit its hash, and print its secret, once.
@@ -103,6 +111,7 @@ def create(
       reconciler key create open-webui
       reconciler key create ci --models small --tokens-per-day 200000 --parallel-requests 2 --expires 30d
       OPENAI_API_KEY=$(reconciler key create laptop)
+      reconciler key create alice --console operate
       reconciler key create laptop -o json | jq -r .secret
     """
     from reconciler.source.editing import apply_documents
@@ -117,6 +126,7 @@ def create(
         "limits": {_camel(limit): limits[limit] for limit in LIMITS if limits[limit] is not None},
         "expires": _written(expires) if expires is not None else None,
         "metrics": metrics,
+        "console": console if console != "none" else None,
     }
     body = {
         "apiVersion": "reconciler/v1alpha1",

@@ -16,11 +16,11 @@ from reconciler.cli.core.commits import (
     How,
     WritingCommand,
     carry_out,
-    files_option,
     report,
     subject,
     write_options,
 )
+from reconciler.cli.core.given import files_option
 from reconciler.cli.core.selectors import selector_option
 from reconciler.cli.core.targets import Targets, labels_of, missing_all
 from reconciler.cli.core.waiting import until_read

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from reconciler.cli.commands.read import fabric_drawing
+from reconciler.cli.commands.read.fabric import drawing as fabric_drawing
 from reconciler.cli.output.table_layout import WIDTH
 from reconciler.source.yaml.documents import load
 from tests.cli import bodies

@@ -1,4 +1,4 @@
-"""The address that clients connect to: loopback, and with keys any."""
+"""Addresses that clients of the gateway and browsers connect to: loopback, and with keys any."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SEND_BUFFER_BYTES = 64 * 1024
 nobody can tell a client that reads nothing from one that does. Accepted sockets have it from the listening one."""
 
 
-def parse_listen(listen: str, keys: bool) -> tuple[str, int]:
+def parse_listen(listen: str, keys: bool, field: str = "listen") -> tuple[str, int]:
     """Return address and port of ``127.0.0.1:8400``, ``localhost:8400`` or ``[::1]:8400``.
 
-    Raises ``Invalid`` for what is no address, and for any other address without ``keys``: only this machine may connect
-    then.
+    ``field``: where the Gateway's spec has it. Raises ``Invalid`` for what is no address, and for any other address without
+    ``keys``: only this machine may connect then.
     """
     host, _, port = listen.rpartition(":")
     host = "127.0.0.1" if host == "localhost" else host.removeprefix("[").removesuffix("]")
@@ -29,25 +29,25 @@ def parse_listen(listen: str, keys: bool) -> tuple[str, int]:
     except ValueError:
         raise Invalid(
             f'cannot listen on {listen!r}: expected "address:port" such as "127.0.0.1:8400"; '
-            "correct `listen` in the Gateway's spec"
+            f"correct `{field}` in the Gateway's spec"
         ) from None
     if not loopback and not keys:
         raise Invalid(
-            f"refusing to listen on {listen}: the endpoint has no authentication, so only loopback addresses are "
-            'safe; set `listen` in the Gateway\'s spec to "127.0.0.1:8400", or `auth.mode` to "keys"'
+            f"refusing to listen on {listen}: there is no authentication, so only loopback addresses are safe; "
+            f'set `{field}` in the Gateway\'s spec to "127.0.0.1:{port}", or `auth.mode` to "keys"'
         )
     if not 1 <= number <= 65535:
         raise Invalid(f"cannot listen on {listen!r}: expected a port from 1 to 65535")
     return host, number
 
 
-def bind(listen: str, keys: bool, any_port: bool) -> socket.socket:
+def bind(listen: str, keys: bool, any_port: bool, field: str = "listen") -> socket.socket:
     """Return a listening socket; with ``any_port`` on the first free port of 50, counted from the one in ``listen``.
-    ``keys``: whether clients need keys.
+    ``keys``: whether clients need keys. ``field``: where the Gateway's spec has the address.
 
     Raises ``Invalid`` for a wrong address and ``Conflict`` for one that is taken.
     """
-    host, port = parse_listen(listen, keys)
+    host, port = parse_listen(listen, keys, field)
     last = min(port + PORTS_TRIED - 1, 65535) if any_port else port
     for candidate in range(port, last + 1):
         try:
@@ -59,7 +59,7 @@ def bind(listen: str, keys: bool, any_port: bool) -> socket.socket:
     tried = f"{listen} is" if last == port else f"all ports from {listen} to {last} are"
     raise Conflict(
         f"cannot listen: {tried} taken by another process; stop that process, or choose another port for "
-        "`listen` in the Gateway's spec"
+        f"`{field}` in the Gateway's spec"
     )
 
 

@@ -9,7 +9,6 @@ import asyncio
 import itertools
 import json
 import os
-import shutil
 import signal
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ import openai
 import pytest
 
 from tests.e2e.answers import Answer, stream
-from tests.e2e.cluster import ROOT, Cluster, cluster
+from tests.e2e.cluster import ROOT, Cluster
 
 pytestmark = pytest.mark.e2e
 
@@ -185,17 +184,18 @@ def ready(cluster: Cluster, rank: int, after: int) -> tuple[int, int]:
 
 
 @pytest.fixture(scope="module")
-def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster of its own, whose group decodes all of them together. It begins like that: a change whose group ends twice
-    soon after it would be taken back."""
-    manifests = tmp_path_factory.mktemp("streams") / "manifests"
-    shutil.copytree(ROOT / "manifests", manifests)
-    tiny = manifests / "tiny.yaml"
-    tiny.write_text(tiny.read_text().replace("maxBatch: 16", "maxBatch: 64"))
-    with cluster() as made:
-        made.start("-f", str(manifests), "--models", "examples/models", "--any-port")
-        made.wait_settled()
-        yield made
+def roomy(shared: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The shared cluster, whose group decodes all of them together."""
+    shared.wait_settled()
+    edited = tmp_path_factory.mktemp("streams") / "tiny.yaml"
+    manifest = (ROOT / "manifests" / "tiny.yaml").read_text()
+    edited.write_text(manifest.replace("maxBatch: 16", "maxBatch: 64"))
+    shared.run("apply", "-f", str(edited))
+    shared.run("rollout", "status", "deployment/tiny")
+    shared.wait_settled()
+    yield shared
+    shared.run("apply", "-f", str(ROOT / "manifests"))
+    shared.run("rollout", "status", "deployment/tiny")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from reconciler.errors import Conflict, Invalid
-from reconciler.gateway.http.listening import PORTS_TRIED, SEND_BUFFER_BYTES, address_of, bind, parse_listen
+from reconciler.listening import PORTS_TRIED, SEND_BUFFER_BYTES, address_of, bind, parse_listen
 from tests.ports import free_port
 
 

@@ -1,61 +1,28 @@
-"""Middleware that every request passes before its endpoint, and the answers to requests that have none."""
+"""Requests that are refused before their endpoint, and the answers to those that have none."""
 
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Callable, Collection
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 from reconciler.gateway.errors import ApiError, foreign_host, foreign_page, internal
-from reconciler.gateway.records.entry import note_error
 
-from .answer import JSON, send_error
+from .answer import JSON
 from .cross_origin import allowed
 from .paths import Paths
 
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_ID = b"x-request-id"
 _ADDRESS_MAX = 300
 """Characters of the client's own URL that an error repeats."""
 
 
-class RequestIds:
-    """Puts ``x-request-id`` on every answer: the client's own where it is well formed. Where clients know that header by
-    another name, the answer has it by both."""
-
-    def __init__(self, app: ASGIApp, paths: Paths, new_id: Callable[[], str]) -> None:
-        self._app = app
-        self._paths = paths
-        self._new_id = new_id
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        given = next((value.decode("latin-1") for name, value in scope["headers"] if name == _ID), "")
-        request_id = given if _REQUEST_ID.fullmatch(given) else "req_" + self._new_id()
-        scope["request_id"] = request_id
-        known_as = self._paths.dialect(scope["path"]).id_header
-        own = [(name, request_id.encode()) for name in (_ID, known_as.encode()) if name]
-
-        async def send_with_id(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                others = [header for header in message["headers"] if header[0] not in (_ID, own[-1][0])]
-                message["headers"] = [*others, *own]
-            await send(message)
-
-        await self._app(scope, receive, send_with_id)
-
-
-class NoForeignPages:
-    """Refuses requests that a web page of another site makes its visitor's browser send.
+class ForeignPages:
+    """Finds requests that a web page of another site makes its visitor's browser send.
 
     Browsers reach loopback addresses, also by names that the owner of a page points there (DNS rebinding). They name
     the page's site in ``Origin`` with every POST, and the page's own host in ``Host`` always; other clients send no
@@ -70,37 +37,32 @@ class NoForeignPages:
 
     def __init__(
         self,
-        app: ASGIApp,
-        paths: Paths,
         hosts: Callable[[], Collection[str]],
         origins: Callable[[], Collection[str]],
         keys: Callable[[], bool],
     ) -> None:
-        self._app = app
-        self._paths = paths
         self._hosts = hosts
         self._keys = keys
         self._origins = origins
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._refusal(Headers(scope=scope)) if scope["type"] == "http" else None
-        if refusal is None:
-            await self._app(scope, receive, send)
-            return
-        note_error(scope, refusal)
-        dialect = self._paths.dialect(scope["path"])
-        await send_error(send, dialect.rendered(refusal, scope.get("request_id", "")))
-
-    def _refusal(self, headers: Headers) -> ApiError | None:
-        own, asked, keys = self._hosts(), headers.getlist("host"), self._keys()
+    def refusal(self, scope: Scope) -> ApiError | None:
+        """Return why a request is refused; None where it is not."""
+        origins, asked, keys = _given(scope, b"origin"), _given(scope, b"host"), self._keys()
+        if keys and not origins:
+            return None
+        own = self._hosts()
         own_of_pages = [*own, *(_host(f"//{host}") for host in asked)] if keys else own
-        for origin in headers.getlist("origin"):
+        for origin in origins:
             if not _is_own(origin, own_of_pages) and not allowed(origin, self._origins()):
                 return foreign_page(origin)
         for host in asked:
             if not keys and not _is_own(f"//{host}", own):
                 return foreign_host(host)
         return None
+
+
+def _given(scope: Scope, wanted: bytes) -> list[str]:
+    return [value.decode("latin-1") for name, value in scope["headers"] if name == wanted]
 
 
 _LOCAL_NAMES = ("localhost", "host.docker.internal")
@@ -135,9 +97,8 @@ class ErrorPages:
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
 
-    async def refuse(self, request: Request, error: Exception) -> Response:
+    def refuse(self, request: Request, error: HTTPException) -> Response:
         """Answer what the router refuses: 404 and 405, with the paths and methods that there are, or that were meant."""
-        assert isinstance(error, HTTPException)
         path = request.url.path
         if error.status_code == 405:
             allowed = ", ".join(self._paths.methods(path))
@@ -149,12 +110,9 @@ class ErrorPages:
             request, ApiError(error.status_code, "invalid_request_error", "unknown_url", text), {}
         )
 
-    async def fail(self, request: Request, error: Exception) -> Response:
-        """Answer for a defect of the gateway; Starlette raises it again, so that the log has it."""
-        path, id = request.url.path, request.scope.get("request_id", "")
-        known_as = self._paths.dialect(path).id_header
-        headers = {"x-request-id": id} | ({known_as: id} if known_as else {})
-        return self._response(request, internal("the gateway failed unexpectedly"), headers)
+    def fail(self, request: Request) -> Response:
+        """Answer for a defect of the gateway."""
+        return self._response(request, internal("the gateway failed unexpectedly"), {})
 
     def _response(self, request: Request, error: ApiError, headers: dict[str, str]) -> Response:
         dialect = self._paths.dialect(request.url.path)

@@ -9,7 +9,7 @@ from html import escape
 
 from reconciler.cli.output.table_layout import fold
 
-from .fabric_drawing import CONNECTED, THERE, UNDECLARED, UNKNOWN, Cable, Item, cables_of, nodes_of
+from .drawing import CONNECTED, THERE, UNDECLARED, UNKNOWN, Cable, Item, cables_of, nodes_of
 
 _COLOURS = {CONNECTED: "#1a7f37", UNDECLARED: "#9a6700", UNKNOWN: "#57606a"}
 _FAULT = "#cf222e"

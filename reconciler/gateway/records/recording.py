@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import orjson
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope
 
 from .entry import SCOPE_KEY, Entry, stamp
 from .logs import Logs
@@ -17,40 +16,19 @@ CONTENT_BYTES_MAX = 16 * 1024 * 1024
 """How much of a prompt, and of an answer, is kept."""
 
 
-class Logged:
-    """Writes the access log, and the log of contents where there is one. Costs nothing while there is none.
-
-    ``client``: who a request is from, once its endpoint has been called.
-    """
-
-    def __init__(self, app: ASGIApp, logs: Logs, client: Callable[[Scope], str]) -> None:
-        self._app = app
-        self._logs = logs
-        self._client = client
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or self._logs.access is None or scope["path"] in _PROBES:
-            await self._app(scope, receive, send)
-            return
-        passing = _Passing(self._logs, scope, receive, send)
-        try:
-            await self._app(scope, passing.receive, passing.send)
-        except Exception:
-            passing.entry.error = passing.entry.error or "internal_error"
-            raise
-        finally:
-            passing.entry.client = self._client(scope)
-            passing.write()
+def begin(logs: Logs, scope: Scope) -> Recording | None:
+    """Return what records a request; None where no log is kept, which then costs nothing."""
+    if logs.access is None or scope["path"] in _PROBES:
+        return None
+    return Recording(logs, scope)
 
 
-class _Passing:
-    """One request on its way through."""
+class Recording:
+    """One request on its way."""
 
-    def __init__(self, logs: Logs, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, logs: Logs, scope: Scope) -> None:
         self._logs = logs
         self._scope = scope
-        self._receive = receive
-        self._send = send
         self._clock = asyncio.get_running_loop().time
         self._began = self._clock()
         self._first_byte: float | None = None
@@ -58,30 +36,32 @@ class _Passing:
         self._answered = bytearray() if logs.content else None
         self.entry = Entry(logs.now(), scope["method"], scope["path"])
         scope[SCOPE_KEY] = self.entry
-        self.entry.passed = self._note
+        self.entry.passed = self.sent
 
-    async def receive(self) -> Message:
-        message = await self._receive()
-        body = message.get("body", b"")
-        self.entry.received += len(body)
-        _keep(self._asked, body)
-        return message
+    def receiving(self, receive: Receive) -> Receive:
+        """Return ``receive`` such that what comes through it is recorded."""
 
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.entry.status = message["status"]
-        else:
-            self._note(message.get("body", b""))
-        await self._send(message)
+        async def recorded() -> Message:
+            message = await receive()
+            body = message.get("body", b"")
+            self.entry.received += len(body)
+            _keep(self._asked, body)
+            return message
 
-    def _note(self, body: bytes) -> None:
+        return recorded
+
+    def sent(self, body: bytes) -> None:
+        """Record a part of the answer's body."""
         if body and self._first_byte is None:
             self._first_byte = self._clock() - self._began
         self.entry.sent += len(body)
         _keep(self._answered, body)
 
-    def write(self) -> None:
+    def end(self, client: str) -> None:
+        """Write the line of the request, from whom it is, and its contents where these are kept."""
         entry = self.entry
+        entry.client = client
+        entry.passed = None
         entry.request = self._scope.get("request_id", "")
         if self._logs.access is not None:
             self._logs.access.put(entry.line(self._first_byte, self._clock() - self._began))

@@ -1,0 +1,93 @@
+"""`history`: list the commits of manifests and operations, and show what one changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.client import Client
+from reconciler.cli.output.colour import Cell, Colour, painted
+from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.table_layout import age, folded_table, plain
+from reconciler.errors import Refused, few_names
+from reconciler.wire.admin import ListCommits, ShowCommit
+
+HEADERS = ("REVISION", "AGE", "STATE", "AUTHOR", "OBJECTS", "CHANGE")
+OBJECTS_SHOWN = 2
+COLOURS: dict[str, Colour] = {"InForce": "green", "Held": "yellow", "Suspended": "yellow", "Rejected": "red"}
+MARKS: dict[str, Colour] = {"+": "green", "-": "red"}
+
+
+@click.command()
+@click.argument("revision", required=False)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 500),
+    default=50,
+    show_default=True,
+    help="Show the newest N commits.",
+)
+@output_option()
+@click.pass_obj
+def history(settings: Settings, /, revision: str | None, limit: int, output: str | None) -> None:
+    """List the commits of manifests and operations, newest first, with what has become of each.
+
+    With REVISION, or its beginning, show what that commit changed, and the commands that take it back. The history of
+    one object: reconciler rollout history KIND/NAME.
+
+    \b
+    Examples:
+      reconciler history
+      reconciler history --limit 10 -o json
+      reconciler history 5d0f0a9c2f
+    """
+    with Client(settings.socket) as client:
+        body = client.ask(ListCommits(limit) if revision is None else ShowCommit(revision))
+    if body.get("problem"):
+        raise Refused("NoHistory", body["problem"])
+    if output:
+        print_body(body, output)
+    elif revision is not None:
+        click.echo("\n".join(_shown(body)))
+    elif body["items"]:
+        click.echo(folded_table(HEADERS, [_row(item) for item in body["items"]]))
+    else:
+        click.echo("There are no commits yet; make one with: reconciler apply -f FILE", err=True)
+
+
+def _row(item: dict[str, Any]) -> tuple[str, ...]:
+    state = Cell.of(item["state"], COLOURS.get(item["state"], ""))
+    return item["revision"][:10], age(item["time"]), state, item["author"], _objects(item), item["subject"]
+
+
+def _objects(item: dict[str, Any]) -> str:
+    names = [each["object"] for each in item["objects"]] + ["more"] * item["objectsLeftOut"]
+    return few_names(names, OBJECTS_SHOWN) if names else "-"
+
+
+def _shown(body: dict[str, Any]) -> Iterator[str]:
+    """Yield a commit as lines: as git shows one, then what has become of it and what undoes it."""
+    yield f"commit {body['revision']} of {body['branch']}"
+    yield plain(f"Author: {body['author']} <{body['email']}>")
+    yield f"Date:   {body['time']}"
+    yield painted(f"State:  {body['state']}", Cell.of("", COLOURS.get(body["state"], "")))
+    yield ""
+    yield from (f"    {plain(line)}" for line in body["message"].split("\n"))
+    for file in body["files"]:
+        yield ""
+        yield plain(f"{file['action']} {file['path']}")
+        yield from (painted(plain_line(line), Cell.of("", MARKS.get(line[:1], ""))) for line in file["lines"])
+        if file["leftOut"]:
+            yield "(too large to be shown)" if file["leftOut"] < 0 else f"({file['leftOut']} more lines)"
+    if body["undo"]:
+        yield ""
+        yield "To take it back:"
+        yield from (f"  {command}" for command in body["undo"])
+
+
+def plain_line(line: str) -> str:
+    """Return a line of a diff as it stands, without what a terminal would obey."""
+    return "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in line)

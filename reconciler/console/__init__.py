@@ -1,0 +1,5 @@
+"""The console: the cluster in a browser, live. A process beside controller and gateway, which only reads.
+
+``feed.py`` keeps a ``Snapshot`` of what the controller says, ``view/`` makes of it what each page shows (pure),
+``templates/`` is the HTML, ``live.py`` sends open pages what has changed, and ``app.py`` is the Starlette application.
+"""

@@ -1,0 +1,174 @@
+"""The door of the console: finds out who sends a request, and sends those to the login who have to show a key first."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from reconciler.console.feed import Feed
+from reconciler.source.git.repository import Author
+
+from .attempts import Attempts
+from .rights import Admitted, Refusal, Rights, rights_of
+from .sessions import Session, Sessions
+from .visitor import SCOPE_KEY, Visitor
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+"""How often sessions are looked at: their time may be over."""
+LOGIN, LOGOUT, STATIC = "/login", "/logout", "/static/"
+
+
+@dataclass(slots=True)
+class Doors:
+    """What is known of keys and logins; it outlives a listener. ``clock`` returns seconds since the Unix epoch."""
+
+    feed: Feed
+    clock: Callable[[], float]
+    owner: Callable[[], Author]
+    """Whose name commits have where nobody has to log in: the account's that the console runs in."""
+    needed: Callable[[], bool]
+    """Whether a key is needed."""
+    sessions: Sessions
+    attempts: Attempts = field(default_factory=Attempts)
+    _rights: Rights | None = None
+    _of: object = None
+    """The objects that ``_rights`` was made of."""
+
+    @property
+    def rights(self) -> Rights:
+        """Return which secrets open the console now."""
+        snapshot = self.feed.snapshot
+        if self._rights is None or self._of is not snapshot.objects:
+            self._rights, self._of = rights_of(snapshot), snapshot.objects
+        return self._rights
+
+    def show(self, secret: str, address: str) -> Admitted | Refusal:
+        """Return what a secret opens that somebody shows. Wrong ones are counted and told to the log."""
+        answer = self.rights.admit(secret, self.clock())
+        if isinstance(answer, Refusal):
+            self.attempts.wrong(address, self.clock())
+            log.warning(
+                "refused a key%s from %s: %s", f" ({answer.key})" * bool(answer.key), address, answer.text
+            )
+        return answer
+
+    async def watch(self) -> None:
+        """End sessions when their keys or their times do, for ever."""
+        while True:
+            number = self.feed.snapshot.number
+            self.sessions.look(lambda hashed: self.rights.look(hashed, self.clock()), self.clock())
+            try:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    while self._of is self.feed.snapshot.objects:
+                        await self.feed.changed(number)
+                        number = self.feed.snapshot.number
+            except TimeoutError:
+                continue
+
+
+class Door:
+    """ASGI: puts a ``Visitor`` into the scope of every request. Where keys are needed: of those with a session, or with the
+    secret of a key as ``Authorization: Bearer``; others are sent to the login."""
+
+    def __init__(self, app: ASGIApp, doors: Doors) -> None:
+        self._app = app
+        self._doors = doors
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request of who may send it."""
+        if scope["type"] != "http" or scope["path"].startswith(STATIC):
+            await self._app(scope, receive, send)
+            return
+        if not self._doors.needed():
+            scope[SCOPE_KEY] = Visitor(self._doors.owner, operate=True)
+            await self._app(scope, receive, send)
+            return
+        connection = HTTPConnection(scope)
+        found = self._session(connection)
+        if isinstance(found, Response):
+            open_to_all = scope["path"] == LOGIN
+            await (self._app if open_to_all else found)(scope, receive, send)
+            return
+        session, admitted = found
+        scope[SCOPE_KEY] = _visitor(admitted, session.secret)
+        with self._doors.sessions.used(session):
+            await _until_over(self._app, scope, receive, send, session)
+
+    def _session(self, connection: HTTPConnection) -> tuple[Session, Admitted] | Response:
+        """Return the session of a request, or the answer to one that has none."""
+        doors, now = self._doors, self._doors.clock()
+        scheme, _, secret = connection.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            address = address_of(connection)
+            wait = doors.attempts.wait(address, now)
+            if wait:
+                return PlainTextResponse(
+                    "too many wrong keys from this address\n", 429, {"retry-after": str(wait)}
+                )
+            answer = doors.show(secret.strip(), address)
+            if isinstance(answer, Refusal):
+                return PlainTextResponse(
+                    answer.text + "\n", 401, {"www-authenticate": 'Bearer realm="reconciler"'}
+                )
+            return Session(answer.hash, secret.strip(), float("inf")), answer
+        session = doors.sessions.find(connection.cookies.get(cookie_name(connection), ""), now)
+        if session is not None:
+            standing = doors.rights.look(session.hash, now)
+            if isinstance(standing, Admitted):
+                return session, standing
+        if connection.scope["method"] == "GET" and not connection.url.path.startswith("/live/"):
+            target = connection.url.path + (f"?{connection.url.query}" if connection.url.query else "")
+            return RedirectResponse(f"{LOGIN}?next={quote(target, safe='')}", 303)
+        return PlainTextResponse("log in first\n", 401, {"www-authenticate": 'Bearer realm="reconciler"'})
+
+
+def address_of(connection: HTTPConnection) -> str:
+    """Return the address that a request comes from."""
+    return connection.client.host if connection.client else ""
+
+
+def cookie_name(connection: HTTPConnection) -> str:
+    """Return the name of the cookie with a session's id: browsers send a host's cookies to all of its ports, and each may have
+    a console. With TLS the name itself makes browsers refuse one that was set without."""
+    port = connection.url.port or (443 if connection.url.scheme == "https" else 80)
+    return f"__Host-reconciler-{port}" if connection.url.scheme == "https" else f"reconciler-{port}"
+
+
+def _visitor(admitted: Admitted, secret: str) -> Visitor:
+    author = Author(admitted.key, f"{admitted.key}@apikey.invalid")
+    return Visitor(lambda: author, admitted.operate, admitted.key, secret)
+
+
+async def _until_over(app: ASGIApp, scope: Scope, receive: Receive, send: Send, session: Session) -> None:
+    """Answer a request; when its session ends first, so does the answer."""
+    began = complete = False
+
+    async def sent(message: Message) -> None:
+        nonlocal began, complete
+        began = True
+        complete = message["type"] == "http.response.body" and not message.get("more_body")
+        await send(message)
+
+    answering = asyncio.ensure_future(app(scope, receive, sent))
+    ending = asyncio.ensure_future(session.over.wait())
+    try:
+        await asyncio.wait((answering, ending), return_when=asyncio.FIRST_COMPLETED)
+        if answering.done():
+            answering.result()
+        elif not began:
+            await PlainTextResponse("log in first\n", 401)(scope, receive, send)
+        elif not complete:
+            await send({"type": "http.response.body", "body": b""})
+    finally:
+        answering.cancel()
+        ending.cancel()
+        await asyncio.wait((answering, ending))

@@ -1,0 +1,123 @@
+"""The pages to log in and out."""
+
+from __future__ import annotations
+
+import logging
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from reconciler.console.pages import Pages
+
+from .door import LOGIN, LOGOUT, Doors, address_of, cookie_name
+from .rights import Refusal
+from .sessions import SESSION_SECONDS
+
+log = logging.getLogger(__name__)
+
+FORM_BYTES_MAX = 4096
+
+
+class Login:
+    """Takes the secret of a key, and gives a session for it."""
+
+    def __init__(self, doors: Doors, pages: Pages) -> None:
+        self._doors = doors
+        self._pages = pages
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the pages."""
+        return [
+            Route(LOGIN, self._asked, methods=["GET"], name="Log in"),
+            Route(LOGIN, self._shown, methods=["POST"], name="Show a key"),
+            Route(LOGOUT, self._left, methods=["POST"], name="Log out"),
+        ]
+
+    async def _asked(self, request: Request) -> Response:
+        target = _own_path(request.query_params.get("next", ""))
+        if not self._doors.needed():
+            return RedirectResponse(target, 303)
+        return self._page(request, target, "")
+
+    async def _shown(self, request: Request) -> Response:
+        target = _own_path(request.query_params.get("next", ""))
+        if not self._doors.needed():
+            return RedirectResponse(target, 303)
+        address = address_of(request)
+        wait = self._doors.attempts.wait(address, self._doors.clock())
+        if wait:
+            text = f"Too many wrong keys from this address. Try again in {wait} s."
+            return self._page(request, target, text, 429, {"retry-after": str(wait)})
+        form = await _form(request)
+        if form is None:
+            return self._page(request, target, "This is no key: it is too long.", 413)
+        secret = form.get("key", "").strip()
+        answer = self._doors.show(secret, address)
+        if isinstance(answer, Refusal):
+            return self._page(request, target, answer.text, 401)
+        id = self._doors.sessions.begin(answer, secret, self._doors.clock())
+        log.info("login of key %s from %s: %s", answer.key, address, "operate" if answer.operate else "view")
+        response = RedirectResponse(target, 303)
+        response.set_cookie(
+            cookie_name(request),
+            id,
+            max_age=int(SESSION_SECONDS),
+            path="/",
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="strict",
+        )
+        return response
+
+    async def _left(self, request: Request) -> Response:
+        name = cookie_name(request)
+        if id := request.cookies.get(name, ""):
+            self._doors.sessions.log_out(id)
+            log.info("logout from %s", address_of(request))
+        response = RedirectResponse(LOGIN if self._doors.needed() else "/", 303)
+        response.delete_cookie(
+            name, path="/", secure=request.url.scheme == "https", httponly=True, samesite="strict"
+        )
+        return response
+
+    def _page(
+        self,
+        request: Request,
+        target: str,
+        problem: str,
+        status: int = 200,
+        headers: dict[str, str] | None = None,
+    ) -> HTMLResponse:
+        html = self._pages.render(
+            "login.html",
+            target=target,
+            problem=problem,
+            known=bool(self._doors.feed.snapshot.at),
+            open_line=request.url.scheme == "http" and not _is_loopback(request),
+        )
+        return HTMLResponse(html, status, {"cache-control": "no-store", **(headers or {})})
+
+
+async def _form(request: Request) -> dict[str, str] | None:
+    """Return the fields of a form; None for one that is too large."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > FORM_BYTES_MAX:
+            return None
+    return {name: values[0] for name, values in parse_qs(body.decode(errors="replace")).items()}
+
+
+def _own_path(target: str) -> str:
+    """Return where to go after the login: a page of the console, whatever the link said."""
+    parts = urlsplit(target.replace("\\", "/"))
+    if parts.scheme or parts.netloc or not parts.path.startswith("/") or parts.path.startswith("//"):
+        return "/"
+    path = parts.path + (f"?{parts.query}" if parts.query else "")
+    return path if path.isprintable() else "/"
+
+
+def _is_loopback(request: Request) -> bool:
+    return address_of(request) in ("127.0.0.1", "::1")

@@ -1,0 +1,61 @@
+"""The console as a Starlette application. Everything that it answers is read from the feed's snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from importlib.resources import files
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from .access.door import Door, Doors
+from .access.login import Login
+from .access.visitor import visitor_of
+from .feed import Feed
+from .guard import LOOPBACK, Guard
+from .live import asked, changes
+from .pages import PAGES, Page, Pages
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+def build_app(feed: Feed, doors: Doors, hosts: Collection[str] = ()) -> Starlette:
+    """Return the application. ``hosts``: further names by which browsers may call it."""
+    pages = Pages()
+
+    routes = [
+        *(Route(page.path, _shown(feed, pages, page), name=page.title) for page in PAGES),
+        *(Route(f"/live{page.path}", _live(feed, pages, page), name=f"live {page.title}") for page in PAGES),
+        *Login(doors, pages).routes(),
+        Mount("/static", StaticFiles(directory=str(files("reconciler.console") / "static"))),
+    ]
+    before = [Middleware(Guard, hosts=LOOPBACK.union(hosts)), Middleware(Door, doors=doors)]
+    return Starlette(routes=routes, middleware=before)
+
+
+def _shown(feed: Feed, pages: Pages, page: Page) -> Answer:
+    async def answer(request: Request) -> Response:
+        name = request.path_params.get("name", "")
+        feed.touch()
+        snapshot = await asked(feed, page, name)
+        key = visitor_of(request).key
+        html = pages.whole(page, name, snapshot, wall="wall" in request.query_params, key=key)
+        return HTMLResponse(html, headers={"cache-control": "no-store"})
+
+    return answer
+
+
+def _live(feed: Feed, pages: Pages, page: Page) -> Answer:
+    async def answer(request: Request) -> Response:
+        name = request.path_params.get("name", "")
+        return StreamingResponse(
+            changes(feed, pages, page, name),
+            media_type="text/event-stream",
+            headers={"cache-control": "no-store"},
+        )
+
+    return answer

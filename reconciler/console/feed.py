@@ -1,0 +1,265 @@
+"""Keeps a ``Snapshot`` up to date: asks the controller with questions that it answers when something has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from reconciler.errors import ReconcilerError, Unreachable
+from reconciler.remote.rpc import RpcClient
+from reconciler.wire.admin import (
+    CLI_RECEIVES,
+    Get,
+    ListCommits,
+    ListEvents,
+    ListIncidents,
+    ShowPlan,
+    ShowStatus,
+    ShowUsage,
+)
+
+from .snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+WAIT_SECONDS = 25.0
+"""How long the controller may hold an answer back while nothing changes."""
+ANSWER_SECONDS = 15.0
+EVENTS_AT_ONCE = 1000
+EVENTS_MAX = 500
+"""Events that are kept for the pages; `reconciler events` has all."""
+INCIDENTS_MAX = 100
+COMMITS_MAX = 100
+USAGE_SECONDS = 2.0
+"""How often machines' use is asked for, while a page is open."""
+RANKS_SECONDS = 1.0
+"""How often ranks are asked for, while a page is open: how far they are wakes nobody who waits for changes."""
+PACE_SECONDS = 0.2
+"""The shortest time between two questions of one kind: a cluster that forms a group changes many times a second."""
+IDLE_PACE_SECONDS = 2.0
+"""The same while no page is open."""
+OPEN_SECONDS = 15.0
+"""How long a page counts as open that was only loaded: without scripts, it loads itself again before."""
+RETRY_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """How it is found out that a controller hangs: answers that it may hold back tell nothing."""
+
+    seconds: float = 2.0
+    """How often it is asked something that it answers at once."""
+    answer_seconds: float = 4.0
+    """How long it may take for that, also to greet."""
+
+
+class Feed:
+    """The snapshot of one cluster. ``clock`` returns seconds since the Unix epoch."""
+
+    def __init__(self, socket: Path, clock: Callable[[], float], beat: Beat | None = None) -> None:
+        self._socket = socket
+        self._clock = clock
+        self._rhythm = beat or Beat()
+        self._news = asyncio.Event()
+        self._watched = asyncio.Event()
+        self._watchers = 0
+        self._open_until = 0.0
+        self._heard_at = 0.0
+        """When the controller has answered anything last."""
+        self._client: RpcClient | None = None
+        self.snapshot = Snapshot()
+
+    async def run(self) -> None:
+        """Follow the controller for ever, also over its restarts."""
+        while True:
+            try:
+                await self._follow()
+            except* ReconcilerError as errors:
+                self._lose(_first(errors))
+            except* OSError as errors:
+                self._lose(f"no controller answers at {self._socket}: {_first(errors)}")
+            await asyncio.sleep(RETRY_SECONDS)
+
+    @contextlib.contextmanager
+    def watching(self) -> Any:
+        """While a page is open: only then is everything asked for as often as people can read it."""
+        self._watchers += 1
+        self.touch()
+        try:
+            yield
+        finally:
+            self._watchers -= 1
+
+    def touch(self) -> None:
+        """Note that somebody loads a page."""
+        self._open_until = asyncio.get_running_loop().time() + OPEN_SECONDS
+        self._watched.set()
+
+    async def changed(self, seen: int) -> Snapshot:
+        """Wait for a snapshot whose number is not ``seen``."""
+        while self.snapshot.number == seen:
+            await self._news.wait()
+        return self.snapshot
+
+    async def _follow(self) -> None:
+        reader, writer = await asyncio.open_unix_connection(self._socket)
+        client = await RpcClient(reader, writer, CLI_RECEIVES).open("console", self._rhythm.answer_seconds)
+        self._client = client
+        try:
+            async with asyncio.TaskGroup() as group:
+                for follower in (
+                    self._beat,
+                    self._objects,
+                    self._ranks,
+                    self._incidents,
+                    self._events,
+                    self._usage,
+                    self._commits,
+                ):
+                    group.create_task(follower(client), name=f"follow {follower.__name__}")
+        finally:
+            self._client = None
+            await client.close()
+
+    async def _beat(self, client: RpcClient) -> None:
+        while True:
+            status = (await client.request(ShowStatus(), timeout=self._rhythm.answer_seconds)).body
+            self._heard_at = self._clock()
+            if self.snapshot.lost or (self.snapshot.status and status != self.snapshot.status):
+                self._update(status=status)
+            await asyncio.sleep(self._rhythm.seconds)
+
+    async def ask(self, message: Any) -> Any:
+        """Return the body of the controller's answer to a question of one page. Raises ``Refused`` and ``Unreachable``."""
+        if self._client is None:
+            raise Unreachable(self.snapshot.lost or "the controller has not answered yet")
+        return await _ask(self._client, message)
+
+    async def answered(self, message: Any) -> Any:
+        """Return the answer, or ``{"problem": text}`` where there is none."""
+        try:
+            return await self.ask(message)
+        except ReconcilerError as error:
+            return {"problem": str(error)}
+
+    async def _objects(self, client: RpcClient) -> None:
+        seen = ""
+        while True:
+            objects = await _ask(client, Get(seen=seen, wait_seconds=WAIT_SECONDS))
+            if objects["version"] != seen:
+                seen = objects["version"]
+                status, ranks, plan = [
+                    await _ask(client, message)
+                    for message in (ShowStatus(), Get("Rank"), ShowPlan(last=True))
+                ]
+                self._update(
+                    objects=tuple(objects["items"]), ranks=tuple(ranks["items"]), plan=plan, status=status
+                )
+            await self._pause()
+
+    async def _ranks(self, client: RpcClient) -> None:
+        while True:
+            await self._open()
+            ranks = tuple((await _ask(client, Get("Rank")))["items"])
+            if self.snapshot.status and ranks != self.snapshot.ranks:
+                self._update(ranks=ranks)
+            await asyncio.sleep(RANKS_SECONDS)
+
+    async def _incidents(self, client: RpcClient) -> None:
+        seen = ""
+        while True:
+            question = ListIncidents(limit=INCIDENTS_MAX, seen=seen, wait_seconds=WAIT_SECONDS)
+            answer = await _ask(client, question)
+            if answer["version"] != seen:
+                seen = answer["version"]
+                self._update(incidents=tuple(answer["items"]))
+            await self._pause()
+
+    async def _events(self, client: RpcClient) -> None:
+        last = 0
+        kept: tuple[Any, ...] = ()
+        while True:
+            answer = await _ask(
+                client, ListEvents(last, EVENTS_AT_ONCE, wait_seconds=WAIT_SECONDS * bool(last))
+            )
+            last = answer["last"]
+            if answer["items"]:
+                kept = (*kept, *answer["items"])[-EVENTS_MAX:]
+                self._update(events=kept)
+            if len(answer["items"]) < EVENTS_AT_ONCE:
+                await self._pause()
+
+    async def _commits(self, client: RpcClient) -> None:
+        seen = ""
+        while True:
+            question = ListCommits(limit=COMMITS_MAX, seen=seen, wait_seconds=WAIT_SECONDS)
+            answer = await _ask(client, question)
+            if answer["version"] != seen:
+                seen = answer["version"]
+                self._update(commits=answer)
+            await self._pause()
+
+    async def _usage(self, client: RpcClient) -> None:
+        while True:
+            await self._open()
+            usage = await _ask(client, ShowUsage())
+            if usage != self.snapshot.usage:
+                self._update(usage=usage)
+            await asyncio.sleep(USAGE_SECONDS)
+
+    async def _open(self) -> None:
+        """Wait until a page is open."""
+        if not self._watchers and asyncio.get_running_loop().time() >= self._open_until:
+            self._watched.clear()
+        await self._watched.wait()
+
+    async def _pause(self) -> None:
+        """Wait for as long as is to be between two questions, but no longer than until a page is opened."""
+        await asyncio.sleep(PACE_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(IDLE_PACE_SECONDS - PACE_SECONDS):
+                await self._open()
+
+    def _update(self, **fields: Any) -> None:
+        self._heard_at = self._clock()
+        self._publish(replace(self.snapshot, lost="", at=self._heard_at, **fields))
+
+    def _lose(self, text: str) -> None:
+        if not self.snapshot.lost:
+            log.warning("%s", text)
+            at = self._heard_at if self.snapshot.at else 0.0
+            self._publish(replace(self.snapshot, lost=text, at=at))
+
+    def _publish(self, snapshot: Snapshot) -> None:
+        self.snapshot = replace(snapshot, number=snapshot.number + 1)
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+async def _ask(client: RpcClient, message: Any) -> Any:
+    """Return the body of an answer. Raises ``Unreachable`` and ``Refused``."""
+    answer = await client.request(message, timeout=WAIT_SECONDS + ANSWER_SECONDS)
+    return answer.body
+
+
+def _first(errors: BaseExceptionGroup[Any]) -> str:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error)
+
+
+@contextlib.asynccontextmanager
+async def following(feed: Feed) -> AsyncIterator[None]:
+    """Run a feed as long as the block."""
+    task = asyncio.create_task(feed.run(), name="follow the controller")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])

@@ -1,0 +1,70 @@
+"""What the console refuses before anything else, and the headers of each answer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+"""Names by which a browser on this machine may call the console. Another name that leads here is DNS rebinding."""
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "x-frame-options": "DENY",
+}
+
+
+class Guard:
+    """ASGI: answers only to known host names and to its own pages."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self._app = app
+        self._hosts = frozenset(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse with 403 what another site's page has sent, or what came by an unknown name."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        objection = self._objection(Headers(scope=scope))
+        if objection:
+            await PlainTextResponse(f"{objection}\n", 403)(scope, receive, guarded)
+        else:
+            await self._app(scope, receive, guarded)
+
+    def _objection(self, headers: Headers) -> str:
+        host = headers.get("host", "")
+        if _name(host) not in self._hosts:
+            return "this is no name of the console; name it in spec.hosts of the Gateway"
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            return "pages of another origin may not use the console"
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            navigation = (
+                headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+            )
+            if not navigation:
+                return "pages of another site may not use the console"
+        return ""
+
+
+def _name(host: str) -> str:
+    """Return a host without its port."""
+    name, _, port = host.rpartition(":")
+    return (name if name and port.isdigit() else host).lower()

@@ -1,0 +1,50 @@
+"""Tells open pages what has changed: server-sent events with the parts of a page whose HTML is another one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from .feed import Feed
+from .pages import Page, Pages
+from .snapshot import Snapshot
+
+PACE_SECONDS = 0.25
+"""The shortest time between two changes of a page: people cannot read faster, and a slow browser must not fall behind."""
+ALIVE_SECONDS = 15.0
+"""How often a page hears something where nothing changes, so that both ends find out when the other is gone."""
+
+
+async def asked(feed: Feed, page: Page, name: str) -> Snapshot:
+    """Return the snapshot, with the answer to what a page asks the controller for itself alone."""
+    if page.asks is None:
+        return feed.snapshot
+    answer = await feed.answered(page.asks(name))
+    return replace(feed.snapshot, answer=answer)
+
+
+async def changes(feed: Feed, pages: Pages, page: Page, name: str) -> AsyncIterator[bytes]:
+    """Yield server-sent events: all parts first, then those that have changed, for ever.
+
+    Only the newest state is sent: what changed twice while a browser was slow reaches it once.
+    """
+    sent: dict[str, str] = {}
+    with feed.watching():
+        snapshot = await asked(feed, page, name)
+        while True:
+            if snapshot.answer.get("problem"):
+                snapshot = await asked(feed, page, name)
+            parts = pages.parts(page, name, snapshot)
+            changed = {id: html for id, html in parts.items() if sent.get(id) != html}
+            if changed:
+                yield b"event: parts\ndata: " + json.dumps(changed).encode() + b"\n\n"
+                sent |= changed
+            await asyncio.sleep(PACE_SECONDS)
+            try:
+                async with asyncio.timeout(ALIVE_SECONDS):
+                    newer = await feed.changed(snapshot.number)
+                    snapshot = replace(newer, answer=snapshot.answer)
+            except TimeoutError:
+                yield b": still here\n\n"

@@ -1,0 +1,170 @@
+"""The pages: which parts each has, and their HTML. The same parts make the first page and each later change."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
+
+import jinja2
+from markupsafe import Markup
+
+from reconciler import __version__
+from reconciler.wire.admin import ShowCommit
+
+from .snapshot import Snapshot
+from .view.cabling import cablings
+from .view.deployment import deployment, deployments
+from .view.history import commit, held, history
+from .view.overview import overview, pulse
+
+EVENTS_SHOWN = 200
+PARTS_MAX = 4096
+"""Most pages whose parts are kept: names of deployments come from the browser."""
+UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+View = Callable[[Snapshot, str], Mapping[str, Any]]
+"""From the snapshot and the page's name (of a deployment, an incident; else empty) to a template's variables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page: its path, with ``{name}`` where there is one for each object, its title, and its parts in order."""
+
+    path: str
+    title: str
+    parts: tuple[str, ...]
+    """Names of templates, which are the ids of their sections too."""
+    view: View
+    in_menu: bool = True
+    asks: Callable[[str], Any] | None = None
+    """From the page's name to what the controller is asked for this page alone, as ``Snapshot.answer``."""
+
+
+def _events(snapshot: Snapshot, _: str) -> dict[str, Any]:
+    return {"events": tuple(reversed(snapshot.events))[:EVENTS_SHOWN]}
+
+
+def _incidents(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    found = [each for each in reversed(snapshot.incidents) if not name or str(each["id"]) == name]
+    return {"incidents": found, "whole": bool(name)}
+
+
+PAGES = (
+    Page(
+        "/",
+        "Overview",
+        ("headline", "troubles", "figures", "served", "machines", "latest"),
+        lambda s, _: {"overview": overview(s)},
+    ),
+    Page("/cabling", "Cabling", ("cabling",), lambda s, _: {"cablings": cablings(s)}),
+    Page("/deployments", "Deployments", ("deployments",), lambda s, _: {"deployments": deployments(s)}),
+    Page(
+        "/deployments/{name}",
+        "Deployment {name}",
+        ("deployment",),
+        lambda s, name: {"deployment": deployment(s, name)},
+        in_menu=False,
+    ),
+    Page("/incidents", "Incidents", ("incidents",), _incidents),
+    Page("/incidents/{name}", "Incident {name}", ("incidents",), _incidents, in_menu=False),
+    Page("/events", "Events", ("events",), _events),
+    Page("/history", "History", ("held", "commits"), lambda s, _: {"held": held(s), "history": history(s)}),
+    Page(
+        "/history/{name}",
+        "Commit {name}",
+        ("commit",),
+        lambda s, _: {"commit": commit(s)},
+        in_menu=False,
+        asks=ShowCommit,
+    ),
+)
+EVERYWHERE = ("lost", "pulse")
+"""Parts of all pages: that the controller does not answer, and how the cluster is doing."""
+STATIC = files("reconciler.console") / "static"
+
+
+class Pages:
+    """Renders pages and their parts. Parts are rendered once for each snapshot, however many pages are open."""
+
+    def __init__(self) -> None:
+        self._templates = jinja2.Environment(
+            loader=jinja2.PackageLoader("reconciler.console"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+        )
+        self._templates.filters.update(size=_size, duration=_duration)
+        self._templates.globals["static"] = _static
+        self._rendered: dict[tuple[str, str], dict[str, str]] = {}
+        self._number = -1
+
+    def parts(self, page: Page, name: str, snapshot: Snapshot) -> Mapping[str, str]:
+        """Return the HTML of each part of a page by its id."""
+        if snapshot.number != self._number or len(self._rendered) >= PARTS_MAX:
+            self._rendered.clear()
+            self._number = snapshot.number
+        if page.asks is not None:
+            return self._parts(page, name, snapshot)
+        key = (page.path, name)
+        if key not in self._rendered:
+            self._rendered[key] = self._parts(page, name, snapshot)
+        return self._rendered[key]
+
+    def _parts(self, page: Page, name: str, snapshot: Snapshot) -> dict[str, str]:
+        everywhere = {"snapshot": snapshot, "at": _iso(snapshot.at), "pulse": pulse(snapshot)}
+        values = {**everywhere, **page.view(snapshot, name)}
+        return {
+            part: self._templates.get_template(f"{part}.html").render(values)
+            for part in (*EVERYWHERE, *page.parts)
+        }
+
+    def render(self, template: str, **values: Any) -> str:
+        """Return the HTML of a template that is a page of its own."""
+        return self._templates.get_template(template).render(version=__version__, **values)
+
+    def whole(self, page: Page, name: str, snapshot: Snapshot, wall: bool, key: str = "") -> str:
+        """Return a whole page. ``wall``: large, for a screen that nobody sits at. ``key``: with which somebody has logged in."""
+        path = page.path.replace("{name}", quote(name, safe=""))
+        return self.render(
+            "layout.html",
+            title=page.title.replace("{name}", name),
+            pages=[(each.path, each.title) for each in PAGES if each.in_menu],
+            current=page.path,
+            order=page.parts,
+            fragments={id: Markup(html) for id, html in self.parts(page, name, snapshot).items()},
+            live=f"/live{path}",
+            wall=wall,
+            key=key,
+        )
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+@functools.cache
+def _static(name: str) -> str:
+    """Return the address of a file of the page, which is another one whenever the file is: browsers may keep it."""
+    return f"/static/{name}?{hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
+
+
+def _size(count: float | None) -> str:
+    """Return bytes with three digits at most before the point, in the unit that fits."""
+    if count is None:
+        return ""
+    size, unit = next(((size, unit) for size, unit in UNITS if count >= size), (1, "bytes"))
+    value = count / size
+    return f"{value:.0f} {unit}" if value >= 100 or value == int(value) else f"{value:.1f} {unit}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

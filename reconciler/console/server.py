@@ -1,0 +1,203 @@
+"""The console's process: listens where the Gateway's ``spec.console`` says, follows it when it changes, stops in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+
+from reconciler.errors import Conflict, Invalid
+from reconciler.listening import address_of, bind, reached_at
+from reconciler.source.git.repository import author_of
+from reconciler.wire.file_identity import FileIdentity, wait_until_replaced
+
+from .access.door import Doors
+from .access.sessions import Sessions
+from .app import build_app
+from .feed import Feed, following
+from .settings import Places, Settings, settings_of
+
+log = logging.getLogger(__name__)
+
+FIRST_WORD_SECONDS = 5.0
+"""How long to wait for a controller that would say where to listen, before the last place is taken."""
+RETRY_SECONDS = 1.0
+"""How often an address that is taken is tried again."""
+OPEN_MAX = 1000
+"""Most connections at a time; one more is answered with 503."""
+IDLE_SECONDS = 15
+LAST_WORDS_SECONDS = 1
+"""How long a page that is open has to hear the end of its stream. It connects again by itself."""
+
+
+def run_console(places: Places, any_port: bool, *held: FileIdentity) -> int:
+    """Serve until SIGTERM or SIGINT. Returns the exit status, 0.
+
+    Where it listens is written to ``places.state`` as JSON: ``{"version": 1, "pid": 7, "listen": "127.0.0.1:8480",
+    "url": "http://127.0.0.1:8480/", "keys": false, "problem": ""}``; ``listen`` and ``url`` are null while it does not listen.
+    ``held``: the lock in its home, which is watched.
+    """
+    asyncio.run(_serve_until_signalled(_Console(places, any_port), *held))
+    return 0
+
+
+async def _serve_until_signalled(console: _Console, *held: FileIdentity) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    ends: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait()), asyncio.create_task(console.run())]
+    if held:
+        ends.append(asyncio.create_task(wait_until_replaced(*held)))
+    try:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in ends:
+            task.cancel()
+        results = await asyncio.gather(*ends, return_exceptions=True)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+
+
+class _Console:
+    """Keeps one listener at the address that is declared, and its file up to date."""
+
+    def __init__(self, places: Places, any_port: bool) -> None:
+        self._feed = Feed(places.controller, places.clock)
+        self._state = places.state
+        self._any_port = any_port
+        self._keys_before = _needed_before(places.state)
+        self._doors = Doors(
+            self._feed,
+            places.clock,
+            owner=lambda: author_of(places.repo),
+            needed=lambda: self._wanted().keys,
+            sessions=Sessions(lambda: secrets.token_urlsafe(32)),
+        )
+        self._settings: Settings | None = None
+        self._listener: _Listener | None = None
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        async with following(self._feed):
+            watching = asyncio.create_task(self._doors.watch(), name="watch sessions")
+            try:
+                await self._first_word()
+                while True:
+                    seen = self._feed.snapshot.number
+                    moved = await self._follow()
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(None if moved else RETRY_SECONDS):
+                            await self._feed.changed(seen)
+            finally:
+                watching.cancel()
+                await self._end()
+
+    def _wanted(self) -> Settings:
+        return settings_of(self._feed.snapshot, self._keys_before)
+
+    async def _first_word(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_WORD_SECONDS):
+                while not self._feed.snapshot.status:
+                    await self._feed.changed(self._feed.snapshot.number)
+
+    async def _follow(self) -> bool:
+        """Listen as is declared now; return whether that works."""
+        wanted = self._wanted()
+        if wanted == self._settings:
+            return True
+        await self._end()
+        if wanted.listen is None:
+            self._settings = wanted
+            self._write(None, "")
+            return True
+        try:
+            sock = bind(wanted.listen, wanted.keys, self._any_port, "console.listen")
+        except (Invalid, Conflict) as error:
+            self._write(None, str(error))
+            return False
+        self._settings = wanted
+        self._listener = _Listener(build_app(self._feed, self._doors, wanted.hosts), sock)
+        log.info("listening on %s", self._listener.address)
+        self._write(self._listener.address, "")
+        return True
+
+    async def _end(self) -> None:
+        if self._listener is not None:
+            self._settings, listener, self._listener = None, self._listener, None
+            await listener.end()
+
+    def _write(self, address: str | None, problem: str) -> None:
+        url = f"http://{reached_at(address)}/" if address else None
+        state = {
+            "version": 1,
+            "pid": os.getpid(),
+            "listen": address,
+            "url": url,
+            "keys": self._wanted().keys,
+            "problem": problem,
+        }
+        draft = self._state.with_name(f".{self._state.name}.new")
+        try:
+            draft.write_text(json.dumps(state) + "\n")
+            draft.replace(self._state)
+        except OSError as error:
+            log.warning("cannot write %s: %s", self._state, error)
+
+
+def _needed_before(state: Path) -> bool:
+    """Return whether the console that wrote this file asked for keys."""
+    try:
+        return bool(json.loads(state.read_bytes()).get("keys", False))
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+class _Listener:
+    """Serves an application on a socket from its making on."""
+
+    def __init__(self, app: Starlette, sock: socket.socket) -> None:
+        self.address = address_of(sock)
+        config = uvicorn.Config(
+            app,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ws="none",
+            limit_concurrency=OPEN_MAX,
+            timeout_keep_alive=IDLE_SECONDS,
+            timeout_graceful_shutdown=LAST_WORDS_SECONDS,
+        )
+        self._server = _Server(config)
+        self._task = asyncio.create_task(self._serve(sock))
+
+    async def end(self) -> None:
+        """Stop listening, and end the connections."""
+        self._server.should_exit = True
+        await self._task
+
+    async def _serve(self, sock: socket.socket) -> None:
+        with contextlib.closing(sock):
+            await self._server.serve(sockets=[sock])
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the process."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

@@ -1,0 +1,55 @@
+"""Where the console is, and where it listens and by which names: as the Gateway declares it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.resources.gateway import CONSOLE_LISTEN
+
+from .snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What the console has around it: files of its home, and a clock."""
+
+    controller: Path
+    """The controller's socket."""
+    state: Path
+    """The file where it says where it listens."""
+    repo: Path
+    """The cluster repository."""
+    clock: Callable[[], float]
+    """Returns seconds since the Unix epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the Gateway declares."""
+
+    listen: str | None
+    """Address and port; None where no console is wanted."""
+    keys: bool = False
+    """Whether whoever opens it must log in."""
+    hosts: tuple[str, ...] = ()
+    """Further names by which browsers may call it."""
+
+
+def settings_of(snapshot: Snapshot, keys_before: bool = False) -> Settings:
+    """Return what the Gateway declares; without one, or before it is known, the console is on loopback.
+
+    ``keys_before``: whether keys were needed when manifests were known last. Until they are known again, they still are.
+    """
+    gateways = snapshot.of_kind("Gateway")
+    if not gateways:
+        known = bool(snapshot.status.get("revision"))
+        return Settings(CONSOLE_LISTEN, keys_before and not known)
+    spec = gateways[0]["spec"]
+    declared = spec["console"]
+    return Settings(
+        declared["listen"] if declared["enabled"] else None,
+        spec["auth"]["mode"] == "keys",
+        tuple(spec["hosts"]),
+    )

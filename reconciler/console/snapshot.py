@@ -1,0 +1,66 @@
+"""What the console knows of the cluster: the controller's last answers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Body = Mapping[str, Any]
+"""An object of JSON, as ``wire.admin`` documents each answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The newest answers of the controller, and whether it still answers."""
+
+    number: int = 0
+    """Grows with each change."""
+    at: float = 0.0
+    """When the controller answered anything last, in seconds since the Unix epoch; 0 before its first answer."""
+    lost: str = ""
+    """Why it does not answer now; empty while it does."""
+    status: Body = field(default_factory=dict)
+    """``ShowStatus``."""
+    objects: tuple[Body, ...] = ()
+    """``Get``: manifests with their status."""
+    ranks: tuple[Body, ...] = ()
+    """``Get("Rank")``."""
+    plan: Body = field(default_factory=dict)
+    """``ShowPlan``."""
+    incidents: tuple[Body, ...] = ()
+    """``ListIncidents``, oldest first."""
+    events: tuple[Body, ...] = ()
+    """``ListEvents``, oldest first."""
+    usage: Body = field(default_factory=dict)
+    """``ShowUsage``."""
+    commits: Body = field(default_factory=dict)
+    """``ListCommits``."""
+    answer: Body = field(default_factory=dict)
+    """What the controller was asked for one page alone; ``{"problem": text}`` where it has refused or did not answer."""
+
+    def of_kind(self, kind: str) -> tuple[Body, ...]:
+        """Return the objects of a kind, in the controller's order."""
+        return tuple(each for each in self.objects if each["kind"] == kind)
+
+    def named(self, kind: str, name: str) -> Body | None:
+        """Return an object; None where there is none."""
+        return next((each for each in self.of_kind(kind) if each["metadata"]["name"] == name), None)
+
+    def planned(self, of: str) -> Iterator[Body]:
+        """Return what the plan waits for and refuses of an object, ``kind/name`` in lower case."""
+        for part in ("refused", "waiting"):
+            yield from (entry for entry in self.plan.get(part, ()) if entry["object"] == of)
+
+
+def condition(each: Body, type: str) -> Body:
+    """Return a condition of an object; an empty one, with the status ``Unknown``, where it has none yet."""
+    for found in each["status"]["conditions"]:
+        if found["type"] == type:
+            return dict(found)
+    return {"type": type, "status": "Unknown", "reason": "", "message": "", "lastTransitionTime": None}
+
+
+def is_true(each: Body, type: str) -> bool:
+    """Return whether a condition holds."""
+    return bool(condition(each, type)["status"] == "True")

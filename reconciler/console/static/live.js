@@ -1,0 +1,50 @@
+// Keeps an open page up to date: the console sends the parts of the page that have changed, and this puts them in place
+// without disturbing what is selected, scrolled or focused. Without scripts, the page reloads itself.
+"use strict";
+
+const DAY_TOO = new Intl.DateTimeFormat(navigator.languages, {dateStyle: "medium", timeStyle: "medium"});
+const IN_FULL = new Intl.DateTimeFormat(navigator.languages, {dateStyle: "full", timeStyle: "long"});
+const TODAY = new Intl.DateTimeFormat(navigator.languages, {timeStyle: "medium"});
+
+// Moments by the browser's clock, zone and language; of today, the time alone.
+function localTimes(within) {
+  const today = new Date().toDateString();
+  for (const each of within.querySelectorAll("time[datetime]")) {
+    const at = new Date(each.dateTime);
+    each.textContent = (at.toDateString() === today ? TODAY : DAY_TOO).format(at);
+    each.title = IN_FULL.format(at);
+  }
+}
+
+// What is put in place is complete before: nothing on the page changes twice, and a screen reader hears only news.
+function put(id, html) {
+  const place = document.getElementById(id);
+  if (!place) return;
+  const draft = document.createElement("template");
+  draft.innerHTML = html;
+  localTimes(draft.content);
+  Idiomorph.morph(place, [...draft.content.childNodes], {morphStyle: "innerHTML"});
+}
+
+function follow() {
+  const source = new EventSource(document.body.dataset.live);
+  source.addEventListener("parts", (event) => {
+    for (const [id, html] of Object.entries(JSON.parse(event.data))) put(id, html);
+    document.documentElement.classList.remove("away");
+  });
+  // A console that is gone closes the stream; the browser connects again by itself, but not to one that refuses it.
+  source.addEventListener("error", () => {
+    document.documentElement.classList.add("away");
+    if (source.readyState === EventSource.CLOSED) setTimeout(comeBack, 2000);
+  });
+}
+
+// Who is no longer logged in is led to the login; who was one too many follows again.
+async function comeBack() {
+  const answer = await fetch(location.href, {redirect: "manual", cache: "no-store"}).catch(() => null);
+  if (answer && answer.type === "opaqueredirect") location.reload();
+  else follow();
+}
+
+localTimes(document);
+follow();

@@ -1,0 +1,219 @@
+"""What the pages of commits show: who changed what, what has become of it, and what it did. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.console.snapshot import Body, Snapshot
+
+DID_MAX = 30
+"""Most events that are shown of what a commit did."""
+OBJECTS_SHOWN = 4
+STATES = {
+    "InForce": ("ready", "in force"),
+    "Held": ("busy", "held"),
+    "Suspended": ("busy", "waits: suspended"),
+    "Unread": ("busy", "not read yet"),
+    "Rejected": ("bad", "refused"),
+    "Earlier": ("plain", "earlier"),
+}
+MARKS = {"+": "added", "-": "removed", "@": "place"}
+WHOLE = ("cluster/main",)
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """An object that a commit changed. ``verb``: of an operation on it; empty for a manifest."""
+
+    object: str
+    action: str
+    verb: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A commit in the list."""
+
+    revision: str
+    branch: str
+    author: str
+    time: str
+    subject: str
+    state: str
+    """A class of ``parts.state``."""
+    state_text: str
+    touched: tuple[Touched, ...]
+    more: int
+    """How many further objects it changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffLine:
+    """A line of a diff: its sign, its text, and the class that colours it."""
+
+    sign: str
+    text: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """What a commit changed in a file."""
+
+    path: str
+    action: str
+    lines: tuple[DiffLine, ...]
+    left_out: int
+    """Lines that are not shown; -1 for a file that is too large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit with its diff, and what it did."""
+
+    line: Line
+    email: str
+    message: str
+    files: tuple[File, ...]
+    undo: tuple[str, ...]
+    did: tuple[Body, ...]
+    """Events about its objects, from its coming into force until the next commit that changed one of them."""
+    did_left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A newer revision that is not in force, and why."""
+
+    revision: str
+    """Empty where it is not known."""
+    title: str
+    text: str
+    removes: tuple[str, ...]
+    command: str
+    """What lets it in; empty where it has to be changed first."""
+
+
+def history(snapshot: Snapshot) -> tuple[Line, ...]:
+    """Return the newest commits, newest first."""
+    return tuple(map(_line, snapshot.commits.get("items", ())))
+
+
+def held(snapshot: Snapshot) -> tuple[Held, ...]:
+    """Return the revisions that are not in force although they are newer."""
+    return tuple(_held(snapshot.status))
+
+
+def _held(status: Body) -> Iterator[Held]:
+    if found := status.get("held"):
+        removes = tuple(found["removes"])
+        title = f"A revision is held: it removes {len(removes)} of {found['of']} objects"
+        yield Held(found["revision"], title, found["text"], removes, found["command"])
+    if found := status.get("suspended"):
+        title = "A revision waits: new commits are suspended"
+        yield Held(found["revision"], title, found["text"], (), "reconciler resume --all")
+    if found := status.get("heldChanges"):
+        window = found["changes"][0]["window"]
+        title = f"Changes wait for sync window {window}"
+        yield Held(found["revision"], title, found["text"], (), f"reconciler override {window} --reason WHY")
+    if text := status.get("rejection"):
+        yield Held("", "The newest revision is refused", text, (), "")
+    if text := status.get("operationsRejection"):
+        yield Held("", "The newest operations are refused", text, (), "")
+
+
+def commit(snapshot: Snapshot) -> Commit | str:
+    """Return the commit that the controller was asked for; a text where there is none."""
+    body = snapshot.answer
+    if not body or body.get("problem"):
+        return str(body.get("problem") or "the controller was not asked")
+    newest = next((i for i in snapshot.commits.get("items", ()) if i["revision"] == body["revision"]), body)
+    line = _line({**body, "state": newest["state"]})
+    did = _did(snapshot, body)
+    return Commit(
+        line,
+        body["email"],
+        body["message"],
+        tuple(_file(each) for each in body["files"]),
+        tuple(body["undo"]),
+        tuple(did[:DID_MAX]),
+        max(0, len(did) - DID_MAX),
+    )
+
+
+def _line(item: Body) -> Line:
+    touched = tuple(map(_touched, item["objects"]))
+    more = item["objectsLeftOut"] + max(0, len(touched) - OBJECTS_SHOWN)
+    state, text = STATES.get(item["state"], ("plain", item["state"]))
+    return Line(
+        item["revision"],
+        item["branch"],
+        item["author"],
+        item["time"],
+        item["subject"],
+        state,
+        text,
+        touched[:OBJECTS_SHOWN],
+        more,
+    )
+
+
+def _touched(each: Body) -> Touched:
+    kind, _, name = each["object"].partition("/")
+    if kind != "operation":
+        return Touched(each["object"], each["action"], "")
+    verb, _, target = name.partition(".")
+    own, _, called = target.partition(".")
+    ended = each["action"] == "removed"
+    return Touched(f"{own}/{called}", each["action"], f"end of {verb}" if ended else verb)
+
+
+def _file(each: Body) -> File:
+    lines = tuple(_diff_line(line) for line in each["lines"])
+    return File(each["path"], each["action"], lines, each["leftOut"])
+
+
+def _diff_line(line: str) -> DiffLine:
+    kind = MARKS.get(line[:1], "same")
+    return DiffLine("", line, kind) if kind == "place" else DiffLine(line[:1], line[1:], kind)
+
+
+def _did(snapshot: Snapshot, body: Body) -> list[Body]:
+    """Return the events about a commit's objects, oldest first, as far as events are kept."""
+    objects = {_touched(each).object for each in body["objects"]}
+    begins = _begins(snapshot, body)
+    if not begins:
+        return []
+    ends = _ends(snapshot, body, objects)
+    return [
+        event
+        for event in snapshot.events
+        if event["time"] >= begins
+        and (not ends or event["time"] < ends)
+        and (event["object"] in objects or _speaks_of(event, body["revision"]))
+    ]
+
+
+def _speaks_of(event: Body, revision: str) -> bool:
+    return event["object"] in WHOLE and (event["revision"] == revision or revision[:10] in event["message"])
+
+
+def _begins(snapshot: Snapshot, body: Body) -> str:
+    """Return when a commit came into force; empty if it is not, or if its event is not kept any more."""
+    if body["branch"] == "main":
+        applied = (e["time"] for e in snapshot.events if e["revision"] == body["revision"])
+        return str(next(applied, ""))
+    return str(body["time"])
+
+
+def _ends(snapshot: Snapshot, body: Body, objects: set[str]) -> str:
+    """Return when the next commit changed one of the objects; empty if none has."""
+    later: list[Any] = []
+    for item in snapshot.commits.get("items", ()):  # newest first
+        if item["revision"] == body["revision"]:
+            break
+        if objects & {_touched(each).object for each in item["objects"]}:
+            later.append(item)
+    return str(later[-1]["time"]) if later else ""

@@ -1,0 +1,87 @@
+"""A machine in one line: its state, and how much of its memory, its processors and its power is in use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from reconciler.console.snapshot import Body, Snapshot
+
+from .state import doing, state_of
+
+FULL = 0.9
+"""Part of the memory from which on a meter is amber."""
+WATTS = (50, 100, 200, 400)
+"""Ends of the scale of power: the first that all machines fit on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A node, in one line."""
+
+    name: str
+    state: str
+    text: str
+    ranks: int
+    models: tuple[str, ...]
+    """Deployments that have a rank on it."""
+    memory_bytes: int | None
+    used_bytes: int | None
+    short: bool
+    """Whether its memory is nearly full, or the system says that it is short."""
+    cpus: int | None
+    load: float | None
+    watts: float | None
+    system: str
+
+    @property
+    def used(self) -> float | None:
+        """The part of its memory that is in use; None where it is unknown."""
+        return (
+            self.used_bytes / self.memory_bytes if self.used_bytes is not None and self.memory_bytes else None
+        )
+
+
+def machines(snapshot: Snapshot) -> tuple[Machine, ...]:
+    """Return all machines."""
+    use: dict[str, Body] = {row["name"]: row for row in snapshot.usage.get("nodes", ())}
+    models: dict[str, dict[str, None]] = {}
+    for rank in snapshot.ranks:
+        models.setdefault(rank["node"], {})[rank["deployment"]] = None
+    return tuple(
+        _machine(each, use.get(each["metadata"]["name"], {}), tuple(models.get(each["metadata"]["name"], ())))
+        for each in snapshot.of_kind("Node")
+    )
+
+
+def scale(found: tuple[Machine, ...]) -> int:
+    """Return the end of the scale of power of these machines, in watts."""
+    most = max((each.watts or 0.0 for each in found), default=0.0)
+    return next((end for end in WATTS if most <= end), WATTS[-1])
+
+
+def _machine(each: Body, use: Body, models: tuple[str, ...]) -> Machine:
+    status = each["status"]
+    total, used = use.get("memoryBytes") or status.get("memoryBytes"), use.get("memoryUsedBytes")
+    full = bool(total and used is not None and used / total > FULL)
+    return Machine(
+        name=each["metadata"]["name"],
+        state=state_of(each),
+        text=doing(each).partition("; to do: ")[0],
+        ranks=status.get("ranks", 0),
+        models=models,
+        memory_bytes=total,
+        used_bytes=used,
+        short=full or use.get("pressure", "") not in ("", "normal"),
+        cpus=use.get("cpus") or status.get("cpus"),
+        load=use.get("load"),
+        watts=use.get("gpuWatts"),
+        system=_system(status),
+    )
+
+
+def _system(status: Mapping[str, object]) -> str:
+    mac = status.get("mac")
+    if isinstance(mac, Mapping) and "chip" in mac:
+        return f"{mac['chip']}, macOS {mac.get('macOS', 'unknown')}"
+    return str(status.get("system", ""))

@@ -1,0 +1,186 @@
+"""The first page: who serves what, what each machine holds, what is wrong, and what is being done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from reconciler.console.snapshot import Body, Snapshot, condition
+
+from .machine import Machine, machines, scale
+from .state import doing, state_of, worst
+from .trouble import Trouble, troubles
+
+TROUBLES_SHOWN = 4
+"""Most troubles on the first page, so that the rest of it is in the first screen."""
+LATEST_SHOWN = 4
+"""Events on the first page."""
+ROWS_MAX = 24
+"""Most machines with a row each on the first page; of more, those that are not well have one, and all have a tile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A deployment, in one line."""
+
+    name: str
+    model: str
+    state: str
+    """``ready``, ``busy`` where something is being done, or ``bad``."""
+    ready: int
+    replicas: int
+    text: str
+    """What it waits for or lacks; empty where all is well."""
+    tokens_per_second: float
+    requests: int
+    """Requests that are answered or wait."""
+    nodes: tuple[str, ...]
+    transports: tuple[str, ...]
+    """Of its groups, without the reason why better ones were skipped."""
+    epochs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The cluster in a few numbers; None where no machine tells."""
+
+    tokens_per_second: float
+    requests: int
+    machines_ready: int
+    machines: int
+    used_bytes: int | None
+    memory_bytes: int | None
+    watts: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The first page."""
+
+    headline: str
+    state: str
+    served: tuple[Served, ...]
+    figures: Figures
+    machines: tuple[Machine, ...]
+    rows: tuple[Machine, ...]
+    """The machines that have a row each."""
+    watts_scale: int
+    troubles: tuple[Trouble, ...]
+    more_troubles: int
+    latest: tuple[Body, ...]
+    """Events, newest first."""
+    endpoint: str
+    revision: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """How the cluster is doing, beside each page."""
+
+    state: str
+    text: str
+    open_incidents: int
+    revision: str
+
+
+def overview(snapshot: Snapshot) -> Overview:
+    """Return the first page's content."""
+    served, found, wrong = _served(snapshot), machines(snapshot), troubles(snapshot)
+    return Overview(
+        headline=_headline(snapshot, served),
+        state=_state(served, wrong),
+        served=served,
+        figures=_figures(served, found),
+        machines=found,
+        rows=found if len(found) <= ROWS_MAX else tuple(e for e in found if e.state != "ready")[:ROWS_MAX],
+        watts_scale=scale(found),
+        troubles=wrong[:TROUBLES_SHOWN],
+        more_troubles=len(wrong[TROUBLES_SHOWN:]),
+        latest=tuple(reversed(snapshot.events[-LATEST_SHOWN:])),
+        endpoint=snapshot.status.get("endpoint") or "",
+        revision=snapshot.status.get("revision") or "",
+        source=snapshot.status.get("source") or "",
+    )
+
+
+def pulse(snapshot: Snapshot) -> Pulse:
+    """Return how the cluster is doing."""
+    served, wrong = _served(snapshot), troubles(snapshot)
+    text = f"{len(wrong)} to look at" if wrong else _headline(snapshot, served)
+    open_incidents = sum(each["open"] for each in snapshot.incidents)
+    return Pulse(_state(served, wrong), text, open_incidents, snapshot.status.get("revision") or "")
+
+
+def serving(snapshot: Snapshot, each: Body) -> Served:
+    """Return a deployment in one line."""
+    name, status = each["metadata"]["name"], each["status"]
+    ranks = {row["name"]: row for row in snapshot.usage.get("ranks", ())}
+    groups = status.get("groups", ())
+    first = [ranks.get(f"{name}.{group['replica']}.{group['epoch']}.0", {}) for group in groups]
+    ready, busy = condition(each, "Ready"), condition(each, "Reconciling")
+    return Served(
+        name=name,
+        model=each["spec"]["model"],
+        state=state_of(each),
+        ready=status.get("readyReplicas", 0),
+        replicas=each["spec"]["replicas"],
+        text="" if ready["status"] == "True" and busy["status"] != "True" else doing(each),
+        tokens_per_second=sum(row.get("tokensPerSecond") or 0.0 for row in first),
+        requests=sum(row.get("demand") or 0 for row in first),
+        nodes=tuple(dict.fromkeys(node for group in groups for node in group["nodes"])),
+        transports=tuple(dict.fromkeys(transport_of(group)[0] for group in groups if group.get("transport"))),
+        epochs=tuple(group["epoch"] for group in groups),
+    )
+
+
+def transport_of(group: Body) -> tuple[str, str]:
+    """Return a group's transport, and why better ones were skipped."""
+    name, _, why = str(group.get("transport") or "").partition(" (")
+    return name, why.removesuffix(")")
+
+
+def _served(snapshot: Snapshot) -> tuple[Served, ...]:
+    return tuple(serving(snapshot, each) for each in snapshot.of_kind("ModelDeployment"))
+
+
+def _figures(served: tuple[Served, ...], found: tuple[Machine, ...]) -> Figures:
+    return Figures(
+        tokens_per_second=sum(each.tokens_per_second for each in served),
+        requests=sum(each.requests for each in served),
+        machines_ready=sum(each.state == "ready" for each in found),
+        machines=len(found),
+        used_bytes=_sum(each.used_bytes for each in found),
+        memory_bytes=_sum(each.memory_bytes for each in found),
+        watts=_sum(each.watts for each in found),
+    )
+
+
+def _sum(values: Iterable[float | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return round(sum(known)) if known else None
+
+
+def _state(served: tuple[Served, ...], wrong: tuple[Trouble, ...]) -> str:
+    """Bad only where a model is not served and something is wrong: one that starts is amber, and so is a machine that
+    waits for a person while all models are served."""
+    if any(not each.ready and each.replicas and (wrong or each.state == "bad") for each in served):
+        return "bad"
+    return worst(
+        [*("ready" if each.state == "ready" else "busy" for each in served), *["busy"] * bool(wrong)]
+    )
+
+
+def _headline(snapshot: Snapshot, served: tuple[Served, ...]) -> str:
+    if not snapshot.at:
+        return "Waiting for the controller"
+    if not served:
+        return "No model is to be served yet"
+    if len(served) == 1:
+        return f"{served[0].name} is {'served' if served[0].ready else 'not served'}"
+    count = sum(each.ready > 0 for each in served)
+    return (
+        f"All {count} models are served"
+        if count == len(served)
+        else f"{count} of {len(served)} models are served"
+    )

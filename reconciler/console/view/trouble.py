@@ -1,0 +1,63 @@
+"""What is wrong now, what is being done about it, and what a person has to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from reconciler.console.snapshot import Body, Snapshot, condition
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that is wrong now: what, since when, what is being done, and what a person has to do."""
+
+    about: str
+    text: str
+    since: str | None
+    title: str = ""
+    doing: str = ""
+    person: str = ""
+    command: str = ""
+    link: str = ""
+
+
+def troubles(snapshot: Snapshot) -> tuple[Trouble, ...]:
+    """Return all that is wrong: what needs a person first."""
+    return tuple(sorted(_troubles(snapshot), key=lambda each: not (each.person or each.command)))
+
+
+def _troubles(snapshot: Snapshot) -> Iterator[Trouble]:
+    held, rejection = snapshot.status.get("held"), snapshot.status.get("rejection")
+    if held:
+        yield Trouble(
+            "revision " + held["revision"][:10], held["text"], None, "held", command=held["command"]
+        )
+    if rejection:
+        yield Trouble("the newest revision", rejection, None, "rejected", command="reconciler validate")
+    told = set()
+    for incident in reversed(snapshot.incidents):
+        if incident["open"]:
+            told.add(incident["object"])
+            yield Trouble(
+                incident["object"],
+                _what(incident),
+                incident["openedAt"],
+                f"{incident['title']} ({incident['class']})",
+                incident["doing"],
+                incident["person"],
+                link=f"/incidents/{incident['id']}",
+            )
+    for each in snapshot.objects:
+        name = f"{each['kind'].lower()}/{each['metadata']['name']}"
+        found = condition(each, "Stalled")
+        if found["status"] == "True" and name not in told:
+            text, _, person = found["message"].partition("; to do: ")
+            yield Trouble(name, text, found["lastTransitionTime"], found["reason"], person=person)
+
+
+def _what(incident: Body) -> str:
+    """Return what is wrong without what is said beside it: what is being done, and what a person has to do."""
+    text = str(incident["summary"]).removesuffix(f"; {incident['doing']}")
+    person = f"PERSON NEEDED: {incident['person']} ("
+    return text.removeprefix(person).removesuffix(")") if text.startswith(person) else text

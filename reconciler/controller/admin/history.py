@@ -1,0 +1,134 @@
+"""Answers which commits there are, what they did, and what has become of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from reconciler.controller.parts import Parts
+from reconciler.errors import Invalid, Refused, Unreachable
+from reconciler.source.git import commit_log
+from reconciler.source.git.commit_log import Entry, FileDiff
+from reconciler.source.git.history import commits
+from reconciler.source.git.repository import BRANCH, EMPTY, OPERATIONS, REF, ClusterRepo
+from reconciler.state import Desired
+
+from . import undoing
+from .bodies import iso
+
+Body = dict[str, Any]
+COMMITS_MAX = 500
+BRANCHES = {REF: BRANCH, OPERATIONS: "operations"}
+
+
+class History:
+    """The commits of the cluster repository. Each is looked at once."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._known: dict[str, Entry] = {}
+
+    async def commits(self, limit: int) -> dict[str, Any]:
+        """Return the newest commits of both branches."""
+        repo = self._parts.around.source.repository()
+        if repo is None:
+            return {"items": [], "problem": self._no_commits()}
+        try:
+            return await asyncio.to_thread(self._commits, repo, self._desired, min(limit, COMMITS_MAX))
+        except (Invalid, Unreachable) as error:
+            return {"items": [], "problem": str(error)}
+
+    async def commit(self, revision: str) -> dict[str, Any]:
+        """Return a commit with its diff. Raises ``Refused``."""
+        repo = self._parts.around.source.repository()
+        if repo is None:
+            raise Refused("NoHistory", self._no_commits())
+        try:
+            return await asyncio.to_thread(self._commit, repo, self._desired, revision)
+        except Invalid as error:
+            raise Refused("NotFound", str(error)) from error
+
+    @property
+    def _desired(self) -> Desired:
+        return self._parts.desired_state.desired
+
+    def _no_commits(self) -> str:
+        return f"the controller reads {self._parts.around.source.describe()}, which has no commits"
+
+    def _commits(self, repo: ClusterRepo, desired: Desired, limit: int) -> dict[str, Any]:
+        found = {ref: commit_log.entries(repo, ref, limit, self._known) for ref in BRANCHES}
+        self._known = {entry.commit.revision: entry for each in found.values() for entry in each}
+        wishes, operations = (_bodies(repo, desired, ref, found[ref]) for ref in BRANCHES)
+        return {"items": list(_merged(wishes, operations))[:limit], "problem": None}
+
+    def _commit(self, repo: ClusterRepo, desired: Desired, revision: str) -> dict[str, Any]:
+        ref, entry = commit_log.found(repo, revision)
+        (body,) = _bodies(repo, desired, ref, (entry,))
+        return {
+            **body,
+            "message": commit_log.message(repo, entry.commit.revision),
+            "files": [_file(each) for each in commit_log.diffs(repo, entry.commit)],
+            "undo": list(
+                undoing.of_manifests(repo, entry) if ref == REF else undoing.of_operations(desired, entry)
+            ),
+        }
+
+
+def _merged(one: Sequence[Body], other: Sequence[Body]) -> Iterator[Body]:
+    """Yield the commits of two branches, newest first; those of each keep git's order, whatever their dates say."""
+    left, right = deque(one), deque(other)
+    while left and right:
+        yield (left if left[0]["time"] >= right[0]["time"] else right).popleft()
+    yield from left or right
+
+
+def _bodies(repo: ClusterRepo, desired: Desired, ref: str, entries: tuple[Entry, ...]) -> list[Body]:
+    in_force = desired.revision if ref == REF else desired.operations
+    in_force = "" if in_force == EMPTY else in_force
+    newer = commit_log.newer_than(repo, in_force, ref) if entries else frozenset()
+    newest = next(iter(commits(repo, 1, in_force)), None) if in_force else None
+    return [
+        {
+            "revision": entry.commit.revision,
+            "branch": BRANCHES[ref],
+            "author": entry.commit.author,
+            "email": entry.commit.email,
+            "time": iso(entry.commit.at),
+            "subject": entry.commit.subject,
+            "state": (
+                _kept_out(desired, ref)
+                if entry.commit.revision in newer
+                else "InForce"
+                if newest is not None and newest.revision == entry.commit.revision
+                else "Earlier"
+            ),
+            "objects": [
+                {"object": f"{each.key[0].lower()}/{each.key[1]}", "action": each.action}
+                for each in entry.touched
+            ],
+            "objectsLeftOut": entry.left_out,
+        }
+        for entry in entries
+    ]
+
+
+def _kept_out(desired: Desired, ref: str) -> str:
+    """Return why a newer commit of a branch is not in force."""
+    if ref == OPERATIONS:
+        return "Rejected" if desired.operations_rejection else "Unread"
+    if desired.rejection:
+        return "Rejected"
+    if desired.hold or desired.held_changes:
+        return "Held"
+    return "Suspended" if desired.suspended else "Unread"
+
+
+def _file(found: FileDiff) -> Body:
+    return {
+        "path": found.path,
+        "action": found.action,
+        "lines": list(found.lines),
+        "leftOut": found.left_out,
+    }

@@ -1,0 +1,117 @@
+"""One request and its answer on a connection, as uvicorn calls the application with them.
+
+It differs from uvicorn's own in what it costs: the head of an answer is written together with the first part of its body,
+and parts of a stream are written without a coroutine for each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from starlette.types import Message, Scope
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+SCOPE_KEY = "exchange"
+"""Where a request's scope has its ``Exchange``, in its ``state``."""
+_BODILESS = (204, 304)
+"""Answers that have no body, whatever was asked."""
+_UNSAFE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+"""What no header's value may have in it (RFC 9110, 5.5): some repeat what clients have sent."""
+
+
+class Exchange(RequestResponseCycle):
+    """``send`` and ``receive`` of ASGI, and the body of an answer that has begun."""
+
+    told: Callable[[bytes], None] | None = None
+    """Called with each part that ``write`` writes."""
+    _head = b""
+    """Of an answer of which nothing is written yet."""
+
+    @property
+    def arrived(self) -> bool:
+        """Return whether all of the request's body is here."""
+        return not self.more_body
+
+    @property
+    def ready(self) -> bool:
+        """Return whether the answer has begun, in chunks, and its client reads it."""
+        return bool(self.chunked_encoding) and not (
+            self._head or self.flow.write_paused or self.disconnected or self.response_complete
+        )
+
+    def write(self, part: bytes) -> None:
+        """Write a part of the body at once, in a chunk as HTTP has it (RFC 9112, 7.1). It must not be empty: that would be
+        the end."""
+        self.transport.write(b"%x\r\n%b\r\n" % (len(part), part))
+        if self.told is not None:
+            self.told(part)
+
+    async def send(self, message: Message) -> None:  # type: ignore[override]
+        """Keep the head of an answer until its first part, or write a part. Waits while the client does not read."""
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        if message["type"] == "http.response.start":
+            self._begin(message["status"], message.get("headers", ()))
+        else:
+            self._go_on(message.get("body", b""), message.get("more_body", False))
+
+    def _begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        if self.response_started:
+            raise RuntimeError("an answer begins once")
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        own = [*self.default_headers, *headers]
+        if _UNSAFE.search(b"\t".join([value for _, value in own])):
+            raise RuntimeError("a header's value has a control character in it")
+        for name, value in own:
+            if name == b"content-length":
+                self.chunked_encoding = False
+                self.expected_content_length = int(value)
+        lines = [b"%b: %b\r\n" % header for header in own]
+        if not self.keep_alive:
+            lines.append(b"connection: close\r\n")
+        if self.chunked_encoding is None and self.scope["method"] != "HEAD" and status not in _BODILESS:
+            self.chunked_encoding = True
+            lines.append(b"transfer-encoding: chunked\r\n")
+        self._head = b"".join([STATUS_LINE[status], *lines, b"\r\n"])
+
+    def _go_on(self, body: bytes, more: bool) -> None:
+        if self.response_complete or not self.response_started:
+            raise RuntimeError("a part of an answer comes between its head and its end")
+        head, self._head = self._head, b""
+        part = self._framed(body, more)
+        if head or part:
+            self.transport.write(head + part)
+        if not more:
+            self._end()
+
+    def _framed(self, body: bytes, more: bool) -> bytes:
+        """Return a part of the body as it is sent."""
+        if self.scope["method"] == "HEAD":
+            self.expected_content_length = 0
+            return b""
+        if not self.chunked_encoding:
+            self.expected_content_length -= len(body)
+            if self.expected_content_length < 0:
+                raise RuntimeError("the answer is longer than its content-length")
+            return body
+        chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+        return chunk if more else chunk + b"0\r\n\r\n"
+
+    def _end(self) -> None:
+        if self.expected_content_length:
+            raise RuntimeError("the answer is shorter than its content-length")
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
+
+
+def exchange_of(scope: Scope) -> Exchange:
+    """Return the exchange of a request."""
+    exchange: Exchange = scope["state"][SCOPE_KEY]
+    return exchange

@@ -1,0 +1,29 @@
+"""Chromium, as Debian has it, with playwright from PyPI; and clusters as people start them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+SECONDS_MAX = 300
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "console/browser" in item.path.as_posix():
+            item.add_marker(pytest.mark.second_tier)
+            item.add_marker(pytest.mark.timeout(SECONDS_MAX))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A browser that knows no page yet."""
+    assert CHROMIUM is not None, "there is no chromium: apt-get install chromium"
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield made
+        made.close()

@@ -1,0 +1,70 @@
+"""The console notices within seconds that the controller is gone or hangs, and goes on by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from reconciler.console.feed import Beat, Feed, following
+from reconciler.console.snapshot import Snapshot
+
+BEAT = Beat(seconds=0.1, answer_seconds=0.5)
+SECONDS_MAX = 10.0
+
+
+@contextmanager
+def controller(socket: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that answers at a socket."""
+    process = subprocess.Popen((sys.executable, "-m", "tests.console.controller", str(socket)))
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def until(feed: Feed, holds: Callable[[Snapshot], bool]) -> Snapshot:
+    """Wait for a snapshot."""
+    async with asyncio.timeout(SECONDS_MAX):
+        while not holds(feed.snapshot):
+            await feed.changed(feed.snapshot.number)
+    return feed.snapshot
+
+
+async def test_a_controller_that_hangs_or_dies_is_noticed_and_found_again(tmp_path: Path) -> None:
+    socket = tmp_path / "controller.sock"
+    feed = Feed(socket, time.time, BEAT)
+    async with following(feed):
+        with controller(socket) as first:
+            known = await until(feed, lambda each: bool(each.objects and each.events and each.incidents))
+            os.kill(first.pid, signal.SIGSTOP)
+            stopped_at = time.time()
+            hung = await until(feed, lambda each: bool(each.lost))
+            assert time.time() - stopped_at < 3
+            assert hung.objects == known.objects
+            assert stopped_at - 1 < hung.at <= stopped_at + 0.1, "it shows the time of what it shows"
+            os.kill(first.pid, signal.SIGCONT)
+            await until(feed, lambda each: not each.lost)
+        gone = await until(feed, lambda each: bool(each.lost))
+        assert gone.objects == known.objects
+        with controller(socket):
+            await until(feed, lambda each: not each.lost)
+
+
+async def test_nothing_is_published_while_nothing_changes(tmp_path: Path) -> None:
+    socket = tmp_path / "controller.sock"
+    feed = Feed(socket, time.time, BEAT)
+    with controller(socket):
+        async with following(feed):
+            with feed.watching():
+                known = await until(feed, lambda each: bool(each.objects and each.events and each.usage))
+                known = await until(feed, lambda each: bool(each.incidents))
+                await asyncio.sleep(0.5)
+                assert feed.snapshot.number == known.number

@@ -1,0 +1,193 @@
+"""Where keys are on, the console asks for one, and forgets who logged in when the key ends."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from reconciler.console.access.attempts import WRONG_MAX
+from reconciler.console.access.door import Doors
+from reconciler.console.access.sessions import SESSION_SECONDS
+from reconciler.console.access.visitor import may_operate, person_of, secret_of
+from reconciler.console.settings import settings_of
+from reconciler.console.snapshot import Snapshot
+
+from .doors import OWNER, Time, client_of, doors_of, key, secret, with_keys
+from .snapshots import recorded
+
+ALICE, VICTOR, NOBODY = 1, 2, 3
+KEYS = (key("alice", ALICE, "operate"), key("victor", VICTOR, "view"), key("client", NOBODY, "none"))
+
+
+@pytest.fixture
+def clock() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def doors(clock: Time) -> Doors:
+    return doors_of(with_keys(recorded("four-macs"), *KEYS), clock)
+
+
+@pytest.fixture
+def client(doors: Doors) -> TestClient:
+    return client_of(doors)
+
+
+def log_in(client: TestClient, number: int, path: str = "/login") -> int:
+    """Show a key; the status of the answer."""
+    return client.post(path, data={"key": secret(number)}).status_code
+
+
+def told(client: TestClient) -> list[object]:
+    """What a page learns of who has asked."""
+
+    def answer(request: Request) -> JSONResponse:
+        person = person_of(request)
+        return JSONResponse([person.name, person.email, may_operate(request), secret_of(request)])
+
+    client.app.routes.append(Route("/who", answer))  # type: ignore[attr-defined]
+    return client.get("/who").json()  # type: ignore[no-any-return]
+
+
+def test_without_keys_everybody_of_this_machine_operates_in_the_accounts_name() -> None:
+    client = client_of(doors_of(recorded("four-macs")))
+    assert client.get("/").status_code == 200
+    assert told(client) == [OWNER.name, OWNER.email, True, ""]
+
+
+@pytest.mark.parametrize("path", ["/", "/cabling", "/deployments/large", "/live/", "/live/cabling"])
+def test_nothing_is_told_without_a_key(client: TestClient, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code in (303, 401)
+    assert "studio" not in answer.text
+
+
+def test_a_login_leads_to_the_page_that_was_asked_for(client: TestClient) -> None:
+    asked = client.get("/deployments/large?wall=1")
+    assert asked.status_code == 303
+    assert "API key" in client.get(asked.headers["location"]).text
+    answer = client.post(asked.headers["location"], data={"key": secret(VICTOR)})
+    assert answer.headers["location"] == "/deployments/large?wall=1"
+    assert "large" in client.get("/deployments/large").text
+
+
+def test_a_key_says_who_acts_and_whether_it_may(client: TestClient) -> None:
+    log_in(client, VICTOR)
+    assert told(client) == ["victor", "victor@apikey.invalid", False, secret(VICTOR)]
+    log_in(client, ALICE)
+    assert told(client) == ["alice", "alice@apikey.invalid", True, secret(ALICE)]
+
+
+def test_a_program_sends_its_key_with_each_request(client: TestClient) -> None:
+    assert client.get("/", headers={"authorization": f"Bearer {secret(VICTOR)}"}).status_code == 200
+    assert client.get("/", headers={"authorization": f"Bearer {secret(9)}"}).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("shown", "said"),
+    [
+        (secret(9), "No key has this secret"),
+        (secret(ALICE)[:-1], "cut off or mistyped"),
+        (secret(NOBODY), "may not open the console"),
+        ("", "No key has this secret"),
+    ],
+)
+def test_what_opens_nothing_is_refused_and_says_why(client: TestClient, shown: str, said: str) -> None:
+    answer = client.post("/login", data={"key": shown})
+    assert answer.status_code == 401
+    assert said in answer.text
+    assert "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"revoked": True},
+        {"expires": "2025-11-25T00:00:00Z"},
+        {
+            "previous": [{"hash": key("", ALICE, "")["spec"]["hash"], "until": "2025-11-25T00:00:00Z"}],
+            "hash": "other",
+        },
+    ],
+    ids=["revoked", "expired", "rotated"],
+)
+def test_a_key_that_ends_ends_its_sessions(doors: Doors, client: TestClient, spec: dict[str, object]) -> None:
+    log_in(client, ALICE)
+    assert client.get("/").status_code == 200
+    doors.feed.snapshot = with_keys(doors.feed.snapshot, key("alice", ALICE, "operate", **spec))
+    assert client.get("/").status_code == 303
+    assert log_in(client, ALICE) == 401
+
+
+def test_a_right_that_is_taken_away_is_gone_with_the_next_request(doors: Doors, client: TestClient) -> None:
+    log_in(client, ALICE)
+    doors.feed.snapshot = with_keys(doors.feed.snapshot, key("alice", ALICE, "view"))
+    assert told(client)[2] is False
+
+
+def test_a_session_ends_with_its_time_and_with_the_logout(clock: Time, client: TestClient) -> None:
+    log_in(client, ALICE)
+    clock.now += SESSION_SECONDS
+    assert client.get("/").status_code == 303
+    log_in(client, ALICE)
+    before = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+    assert client.post("/logout").status_code == 303
+    assert client.get("/", headers={"cookie": before}).status_code == 303
+
+
+def test_the_cookie_is_for_this_console_alone(client: TestClient, doors: Doors) -> None:
+    plain = client.post("/login", data={"key": secret(ALICE)}).headers["set-cookie"]
+    assert plain.startswith("reconciler-8480=")
+    assert "HttpOnly" in plain
+    assert "SameSite=strict" in plain
+    assert secret(ALICE) not in plain
+    sealed = client_of(doors, "https://127.0.0.1:8480").post("/login", data={"key": secret(ALICE)})
+    assert sealed.headers["set-cookie"].startswith("__Host-reconciler-8480=")
+    assert "Secure" in sealed.headers["set-cookie"]
+
+
+@pytest.mark.parametrize(
+    "target", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"]
+)
+def test_a_login_leads_nowhere_else(client: TestClient, target: str) -> None:
+    answer = client.post("/login", params={"next": target}, data={"key": secret(ALICE)})
+    assert answer.headers["location"] == "/"
+
+
+def test_wrong_keys_are_limited_by_address(clock: Time, client: TestClient) -> None:
+    assert [log_in(client, 9) for _ in range(WRONG_MAX)] == [401] * WRONG_MAX
+    assert log_in(client, ALICE) == 429
+    clock.now += 3600
+    assert log_in(client, ALICE) == 303
+
+
+def test_the_log_tells_of_logins_and_refusals_and_never_a_secret(
+    client: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    log_in(client, ALICE)
+    log_in(client, 9)
+    log_in(client, NOBODY)
+    client.post("/logout")
+    assert "login of key alice" in caplog.text
+    assert "refused a key from" in caplog.text
+    assert "refused a key (client)" in caplog.text
+    assert "logout" in caplog.text
+    assert "reconciler_" not in caplog.text
+
+
+def test_a_page_of_another_site_logs_nobody_in_or_out(client: TestClient) -> None:
+    for path in ("/login", "/logout"):
+        answer = client.post(path, data={"key": secret(ALICE)}, headers={"origin": "https://evil.example"})
+        assert answer.status_code == 403
+
+
+def test_keys_are_asked_for_until_it_is_known_that_none_are_needed() -> None:
+    assert settings_of(Snapshot(), keys_before=True).keys
+    assert not settings_of(recorded("four-macs"), keys_before=True).keys

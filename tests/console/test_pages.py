@@ -1,0 +1,55 @@
+"""Each page has its content in the HTML that the server sends: nothing needs a script."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from reconciler.console.pages import PAGES, Page, Pages
+from reconciler.console.snapshot import Snapshot
+
+from .snapshots import recorded
+
+HOSTILE = '<script>alert("x")</script>'
+
+
+def html(path: str, snapshot: Snapshot, name: str = "") -> str:
+    page = next(page for page in PAGES if page.path == path)
+    return Pages().whole(page, name, snapshot, wall=False)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
+def test_every_page_can_be_shown_before_the_controller_has_answered(page: Page) -> None:
+    assert "<h1" in Pages().whole(page, "tiny", Snapshot(), wall=False)
+
+
+def test_the_overview_says_what_is_served_and_where() -> None:
+    shown = html("/", recorded("four-macs"))
+    assert "studio-1" in shown
+    assert "served" in shown
+
+
+def test_a_pulled_cable_is_red_and_says_what_to_do() -> None:
+    shown = html("/cabling", recorded("cable-pulled"))
+    assert re.search(r'class="cable bad"', shown)
+    assert not re.search(r'class="cable bad"', html("/cabling", recorded("four-macs")))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
+def test_what_a_rank_or_a_commit_says_is_never_markup(page: Page) -> None:
+    snapshot = recorded("cable-pulled")
+    events = tuple({**event, "message": HOSTILE, "object": f"node/{HOSTILE}"} for event in snapshot.events)
+    incidents = tuple(
+        {**each, "summary": HOSTILE, "title": HOSTILE, "doing": HOSTILE} for each in snapshot.incidents
+    )
+    shown = Pages().whole(page, HOSTILE, replace(snapshot, events=events, incidents=incidents), wall=False)
+    assert HOSTILE not in shown
+    assert "<script>" not in shown
+
+
+def test_a_controller_that_is_gone_is_said_with_the_time_of_what_is_shown() -> None:
+    shown = html("/", replace(recorded("four-macs"), lost="no controller answers"))
+    assert "The controller does not answer" in shown
+    assert "2025-11-25" in shown
