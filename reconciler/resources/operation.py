@@ -53,6 +53,8 @@ VERBS: Mapping[str, VerbSpec] = {
     "reboot": VerbSpec(("Node",), "boot"),
     "restart": VerbSpec(("ModelDeployment",)),
     "scale": VerbSpec(("ModelDeployment",), "replicas"),
+    "pause": VerbSpec(("ModelDeployment",)),
+    "resume": VerbSpec(("ModelDeployment",)),
     "approve": VerbSpec((REVISION_KIND,), "over"),
     "override": VerbSpec(("SyncWindow",), explained=True),
 }
@@ -112,10 +114,22 @@ class OperationMetadata(Metadata):
 class OperationSpec(Strict):
     """Who does what to what, since when, how long and why."""
 
-    verb: Literal["suspend", "stop", "cordon", "drain", "reboot", "restart", "scale", "approve", "override"]
-    """What is done. `cordon`, `drain`, `reboot` of a Node; `restart`, `scale` of a ModelDeployment; `suspend` of either,
-    of a Model or of the Cluster; `stop` of the Cluster; `approve` of a Revision that is held; `override` of a SyncWindow,
-    which lets all changes in meanwhile."""
+    verb: Literal[
+        "suspend",
+        "stop",
+        "cordon",
+        "drain",
+        "reboot",
+        "restart",
+        "scale",
+        "pause",
+        "resume",
+        "approve",
+        "override",
+    ]
+    """What is done. `cordon`, `drain`, `reboot` of a Node; `restart`, `scale`, `pause`, `resume` of a ModelDeployment;
+    `suspend` of either, of a Model or of the Cluster; `stop` of the Cluster; `approve` of a Revision that is held;
+    `override` of a SyncWindow, which lets all changes in meanwhile."""
     target: Target
     by: Annotated[str, StringConstraints(min_length=1, max_length=320), AfterValidator(_one_line)]
     """Who asked for it, as git writes authors."""
