@@ -18,7 +18,7 @@ from reconciler.gateway.keys.usage import Usage
 from reconciler.gateway.metrics import Timeline
 from reconciler.wire.codec import WireError
 from reconciler.wire.frames import FRAME_BYTES_MAX
-from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Generate, Route
+from reconciler.wire.generation import Accepted, Backend, Delta, Failed, Finished, Generate, Route
 
 from .affinity import Beginnings, beginnings
 from .connection import RankConnection, key_of
@@ -73,16 +73,14 @@ class Run:
         request: str = "",
         session: str = "",
     ) -> None:
-        """``name`` is unique; ``request`` is the id that the client knows; ``session`` its name for what belongs
-        together."""
+        """``name`` is unique; ``request`` is the client's id for it, ``session`` its name for what belongs together."""
         self._pool = pool
         self._model = model
         self._generate = generate
         self._name = name
         self._wake = wake
         self.take: Callable[[Sequence[Delta]], bool] = _take_nothing
-        """Called with further text of the answer, where all before it was taken: then ``answers`` does not return it if
-        this takes it."""
+        """Called with further text where all before it was taken: ``answers`` does not return what this takes."""
         self._client = client
         self._session = session
         self._begins: Beginnings = ()
@@ -129,6 +127,11 @@ class Run:
     def timeline(self) -> Timeline | None:
         """Return what was measured; None before it is known that there is such a model."""
         return self._timeline
+
+    @property
+    def backend(self) -> Backend | None:
+        """Return the group that works on it; None while none does."""
+        return self._attempt.connection.backend if self._attempt is not None else None
 
     @property
     def done(self) -> bool:
@@ -380,9 +383,8 @@ class Run:
 
     def _requeue(self, decision: Requeue, now: float) -> None:
         """Leave the backend and wait for another."""
-        progress = self._progress
         if decision.loss:
-            counts = (progress.attempts, progress.tokens.count)
+            counts = (self._progress.attempts, self._progress.tokens.count)
             log.warning("%s: attempt %d ended after %d tokens: %s", self._name, *counts, decision.loss)
         if decision.draining and self._attempt is not None:
             self._attempt.connection.draining = True

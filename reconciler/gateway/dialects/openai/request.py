@@ -48,6 +48,8 @@ class ChatRequest:
     include_usage: bool
     return_token_ids: bool
     """vLLM's extension: token ids beside the text."""
+    return_groups: bool
+    """Whether the answer is to say which groups worked on it, and a stream also when none does."""
     session: str
     """``prompt_cache_key``, or else ``session_id``."""
 
@@ -83,6 +85,7 @@ def parse_chat(body: bytes, drawn_seed: int) -> ChatRequest:
         stream=fields.flag("stream"),
         include_usage=parse_include_usage(fields),
         return_token_ids=fields.flag("return_token_ids"),
+        return_groups=fields.flag("return_groups"),
         session=parse_session(fields),
     )
 
