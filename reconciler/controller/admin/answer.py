@@ -30,6 +30,7 @@ from reconciler.wire.admin import (
     Doctor,
     FollowPush,
     Get,
+    JudgeOperations,
     JudgePush,
     ListCommits,
     ListEvents,
@@ -119,7 +120,9 @@ class Admin:
                 return self._status()
             case ShowUsage() | ShowMetrics():
                 return self._measured(message)
-            case Verify() | Doctor() | Accept() | ShowSource() | JudgePush() | FollowPush():
+            case (
+                Verify() | Doctor() | Accept() | ShowSource() | JudgePush() | JudgeOperations() | FollowPush()
+            ):
                 return await self._tried(message)
             case ShowProtection():
                 return self._protection(message)
@@ -154,12 +157,15 @@ class Admin:
                 return await self.history.commit(message.revision)
 
     async def _tried(
-        self, message: Verify | Doctor | Accept | ShowSource | JudgePush | FollowPush
+        self,
+        message: Verify | Doctor | Accept | ShowSource | JudgePush | JudgeOperations | FollowPush,
     ) -> dict[str, Any]:
         """Answer what takes a while, and is asked again until it is done."""
         match message:
             case JudgePush():
                 return await self.pushes.judge(message)
+            case JudgeOperations():
+                return await self.pushes.judge_operations(message)
             case FollowPush():
                 return await self._followed(message)
             case Verify():
