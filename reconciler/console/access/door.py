@@ -64,13 +64,12 @@ class Doors:
     async def watch(self) -> None:
         """End sessions when their keys or their times do, for ever."""
         while True:
-            number = self.feed.snapshot.number
+            objects = self.feed.snapshot.objects
             self.sessions.look(lambda hashed: self.rights.look(hashed, self.clock()), self.clock())
             try:
                 async with asyncio.timeout(LOOK_SECONDS):
-                    while self._of is self.feed.snapshot.objects:
-                        await self.feed.changed(number)
-                        number = self.feed.snapshot.number
+                    while objects is self.feed.snapshot.objects:
+                        await self.feed.changed(self.feed.snapshot.number)
             except TimeoutError:
                 continue
 
