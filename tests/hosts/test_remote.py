@@ -19,7 +19,7 @@ import pytest
 from reconciler.cli.core.client import Client
 from reconciler.wire.admin import ShowSource, ShowStatus
 from tests.certificates import made
-from tests.e2e.cluster import ROOT, Cluster, node
+from tests.e2e.cluster import MODEL, ROOT, Cluster, deployment, node
 
 from .network import Network, network
 
@@ -53,7 +53,9 @@ spec:
   listen: {address}:{PORT}
   auth: {{mode: keys}}
 ---
-{node("here")}"""
+{node("here")}---
+{MODEL}---
+{deployment("tiny", 1)}"""
 
 
 @dataclass
@@ -253,6 +255,29 @@ def test_operations_here_and_pushes_there_do_not_meet(team: Team) -> None:
     refused = team.cluster.run("delete", "gateway", "main", check=False)
     assert refused.returncode == 1
     assert f"the truth is at {team.ssh_url}" in refused.stderr
+
+
+@pytest.mark.nightly
+def test_a_stop_and_a_scale_here_and_pushes_there_do_not_meet(team: Team) -> None:
+    for words in (
+        ("scale", "tiny", "--replicas=3"),
+        ("stop", "--reason", "the air conditioning"),
+        ("scale", "tiny", "--replicas=2"),
+        ("start",),
+    ):
+        operation = team.cluster.background(*words)
+        for _ in range(3):
+            last = team.push(team.ssh_url)
+        said, told = operation.communicate(timeout=60)
+        assert operation.returncode == 0, (words, said, told)
+        assert "note: " not in told.replace("note: to undo it", ""), told
+    wished = team.cluster.json("get", "deployment", "tiny")
+    assert wished["spec"]["replicas"] == 2, "what was asked for here"
+    assert [each["standing"] for each in wished["status"]["operations"]] == ["InForce"]
+    assert team.git("ls-remote", team.ssh_url, "main").split()[0] == last, "nothing of it went there"
+    told_wrong = {"RevisionRejected", "OperationsRejected", "SourceUnusable"}
+    assert not told_wrong & {each["reason"] for each in team.cluster.events()}
+    team.cluster.run("undo", "scale.modeldeployment.tiny")
 
 
 def test_a_rewound_branch_changes_nothing_here(team: Team) -> None:
