@@ -223,7 +223,11 @@ def worst(took: list[float]) -> float:
 
 def shown(took: list[float], what: str) -> None:
     ordered = sorted(took)
-    print(f"{what}: {len(took)} pushes, p50 {ordered[len(took) // 2]:.2f} s, longest {ordered[-1]:.2f} s")
+    p50, p99 = ordered[len(took) // 2], ordered[max(0, len(took) * 99 // 100 - 1)]
+    load = " ".join(f"{each:.1f}" for each in os.getloadavg())
+    print(
+        f"{what}: {len(took)} pushes, p50 {p50:.2f} s, p99 {p99:.2f} s, longest {ordered[-1]:.2f} s; load {load}"
+    )
 
 
 def test_a_push_there_is_in_force_here_long_before_the_next_look(team: Team) -> None:
@@ -316,7 +320,7 @@ def test_fifty_pushes_over_ssh_and_fifty_over_https(team: Team) -> None:
     for _ in range(50):
         team.push(team.ssh_url)
     shown(team.took, "over SSH")
-    assert worst(team.took) < SECONDS_MAX
+    over_ssh = worst(team.took)
     with https_served(team):
         team.cluster.run("source", "set", team.https_url, "--ca-file", str(team.folder / "tls.pem"))
         team.cluster.run("source", "sync")
@@ -324,4 +328,4 @@ def test_fifty_pushes_over_ssh_and_fifty_over_https(team: Team) -> None:
         for _ in range(50):
             team.push(team.https_url)
         shown(team.took, "over HTTPS")
-        assert worst(team.took) < SECONDS_MAX
+    assert max(over_ssh, worst(team.took)) < SECONDS_MAX
