@@ -48,14 +48,6 @@ from .suspicion import Suspicion
 log = logging.getLogger(__name__)
 
 
-def _ignore_news() -> None:
-    return
-
-
-def _take_nothing(_: Sequence[Delta]) -> bool:
-    return False
-
-
 class Run:
     """One request until its ``Finished``. Use as a context manager: leaving it cancels what still runs.
 
@@ -79,7 +71,7 @@ class Run:
         self._generate = generate
         self._name = name
         self._wake = wake
-        self.take: Callable[[Sequence[Delta]], bool] = _take_nothing
+        self.take: Callable[[Sequence[Delta]], bool] = lambda _: False
         """Called with further text where all before it was taken: ``answers`` does not return what this takes."""
         self._client = client
         self._session = session
@@ -148,7 +140,7 @@ class Run:
         self.suspicion.left()
         if self._timeline is not None:
             self._timeline.end(self.end, self._loop.time())
-        self._turn, self._wake, self.take = None, _ignore_news, _take_nothing  # all lead back to it
+        self._turn, self._wake, self.take = None, lambda: None, lambda _: False  # all lead back to it
 
     def usage(self) -> Usage:
         """Return the tokens so far, also those that the client has not been handed yet. A question of which nothing is
@@ -332,10 +324,7 @@ class Run:
         resume = progress.tokens.ids()
         try:
             client = self._pool.pseudonym(self._client)
-            connection.submit(
-                dataclasses.replace(self._generate, request=attempt.request, resume=resume, client=client),
-                self,
-            )
+            connection.submit(self._generate, self, request=attempt.request, resume=resume, client=client)
         except WireError:
             raise too_large(FRAME_BYTES_MAX) from None
         self._pool.release(self)

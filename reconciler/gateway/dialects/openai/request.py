@@ -33,6 +33,7 @@ from .parameters import (
     several,
 )
 
+_OF_TEMPLATE = frozenset(("reasoning_effort", "thinking", "chat_template_kwargs"))
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
@@ -123,6 +124,8 @@ def _tokens_max(fields: Fields) -> int | None:
 def _template(fields: Fields) -> Mapping[str, Any]:
     """Return the variables of the chat template. What ``chat_template_kwargs`` names, vLLM's extension, wins."""
     variables: dict[str, Any] = {}
+    if fields.lacks(_OF_TEMPLATE):
+        return variables
     thinks = _thinks(fields)
     if fields.value("reasoning_effort") is not None:
         effort = fields.choice("reasoning_effort", EFFORTS)
