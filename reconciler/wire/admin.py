@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, Refused, message, vocabulary
+from .figures import ShowMetrics
 from .launch import RankId
 
 
@@ -89,6 +90,19 @@ class JudgePush:
     """Name of the folder of its ``objects`` with the pushed objects; empty if there are none."""
     allow: Optional[str] = None
     """What the pusher lets it remove although it serves: a name, or all with an empty text."""
+
+
+@message("judge_operations")
+@dataclasses.dataclass(frozen=True)
+class JudgeOperations:
+    """Ask the same before git accepts a push to the branch of operations."""
+
+    repository: str
+    """The real path of the repository."""
+    old: str
+    new: str
+    quarantine: str = ""
+    """Name of the folder of its ``objects`` with the pushed objects; empty if there are none."""
 
 
 @message("follow_push")
@@ -320,10 +334,12 @@ CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     Get,
     ShowFacts,
     ShowPlaces,
+    ShowMetrics,
     ShowPlan,
     ShowUsage,
     Preview,
     JudgePush,
+    JudgeOperations,
     FollowPush,
     ListEvents,
     ListIncidents,

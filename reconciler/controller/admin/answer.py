@@ -30,6 +30,7 @@ from reconciler.wire.admin import (
     Doctor,
     FollowPush,
     Get,
+    JudgeOperations,
     JudgePush,
     ListCommits,
     ListEvents,
@@ -48,8 +49,9 @@ from reconciler.wire.admin import (
     Stop,
     Verify,
 )
+from reconciler.wire.figures import ShowMetrics
 
-from . import bodies, preview, recording, remote, verification
+from . import bodies, metrics, preview, recording, remote, verification
 from .acceptance import Acceptances
 from .doctor_session import DoctorSessions
 from .history import History
@@ -116,9 +118,11 @@ class Admin:
                 return await self._log(message)
             case ShowStatus():
                 return self._status()
-            case ShowUsage():
-                return usage(self.parts.collector.nodes())
-            case Verify() | Doctor() | Accept() | ShowSource() | JudgePush() | FollowPush():
+            case ShowUsage() | ShowMetrics():
+                return self._measured(message)
+            case (
+                Verify() | Doctor() | Accept() | ShowSource() | JudgePush() | JudgeOperations() | FollowPush()
+            ):
                 return await self._tried(message)
             case ShowProtection():
                 return self._protection(message)
@@ -134,6 +138,12 @@ class Admin:
                 raise Refused("Unknown", "this controller does not support that request")
         return {}
 
+    def _measured(self, message: ShowUsage | ShowMetrics) -> dict[str, Any]:
+        """Answer what nodes and deployments do, now or over the last hours."""
+        if isinstance(message, ShowMetrics):
+            return metrics.body(self.parts, message)
+        return usage(self.parts.collector.nodes())
+
     async def _past(self, message: ListEvents | ListIncidents | ListCommits | ShowCommit) -> dict[str, Any]:
         """Answer what has happened."""
         match message:
@@ -147,12 +157,15 @@ class Admin:
                 return await self.history.commit(message.revision)
 
     async def _tried(
-        self, message: Verify | Doctor | Accept | ShowSource | JudgePush | FollowPush
+        self,
+        message: Verify | Doctor | Accept | ShowSource | JudgePush | JudgeOperations | FollowPush,
     ) -> dict[str, Any]:
         """Answer what takes a while, and is asked again until it is done."""
         match message:
             case JudgePush():
                 return await self.pushes.judge(message)
+            case JudgeOperations():
+                return await self.pushes.judge_operations(message)
             case FollowPush():
                 return await self._followed(message)
             case Verify():
