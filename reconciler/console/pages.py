@@ -18,6 +18,7 @@ from reconciler import __version__
 from reconciler.wire.admin import ShowCommit
 
 from .snapshot import Snapshot
+from .view.acts import acts_of
 from .view.cabling import cablings
 from .view.deployment import deployment, deployments
 from .view.history import commit, held, history
@@ -41,6 +42,10 @@ class Page:
     """Names of templates, which are the ids of their sections too."""
     view: View
     in_menu: bool = True
+    still: bool = False
+    """Whether its parts stay as they were loaded."""
+    reloads: bool = True
+    """Whether it loads itself again where there are no scripts: not where somebody types into it."""
     asks: Callable[[str], Any] | None = None
     """From the page's name to what the controller is asked for this page alone, as ``Snapshot.answer``."""
 
@@ -99,7 +104,7 @@ class Pages:
             trim_blocks=True,
         )
         self._templates.filters.update(size=_size, duration=_duration)
-        self._templates.globals["static"] = _static
+        self._templates.globals.update(static=_static, acts_of=acts_of)
         self._rendered: dict[tuple[str, str], dict[str, str]] = {}
         self._number = -1
 
@@ -108,7 +113,7 @@ class Pages:
         if snapshot.number != self._number or len(self._rendered) >= PARTS_MAX:
             self._rendered.clear()
             self._number = snapshot.number
-        if page.asks is not None:
+        if page.still or page.asks is not None:
             return self._parts(page, name, snapshot)
         key = (page.path, name)
         if key not in self._rendered:
@@ -137,7 +142,8 @@ class Pages:
             current=page.path,
             order=page.parts,
             fragments={id: Markup(html) for id, html in self.parts(page, name, snapshot).items()},
-            live=f"/live{path}",
+            live="" if page.still else f"/live{path}",
+            reloads=page.reloads,
             wall=wall,
             key=key,
         )

@@ -47,4 +47,4 @@ async function comeBack() {
 }
 
 localTimes(document);
-follow();
+if (document.body.dataset.live) follow();
