@@ -285,7 +285,7 @@ def _end(incident: Incident, snapshots: Snapshots) -> Entry | None:
     now = snapshots.now
     replica = ReplicaId.of_subject(incident.subject)
     if replica is not None:
-        if replica not in snapshots.desired.replicas():
+        if not snapshots.wants(replica):
             return Entry(now, EntryKind.OUTCOME, f"{replica} is no longer wanted")
         record = snapshots.memory.groups.get(replica)
         if record is None or serving(record, snapshots.observed) is None:

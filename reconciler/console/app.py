@@ -43,7 +43,7 @@ def build_app(feed: Feed, doors: Doors, hosts: Collection[str] = ()) -> Starlett
 
 def _shown(feed: Feed, pages: Pages, page: Page) -> Answer:
     async def answer(request: Request) -> Response:
-        name = request.path_params.get("name", "")
+        name = _name(page, request)
         feed.touch()
         snapshot = await asked(feed, page, name)
         key = visitor_of(request).key
@@ -55,7 +55,7 @@ def _shown(feed: Feed, pages: Pages, page: Page) -> Answer:
 
 def _live(feed: Feed, pages: Pages, page: Page) -> Answer:
     async def answer(request: Request) -> Response:
-        name = request.path_params.get("name", "")
+        name = _name(page, request)
         return StreamingResponse(
             changes(feed, pages, page, name),
             media_type="text/event-stream",
@@ -63,3 +63,8 @@ def _live(feed: Feed, pages: Pages, page: Page) -> Answer:
         )
 
     return answer
+
+
+def _name(page: Page, request: Request) -> str:
+    """Return the name that the address has for the page, in its path or in its query."""
+    return str(request.path_params.get("name") or request.query_params.get(page.query, ""))

@@ -11,7 +11,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """Names by which a browser on this machine may call the console. Another name that leads here is DNS rebinding."""
-READS = frozenset({"GET", "HEAD"})
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -43,21 +42,19 @@ class Guard:
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        objection = self._objection(Headers(scope=scope), scope["method"])
+        objection = self._objection(Headers(scope=scope))
         if objection:
             await PlainTextResponse(f"{objection}\n", 403)(scope, receive, guarded)
         else:
             await self._app(scope, receive, guarded)
 
-    def _objection(self, headers: Headers, method: str) -> str:
+    def _objection(self, headers: Headers) -> str:
         host = headers.get("host", "")
         if _name(host) not in self._hosts:
             return "this is no name of the console; name it in spec.hosts of the Gateway"
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != host:
             return "pages of another origin may not use the console"
-        if method not in READS and origin is None and headers.get("sec-fetch-site") != "same-origin":
-            return "what changes something has to come from a page of the console"
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             navigation = (
                 headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import jinja2
 from markupsafe import Markup
@@ -22,6 +22,10 @@ from .view.acts import acts_of
 from .view.cabling import cablings
 from .view.deployment import deployment, deployments
 from .view.history import commit, held, history
+from .view.incident import stories
+from .view.logs import logs_of
+from .view.machine import machines, scale
+from .view.node import node
 from .view.overview import overview, pulse
 
 EVENTS_SHOWN = 200
@@ -48,15 +52,26 @@ class Page:
     """Whether it loads itself again where there are no scripts: not where somebody types into it."""
     asks: Callable[[str], Any] | None = None
     """From the page's name to what the controller is asked for this page alone, as ``Snapshot.answer``."""
+    query: str = ""
+    """The field of the address's query that has the page's name, where its path has none."""
+
+    def address(self, name: str) -> str:
+        """Return its address for a name."""
+        if self.query:
+            return f"{self.path}?{urlencode({self.query: name})}" if name else self.path
+        return self.path.replace("{name}", quote(name, safe=""))
 
 
-def _events(snapshot: Snapshot, _: str) -> dict[str, Any]:
-    return {"events": tuple(reversed(snapshot.events))[:EVENTS_SHOWN]}
+def _events(snapshot: Snapshot, about: str) -> dict[str, Any]:
+    found = [event for event in reversed(snapshot.events) if not about or event["object"] == about]
+    known = {f"{each['kind'].lower()}/{each['metadata']['name']}" for each in snapshot.objects}
+    named = {*known, *(event["object"] for event in snapshot.events), *filter(None, [about])}
+    return {"events": tuple(found)[:EVENTS_SHOWN], "about": about, "objects": sorted(named)}
 
 
-def _incidents(snapshot: Snapshot, name: str) -> dict[str, Any]:
-    found = [each for each in reversed(snapshot.incidents) if not name or str(each["id"]) == name]
-    return {"incidents": found, "whole": bool(name)}
+def _nodes(snapshot: Snapshot, _: str) -> dict[str, Any]:
+    found = machines(snapshot)
+    return {"rows": found, "watts_scale": scale(found)}
 
 
 PAGES = (
@@ -75,9 +90,19 @@ PAGES = (
         lambda s, name: {"deployment": deployment(s, name)},
         in_menu=False,
     ),
-    Page("/incidents", "Incidents", ("incidents",), _incidents),
-    Page("/incidents/{name}", "Incident {name}", ("incidents",), _incidents, in_menu=False),
-    Page("/events", "Events", ("events",), _events),
+    Page("/nodes", "Machines", ("nodes",), _nodes),
+    Page(
+        "/nodes/{name}", "Machine {name}", ("node",), lambda s, name: {"node": node(s, name)}, in_menu=False
+    ),
+    Page("/incidents", "Incidents", ("incidents",), lambda s, _: {"stories": stories(s), "whole": False}),
+    Page(
+        "/incidents/{name}",
+        "Incident {name}",
+        ("incidents",),
+        lambda s, name: {"stories": stories(s, name), "whole": True},
+        in_menu=False,
+    ),
+    Page("/events", "Events", ("event_filter", "events"), _events, query="object"),
     Page("/history", "History", ("held", "commits"), lambda s, _: {"held": held(s), "history": history(s)}),
     Page(
         "/history/{name}",
@@ -103,8 +128,8 @@ class Pages:
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
         )
-        self._templates.filters.update(size=_size, duration=_duration)
-        self._templates.globals.update(static=_static, acts_of=acts_of)
+        self._templates.filters.update(size=_size, gigabytes=_gigabytes, duration=_duration)
+        self._templates.globals.update(static=_static, acts_of=acts_of, logs_of=logs_of)
         self._rendered: dict[tuple[str, str], dict[str, str]] = {}
         self._number = -1
 
@@ -134,7 +159,6 @@ class Pages:
 
     def whole(self, page: Page, name: str, snapshot: Snapshot, wall: bool, key: str = "") -> str:
         """Return a whole page. ``wall``: large, for a screen that nobody sits at. ``key``: with which somebody has logged in."""
-        path = page.path.replace("{name}", quote(name, safe=""))
         return self.render(
             "layout.html",
             title=page.title.replace("{name}", name),
@@ -142,7 +166,7 @@ class Pages:
             current=page.path,
             order=page.parts,
             fragments={id: Markup(html) for id, html in self.parts(page, name, snapshot).items()},
-            live="" if page.still else f"/live{path}",
+            live="" if page.still else f"/live{page.address(name)}",
             reloads=page.reloads,
             wall=wall,
             key=key,
@@ -168,9 +192,15 @@ def _size(count: float | None) -> str:
     return f"{value:.0f} {unit}" if value >= 100 or value == int(value) else f"{value:.1f} {unit}"
 
 
+def _gigabytes(count: float) -> str:
+    """Return bytes in GB, as weights are counted."""
+    value = count / 10**9
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+
+
 def _duration(seconds: float) -> str:
     if seconds < 120:
-        return f"{seconds:.1f} s"
+        return f"{seconds:.2f} s" if 0 < seconds < 0.1 else f"{seconds:.1f} s"
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"

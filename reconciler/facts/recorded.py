@@ -55,9 +55,9 @@ class Facts:
             wished.revision, overlay(wished.objects().values(), self.operations, self.at).manifests
         )
 
-    def costs(self, desired: Desired) -> tuple[Cost, ...]:
-        """Return what the changes of deployments cost."""
-        return tuple(foresee(Desired.of(self.revision, self.served), desired, self.memory.groups))
+    def costs(self, desired: Desired, plan: Plan) -> tuple[Cost, ...]:
+        """Return what the changes of deployments cost; ``plan`` is the one for them."""
+        return tuple(foresee(Desired.of(self.revision, self.served), desired, self.memory.groups, plan))
 
     def plan(self, desired: Desired) -> Plan:
         """Return the plan that the controller would have made at that moment of these manifests."""

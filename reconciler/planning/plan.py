@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
@@ -46,7 +46,7 @@ from .context.world import World, due
 from .nodes import agents, quarantine, repair, runtimes
 from .recovery import cable_faults, machine_faults, quarantined_prompts, rollback, rolling_reboot
 from .replica import ladder
-from .rollout import targets
+from .rollout import surge, targets
 from .transport import link_check
 from .weights import distribute, retention
 
@@ -235,28 +235,39 @@ def _gateway(world: World) -> Decision:
 
 def _replicas(world: World) -> Slices[list[Decision]]:
     """Decide about every replica that is wanted, recorded, or has ranks somewhere."""
-    wanted = world.desired.replicas()
+    wanted, extra = world.desired.replicas(), targets.extra(world)
     ranks = world.observed.ranks()
-    known = wanted.keys() | world.memory.groups.keys() | {rank.replica for rank in ranks if rank.alive}
+    known = (
+        extra | wanted.keys() | world.memory.groups.keys() | {rank.replica for rank in ranks if rank.alive}
+    )
     taken = Reservations.of(world)
     decisions: list[Decision] = []
-    for name in sorted(known):
+    for name in _in_order(known, extra):
         view = view_of(taken, name)
-        decision = ladder.decide(view)
+        decision, no_extra = surge.refused(view, ladder.decide(view))
         decisions.append(decision)
         degraded = cable_faults.degraded(view)
         if degraded:
             decisions.append(Decision(troubles=degraded))
         taken = taken.kept(decision)
+        if no_extra:
+            taken = replace(taken, world=taken.world.without_extra(name.deployment, no_extra))
         yield
     return decisions
 
 
+def _in_order(known: Collection[ReplicaId], extra: Collection[ReplicaId]) -> list[ReplicaId]:
+    """Sort replicas: extra ones take what others leave, and those beside them are decided when it is known whether there is
+    room for one."""
+    waiting = {replica.deployment for replica in extra}
+    return sorted(
+        known, key=lambda each: (each.deployment in waiting, each.deployment, each not in extra, each)
+    )
+
+
 def view_of(taken: Reservations, name: ReplicaId) -> View:
     """Look at a replica, with everything that others have taken so far."""
-    world = taken.world
-    wanted = name in world.desired.replicas()
-    return look(world, taken.ledger, name, targets.target(world, name) if wanted else None)
+    return look(taken.world, taken.ledger, name, targets.target(taken.world, name))
 
 
 def _one_restart(plan: Plan, memory: Memory, now: float) -> Plan:

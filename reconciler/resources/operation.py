@@ -51,6 +51,8 @@ VERBS: Mapping[str, VerbSpec] = {
     "reboot": VerbSpec(("Node",), "boot"),
     "restart": VerbSpec(("ModelDeployment",)),
     "scale": VerbSpec(("ModelDeployment",), "replicas"),
+    "pause": VerbSpec(("ModelDeployment",)),
+    "resume": VerbSpec(("ModelDeployment",)),
     "approve": VerbSpec((REVISION_KIND,), "over"),
 }
 """Every verb, in the order in which operations are laid over the manifests."""
@@ -109,9 +111,11 @@ class OperationMetadata(Metadata):
 class OperationSpec(Strict):
     """Who does what to what, since when, how long and why."""
 
-    verb: Literal["suspend", "stop", "cordon", "drain", "reboot", "restart", "scale", "approve"]
-    """What is done. `cordon`, `drain`, `reboot` of a Node; `restart`, `scale` of a ModelDeployment; `suspend` of either,
-    of a Model or of the Cluster; `stop` of the Cluster; `approve` of a Revision that is held."""
+    verb: Literal[
+        "suspend", "stop", "cordon", "drain", "reboot", "restart", "scale", "pause", "resume", "approve"
+    ]
+    """What is done. `cordon`, `drain`, `reboot` of a Node; `restart`, `scale`, `pause`, `resume` of a ModelDeployment;
+    `suspend` of either, of a Model or of the Cluster; `stop` of the Cluster; `approve` of a Revision that is held."""
     target: Target
     by: Annotated[str, StringConstraints(min_length=1, max_length=320), AfterValidator(_one_line)]
     """Who asked for it, as git writes authors."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, StringConstraints, WithJsonSchema, field_validator
 
 from .base import Seconds, Strict
 
@@ -54,10 +54,7 @@ def _time(value: str) -> str:
     return value
 
 
-def _some(value: int | str) -> int | str:
-    if value in (0, "0%"):
-        raise ValueError("expected at least one: with 0 nothing could ever be changed")
-    return value
+NONE = (0, "0%")
 
 
 class Canary(Strict):
@@ -91,16 +88,38 @@ class Strategy(Strict):
         **dict.fromkeys(
             ("progressDeadlineSeconds", "progressDeadline"), 'use "progressDeadline" under "health"'
         ),
-        "maxSurge": "a replica is replaced in its place: two groups would need the memory of both",
     }
 
-    max_unavailable: Annotated[Count, AfterValidator(_some)] = 1
+    max_surge: Count = 0
+    """Most extra replicas while others are changed: a number, or a percentage, which is rounded up. Where there is memory
+    for one, it serves with the new spec before a replica that serves is taken out of service, and ends after the change.
+    Where there is none, `maxUnavailable` alone counts."""
+    max_unavailable: Count = 1
     """Most replicas that may be out of service at a time: a number, or a percentage, which is rounded down and is at
     least one. Replicas that are out of service for another reason count too. With one replica, a change takes it out of
-    service."""
+    service, unless an extra one serves meanwhile. 0 needs a `maxSurge`: then a change waits where there is no room for an
+    extra replica."""
     pause: Seconds = 0.0
     """How long a changed replica must have served before the next one is changed."""
     order: Literal["highest-first", "lowest-first"] = "highest-first"
     """Which of the serving replicas is changed first, by their numbers. Those that do not serve come before all others."""
     canary: Canary | None = None
     """Replicas that are changed first. Unset: all replicas follow one another."""
+
+    @field_validator("max_unavailable")
+    @classmethod
+    def _something_gives(cls, value: int | str, info: Any) -> int | str:
+        if value in NONE and info.data.get("max_surge") in NONE:
+            raise ValueError(
+                "expected at least one: with 0 nothing could ever be changed, unless maxSurge allows an extra replica"
+            )
+        return value
+
+    def extra(self, replicas: int) -> int:
+        """Return how many extra replicas there may be."""
+        return of_replicas(self.max_surge, replicas, up=True)
+
+    def least(self, replicas: int) -> int:
+        """Return how many replicas serve at least, whatever is changed."""
+        allowed = of_replicas(self.max_unavailable, replicas, up=False)
+        return max(0, replicas - (allowed if self.max_unavailable in NONE else max(1, allowed)))

@@ -154,6 +154,13 @@ class Desired(Asked):
         """Return every replica that should run, with its deployment."""
         return self._replicas
 
+    def may_be_extra(self, replica: ReplicaId) -> bool:
+        """Return whether a replica may serve beside those that its deployment asks for, while these are changed."""
+        if self.stopping or replica.deployment not in self.deployments:
+            return False
+        spec = self.deployments[replica.deployment].spec
+        return spec.replicas <= replica.index < spec.replicas + spec.strategy.extra(spec.replicas)
+
     @cached_property
     def accesses(self) -> Mapping[NodeName, Access]:
         """Return how each node is reached. Read once, because every pass asks for each node several times."""

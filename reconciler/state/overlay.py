@@ -20,6 +20,7 @@ from reconciler.resources.operation import (
     Operation,
     written_moment,
 )
+from reconciler.resources.strategy import Strategy
 
 from .identity import ObjectKey
 
@@ -126,6 +127,13 @@ def _changed(manifest: Manifest, operation: Operation) -> Manifest:
         case "restart":
             assert isinstance(manifest, ModelDeployment)
             return _with_spec(manifest, restarted_at=_later(manifest.spec.restarted_at, operation.spec.at))
+        case "pause":
+            return _with_spec(manifest, paused=True)
+        case "resume":
+            assert isinstance(manifest, ModelDeployment)
+            return _with_spec(
+                manifest, paused=False, strategy=_resumed(manifest.spec.strategy, operation.spec.at)
+            )
         case verb:
             raise AssertionError(f"{verb} is laid over no single object")
 
@@ -134,6 +142,15 @@ def _with_spec(manifest: Any, **fields: Any) -> Manifest:
     """Return a manifest with other values of some fields of its spec."""
     changed: Manifest = manifest.model_copy(update={"spec": manifest.spec.model_copy(update=fields)})
     return changed
+
+
+def _resumed(strategy: Strategy, at: float) -> Strategy:
+    """Return a strategy whose canaries from before that time need not serve any longer."""
+    canary = strategy.canary
+    if canary is None or (canary.resumed_at and datetime.fromisoformat(canary.resumed_at).timestamp() >= at):
+        return strategy
+    resumed = canary.model_copy(update={"resumed_at": written_moment(at)})
+    return strategy.model_copy(update={"canary": resumed})
 
 
 def _stopped(node: Node) -> Manifest:

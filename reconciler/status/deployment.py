@@ -17,10 +17,12 @@ from .weights import prompt_reuse
 def readiness(name: str, snapshots: Snapshots) -> Readiness:
     deployment = snapshots.desired.deployments[DeploymentName(name)]
     wanted = 0 if snapshots.desired.stopping else deployment.spec.replicas
+    extra = range(wanted, wanted + deployment.spec.strategy.extra(wanted))
     records = snapshots.memory.groups_of(DeploymentName(name))
-    groups = [_group(record, snapshots.observed) for record in records]
-    count = sum(group["ready"] and group["replica"] < wanted for group in groups)
-    extra = {
+    groups = [_group(record, snapshots.observed, record.replica.index in extra) for record in records]
+    own = sum(group["ready"] and group["replica"] < wanted for group in groups)
+    count = min(wanted, own + sum(group["ready"] and group["replica"] in extra for group in groups))
+    body = {
         "replicas": wanted,
         "readyReplicas": count,
         "updatedReplicas": sum(record.replica.index < wanted for record in records) - _later(name, snapshots),
@@ -28,16 +30,22 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
         "groups": groups,
     }
     text = f"{count} of {wanted} replicas serve"
+    if count > own:
+        text += f", {count - own} of them extra"
     if count < wanted:
-        return Readiness(False, "ReplicasNotReady", text, extra)
-    return Readiness(True, "ReplicasReady", text, extra)
+        return Readiness(False, "ReplicasNotReady", text, body)
+    return Readiness(True, "ReplicasReady", text, body)
 
 
 def _later(name: str, snapshots: Snapshots) -> int:
     """Count the replicas whose spec has changed, and that are changed later."""
     later = (WaitingFor.ROLLOUT, WaitingFor.PAUSED)
     waiting = snapshots.plan.waiting
-    return sum(w.replica is not None and w.replica.deployment == name and w.reason in later for w in waiting)
+    count = snapshots.desired.deployments[DeploymentName(name)].spec.replicas
+    mine = (
+        w for w in waiting if w.replica is not None and w.replica.deployment == name and w.reason in later
+    )
+    return sum(w.replica is not None and w.replica.index < count for w in mine)
 
 
 def _prompt_reuse(deployment: ModelDeployment, snapshots: Snapshots) -> str:
@@ -48,12 +56,13 @@ def _prompt_reuse(deployment: ModelDeployment, snapshots: Snapshots) -> str:
     return prompt_reuse(model.spec.source.folder, snapshots.observed) if model else "unknown"
 
 
-def _group(record: GroupRecord, observed: Observed) -> dict[str, Any]:
+def _group(record: GroupRecord, observed: Observed, extra: bool) -> dict[str, Any]:
     current = {rank: seen.report.phase for rank, seen in observed.group(record).items()}
     phases = [current.get(rank, Phase.STARTING) for rank in range(len(record.members))]
     least = Phase.EXITED if Phase.EXITED in phases else min(phases, key=Phase.ALL.index)
     return {
         "replica": record.replica.index,
+        **({"extra": True} if extra else {}),
         "epoch": record.epoch,
         "phase": least,
         "nodes": list(record.members),

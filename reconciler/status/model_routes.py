@@ -16,12 +16,13 @@ from reconciler.state import (
     ObservedRank,
     Plan,
     ReplicaId,
+    StopRank,
     WaitingFor,
     earlier_context,
 )
 from reconciler.state.identity import ObjectKey
 from reconciler.wire.generation import Backend, Formed, Machine, Route, jump_key_name
-from reconciler.wire.launch import Phase
+from reconciler.wire.launch import Phase, RankId
 from reconciler.wire.sampling import SamplingDefaults
 
 
@@ -55,7 +56,7 @@ def routes(desired: Desired, observed: Observed, memory: Memory, plan: Plan) -> 
             aliases=deployment.spec.serving.aliases,
             context=_context(name, deployment, memory),
             created=int(desired.created.get(ObjectKey("ModelDeployment", name), 0)),
-            backends=_backends(name, deployment, desired, observed, memory),
+            backends=_backends(name, deployment, desired, observed, memory, plan),
             stall_seconds=deployment.spec.health.stall_after,
             replicas=deployment.spec.replicas,
             formed=tuple(_formed(name, deployment, memory)),
@@ -89,7 +90,7 @@ def _context(name: DeploymentName, deployment: ModelDeployment, memory: Memory) 
 
 def _formed(name: DeploymentName, deployment: ModelDeployment, memory: Memory) -> Iterator[Formed]:
     """Yield the latest groups of each replica, oldest first."""
-    for index in range(deployment.spec.replicas):
+    for index in _indexes(deployment):
         for attempt in memory.attempts.get(ReplicaId(name, index), ())[-FORMED_KEPT:]:
             yield Formed(index, attempt.epoch, attempt.suspicion.value)
 
@@ -110,17 +111,34 @@ def _attempt_at(name: DeploymentName, deployment: ModelDeployment, waits: Mappin
     return min(known) if len(known) == len(found) else 0.0
 
 
+def _indexes(deployment: ModelDeployment) -> range:
+    """Return the numbers of a deployment's replicas, with those of extra ones."""
+    count = deployment.spec.replicas
+    return range(count + deployment.spec.strategy.extra(count))
+
+
 def _backends(
-    name: DeploymentName, deployment: ModelDeployment, desired: Desired, observed: Observed, memory: Memory
+    name: DeploymentName,
+    deployment: ModelDeployment,
+    desired: Desired,
+    observed: Observed,
+    memory: Memory,
+    plan: Plan,
 ) -> tuple[Backend, ...]:
     found = []
-    for index in range(deployment.spec.replicas):
+    for index in _indexes(deployment):
         record = memory.groups.get(ReplicaId(name, index))
         first = serving(record, observed) if record else None
+        if first and index >= deployment.spec.replicas and _is_stopped(first.report.id, memory, plan):
+            continue  # an extra one whose time is over
         if record and first:
             machine = _machine(first.node, desired, observed, memory)
             found.append(Backend(index, record.epoch, first.report.socket, first.node, machine))
     return tuple(found)
+
+
+def _is_stopped(rank: RankId, memory: Memory, plan: Plan) -> bool:
+    return rank in memory.stops or any(isinstance(step, StopRank) and step.id == rank for step in plan.steps)
 
 
 def _machine(name: NodeName, desired: Desired, observed: Observed, memory: Memory) -> Machine | None:

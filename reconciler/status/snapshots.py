@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from reconciler.state import Desired, Memory, Observed, Plan
+from reconciler.state import Desired, Memory, Observed, Plan, ReplicaId
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.status import ObjectStatus
 
@@ -22,6 +22,11 @@ class Snapshots:
     memory: Memory
     plan: Plan
     now: float
+
+    def wants(self, replica: ReplicaId) -> bool:
+        """Return whether a replica is asked for, or serves beside those that are."""
+        extra = replica in self.memory.groups and self.desired.may_be_extra(replica)
+        return extra or replica in self.desired.replicas()
 
 
 class ConditionState(NamedTuple):

@@ -104,7 +104,8 @@ def test_operations_in_force_are_laid_over_a_change_and_nobody_is_named() -> Non
     read = of_file(json.loads(text), "facts.json")
     change = Desired.of("this change", CHANGES["another context"])
     assert len(read.desired(change).replicas()) == 3
-    (cost,) = read.costs(read.desired(change))
+    desired = read.desired(change)
+    (cost,) = read.costs(desired, read.plan(desired))
     assert cost.changes == ("serving.context auto → 1024",)
 
 

@@ -28,7 +28,7 @@ async def preview(
     desired = parts.desired_state.with_operations(wished(_encoded(files)), instead)
     plan = await loop.preview(desired)
     groups = parts.store.groups()
-    costs = tuple(foresee(parts.desired_state.desired, desired, groups))
+    costs = tuple(foresee(parts.desired_state.desired, desired, groups, plan))
     return foreseen(desired, plan, parts.store.objects.keys(), groups, costs)
 
 
@@ -62,13 +62,16 @@ def foreseen(
 
 
 def _change(cost: Cost) -> dict[str, Any]:
-    """Return what becomes of a deployment. ``unservedSeconds``: how long nobody is served, null where unknown."""
+    """Return what becomes of a deployment. ``unservedSeconds``: how long nobody is served, null where unknown;
+    ``extraHasRoom``: whether there is room for an extra replica, null where unknown."""
     return {
         "object": str(ObjectKey("ModelDeployment", cost.deployment)),
         "kind": cost.kind.value,
         "changes": list(cost.changes),
         "replicas": len(cost.replicas),
         "atOnce": cost.at_once,
+        "extra": cost.surge,
+        "extraHasRoom": cost.room,
         "secondsEach": cost.seconds,
         "unservedSeconds": cost.unserved_seconds,
         "text": cost.text,

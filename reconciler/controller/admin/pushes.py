@@ -74,7 +74,7 @@ class Pushes:
             plan = await self.loop.preview(incoming)
             costs = [
                 f"modeldeployment/{cost.deployment}: {cost.text}"
-                for cost in foresee(in_force, incoming, parts.store.groups())
+                for cost in foresee(in_force, incoming, parts.store.groups(), plan)
             ]
             lacking = dangling(incoming, change.keys)
             lines = forecast(push.new, change, lacking, costs, self.loop.plan, plan, parts.clock())

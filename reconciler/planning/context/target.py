@@ -31,3 +31,5 @@ class Target:
     """None where the replica may be replaced as soon as there is a reason to."""
     returned: str = ""
     """What is served again, where the spec of the manifests did not come up; empty where it is not so."""
+    extra: bool = False
+    """Whether it serves beside those that the manifests ask for, while these are changed."""

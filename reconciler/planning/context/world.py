@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, TypeVarTuple
 
 from reconciler.resources import LOCAL, Access
 from reconciler.state import (
     Contact,
+    DeploymentName,
     Desired,
     Memory,
     NodeName,
@@ -43,6 +44,8 @@ class World:
     """Seconds of the controller's clock."""
     entropy: str
     """Secret randomness of this pass, from which groups' secrets are derived."""
+    no_extra: Mapping[DeploymentName, str] = field(default_factory=dict)
+    """Why there is no extra replica of a deployment beside those that are changed, as decided so far in this pass."""
     answers: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What ``once`` has found out. Every other world begins without answers, except through ``decided``."""
     momentary: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -63,6 +66,12 @@ class World:
         """Return this world after a decision that changes some of the ``DECIDED`` fields; what was asked stays known."""
         assert changed.keys() <= DECIDED
         after = replace(self, memory=replace(self.memory, **changed))
+        object.__setattr__(after, "answers", self.answers)
+        return after
+
+    def without_extra(self, name: DeploymentName, why: str) -> World:
+        """Return this world after it was found why there will be no extra replica of a deployment."""
+        after = replace(self, no_extra={**self.no_extra, name: why})
         object.__setattr__(after, "answers", self.answers)
         return after
 

@@ -131,10 +131,18 @@ def _served(view: Wanted, fault: Diagnosis | None) -> tuple[str, str]:
     """Return the weights and the spec that last served well before this group; those that just died early did not."""
     record = view.record
     if record is None:
-        return "", ""
+        return _beside(view) if view.target.extra else ("", "")
     well = record.proven_at is not None and (fault is None or rollback.lived_long(view, fault))
     first = record.proven_at is not None and not (record.weights_before or record.spec_before)
     return (record.weights, record.spec) if well or first else (record.weights_before, record.spec_before)
+
+
+def _beside(view: Wanted) -> tuple[str, str]:
+    """Return what the replicas serve that an extra one stands beside: it is served again where the new spec does not come
+    up with the extra one."""
+    records = view.world.memory.groups_of(view.replica.deployment)
+    served = (each for each in records if each.proven_at is not None and each.replica != view.replica)
+    return next(((each.weights, each.spec) for each in served), ("", ""))
 
 
 def _find_place(view: Wanted, workload: Workload, fault: Diagnosis | None) -> Joined | Waiting | Refusal:

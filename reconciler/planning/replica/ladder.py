@@ -22,7 +22,7 @@ from reconciler.planning.diagnosis.rules import Remedy
 from reconciler.planning.nodes import quarantine
 from reconciler.planning.recovery import back_off, diagnose, reboot, rollback, stalls
 from reconciler.planning.recovery.diagnose import Diagnosis
-from reconciler.planning.rollout import budget, specs
+from reconciler.planning.rollout import budget, specs, surge
 from reconciler.state import (
     AdoptGroup,
     Cause,
@@ -292,7 +292,8 @@ def _refusal(view: View, reason: RefusedBecause, text: str) -> Decision:
 
 def _unformed(view: Unformed) -> Decision:
     """Form the first group of a replica."""
-    return form(view, Cause.NEW_REPLICA, "it has no group yet")
+    text = f"an extra replica: {surge.WHY}" if view.target.extra else "it has no group yet"
+    return form(view, Cause.NEW_REPLICA, text)
 
 
 def _outdated(view: Formed) -> Decision | Beside | None:

@@ -40,7 +40,7 @@ def old_ranks(view: Formed) -> Decision | None:
 
 def better(view: Formed) -> Decision | None:
     """Form a group again that could be larger, or better joined, when nobody is disturbed by that."""
-    found = improve.better(view)
+    found = improve.better(view) if not view.target.extra else None
     if found is None:
         return None
     left = budget.spare(view.world, view.replica.deployment)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from reconciler.planning.context.lost_nodes import is_lost
 from reconciler.planning.context.world import World
-from reconciler.resources.strategy import of_replicas
 from reconciler.state import DeploymentName, GroupRecord, ReplicaId
 from reconciler.wire.launch import Phase
 
 LEAVES = "leaves"
 """How the reason of a replica begins that has to leave a drained node."""
+COMES_UP = "comes up"
+IS_CHANGED = "is being changed"
 
 
 @dataclass(frozen=True)
@@ -21,35 +23,37 @@ class Budget:
 
     name: DeploymentName
     replicas: tuple[ReplicaId, ...]
-    """All that are wanted, in order."""
+    """All that the manifests ask for, in order."""
     out: Mapping[ReplicaId, str]
-    """Those that do not serve, or are about to stop, each with the reason."""
-    allowed: int
-    """Most that may be out of service at a time."""
+    """Those that do not serve, or are about to stop, each with the reason; extra ones too."""
+    least: int
+    """So many are to serve at any moment."""
+    extra: tuple[ReplicaId, ...] = ()
+    """Those that are there beside them, in order."""
 
     @classmethod
-    def of(cls, world: World, name: DeploymentName) -> Budget:
-        """Count the replicas of a deployment of the manifests."""
+    def of(cls, world: World, name: DeploymentName, extra: tuple[ReplicaId, ...] = ()) -> Budget:
+        """Count the replicas of a deployment of the manifests, with some that are there beside them."""
         spec = world.desired.deployments[name].spec
         replicas = tuple(ReplicaId(name, index) for index in range(spec.replicas))
-        out = {replica: why for replica in replicas if (why := _out(world, replica))}
-        allowed = max(1, of_replicas(spec.strategy.max_unavailable, spec.replicas, up=False))
-        return cls(name, replicas, out, allowed)
+        out = {replica: why for replica in (*replicas, *extra) if (why := _out(world, replica))}
+        return cls(name, replicas, out, spec.strategy.least(spec.replicas), extra)
 
-    @property
+    @cached_property
     def available(self) -> frozenset[ReplicaId]:
         """Return the replicas that serve."""
-        return frozenset(self.replicas) - self.out.keys()
+        return frozenset((*self.replicas, *self.extra)) - self.out.keys()
 
     @property
     def spare(self) -> int:
         """Return how many more replicas may be taken out of service now; not above zero where none may be."""
-        return self.allowed - len(self.out)
+        return len(self.available) - self.least
 
     @property
     def text(self) -> str:
         """Say what a replica waits for that may not be taken out of service now."""
-        rule = f"at most {self.allowed} of {len(self.replicas)} replicas may be out of service at a time"
+        count = len(self.replicas)
+        rule = f"at most {count - self.least} of {count} replicas may be out of service at a time"
         names = ", ".join(f"{replica} {why}" for replica, why in self.out.items())
         return f"{rule}, and {names}" if names else rule
 
@@ -61,9 +65,10 @@ def spare(world: World, name: DeploymentName) -> Budget:
 
 def before_leaving(world: World, name: DeploymentName) -> Budget:
     """Return the same for a replica that is to leave a drained node: those that are to leave still serve, and go one
-    after the other."""
+    after the other. One may always go, because a person has asked for that."""
     found = spare(world, name)
-    return replace(found, out={each: why for each, why in found.out.items() if not why.startswith(LEAVES)})
+    staying = {each: why for each, why in found.out.items() if not why.startswith(LEAVES)}
+    return replace(found, out=staying, least=min(found.least, max(0, len(found.replicas) - 1)))
 
 
 def _out(world: World, replica: ReplicaId) -> str:
@@ -72,9 +77,9 @@ def _out(world: World, replica: ReplicaId) -> str:
     if record is None:
         return "has no group"
     if f"replica/{replica}" in world.memory.in_flight:
-        return "is being changed"
+        return IS_CHANGED
     if record.proven_at is None:
-        return "comes up"
+        return COMES_UP
     return _unwell(world, record) or _leaving(world, record)
 
 

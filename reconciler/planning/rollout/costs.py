@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from reconciler.resources.strategy import of_replicas
-from reconciler.state import DeploymentName, Desired, GroupRecord, ReplicaId
+from reconciler.state import AllocateEpoch, DeploymentName, Desired, GroupRecord, Plan, ReplicaId, WaitingFor
 
 from . import specs
 
@@ -38,11 +37,17 @@ class Cost:
     """How many replicas the deployment asks for."""
     seconds: float | None
     """How long each of them is out of service, as long as the slowest group took to come up; None where no group has."""
+    surge: int = 0
+    """How many extra replicas there may be meanwhile."""
+    room: bool | None = None
+    """Whether there is room for one; None where that is not known yet."""
+    paused: bool = False
 
     @property
     def unserved_seconds(self) -> float | None:
         """Return for how long nobody is served; 0 where others serve meanwhile, None where it is not known."""
-        return 0.0 if self.at_once < self.of or not self.replicas else self.seconds
+        others = self.at_once < self.of or (self.surge and self.room)
+        return 0.0 if others or self.paused or not self.replicas else self.seconds
 
     @property
     def text(self) -> str:
@@ -51,20 +56,40 @@ class Cost:
         if not self.replicas:
             return what
         each = f"about {duration(self.seconds)}" if self.seconds is not None else "as long as loading takes"
-        paused = f"paused: {len(self.replicas)} of {self.of} replicas are changed when the rollout is resumed"
+        if self.paused:
+            count = f"{len(self.replicas)} of {self.of} replicas"
+            return f"{what}; paused: {count} are changed when the rollout is resumed"
+        if not self.surge:
+            return f"{what}; {self._taken_away(each)}"
+        if self.room:
+            return (
+                f"{what}; an extra replica serves first, so that as many serve as before; each takes {each}"
+            )
         if not self.at_once:
-            return f"{what}; {paused}"
+            there_is = "there is none" if self.room is False else "if there is any"
+            return f"{what}; waits for room for an extra replica ({there_is}), for none may be out of service"
+        if self.room is False:
+            return f"{what}; no room for an extra replica: {self._taken_away(each)}"
+        return f"{what}; an extra replica serves first, where there is room; else {self._taken_away(each)}"
+
+    def _taken_away(self, each: str) -> str:
+        """Say what it costs to take replicas out of service."""
         if self.at_once >= self.of:
-            return f"{what}; not served for {each} (unload, load)"
+            return f"not served for {each} (unload, load)"
         turn = "one replica after the other" if self.at_once == 1 else f"{self.at_once} replicas at a time"
-        return f"{what}; {turn}, each out of service for {each}, the others serve"
+        return f"{turn}, each out of service for {each}, the others serve"
 
 
-def foresee(before: Desired, after: Desired, groups: Mapping[ReplicaId, GroupRecord]) -> Iterator[Cost]:
-    """Yield what becomes of each deployment that is in both and whose spec, or whose Model's, is another."""
+def foresee(
+    before: Desired, after: Desired, groups: Mapping[ReplicaId, GroupRecord], plan: Plan
+) -> Iterator[Cost]:
+    """Yield what becomes of each deployment that is in both and whose spec, or whose Model's, is another.
+
+    ``plan`` is the first one that is made for what comes after.
+    """
     for name in sorted(before.deployments.keys() & after.deployments.keys()):
         if _wish(before, name) != _wish(after, name):
-            yield _cost(after, name, groups)
+            yield _cost(after, name, groups, plan)
 
 
 def _wish(desired: Desired, name: DeploymentName) -> tuple[object, object]:
@@ -72,7 +97,7 @@ def _wish(desired: Desired, name: DeploymentName) -> tuple[object, object]:
     return deployment.spec, desired.models.get(deployment.spec.model)
 
 
-def _cost(after: Desired, name: DeploymentName, groups: Mapping[ReplicaId, GroupRecord]) -> Cost:
+def _cost(after: Desired, name: DeploymentName, groups: Mapping[ReplicaId, GroupRecord], plan: Plan) -> Cost:
     spec, wanted = after.deployments[name].spec, specs.of_manifests(after, name)
     records = {r: groups[r] for i in range(spec.replicas) if (r := ReplicaId(name, i)) in groups}
     replaced = {
@@ -80,16 +105,30 @@ def _cost(after: Desired, name: DeploymentName, groups: Mapping[ReplicaId, Group
     }
     oldest = next(iter(replaced.values())).spec if replaced else ""
     took = [each.proven_at - each.created_at for each in records.values() if each.proven_at and each.secret]
-    allowed = max(1, of_replicas(spec.strategy.max_unavailable, spec.replicas, up=False))
     return Cost(
         name,
         kind(oldest, wanted) if oldest else Kind.IN_PLACE,
         specs.changes(oldest, wanted) if oldest else (),
         tuple(replaced),
-        0 if spec.paused else min(allowed, spec.replicas),
+        spec.replicas - spec.strategy.least(spec.replicas),
         spec.replicas,
         max(took, default=None),
+        spec.strategy.extra(spec.replicas),
+        _room(plan, name, spec.replicas),
+        spec.paused,
     )
+
+
+def _room(plan: Plan, name: DeploymentName, replicas: int) -> bool | None:
+    """Return whether a plan has room for an extra replica; None where it says nothing of it yet."""
+
+    def extra(replica: ReplicaId | None) -> bool:
+        return replica is not None and replica.deployment == name and replica.index >= replicas
+
+    if any(isinstance(step, AllocateEpoch) and extra(step.replica) for step in plan.steps):
+        return True
+    refused = (each for each in plan.waiting if each.reason is WaitingFor.ROLLOUT and extra(each.replica))
+    return False if next(refused, None) is not None else None
 
 
 def _outdated(before: str, after: str) -> bool:

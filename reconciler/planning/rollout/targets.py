@@ -18,15 +18,30 @@ from reconciler.resources import Model
 from reconciler.resources.strategy import of_replicas
 from reconciler.state import DeploymentName, ReplicaId, WaitingFor
 
-from . import specs, wish
+from . import specs, surge, wish
 from .budget import Budget
 from .differences import difference
 from .wish import Wish
 
 
-def target(world: World, replica: ReplicaId) -> Target:
-    """Return the spec of a replica that the manifests ask for."""
-    return world.once_as_decided(_targets, replica.deployment)[replica]
+def target(world: World, replica: ReplicaId) -> Target | None:
+    """Return the spec of a replica that the manifests ask for, or of an extra one; None for one that is not wanted."""
+    if world.desired.stopping or replica.deployment not in world.desired.deployments:
+        return None
+    return world.once_as_decided(_targets, replica.deployment).get(replica)
+
+
+def extra(world: World) -> frozenset[ReplicaId]:
+    """Return the extra replicas that are to serve beside those that the manifests ask for."""
+    if world.desired.stopping:
+        return frozenset()
+    return frozenset(
+        replica
+        for name, deployment in world.desired.deployments.items()
+        if deployment.spec.strategy.max_surge
+        for replica, found in world.once_as_decided(_targets, name).items()
+        if found.extra
+    )
 
 
 def models(world: World, name: DeploymentName) -> list[Model]:
@@ -41,36 +56,49 @@ def _targets(world: World, name: DeploymentName) -> Mapping[ReplicaId, Target]:
     found = wish.of(world, name)
     free = Target(found.deployment, found.model, returned=found.returned)
     targets = {ReplicaId(name, index): free for index in range(found.deployment.spec.replicas)}
-    whys = {replica: why for replica in targets if (why := difference(world, found, replica))}
-    if not whys:
+    beside = surge.there(world, name)
+    whys = {replica: why for replica in (*targets, *beside) if (why := difference(world, found, replica))}
+    if not whys and not beside:
         return targets
-    budget, outdated = Budget.of(world, name), list(whys)
-    changed = [r for r in budget.replicas if r not in whys and r in world.memory.groups]
-    everything = _everything(world, found, budget, changed)
-    turns = _turns(world, found, budget, outdated, changed)
-    for replica in budget.replicas:
+    budget = Budget.of(world, name, beside)
+    outdated = [replica for replica in budget.replicas if replica in whys]
+    changed = [r for r in (*budget.replicas, *beside) if r not in whys and r in world.memory.groups]
+    everything = _everything(world, found, budget, [r for r in changed if r in targets])
+    extras = surge.wanted(world, budget, [r for r in outdated if r not in everything])
+    turns = _turns(world, found, budget, list(whys), changed, extras)
+    for replica in (*budget.replicas, *extras):
         hold = everything.get(replica) or turns.get(replica)
+        own = replace(free, extra=replica in extras)
         if hold is not None:
             like = replica if replica in whys else outdated[0]
-            targets[replica] = _as_before(world, found, like, hold, whys[like])
-        elif replica in whys:
-            targets[replica] = replace(free, change=whys[replica])
+            targets[replica] = replace(_as_before(world, found, like, hold, whys[like]), extra=own.extra)
+        else:
+            targets[replica] = replace(own, change=whys[replica]) if replica in whys else own
     return targets
 
 
 def _turns(
-    world: World, found: Wish, budget: Budget, outdated: list[ReplicaId], changed: list[ReplicaId]
+    world: World,
+    found: Wish,
+    budget: Budget,
+    outdated: list[ReplicaId],
+    changed: list[ReplicaId],
+    extras: tuple[ReplicaId, ...],
 ) -> dict[ReplicaId, Hold]:
-    """Return what keeps serving replicas from being replaced now."""
+    """Return what keeps serving replicas from being replaced now. Extra ones that are outdated go first."""
     serving = [replica for replica in outdated if replica in budget.available]
     if found.deployment.spec.strategy.order == "highest-first":
         serving.reverse()
+    serving.sort(key=lambda replica: replica not in budget.extra)
     since = [world.memory.groups[replica].proven_at or 0.0 for replica in changed]
     over = max(since, default=0.0) + found.deployment.spec.strategy.pause
     if over > world.now >= max(since, default=0.0) and not found.rollback:
         text = f"the one that was changed last has to serve for {found.deployment.spec.strategy.pause:g} s"
         return dict.fromkeys(serving, Hold(WaitingFor.ROLLOUT, text, over))
-    return {replica: Hold(WaitingFor.ROLLOUT, budget.text) for replica in serving[max(0, budget.spare) :]}
+    if first := surge.awaited(world, budget, extras):
+        return dict.fromkeys(serving, Hold(WaitingFor.ROLLOUT, first))
+    text = "; ".join(filter(None, (budget.text, surge.obstacle(world, budget))))
+    return {replica: Hold(WaitingFor.ROLLOUT, text) for replica in serving[max(0, budget.spare) :]}
 
 
 def _everything(world: World, found: Wish, budget: Budget, changed: list[ReplicaId]) -> dict[ReplicaId, Hold]:

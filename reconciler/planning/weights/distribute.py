@@ -200,7 +200,8 @@ def _of_deployment(world: World, path: str, deployment: ModelDeployment) -> list
     own = sorted(preferences[name] for name in members if name in preferences)
     others = (each for name, each in preferences.items() if name not in members)
     both = heapq.merge(own, others, key=lambda each: (*each[:2], each[-1] not in members, *each[2:]))
-    most = deployment.spec.replicas * deployment.spec.parallelism.nodes.max
+    spec = deployment.spec
+    most = (spec.replicas + spec.strategy.extra(spec.replicas)) * spec.parallelism.nodes.max
     return [name for _, _, _, name in islice(both, most)]
 
 

@@ -359,7 +359,7 @@ PLANNED = (
     Mutant(
         "groups-of-one-pass-share-ports",
         _replicas,
-        drop(Assign, 7, 8),
+        drop(Assign, 7, 9),
         "two groups formed in one pass on one host wait for each other's ports",
         PLANNING,
     ),
@@ -1243,7 +1243,7 @@ INCIDENT_LOG = (
     Mutant(
         "an-incident-ends-before-it-serves",
         incidents._end,
-        drop(Compare, 3, 8),
+        drop(Compare, 2, 7),
         "an outage is told as over while the group is still loading",
         INCIDENTS,
     ),

@@ -6,11 +6,12 @@ from ast import BinOp, Compare, If, Subscript
 
 from reconciler.planning.recovery import rollback
 from reconciler.planning.replica import ladder
-from reconciler.planning.rollout import budget, targets, wish
+from reconciler.planning.rollout import budget, surge, targets, wish
 from tests.mutants.mutant import Mutant
 from tests.mutants.operators import always, keep, never, put
 
 TARGETS = ("tests/planning/rollout/test_targets.py",)
+SURGE = ("tests/planning/rollout/test_surge.py",)
 ROLLBACK = ("tests/planning/rollout/test_rollback.py",)
 
 ROLLED = (
@@ -31,7 +32,7 @@ ROLLED = (
     Mutant(
         "all-are-replaced-at-once",
         targets._turns,
-        put(Subscript, "serving[len(serving):]", 3, 5),
+        put(Subscript, "serving[len(serving):]", 4, 6),
         "a change takes all replicas down in the same second",
         TARGETS,
     ),
@@ -41,6 +42,20 @@ ROLLED = (
         always(Compare, 7, 11),
         "the others follow a canary at once, and crash an hour later as it does",
         TARGETS,
+    ),
+    Mutant(
+        "an-extra-replica-is-not-waited-for",
+        targets._turns,
+        never(If, 2, 3),
+        "who asked for an extra replica is served by one less while it loads",
+        SURGE,
+    ),
+    Mutant(
+        "an-extra-replica-ends-too-soon",
+        surge.wanted,
+        never(If, 1, 2),
+        "the extra replica ends while the last one that is changed still loads: nobody serves",
+        SURGE,
     ),
     Mutant(
         "a-drain-takes-no-turn",
@@ -59,7 +74,7 @@ ROLLED = (
     Mutant(
         "a-kill-is-blamed-on-a-change",
         rollback.step,
-        never(If, 3, 4),
+        never(If, 2, 4),
         "who kills two ranks to watch them heal takes a harmless change back",
         ROLLBACK,
     ),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler.planning.rollout.costs import Cost, Kind, duration, foresee
+from reconciler.resources import Manifest
 from reconciler.state import Desired
 from tests.worlds import World, deployment, hub_model, model, node
 
@@ -25,7 +26,12 @@ def served(replicas: int = 1, took: float = 230.0) -> World:
 def cost(world: World, **spec: Any) -> Cost | None:
     replicas = spec.pop("replicas", len(world.groups))
     after = [*world.manifests[:-1], deployment(nodes=1, replicas=replicas, **spec)]
-    return next(foresee(world.desired(), Desired.of("r2", after), world.groups), None)
+    return foreseen(world, after)
+
+
+def foreseen(world: World, after: list[Manifest]) -> Cost | None:
+    before, world.manifests = world.desired(), after
+    return next(foresee(before, Desired.of("r2", after), world.groups, world.plan()), None)
 
 
 IN_PLACE: list[dict[str, Any]] = [
@@ -88,18 +94,60 @@ def test_where_no_group_has_come_up_it_is_not_known_how_long_it_takes() -> None:
 def test_new_weights_and_another_model_are_told_apart() -> None:
     world = World([node("a"), hub_model(), hub_model("other", "c" * 40), deployment(nodes=1)])
     world.settle()
-    moved = Desired.of("r2", [world.manifests[0], hub_model(revision="b" * 40), *world.manifests[2:]])
-    (found,) = foresee(world.desired(), moved, world.groups)
+    others = list(world.manifests)
+    found = foreseen(world, [others[0], hub_model(revision="b" * 40), *others[2:]])
+    assert found is not None
     assert found.kind is Kind.NEW_WEIGHTS
     assert found.changes == ("weights org/tiny at aaaaaaaaaa → org/tiny at bbbbbbbbbb",)
-    found = next(
-        foresee(
-            world.desired(),
-            Desired.of("r2", [*world.manifests[:-1], deployment(nodes=1, model="other")]),
-            world.groups,
-        )
-    )
+    world.manifests = others
+    found = foreseen(world, [*others[:-1], deployment(nodes=1, model="other")])
+    assert found is not None
     assert found.kind is Kind.OTHER_MODEL
+
+
+EXTRA: dict[str, tuple[dict[str, Any], bool, str, float | None]] = {
+    "room": (
+        {"maxSurge": 1},
+        True,
+        "an extra replica serves first, so that as many serve as before; each takes about 4 min",
+        0.0,
+    ),
+    "none": (
+        {"maxSurge": 1},
+        False,
+        "no room for an extra replica: not served for about 4 min (unload, load)",
+        230.0,
+    ),
+    "none, and none may be away": (
+        {"maxSurge": 1, "maxUnavailable": 0},
+        False,
+        "waits for room for an extra replica (there is none), for none may be out of service",
+        0.0,
+    ),
+}
+
+
+@pytest.mark.parametrize(("rolling", "room", "text", "unserved"), EXTRA.values(), ids=EXTRA)
+def test_an_extra_replica_costs_what_the_room_for_it_allows(
+    rolling: dict[str, Any], room: bool, text: str, unserved: float | None
+) -> None:
+    world = served()
+    if not room:
+        world.memory_bytes = 900 * 2**20
+        world.manifests = [each for each in world.manifests if each.metadata.name not in ("b", "c")]
+    found = cost(world, serving={"maxBatch": 4}, rolling=rolling)
+    assert found is not None
+    assert found.text.endswith(f"serving.maxBatch 16 → 4; {text}")
+    assert found.unserved_seconds == unserved
+
+
+def test_whether_there_is_room_may_not_be_known_yet() -> None:
+    world = served()
+    world.in_flight = {f"replica/{world.replica(index=1)}"}
+    found = cost(world, serving={"maxBatch": 4}, rolling={"maxSurge": 1})
+    assert found is not None
+    assert found.room is None
+    assert "an extra replica serves first, where there is room; else not served for about 4 min" in found.text
 
 
 def test_what_does_not_change_is_not_mentioned() -> None:

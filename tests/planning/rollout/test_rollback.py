@@ -165,7 +165,7 @@ def test_that_macos_has_ended_programs_for_memory_within_the_hour_is_enough() ->
 def test_a_group_that_was_killed_does_not_count_as_one_of_the_two_that_fail() -> None:
     world = served()
     change(world, serving={"maxBatch": 4})
-    serve_and_end(world, KILLED, KILLED, CRASHED)
+    serve_and_end(world, KILLED, CRASHED, KILLED)
     assert world.rollbacks == {}
     serve_and_end(world, CRASHED)
     assert world.rollbacks

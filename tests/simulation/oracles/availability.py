@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from reconciler.resources import Manifest, ModelDeployment
-from reconciler.resources.strategy import of_replicas
 from reconciler.state import ReplicaId
 from reconciler.wire.launch import Phase
 
@@ -79,7 +78,6 @@ class Availability:
         """So many replicas are to serve whatever is done; 0 where a replica is not wanted, or is on a drained node."""
         for each in manifests:
             if isinstance(each, ModelDeployment) and each.metadata.name == replica.deployment:
-                count = each.spec.replicas
-                allowed = of_replicas(each.spec.strategy.max_unavailable, count, up=False)
-                return count - max(1, allowed) if replica.index < count else 0
+                count, strategy = each.spec.replicas, each.spec.strategy
+                return strategy.least(count) if replica.index < count + strategy.extra(count) else 0
         return 0

@@ -169,6 +169,18 @@ def _with_other(manifests: tuple[Manifest, ...], path: str = "tiny") -> tuple[Ma
     return (*left, model(path=path), model("second", "other"))
 
 
+def _never_fewer(**spec: Any) -> tuple[Manifest, ...]:
+    """Two replicas, of which none may be away; there is room for a third."""
+    return cluster(small(2, rolling={"maxSurge": 1, "maxUnavailable": 0}, **spec), nodes=THREE)
+
+
+def _full(unavailable: int, nodes: Sequence[str] = PAIR, **spec: Any) -> tuple[Manifest, ...]:
+    """Two replicas that fill two machines."""
+    rolling = {"maxSurge": 1, "maxUnavailable": unavailable}
+    made = deployment("first", nodes=1, replicas=2, model="heavy", rolling=rolling, **spec)
+    return (*(node(name) for name in nodes), model("heavy", "heavy"), made, gateway())
+
+
 _SCENARIOS = (
     Scenario("bring-up", cluster(big(), small(3), wide(), deployment("other", nodes=2))),
     Scenario(
@@ -368,6 +380,46 @@ _SCENARIOS = (
         (
             (8, commit(*cluster(small(2, serving={"maxBatch": 13}), nodes=THREE))),
             (60, commit(*cluster(small(2, serving={"maxBatch": 12}), nodes=THREE))),
+            (80, nothing),
+        ),
+        names=THREE,
+        refused_batch=13,
+    ),
+    Scenario(
+        "rolling-surge",
+        _never_fewer(),
+        (
+            (8, commit(*_never_fewer(serving={"context": 8192}))),
+            (30, commit(*_never_fewer(serving={"context": 8192, "maxBatch": 4}))),
+            (31.5, crash("small", 0, 0)),
+        ),
+        names=THREE,
+    ),
+    Scenario(
+        "rolling-surge-full",
+        _full(1),
+        ((8, commit(*_full(1, serving={"maxBatch": 4}))),),
+        memory_bytes=30 * GIB,
+        names=THREE,
+        weights={"heavy": HEAVY},
+    ),
+    Scenario(
+        "rolling-surge-waits",
+        _full(0),
+        (
+            (8, commit(*_full(0, serving={"maxBatch": 4}))),
+            (20, commit(*_full(0, nodes=THREE, serving={"maxBatch": 4}))),
+        ),
+        memory_bytes=30 * GIB,
+        names=THREE,
+        weights={"heavy": HEAVY},
+    ),
+    Scenario(
+        "rolling-surge-refused",
+        _never_fewer(),
+        (
+            (8, commit(*_never_fewer(serving={"maxBatch": 13}))),
+            (60, commit(*_never_fewer(serving={"maxBatch": 12}))),
             (80, nothing),
         ),
         names=THREE,

@@ -69,9 +69,8 @@ def foreseen(files: Mapping[str, bytes], path: Path) -> dict[str, Any]:
 
     found = of_file(_read(path), str(path))
     desired = found.desired(preview.wished(files))
-    body = preview.foreseen(
-        desired, found.plan(desired), found.in_force, found.memory.groups, found.costs(desired)
-    )
+    plan = found.plan(desired)
+    body = preview.foreseen(desired, plan, found.in_force, found.memory.groups, found.costs(desired, plan))
     return {**body, "facts": {"recordedAt": bodies.iso(found.at), "revision": found.revision}}
 
 

@@ -76,7 +76,7 @@ def scale(
         _compare({key: wish for key, wish in _wishes(files).items() if key in chosen}, current_replicas)
         return set_fields(files, {key: {("spec", "replicas"): replicas} for key in chosen})
 
-    if how.until is not None or _mirrored(settings):
+    if how.until is not None or mirrored(settings):
         landed = operate(settings, how, for_a_while)
         if how.until is None and not how.dry:
             names = " ".join(_operation(result) for result in landed.results)
@@ -94,7 +94,8 @@ def scale(
     until_read(settings, how, landed)
 
 
-def _mirrored(settings: Settings) -> bool:
+def mirrored(settings: Settings) -> bool:
+    """Return whether ``main`` of the cluster repository is a mirror."""
     from reconciler.source.git.repository import ClusterRepo
 
     return (settings.repo / "HEAD").exists() and bool(ClusterRepo(settings.repo).mirrored())

@@ -96,6 +96,44 @@ def test_beside_a_mirror_everything_is_an_operation_and_wishes_are_refused(cli: 
     assert head(committed) == before
 
 
+def test_changes_are_paused_for_a_while_beside_main_and_resuming_ends_that(cli: Cli, committed: Path) -> None:
+    before = head(committed)
+    paused = cli("rollout", "pause", "tiny", "--for=8h", "--reason", "the fair")
+    assert paused.out == "modeldeployment.reconciler/tiny paused\n"
+    assert operations(committed)["pause.modeldeployment.tiny"]["reason"] == "the fair"
+    resumed = cli("rollout", "resume", "tiny")
+    assert resumed.out == "modeldeployment.reconciler/tiny resumed\n"
+    assert "note: the operation pause.modeldeployment.tiny was undone by this\n" in resumed.err
+    assert (operations(committed), head(committed)) == ({}, before)
+
+
+def test_beside_a_mirror_changes_are_paused_and_resumed_by_operations(cli: Cli, committed: Path) -> None:
+    mirror(committed)
+    before = head(committed)
+    paused = cli("rollout", "pause", "tiny")
+    assert paused.out == "modeldeployment.reconciler/tiny paused\n"
+    assert "to undo it: reconciler undo pause.modeldeployment.tiny\n" in paused.err
+    assert list(operations(committed)) == ["pause.modeldeployment.tiny"]
+    assert cli("rollout", "resume", "tiny").out == "modeldeployment.reconciler/tiny resumed\n"
+    assert cli("rollout", "resume", "tiny").out == "modeldeployment.reconciler/tiny unchanged\n"
+    assert (operations(committed), head(committed)) == ({}, before)
+
+
+def test_beside_a_mirror_that_says_that_changes_wait_resuming_stands_over_it(
+    cli: Cli, committed: Path
+) -> None:
+    cli("rollout", "pause", "tiny")
+    mirror(committed)
+    resumed = cli("rollout", "resume", "tiny", "-m", "it was too long")
+    assert resumed.out == "modeldeployment.reconciler/tiny resumed\n"
+    assert "to undo it: reconciler undo resume.modeldeployment.tiny\n" in resumed.err
+    assert list(operations(committed)) == ["resume.modeldeployment.tiny"]
+    assert cli("rollout", "pause", "tiny").code == 0
+    assert list(operations(committed)) == ["pause.modeldeployment.tiny"]
+    assert cli("undo", "pause.modeldeployment.tiny").code == 0
+    assert operations(committed) == {}
+
+
 def test_operations_are_listed_with_what_has_become_of_them(cli: Cli, watched: Controller) -> None:
     operation: dict[str, Any] = {
         "apiVersion": "reconciler/v1alpha1",
