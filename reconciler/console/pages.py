@@ -106,7 +106,7 @@ PAGES = (
     Page("/history", "History", ("held", "commits"), lambda s, _: {"held": held(s), "history": history(s)}),
     Page(
         "/history/{name}",
-        "Commit {name}",
+        "Commit",
         ("commit",),
         lambda s, _: {"commit": commit(s)},
         in_menu=False,
