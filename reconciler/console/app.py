@@ -16,6 +16,7 @@ from .access.door import Door, Doors
 from .access.login import Login
 from .access.visitor import visitor_of
 from .acts.act import Acts
+from .chat.routes import Chat
 from .feed import Feed
 from .guard import LOOPBACK, Guard
 from .live import asked, changes
@@ -33,6 +34,7 @@ def build_app(feed: Feed, doors: Doors, hosts: Collection[str] = ()) -> Starlett
         *(Route(page.path, _shown(feed, pages, page), name=page.title) for page in PAGES),
         *(Route(f"/live{page.path}", _live(feed, pages, page), name=f"live {page.title}") for page in PAGES),
         *Login(doors, pages).routes(),
+        *Chat(feed, pages).routes(),
         *Logs(feed, pages).routes(),
         *Acts(feed, pages, doors.clock).routes(),
         Mount("/static", StaticFiles(directory=str(files("reconciler.console") / "static"))),

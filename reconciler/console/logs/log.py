@@ -53,7 +53,9 @@ class Logs:
         name = request.path_params["name"]
         self._feed.touch()
         values = {"name": name, **await self._found(name)}
-        page = Page(request.url.path, f"Log of {name}", ("log",), lambda s, n: values, still=True)
+        page = Page(
+            request.url.path, f"Log of {name}", ("log",), lambda s, n: values, still=True, scripts=("log.js",)
+        )
         html = self._pages.whole(page, "", self._feed.snapshot, wall=False, key=visitor_of(request).key)
         return HTMLResponse(html, headers={"cache-control": "no-store"})
 

@@ -119,6 +119,10 @@ def _held(status: Body) -> Iterator[Held]:
         title = "A revision waits: new commits are suspended"
         let_in = act("resume", "cluster", "main")
         yield Held(found["revision"], title, found["text"], (), "reconciler resume --all", let_in)
+    if found := status.get("heldChanges"):
+        window = found["changes"][0]["window"]
+        title = f"Changes wait for sync window {window}"
+        yield Held(found["revision"], title, found["text"], (), f"reconciler override {window} --reason WHY")
     if text := status.get("rejection"):
         yield Held("", "The newest revision is refused", text, (), "")
     if text := status.get("operationsRejection"):
