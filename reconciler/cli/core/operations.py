@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from reconciler.errors import Refused
-from reconciler.source.operating.change import Asking, Change, Decide, Key, Now, now_of, results
+from reconciler.source.operating.change import Asking, Change, Decide, Key, Now, ask_windows, now_of, results
 
 from .app import Settings
 from .commits import (
@@ -141,6 +141,7 @@ def operate(settings: Settings, how: HowLong, decide: Decide) -> Landed:
         _, files = present(settings)
         now = now_of(files, operation_files(settings), asking, time.time())
         change = decide(now)
+        ask_windows(now, change)
         if how.dry_run == "server":
             print_preview(settings, files, now.after(change))
         return Landed(None, change.results, operation=True)

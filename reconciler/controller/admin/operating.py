@@ -15,7 +15,7 @@ from reconciler.source.git import commit_log
 from reconciler.source.git.repository import Author, ClusterRepo, mirror_text
 from reconciler.source.hook import objection_to
 from reconciler.source.operating import verbs
-from reconciler.source.operating.change import Asking, Change, Files, Key, Now, message_of
+from reconciler.source.operating.change import Asking, Change, Files, Key, Now, ask_windows, message_of
 from reconciler.source.operating.writing import seen, subject, write, write_manifests
 from reconciler.source.yaml.documents import load
 from reconciler.wire.admin import Operate
@@ -57,6 +57,7 @@ class Operating:
         request = _Request(replace(repo, check=objection_to), message, self.parts.clock(), self._status())
         head, now = await asyncio.to_thread(request.seen)
         change = await asyncio.to_thread(request.decide, now)
+        await asyncio.to_thread(ask_windows, now, change)
         text, ends = await self._foreseen(message, now, change)
         if ends and not (message.force or message.dry):
             raise verbs.would_stop([message.name], ends)

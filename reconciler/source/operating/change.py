@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from reconciler.errors import Invalid
+from reconciler.errors import Invalid, Refused
 
 if TYPE_CHECKING:
     from reconciler.resources.operation import Operation
@@ -116,6 +116,22 @@ def now_of(files: Files, operation_files: Files, asking: Asking, at: float) -> N
     ended = frozenset(o.metadata.name for o in every if o.spec.until is not None and o.spec.until <= at)
     here = {o.metadata.name: o for o in every if o.metadata.name not in ended}
     return Now(files, operation_files, here, ended, asking, float(int(at)))
+
+
+def ask_windows(now: Now, change: Change) -> None:
+    """Raise ``Refused`` if a sync window of the manifests keeps an operation out that would begin."""
+    if not any(b"SyncWindow" in text for text in now.files.values()):
+        return  # reading all manifests takes a while
+    from reconciler.source.yaml.documents import load
+    from reconciler.state.identity import ObjectKey
+    from reconciler.state.overlay import Operations
+    from reconciler.state.sync_windows import refused_operations
+
+    manifests = {ObjectKey(*document.key): document.manifest for document in load(now.files)}
+    overridden = Operations("", tuple(now.operations.values())).overridden(now.at)
+    begun = [each for each in change.operations.values() if each is not None]
+    if refused := refused_operations(manifests, begun, overridden, now.at):
+        raise Refused("HeldBySyncWindow", "; ".join(refused))
 
 
 def message_of(now: Now, change: Change) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from reconciler.errors import Conflict
 from reconciler.source.git.repository import OPERATIONS, Author, ClusterRepo
 
-from .change import Asking, Change, Decide, Files, Now, message_of, now_of
+from .change import Asking, Change, Decide, Files, Now, ask_windows, message_of, now_of
 
 COMMITS_TRIED = 5
 
@@ -35,6 +35,7 @@ def write(
         change = decide(now)
         if not change.operations:
             return Written(head, change)
+        ask_windows(now, change)
         try:
             made = repo.commit(head, now.changes(change), message_of(now, change), author, OPERATIONS)
             return Written(made, change)
