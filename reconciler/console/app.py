@@ -15,6 +15,7 @@ from starlette.staticfiles import StaticFiles
 from .access.door import Door, Doors
 from .access.login import Login
 from .access.visitor import visitor_of
+from .chat.routes import Chat
 from .feed import Feed
 from .guard import LOOPBACK, Guard
 from .live import asked, changes
@@ -31,6 +32,7 @@ def build_app(feed: Feed, doors: Doors, hosts: Collection[str] = ()) -> Starlett
         *(Route(page.path, _shown(feed, pages, page), name=page.title) for page in PAGES),
         *(Route(f"/live{page.path}", _live(feed, pages, page), name=f"live {page.title}") for page in PAGES),
         *Login(doors, pages).routes(),
+        *Chat(feed, pages).routes(),
         Mount("/static", StaticFiles(directory=str(files("reconciler.console") / "static"))),
     ]
     before = [Middleware(Guard, hosts=LOOPBACK.union(hosts)), Middleware(Door, doors=doors)]

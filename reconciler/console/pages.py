@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
@@ -19,6 +19,7 @@ from reconciler.wire.admin import ShowCommit
 
 from .snapshot import Snapshot
 from .view.cabling import cablings
+from .view.chat import SETTINGS, chat, chosen, models
 from .view.deployment import deployment, deployments
 from .view.history import commit, held, history
 from .view.incident import stories
@@ -44,6 +45,12 @@ class Page:
     """Names of templates, which are the ids of their sections too."""
     view: View
     in_menu: bool = True
+    fixed: tuple[str, ...] = ()
+    """Names of templates that stand below the parts and never change while a page is open."""
+    scripts: tuple[str, ...] = ()
+    """Beside those of every page."""
+    reloads: bool = True
+    """Whether the page loads itself again where there are no scripts: not where somebody types."""
     asks: Callable[[str], Any] | None = None
     """From the page's name to what the controller is asked for this page alone, as ``Snapshot.answer``."""
     query: str = ""
@@ -63,11 +70,32 @@ def _events(snapshot: Snapshot, about: str) -> dict[str, Any]:
     return {"events": tuple(found)[:EVENTS_SHOWN], "about": about, "objects": sorted(named)}
 
 
+def _chat(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    name = chosen(snapshot, name)
+    nothing_said: dict[str, Any] = {
+        "said": (),
+        "kept": "[]",
+        "typed": dict.fromkeys(SETTINGS, ""),
+        "problem": "",
+    }
+    return {"name": name, "chat": chat(snapshot, name), "models": models(snapshot, name), **nothing_said}
+
+
 def _nodes(snapshot: Snapshot, _: str) -> dict[str, Any]:
     found = machines(snapshot)
     return {"rows": found, "watts_scale": scale(found)}
 
 
+CHAT = Page(
+    "/chat/{name}",
+    "Chat with {name}",
+    ("chat_state",),
+    lambda s, name: _chat(s, name),
+    in_menu=False,
+    fixed=("chat",),
+    scripts=("chat_text.js", "chat_answer.js", "chat_message.js", "chat.js"),
+    reloads=False,
+)
 PAGES = (
     Page(
         "/",
@@ -84,6 +112,8 @@ PAGES = (
         lambda s, name: {"deployment": deployment(s, name)},
         in_menu=False,
     ),
+    replace(CHAT, path="/chat", title="Chat", in_menu=True),
+    CHAT,
     Page("/nodes", "Machines", ("nodes",), _nodes),
     Page(
         "/nodes/{name}", "Machine {name}", ("node",), lambda s, name: {"node": node(s, name)}, in_menu=False
@@ -151,8 +181,12 @@ class Pages:
         """Return the HTML of a template that is a page of its own."""
         return self._templates.get_template(template).render(version=__version__, **values)
 
-    def whole(self, page: Page, name: str, snapshot: Snapshot, wall: bool, key: str = "") -> str:
-        """Return a whole page. ``wall``: large, for a screen that nobody sits at. ``key``: with which somebody has logged in."""
+    def whole(
+        self, page: Page, name: str, snapshot: Snapshot, wall: bool, key: str = "", **answer: Any
+    ) -> str:
+        """Return a whole page. ``wall``: large, for a screen that nobody sits at. ``key``: with which somebody has logged in.
+        ``answer``: variables of the fixed templates, of a page that answers a form."""
+        values = {"snapshot": snapshot, **page.view(snapshot, name), **answer} if page.fixed else {}
         return self.render(
             "layout.html",
             title=page.title.replace("{name}", name),
@@ -160,6 +194,9 @@ class Pages:
             current=page.path,
             order=page.parts,
             fragments={id: Markup(html) for id, html in self.parts(page, name, snapshot).items()},
+            fixed=[Markup(self.render(f"{each}.html", **values)) for each in page.fixed],
+            scripts=page.scripts,
+            reloads=page.reloads,
             live=f"/live{page.address(name)}",
             wall=wall,
             key=key,

@@ -91,6 +91,19 @@ class JudgePush:
     """What the pusher lets it remove although it serves: a name, or all with an empty text."""
 
 
+@message("judge_operations")
+@dataclasses.dataclass(frozen=True)
+class JudgeOperations:
+    """Ask the same before git accepts a push to the branch of operations."""
+
+    repository: str
+    """The real path of the repository."""
+    old: str
+    new: str
+    quarantine: str = ""
+    """Name of the folder of its ``objects`` with the pushed objects; empty if there are none."""
+
+
 @message("follow_push")
 @dataclasses.dataclass(frozen=True)
 class FollowPush:
@@ -324,6 +337,7 @@ CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     ShowUsage,
     Preview,
     JudgePush,
+    JudgeOperations,
     FollowPush,
     ListEvents,
     ListIncidents,

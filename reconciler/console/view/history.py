@@ -114,6 +114,10 @@ def _held(status: Body) -> Iterator[Held]:
     if found := status.get("suspended"):
         title = "A revision waits: new commits are suspended"
         yield Held(found["revision"], title, found["text"], (), "reconciler resume --all")
+    if found := status.get("heldChanges"):
+        window = found["changes"][0]["window"]
+        title = f"Changes wait for sync window {window}"
+        yield Held(found["revision"], title, found["text"], (), f"reconciler override {window} --reason WHY")
     if text := status.get("rejection"):
         yield Held("", "The newest revision is refused", text, (), "")
     if text := status.get("operationsRejection"):

@@ -30,6 +30,7 @@ from reconciler.wire.admin import (
     Doctor,
     FollowPush,
     Get,
+    JudgeOperations,
     JudgePush,
     ListCommits,
     ListEvents,
@@ -118,7 +119,9 @@ class Admin:
                 return self._status()
             case ShowUsage():
                 return usage(self.parts.collector.nodes())
-            case Verify() | Doctor() | Accept() | ShowSource() | JudgePush() | FollowPush():
+            case (
+                Verify() | Doctor() | Accept() | ShowSource() | JudgePush() | JudgeOperations() | FollowPush()
+            ):
                 return await self._tried(message)
             case ShowProtection():
                 return self._protection(message)
@@ -147,12 +150,15 @@ class Admin:
                 return await self.history.commit(message.revision)
 
     async def _tried(
-        self, message: Verify | Doctor | Accept | ShowSource | JudgePush | FollowPush
+        self,
+        message: Verify | Doctor | Accept | ShowSource | JudgePush | JudgeOperations | FollowPush,
     ) -> dict[str, Any]:
         """Answer what takes a while, and is asked again until it is done."""
         match message:
             case JudgePush():
                 return await self.pushes.judge(message)
+            case JudgeOperations():
+                return await self.pushes.judge_operations(message)
             case FollowPush():
                 return await self._followed(message)
             case Verify():

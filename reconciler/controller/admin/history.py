@@ -120,7 +120,9 @@ def _kept_out(desired: Desired, ref: str) -> str:
         return "Rejected" if desired.operations_rejection else "Unread"
     if desired.rejection:
         return "Rejected"
-    return "Held" if desired.hold else "Suspended" if desired.suspended else "Unread"
+    if desired.hold or desired.held_changes:
+        return "Held"
+    return "Suspended" if desired.suspended else "Unread"
 
 
 def _file(found: FileDiff) -> Body:

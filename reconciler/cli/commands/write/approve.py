@@ -101,7 +101,7 @@ def warn_if_held(body: dict[str, Any]) -> None:
     held, rejection = body.get("held"), body.get("rejection")
     if held:
         click.echo(f"note: {held['text']}", err=True)
-    if body.get("suspended"):
-        click.echo(f"note: {body['suspended']['text']}", err=True)
+    for kept_out in filter(None, (body.get("suspended"), body.get("heldChanges"))):
+        click.echo(f"note: {kept_out['text']}", err=True)
     if rejection:
         click.echo(f"note: the newest revision is not in force: {rejection}", err=True)

@@ -13,7 +13,7 @@ from reconciler.cli.core.app import Settings
 from reconciler.cli.core.commits import Files, WritingCommand, opened, report
 from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options, results
 from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all
-from reconciler.cli.core.waiting import until_read
+from reconciler.cli.core.waiting import held_objects, until_read
 from reconciler.errors import Refused
 
 CLUSTER = ("Cluster", "main")
@@ -94,6 +94,13 @@ def _in_force(settings: Settings, targets: Targets) -> dict[Key, dict[str, Any]]
     chosen, missing = targets.of_kind(DEPLOYMENT).choose(there)
     if missing:
         raise missing_all(missing, there)
+    if waiting := {key: text for key, text in held_objects(settings).items() if key in chosen}:
+        (kind, name), text = next(iter(waiting.items()))
+        raise Refused(
+            "ChangesHeld",
+            f"a change of {kind.lower()}/{name} is {text}: no commit has what is in force of it. Suspend it after that,"
+            " or take the change back first: git revert",
+        )
     kinds = VERBS["suspend"].kinds
     for kind, name in chosen:
         if kind not in kinds:

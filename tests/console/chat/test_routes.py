@@ -1,0 +1,251 @@
+"""The chat passes the gateway's answer on as it comes, in the name of whoever asks, and lets go when the browser does."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import re
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from reconciler.console.access.visitor import SCOPE_KEY, Visitor
+from reconciler.console.chat.routes import BODY_BYTES_MAX, Chat
+from reconciler.console.feed import Feed
+from reconciler.console.guard import LOOPBACK, Guard
+from reconciler.console.pages import Pages
+from reconciler.source.git.repository import Author
+from tests.certificates import self_signed
+from tests.console.snapshots import recorded
+from tests.ports import free_port
+
+from .gateway_double import (
+    END,
+    GROUP,
+    SECONDS_MAX,
+    GatewayDouble,
+    chunk,
+    gateway_double,
+    said,
+    serving,
+    whole,
+)
+
+HELLO: Any = {"messages": [{"role": "user", "content": "Hello"}]}
+
+
+class LoggedIn:
+    """Whoever sends ``x-secret`` has logged in with it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        secret = Headers(scope=scope).get("x-secret", "")
+        scope[SCOPE_KEY] = Visitor(lambda: Author("a", "a@b.invalid"), operate=True, secret=secret)
+        await self._app(scope, receive, send)
+
+
+@contextlib.contextmanager
+def console_of(endpoint: str | None, home: Path, **spec: Any) -> Iterator[httpx2.Client]:
+    """A client of a console whose controller names this gateway. ``spec``: further fields of the Gateway's."""
+    feed = Feed(home / "nobody", lambda: 0.0)
+    snapshot = recorded("four-macs")
+    objects = tuple(
+        {**each, "spec": {**each["spec"], **spec}} if each["kind"] == "Gateway" else each
+        for each in snapshot.objects
+    )
+    status = {**snapshot.status, "localEndpoint": endpoint}
+    feed.snapshot = replace(snapshot, status=status, objects=objects)
+    before = [Middleware(Guard, hosts=LOOPBACK), Middleware(LoggedIn)]
+    app = Starlette(routes=Chat(feed, Pages()).routes(), middleware=before)
+    with (
+        serving(app) as address,
+        httpx2.Client(base_url=f"http://{address}", trust_env=False, timeout=SECONDS_MAX) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[GatewayDouble, httpx2.Client]]:
+    with (
+        gateway_double() as double,
+        console_of(double.url, tmp_path_factory.mktemp("home")) as client,
+    ):
+        yield double, client
+
+
+@pytest.fixture
+def gateway(both: tuple[GatewayDouble, httpx2.Client]) -> GatewayDouble:
+    double, _ = both
+    double.reset()
+    return double
+
+
+@pytest.fixture
+def console(both: tuple[GatewayDouble, httpx2.Client]) -> httpx2.Client:
+    return both[1]
+
+
+async def short(_: GatewayDouble) -> AsyncIterator[bytes]:
+    yield chunk(group=GROUP)
+    yield said("Hello")
+    yield END
+
+
+async def endless(gateway: GatewayDouble) -> AsyncIterator[bytes]:
+    yield said("Hello")
+    await gateway.until_go()
+    yield said(" again")
+    yield END
+
+
+def test_an_answer_is_passed_on_as_the_gateway_writes_it(
+    console: httpx2.Client, gateway: GatewayDouble
+) -> None:
+    gateway.stream = short
+    answer = console.post("/chat/tiny/answer", json={**HELLO, "temperature": 0.5})
+    assert answer.content == chunk(group=GROUP) + said("Hello") + END
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    (asked,) = gateway.asked
+    assert asked == {
+        **HELLO,
+        "temperature": 0.5,
+        "model": "tiny",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "return_groups": True,
+    }
+
+
+def test_each_part_comes_at_once(console: httpx2.Client, gateway: GatewayDouble) -> None:
+    gateway.stream = endless
+    with console.stream("POST", "/chat/tiny/answer", json=HELLO) as answer:
+        parts = answer.iter_raw()
+        assert next(parts) == said("Hello")
+        gateway.go.set()
+        assert b"".join(parts) == said(" again") + END
+
+
+def test_the_gateway_is_let_go_when_the_browser_goes(console: httpx2.Client, gateway: GatewayDouble) -> None:
+    gateway.stream = endless
+    with console.stream("POST", "/chat/tiny/answer", json=HELLO) as answer:
+        assert next(answer.iter_raw()) == said("Hello")
+    assert gateway.left.wait(SECONDS_MAX)
+
+
+def test_an_answer_is_asked_for_with_the_secret_of_whoever_asks(
+    console: httpx2.Client, gateway: GatewayDouble
+) -> None:
+    gateway.stream = short
+    console.post("/chat/tiny/answer", json=HELLO, headers={"x-secret": "reconciler_abc"})
+    console.post("/chat/tiny/answer", json=HELLO)
+    first, second = gateway.headers
+    assert first["authorization"] == "Bearer reconciler_abc"
+    assert "authorization" not in second
+    assert "cookie" not in first
+
+
+def test_a_refusal_of_the_gateway_keeps_its_status_and_text(
+    console: httpx2.Client, gateway: GatewayDouble
+) -> None:
+    gateway.reply = JSONResponse({"error": {"message": "the prompt is too long"}}, 400)
+    answer = console.post("/chat/tiny/answer", json=HELLO)
+    assert (answer.status_code, answer.json()) == (400, {"error": {"message": "the prompt is too long"}})
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "status"),
+    [
+        ({"content-type": "text/plain"}, b"{}", 415),
+        ({"content-type": "application/x-www-form-urlencoded"}, b"{}", 415),
+        ({"content-type": "application/json"}, b"[", 400),
+        ({"content-type": "application/json"}, b"[]", 400),
+        ({"content-type": "application/json"}, b'{"messages": [], "model": "other"}', 400),
+        ({"content-type": "application/json", "origin": "https://evil.example"}, b"{}", 403),
+        ({"content-type": "application/json", "sec-fetch-site": "cross-site"}, b"{}", 403),
+        ({"content-type": "application/json", "host": "evil.example"}, b"{}", 403),
+        ({"content-type": "application/json"}, b" " * (BODY_BYTES_MAX + 1), 400),
+    ],
+)
+def test_what_no_page_of_the_console_sends_reaches_no_gateway(
+    console: httpx2.Client, gateway: GatewayDouble, headers: dict[str, str], body: bytes, status: int
+) -> None:
+    assert console.post("/chat/tiny/answer", content=body, headers=headers).status_code == status
+    assert gateway.asked == []
+
+
+def test_a_gateway_that_is_away_is_said(tmp_path: Path) -> None:
+    with console_of(f"http://127.0.0.1:{free_port()}/v1", tmp_path) as console:
+        answer = console.post("/chat/tiny/answer", json=HELLO)
+    assert answer.status_code == 502
+    assert "does not answer" in answer.json()["error"]["message"]
+    with console_of(None, tmp_path) as console:
+        assert "not listening" in console.post("/chat/tiny/answer", json=HELLO).json()["error"]["message"]
+
+
+def test_a_gateway_that_breaks_off_ends_the_stream_with_an_error(
+    console: httpx2.Client, gateway: GatewayDouble
+) -> None:
+    async def broken(_: GatewayDouble) -> AsyncIterator[bytes]:
+        yield said("Hello")
+        raise ConnectionResetError
+
+    gateway.stream = broken
+    text = console.post("/chat/tiny/answer", json=HELLO).text
+    assert text.startswith(said("Hello").decode())
+    assert "broken off" in text
+
+
+def test_with_tls_the_gateways_own_certificate_is_trusted_and_no_other(tmp_path: Path) -> None:
+    own, other = (tmp_path / "own", tmp_path / "other")
+    for folder in (own, other):
+        folder.mkdir()
+        self_signed(folder, addresses=("192.0.2.1",))
+    with gateway_double(ssl_certfile=own / "certificate.pem") as gateway:
+        gateway.stream = short
+        for folder, status in ((own, 200), (other, 502)):
+            tls = {"certificate": str(folder / "certificate.pem"), "key": ""}
+            with console_of(gateway.url, tmp_path, tls=tls) as console:
+                assert console.post("/chat/tiny/answer", json=HELLO).status_code == status
+
+
+# --- without scripts ---------------------------------------------------------------------------------
+
+
+def test_a_form_is_answered_with_the_whole_conversation(
+    console: httpx2.Client, gateway: GatewayDouble
+) -> None:
+    gateway.reply = whole("It <b>reconciles</b>.", reasoning_content="Let me see.")
+    page = console.post(
+        "/chat/large", data={"message": "What is it?", "system": "Be brief.", "max_tokens": "9"}
+    )
+    assert gateway.asked[0]["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "What is it?"},
+    ]
+    assert gateway.asked[0]["max_tokens"] == 9
+    assert "It &lt;b&gt;reconciles&lt;/b&gt;." in page.text
+    assert "Let me see." in page.text
+    assert "epoch 7 on studio-1..4" in page.text
+    (kept,) = re.findall(r'name="said" value="([^"]*)"', page.text)
+    console.post("/chat/large", data={"message": "Really?", "said": html.unescape(kept)})
+    again = gateway.asked[1]["messages"]
+    assert [each["content"] for each in again] == ["What is it?", "It <b>reconciles</b>.", "Really?"]
+    assert "groups" not in again[1]
+
+
+def test_a_form_that_cannot_be_answered_says_why(console: httpx2.Client, gateway: GatewayDouble) -> None:
+    gateway.reply = JSONResponse({"error": {"message": "large is being loaded"}}, 503)
+    assert "large is being loaded" in console.post("/chat/large", data={"message": "Hi"}).text
+    assert "tools is no JSON" in console.post("/chat/large", data={"message": "Hi", "tools": "x"}).text
+    assert "there is no message" in console.post("/chat/large", data={"message": " "}).text
