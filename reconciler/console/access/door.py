@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -61,18 +62,18 @@ class Doors:
             )
         return answer
 
+    def _standing(self, hashed: str) -> Admitted | Refusal:
+        return self.rights.look(hashed, self.clock())
+
     async def watch(self) -> None:
         """End sessions when their keys or their times do, for ever."""
         while True:
-            number = self.feed.snapshot.number
-            self.sessions.look(lambda hashed: self.rights.look(hashed, self.clock()), self.clock())
-            try:
+            seen = self.feed.snapshot
+            self.sessions.look(self._standing, self.clock())
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
-                    while self._of is self.feed.snapshot.objects:
-                        await self.feed.changed(number)
-                        number = self.feed.snapshot.number
-            except TimeoutError:
-                continue
+                    while self.feed.snapshot.objects is seen.objects:
+                        await self.feed.changed(self.feed.snapshot.number)
 
 
 class Door:
