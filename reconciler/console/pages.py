@@ -152,7 +152,9 @@ class Pages:
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
         )
-        self._templates.filters.update(size=_size, gigabytes=_gigabytes, duration=_duration)
+        self._templates.filters.update(
+            size=_size, rate=_rate, watts=_watts, gigabytes=_gigabytes, duration=_duration
+        )
         self._templates.globals["static"] = _static
         self._rendered: dict[tuple[str, str], dict[str, str]] = {}
         self._number = -1
@@ -220,6 +222,15 @@ def _size(count: float | None) -> str:
     size, unit = next(((size, unit) for size, unit in UNITS if count >= size), (1, "bytes"))
     value = count / size
     return f"{value:.0f} {unit}" if value >= 100 or value == int(value) else f"{value:.1f} {unit}"
+
+
+def _rate(value: float) -> str:
+    """Return tokens a second: small ones with a decimal, thousands apart."""
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def _watts(value: float) -> str:
+    return f"{value:.0f} W" if value < 10_000 else f"{value / 1000:.1f} kW"
 
 
 def _gigabytes(count: float) -> str:

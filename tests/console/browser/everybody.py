@@ -21,6 +21,7 @@ performance.getEntriesByType("navigation").concat(performance.getEntriesByType("
   .reduce((sum, each) => sum + each.encodedBodySize, 0)
 """
 """Bytes of the page and all that belongs to it, whether they come from the network or from an earlier page."""
+AXE = "axe.run({resultTypes: ['violations']})"
 PAINTED = 'performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0'
 
 
@@ -34,11 +35,12 @@ def addresses(names: Mapping[str, str]) -> Iterator[str]:
 def violations(page: Page) -> list[str]:
     """What axe-core finds serious on the page as it is, on each of the screens; and what is wider than the screen."""
     found: list[str] = []
+    page.evaluate(Axe().axe_script)
     for scheme, size in SCREENS:
         page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
         page.set_viewport_size(size)
         where = f"{page.url} {scheme} {size['width']}"
-        serious = (each for each in Axe().run(page).response["violations"] if each["impact"] in SERIOUS)
+        serious = (each for each in page.evaluate(AXE)["violations"] if each["impact"] in SERIOUS)
         found += [
             f"{where}: {each['id']}: {[node['html'] for node in each['nodes'][:3]]}" for each in serious
         ]

@@ -63,7 +63,7 @@ def test_without_scripts_every_page_has_its_content(browser: Browser, base: str)
     with opened(browser, base, java_script_enabled=False) as page:
         for address in addresses(NAMES):
             page.goto(base + address, wait_until="domcontentloaded")
-            expect(page.locator("main")).to_contain_text(words.get(address, "The same on the command line"))
+            expect(page.locator("main")).to_contain_text(words.get(address, "The same"))
 
 
 def test_the_keyboard_is_enough(browser: Browser, base: str) -> None:
