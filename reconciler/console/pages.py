@@ -24,13 +24,15 @@ from .view.deployment import deployment, deployments
 from .view.history import commit, held, history
 from .view.incident import stories
 from .view.machine import machines, scale
+from .view.metrics import RANGES, metrics, metrics_of, spark
 from .view.node import node
 from .view.overview import overview, pulse
+from .view.plots import Span, span_of
+from .view.quantities import duration, gigabytes, rate, size, watts
 
 EVENTS_SHOWN = 200
 PARTS_MAX = 4096
 """Most pages whose parts are kept: names of deployments come from the browser."""
-UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 View = Callable[[Snapshot, str], Mapping[str, Any]]
 """From the snapshot and the page's name (of a deployment, an incident; else empty) to a template's variables."""
 
@@ -86,6 +88,24 @@ def _nodes(snapshot: Snapshot, _: str) -> dict[str, Any]:
     return {"rows": found, "watts_scale": scale(found)}
 
 
+def _metrics(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    found = metrics(snapshot, name)
+    return {"metrics": found, "ranges": [range for range, _ in RANGES], **_ends(found.span)}
+
+
+def _deployment(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    answer = snapshot.metrics.get(RANGES[0][0])
+    span = None if answer is None else span_of(answer)
+    found = deployment(snapshot, name)
+    over_time = None if found is None else metrics_of(snapshot, name)
+    return {"deployment": found, "over_time": over_time, **_ends(span)}
+
+
+def _ends(span: Span | None) -> dict[str, str]:
+    """Return when the time of plots begins and ends."""
+    return {} if span is None else {"begins": span.begins.isoformat(), "ends": span.ends.isoformat()}
+
+
 CHAT = Page(
     "/chat/{name}",
     "Chat with {name}",
@@ -108,10 +128,11 @@ PAGES = (
     Page(
         "/deployments/{name}",
         "Deployment {name}",
-        ("deployment",),
-        lambda s, name: {"deployment": deployment(s, name)},
+        ("deployment", "over_time"),
+        _deployment,
         in_menu=False,
     ),
+    Page("/metrics", "Metrics", ("metrics",), _metrics, query="since"),
     replace(CHAT, path="/chat", title="Chat", in_menu=True),
     CHAT,
     Page("/nodes", "Machines", ("nodes",), _nodes),
@@ -153,9 +174,9 @@ class Pages:
             trim_blocks=True,
         )
         self._templates.filters.update(
-            size=_size, rate=_rate, watts=_watts, gigabytes=_gigabytes, duration=_duration
+            size=_size, rate=rate, watts=watts, gigabytes=gigabytes, duration=duration
         )
-        self._templates.globals["static"] = _static
+        self._templates.globals.update(static=_static, spark=spark)
         self._rendered: dict[tuple[str, str], dict[str, str]] = {}
         self._number = -1
 
@@ -216,32 +237,5 @@ def _static(name: str) -> str:
 
 
 def _size(count: float | None) -> str:
-    """Return bytes with three digits at most before the point, in the unit that fits."""
-    if count is None:
-        return ""
-    size, unit = next(((size, unit) for size, unit in UNITS if count >= size), (1, "bytes"))
-    value = count / size
-    return f"{value:.0f} {unit}" if value >= 100 or value == int(value) else f"{value:.1f} {unit}"
-
-
-def _rate(value: float) -> str:
-    """Return tokens a second: small ones with a decimal, thousands apart."""
-    return f"{value:.1f}" if value < 100 else f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-
-
-def _watts(value: float) -> str:
-    return f"{value:.0f} W" if value < 10_000 else f"{value / 1000:.1f} kW"
-
-
-def _gigabytes(count: float) -> str:
-    """Return bytes in GB, as weights are counted."""
-    value = count / 10**9
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.2f} s" if 0 < seconds < 0.1 else f"{seconds:.1f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+    """Return bytes as people write them; nothing where they are not known."""
+    return "" if count is None else size(count)

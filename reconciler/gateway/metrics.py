@@ -18,6 +18,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from reconciler.wire.figures import ModelFigures
 from reconciler.wire.generation import Accepted, Delta, Finished, Prefill
 
 from .admission import Admission
@@ -60,6 +61,11 @@ class _Times:
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Return how many values were counted up to each bound, and beyond the last."""
+        return tuple(self._counts)
 
     def observe(self, value: float) -> None:
         """Count a value."""
@@ -347,6 +353,19 @@ class Metrics:
         if counter is None:
             counter = self._answers[answer] = self._http.labels(*answer)
         counter.inc()
+
+    def figures(self) -> tuple[tuple[float, ...], tuple[ModelFigures, ...]]:
+        """Return the bounds of the times to first tokens, and the counts that plots of the last hours are made of."""
+        return _FIRST_TOKEN, tuple(
+            ModelFigures(
+                model,
+                counts.stages[_Stage.RUNNING],
+                counts.stages[_Stage.WAITING],
+                counts.ended["error"],
+                counts.first_token.counts,
+            )
+            for model, counts in self._models.items()
+        )
 
     def page(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

@@ -80,6 +80,8 @@ class SyncWindowSpec(Strict):
     selector: dict[str, str] = Field(default_factory=dict)
     """Labels: it is also for the deployments and nodes that have them all. Without `deployments`, `nodes` and `selector`
     a window is for everything."""
+    operations: tuple[Literal["cordon", "drain", "reboot", "restart", "scale"], ...] = ()
+    """Operations on its objects that are refused while it keeps changes out. By default none is; `stop` never is."""
 
     @property
     def everything(self) -> bool:

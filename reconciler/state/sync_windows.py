@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from reconciler.errors import few_names
 from reconciler.resources import Manifest, ModelDeployment
-from reconciler.resources.operation import written_moment
+from reconciler.resources.operation import Operation, written_moment
 from reconciler.resources.sync_window import SyncWindow
 
 from .identity import ObjectKey
@@ -116,6 +116,33 @@ def admit(
         kept,
         nothing=len(found) == len(changed),
     )
+
+
+def refused_operations(
+    manifests: Manifests, begun: Iterable[Operation], overridden: Collection[str], now: float
+) -> list[str]:
+    """Return why operations may not begin at ``now``, a sentence for each, by the windows among ``manifests`` that say so."""
+    windows = sorted(
+        (each for each in manifests.values() if isinstance(each, SyncWindow)),
+        key=lambda each: each.metadata.name,
+    )
+    found = []
+    for operation in begun:
+        target = operation.spec.target
+        object = manifests.get(ObjectKey(target.kind, target.name))
+        mine = [
+            window
+            for window in windows
+            if object is not None
+            and operation.spec.verb in window.spec.operations
+            and window.spec.names(object)
+        ]
+        answer = closed(mine, frozenset(overridden), now)
+        if answer is not None:
+            held = HeldChange(ObjectKey(target.kind, target.name), *answer)
+            what = f"{operation.spec.verb} of {target} is refused by sync window {held.window}{held.end}"
+            found.append(f"{what}; to do it now, first: {held.command}")
+    return found
 
 
 def _hold_takers(

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, Refused, message, vocabulary
+from .figures import ShowMetrics
 from .launch import RankId
 
 
@@ -333,6 +334,7 @@ CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     Get,
     ShowFacts,
     ShowPlaces,
+    ShowMetrics,
     ShowPlan,
     ShowUsage,
     Preview,

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from reconciler.resources import Manifest, Model, ModelDeployment
 from reconciler.resources.sync_window import SyncWindow
 from reconciler.state.identity import ObjectKey
-from reconciler.state.sync_windows import admit, closed
+from reconciler.state.sync_windows import admit, closed, refused_operations
+from tests.properties.test_operations import operation
 from tests.worlds import deployment, gateway, model, node, sync_window
 
 HOUR, DAY = 3600.0, 86_400.0
@@ -40,6 +41,7 @@ def windows(draw: st.DrawFn, name: str) -> SyncWindow:
         ),
         duration=draw(st.sampled_from(["1h", "9h", "30h"])),
         timeZone=draw(st.sampled_from(["UTC", "Europe/Berlin", "Australia/Lord_Howe"])),
+        operations=draw(st.sampled_from([[], ["cordon"]])),
         **scope,
     )
 
@@ -153,6 +155,19 @@ def test_a_window_closes_until_the_moment_that_it_names_and_not_longer(
     for part in (0.1, 0.5, 0.9, 0.999):
         earlier = now + (until - now) * part
         assert closed(found, frozenset(), earlier) is not None
+
+
+@given(clusters(), moments, overrides)
+def test_an_operation_is_refused_by_closed_windows_that_name_it_and_by_no_others(
+    found: Manifests, now: float, overridden: frozenset[str]
+) -> None:
+    for name in ("n1", "n2"):
+        key = ObjectKey("Node", name)
+        mine = [each for each in about(found, key) if each.spec.operations] if key in found else []
+        refused = closed(mine, overridden, now) is not None
+        asked = [operation("cordon", "Node", name)]
+        assert bool(refused_operations(found, asked, overridden, now)) == refused
+        assert not refused_operations(found, [operation("drain", "Node", name)], overridden, now)
 
 
 @given(clusters(), clusters(), moments)

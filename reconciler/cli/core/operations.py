@@ -205,6 +205,7 @@ def operate(settings: Settings, how: HowLong, decide: Decide) -> Landed:
         _, files = present(settings)
         now = _now(files, operation_files(settings), by, how)
         change = decide(now)
+        _ask_windows(now, change)
         if how.dry_run == "server":
             print_preview(settings, files, now.after(change))
         return Landed(None, change.results, operation=True)
@@ -215,6 +216,7 @@ def operate(settings: Settings, how: HowLong, decide: Decide) -> Landed:
         change = decide(now)
         if not change.operations:
             return Landed(head, change.results, operation=True)
+        _ask_windows(now, change)
         try:
             made = repo.commit(head, now.changes(change), _message(now, change), author, OPERATIONS)
             return Landed(made, change.results, operation=True)
@@ -222,6 +224,22 @@ def operate(settings: Settings, how: HowLong, decide: Decide) -> Landed:
             if attempt == COMMITS_TRIED:
                 raise
     raise AssertionError("the loop returns or raises")
+
+
+def _ask_windows(now: Now, change: Change) -> None:
+    """Raise ``Refused`` if a sync window of the manifests keeps an operation out that would begin."""
+    if not any(b"SyncWindow" in text for text in now.files.values()):
+        return  # reading all manifests takes a while
+    from reconciler.source.yaml.documents import load
+    from reconciler.state.identity import ObjectKey
+    from reconciler.state.overlay import Operations
+    from reconciler.state.sync_windows import refused_operations
+
+    manifests = {ObjectKey(*document.key): document.manifest for document in load(now.files)}
+    overridden = Operations("", tuple(now.operations.values())).overridden(now.at)
+    begun = [each for each in change.operations.values() if each is not None]
+    if refused := refused_operations(manifests, begun, overridden, now.at):
+        raise Refused("HeldBySyncWindow", "; ".join(refused))
 
 
 def _now(files: Files, operation_files: Files, by: str, how: HowLong) -> Now:

@@ -49,8 +49,9 @@ from reconciler.wire.admin import (
     Stop,
     Verify,
 )
+from reconciler.wire.figures import ShowMetrics
 
-from . import bodies, preview, recording, remote, verification
+from . import bodies, metrics, preview, recording, remote, verification
 from .acceptance import Acceptances
 from .doctor_session import DoctorSessions
 from .history import History
@@ -117,8 +118,8 @@ class Admin:
                 return await self._log(message)
             case ShowStatus():
                 return self._status()
-            case ShowUsage():
-                return usage(self.parts.collector.nodes())
+            case ShowUsage() | ShowMetrics():
+                return self._measured(message)
             case (
                 Verify() | Doctor() | Accept() | ShowSource() | JudgePush() | JudgeOperations() | FollowPush()
             ):
@@ -136,6 +137,12 @@ class Admin:
             case _:
                 raise Refused("Unknown", "this controller does not support that request")
         return {}
+
+    def _measured(self, message: ShowUsage | ShowMetrics) -> dict[str, Any]:
+        """Answer what nodes and deployments do, now or over the last hours."""
+        if isinstance(message, ShowMetrics):
+            return metrics.body(self.parts, message)
+        return usage(self.parts.collector.nodes())
 
     async def _past(self, message: ListEvents | ListIncidents | ListCommits | ShowCommit) -> dict[str, Any]:
         """Answer what has happened."""

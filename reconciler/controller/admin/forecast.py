@@ -112,13 +112,15 @@ class OperationsChange:
     begun: tuple[str, ...]
     """Their names. A changed one begins anew."""
     ended: tuple[str, ...]
+    operations: tuple[Operation, ...] = ()
+    """Those that begin."""
 
     @classmethod
     def between(cls, before: Iterable[Operation], after: Iterable[Operation]) -> OperationsChange:
         """Compare operations by what they say."""
         was, now = ({each.metadata.name: each for each in some} for some in (before, after))
         begun = tuple(sorted(name for name in now if now[name] != was.get(name)))
-        return cls(begun, tuple(sorted(was.keys() - now.keys())))
+        return cls(begun, tuple(sorted(was.keys() - now.keys())), tuple(now[name] for name in begun))
 
     def __str__(self) -> str:
         named = (("begins", self.begun), ("ends", self.ended))

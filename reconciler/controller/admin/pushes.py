@@ -20,6 +20,7 @@ from reconciler.state import Desired
 from reconciler.state.desired import abbreviated
 from reconciler.state.identity import ObjectKey
 from reconciler.state.overlay import Operations
+from reconciler.state.sync_windows import refused_operations
 from reconciler.wire.admin import FollowPush, JudgeOperations, JudgePush
 
 from . import bodies
@@ -73,6 +74,10 @@ class Pushes:
         parts = self.parts
         before = parts.desired_state.operations
         change = OperationsChange.between(before.items, pushed.operations)
+        objects, now = parts.desired_state.desired.objects(), parts.clock()
+        if refused := refused_operations(objects, change.operations, before.overridden(now), now):
+            lines = [*(f"reconciler: {text}" for text in refused), "reconciler: operations stays as it was"]
+            return {"accept": False, "lines": wrapped(lines)}
         with_them = await parts.desired_state.still(Operations(push.new, pushed.operations))
         plan = await self.loop.preview(with_them)
         return {

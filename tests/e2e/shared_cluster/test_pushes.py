@@ -59,7 +59,7 @@ def test_a_push_that_waits_ends_when_the_new_ranks_serve(tiny: Cluster, ada: Per
     changes(ada, "maxBatch: 16", "maxBatch: 12", "Smaller batches")
     status, output = ada.pushes("-o", "wait=5m", "origin", "HEAD:main")
     assert (status, output[-1]) == (0, "reconciler: ready")
-    assert "= modeldeployment/tiny: restart with the same weights: maxBatch" in said(output)
+    assert "= modeldeployment/tiny: restart with the same weights: serving.maxBatch 16 → 12" in said(output)
     assert {row["phase"] for row in tiny.ranks()} == {"ready"}
     assert not pids(tiny) & before
     ada.git("revert", "--no-edit", "HEAD")

@@ -54,3 +54,19 @@ def test_only_windows_are_overridden(word: str, said: str, cli: Cli, with_window
     refused = cli("override", word, "--reason", "incident 12")
     assert (refused.code, log(with_window)) == (1, [])
     assert said in refused.err
+
+
+def test_operations_that_a_window_names_are_refused_until_it_is_overridden(
+    cli: Cli, committed: Path, tmp_path: Path
+) -> None:
+    always = 'schedule: "* * * * *", duration: 1h, deployments: [tiny], operations: [scale]'
+    (tmp_path / "window.yaml").write_text(WINDOW.replace('schedule: "0 8 * * 1-5", duration: 10h', always))
+    assert cli("apply", "-f", str(tmp_path / "window.yaml")).code == 0
+    refused = cli("scale", "tiny", "--replicas=3", "--for=1h")
+    assert (refused.code, log(committed)) == (1, [])
+    assert "scale of modeldeployment/tiny is refused by sync window office-hours" in refused.err
+    assert "to do it now, first: reconciler override office-hours --reason WHY" in refused.err
+    assert cli("cordon", "node-a").code == 0, "which it does not name"
+    assert cli("rollout", "restart", "tiny").code == 0
+    assert cli("override", "office-hours", "--reason", "many visitors").code == 0
+    assert cli("scale", "tiny", "--replicas=3", "--for=1h").code == 0
