@@ -28,7 +28,7 @@ from .view.metrics import RANGES, metrics, metrics_of, spark
 from .view.node import node
 from .view.overview import overview, pulse
 from .view.plots import Span, span_of
-from .view.quantities import duration, gigabytes, rate, size, watts
+from .view.quantities import duration, loaded, rate, size, watts
 
 EVENTS_SHOWN = 200
 PARTS_MAX = 4096
@@ -173,9 +173,7 @@ class Pages:
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
         )
-        self._templates.filters.update(
-            size=_size, rate=rate, watts=watts, gigabytes=gigabytes, duration=duration
-        )
+        self._templates.filters.update(size=_size, rate=rate, watts=watts, loaded=loaded, duration=duration)
         self._templates.globals.update(static=_static, spark=spark)
         self._rendered: dict[tuple[str, str], dict[str, str]] = {}
         self._number = -1

@@ -34,10 +34,13 @@ def watts(value: float) -> str:
     return f"{value:.0f} W" if value < 10_000 else f"{value / 1000:.1f} kW"
 
 
-def gigabytes(count: float) -> str:
-    """Return bytes in GB, as weights are counted."""
-    value = count / 10**9
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+def loaded(done: float, total: float) -> str:
+    """Return how much of weights is loaded, in decimal units, as weights are counted: ``412 of 700 GB``."""
+    size, unit = (10**9, "GB") if total >= 10**9 else (10**6, "MB")
+    texts = [
+        f"{value / size:.0f}" if value >= 100 * size else f"{value / size:.1f}" for value in (done, total)
+    ]
+    return f"{texts[0]} of {texts[1]} {unit}" if done < total else f"{texts[1]} {unit}"
 
 
 def duration(seconds: float) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,10 +24,12 @@ from .everybody import PAINTED, TRANSFERRED
 from .pages import console_of, opened
 
 IMAGES = ROOT / "docs" / "images"
-WIDTH, HEIGHT, SCALE = 1280, 800, 1.5
+WIDTH, HEIGHT, SCALE = 1280, 800, 1.25
 BYTES_MAX = 200_000
 SETTLE_MILLISECONDS = 1500
 """For the first news of a page to arrive."""
+SHOWN_SECONDS = 8.0
+"""Until the load is seen in tokens a second."""
 
 
 def main() -> int:
@@ -37,7 +40,10 @@ def main() -> int:
         with macs(Path(folder), "four-studios", console=True) as made:
             served(made, "large", 4, "jaccl")
             base = console_of(made)
+            for path in ("/", "/cabling", "/deployments/large", "/incidents", "/events"):
+                print(speed(browser, base, path), flush=True)
             with load(made):
+                time.sleep(SHOWN_SECONDS)
                 picture(browser, base, "/", "overview", "light")
                 made.run("sandbox", "unplug", "studio-1/3")
                 made.wait("the incident", lambda: any(each["person"] for each in incidents(made)))
@@ -45,7 +51,7 @@ def main() -> int:
                 served(made, "large", 4, "jaccl-ring", "ring")
                 picture(browser, base, "/deployments/large", "deployment", "light")
                 healed = next(each["id"] for each in incidents(made) if each["object"].startswith("model"))
-                picture(browser, base, f"/incidents/{healed}", "incident", "dark")
+                picture(browser, base, f"/incidents/{healed}", "incident", "dark", height=600)
         browser.close()
     large = [path.name for path in IMAGES.glob("console-*.png") if path.stat().st_size > BYTES_MAX]
     if large:
@@ -53,25 +59,32 @@ def main() -> int:
     return bool(large)
 
 
-def picture(browser: Browser, base: str, path: str, name: str, scheme: str) -> None:
-    """Take a picture of what is in sight, and say how fast the page was."""
+def speed(browser: Browser, base: str, path: str) -> str:
+    """How fast a page is there that the browser has never seen, the best of three, and how much it is."""
+    painted = []
+    for _ in range(3):
+        with opened(browser, base, path) as page:
+            page.wait_for_function(f"({PAINTED}) > 0")
+            painted.append(page.evaluate(PAINTED))
+            size = page.evaluate(TRANSFERRED) / 1000
+    return f"{path}: first paint after {min(painted):.0f} ms, {size:.0f} kB"
+
+
+def picture(browser: Browser, base: str, path: str, name: str, scheme: str, height: int = HEIGHT) -> None:
+    """Take a picture of what is in sight."""
     with opened(
         browser,
         base,
         path,
         color_scheme=scheme,
-        viewport={"width": WIDTH, "height": HEIGHT},
+        viewport={"width": WIDTH, "height": height},
         device_scale_factor=SCALE,
         locale="en-GB",
     ) as page:
         page.wait_for_timeout(SETTLE_MILLISECONDS)
         taken = IMAGES / f"console-{name}.png"
         page.screenshot(path=taken)
-        print(
-            f"{path}: first paint after {page.evaluate(PAINTED):.0f} ms, {page.evaluate(TRANSFERRED) / 1000:.0f} kB;"
-            f" {taken.relative_to(ROOT)}: {taken.stat().st_size / 1000:.0f} kB",
-            flush=True,
-        )
+        print(f"{taken.relative_to(ROOT)}: {taken.stat().st_size / 1000:.0f} kB", flush=True)
 
 
 @contextmanager
