@@ -15,10 +15,12 @@ from starlette.staticfiles import StaticFiles
 from .access.door import Door, Doors
 from .access.login import Login
 from .access.visitor import visitor_of
+from .acts.act import Acts
 from .chat.routes import Chat
 from .feed import Feed
 from .guard import LOOPBACK, Guard
 from .live import asked, changes
+from .logs.log import Logs
 from .pages import PAGES, Page, Pages
 
 Answer = Callable[[Request], Awaitable[Response]]
@@ -33,6 +35,8 @@ def build_app(feed: Feed, doors: Doors, hosts: Collection[str] = ()) -> Starlett
         *(Route(f"/live{page.path}", _live(feed, pages, page), name=f"live {page.title}") for page in PAGES),
         *Login(doors, pages).routes(),
         *Chat(feed, pages).routes(),
+        *Logs(feed, pages).routes(),
+        *Acts(feed, pages, doors.clock).routes(),
         Mount("/static", StaticFiles(directory=str(files("reconciler.console") / "static"))),
     ]
     before = [Middleware(Guard, hosts=LOOPBACK.union(hosts)), Middleware(Door, doors=doors)]

@@ -102,7 +102,7 @@ class Answer {
   message() {
     const message = {role: "assistant", content: this.text.replaceAll(SEAM, "")};
     if (this.thinking) message.reasoning_content = this.thinking;
-    if (this.calls.length) {
+    if (this.finish === "tool_calls") {
       message.tool_calls = this.calls.filter(Boolean).map((call) => ({
         id: call.id, type: "function", function: {name: call.name, arguments: call.arguments},
       }));

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -32,14 +34,25 @@ def test_the_first_page_says_what_is_served(browser: Browser, base: str, made: C
         expect(page.locator("#machines")).to_contain_text("node-a")
 
 
-NAMES = {"deployments": "tiny", "nodes": "node-a", "incidents": "1"}
+def names(made: Cluster) -> dict[str, str]:
+    """Of an object for each page that is about one, by the first word of its path."""
+    rank = made.ranks()[0]["metadata"]["name"]
+    revision = made.json("get", "nodes")["revision"]
+    return {
+        "deployments": "tiny",
+        "nodes": "node-a",
+        "incidents": "1",
+        "chat": "tiny",
+        "logs": rank,
+        "history": revision,
+    }
 
 
-def test_every_page_is_for_everybody(browser: Browser, base: str) -> None:
+def test_every_page_is_for_everybody(browser: Browser, base: str, made: Cluster) -> None:
     """No serious violation by axe-core in light and dark, wide and narrow; no page is wider than the screen, or heavy."""
     found, heavy = [], {}
     with opened(browser, base) as page:
-        for address in addresses(NAMES):
+        for address in addresses(names(made)):
             page.goto(base + address, wait_until="domcontentloaded")
             expect(page.locator("h1")).to_be_attached()
             found += violations(page)
@@ -48,7 +61,7 @@ def test_every_page_is_for_everybody(browser: Browser, base: str) -> None:
     assert {address: size for address, size in heavy.items() if size > PAGE_BYTES_MAX} == {}
 
 
-def test_without_scripts_every_page_has_its_content(browser: Browser, base: str) -> None:
+def test_without_scripts_every_page_has_its_content(browser: Browser, base: str, made: Cluster) -> None:
     words = {
         "/": "tiny is served",
         "/cabling": "No Fabric is declared",
@@ -61,7 +74,7 @@ def test_without_scripts_every_page_has_its_content(browser: Browser, base: str)
         "/?wall": "tiny is served",
     }
     with opened(browser, base, java_script_enabled=False) as page:
-        for address in addresses(NAMES):
+        for address in addresses(names(made)):
             page.goto(base + address, wait_until="domcontentloaded")
             expect(page.locator("main")).to_contain_text(words.get(address, "The same"))
 
@@ -85,3 +98,47 @@ def test_moments_are_as_the_browser_writes_them(browser: Browser, base: str) -> 
     for locale, form in (("de-DE", r"^\d\d:\d\d:\d\d$"), ("en-US", r"^\d+:\d\d:\d\d\s[AP]M$")):
         with opened(browser, base, "/events", locale=locale, timezone_id="UTC") as page:
             expect(page.locator("#events time").first).to_have_text(re.compile(form))
+
+
+LONG = "Count from 1 to 100."
+"""The model knows the answer by heart, and it takes some seconds."""
+HEALED_MILLISECONDS = 60_000
+
+
+def test_a_chat_goes_on_after_a_pause_when_a_rank_is_killed(
+    browser: Browser, base: str, made: Cluster
+) -> None:
+    with opened(browser, base, "/chat/tiny") as page:
+        page.get_by_text("Settings").click()
+        page.get_by_label("Temperature").fill("0")
+        page.get_by_label("Most tokens").fill("200")
+        page.get_by_label("Message to tiny").fill(LONG)
+        page.get_by_label("Message to tiny").press("Enter")
+        expect(page.locator(".chat-answer")).to_contain_text("5, 6, 7")
+        rank = made.ranks()[1]
+        os.kill(rank["pid"], signal.SIGKILL)
+        expect(page.locator(".chat-pause")).to_contain_text("Paused: the group is being formed again")
+        expect(page.locator("#chat_state")).to_contain_text("rank crash", timeout=HEALED_MILLISECONDS)
+        told = page.locator(".chat-facts")
+        expect(told).to_contain_text(re.compile(r"Paused for \d+(\.\d)? s"), timeout=HEALED_MILLISECONDS)
+        expect(told).to_contain_text(f"Continued by epoch {rank['epoch'] + 1} on node-a, node-b.")
+        expect(told).to_contain_text(f"answered by epoch {rank['epoch']} on node-a, node-b")
+        expect(told).to_contain_text(re.compile(r"first token after [\d.]+ m?s[\d.]+ tokens/s200 tokens"))
+        seam = page.locator(".chat-seam").inner_text()
+        counted = page.locator(".chat-answer").inner_text().replace(seam, "").replace(" ", "")
+        assert ",".join(map(str, range(1, 101))).startswith(counted)
+
+
+def test_a_chat_is_kept_over_a_reload_and_works_without_scripts(browser: Browser, base: str) -> None:
+    with opened(browser, base, "/chat") as page:
+        page.get_by_label("Message to tiny").fill("What is reconciler?")
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator(".chat-told")).to_contain_text("answered by epoch")
+        answer = page.locator(".chat-answer").inner_text()
+        page.reload()
+        expect(page.locator(".chat-answer")).to_have_text(answer)
+    with opened(browser, base, "/chat/tiny", java_script_enabled=False) as page:
+        page.get_by_label("Message to tiny").fill("What is reconciler?")
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator(".chat-model .chat-plain")).to_contain_text("reconcile")
+        expect(page.locator(".chat-facts")).to_contain_text("Answered by epoch")
