@@ -9,10 +9,10 @@ from playwright.sync_api import Page, ViewportSize
 
 from reconciler.console.pages import PAGES
 
-SCREENS: tuple[tuple[str, ViewportSize], ...] = (
-    ("light", {"width": 1280, "height": 800}),
-    ("dark", {"width": 360, "height": 740}),
-)
+WIDE: ViewportSize = {"width": 1280, "height": 800}
+NARROW: ViewportSize = {"width": 360, "height": 740}
+OF_THE_LOOK = ["color-contrast", "link-in-text-block", "scrollable-region-focusable", "target-size"]
+"""axe-core's rules whose answer depends on colours and sizes; what the others see is the same on every screen."""
 SERIOUS = ("serious", "critical")
 PAGE_BYTES_MAX = 150_000
 TRANSFERRED = """
@@ -21,7 +21,6 @@ performance.getEntriesByType("navigation").concat(performance.getEntriesByType("
   .reduce((sum, each) => sum + each.encodedBodySize, 0)
 """
 """Bytes of the page and all that belongs to it, whether they come from the network or from an earlier page."""
-AXE = "axe.run({resultTypes: ['violations']})"
 PAINTED = 'performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0'
 
 
@@ -33,17 +32,22 @@ def addresses(names: Mapping[str, str]) -> Iterator[str]:
 
 
 def violations(page: Page) -> list[str]:
-    """What axe-core finds serious on the page as it is, on each of the screens; and what is wider than the screen."""
-    found: list[str] = []
+    """What axe-core finds serious on the page, light and wide, and dark and narrow; and whether it is wider than the screen."""
     page.evaluate(Axe().axe_script)
-    for scheme, size in SCREENS:
-        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-        page.set_viewport_size(size)
-        where = f"{page.url} {scheme} {size['width']}"
-        serious = (each for each in page.evaluate(AXE)["violations"] if each["impact"] in SERIOUS)
-        found += [
-            f"{where}: {each['id']}: {[node['html'] for node in each['nodes'][:3]]}" for each in serious
-        ]
-        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            found.append(f"{where}: it is wider than the screen")
-    return found
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size(WIDE)
+    found = _serious(page, {"resultTypes": ["violations"]})
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size(NARROW)
+    return found + _serious(page, {"resultTypes": ["violations"], "runOnly": OF_THE_LOOK})
+
+
+def _serious(page: Page, options: dict[str, list[str]]) -> list[str]:
+    where = f"{page.url} {page.evaluate('innerWidth')}"
+    if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+        return [f"{where}: it is wider than the screen"]
+    return [
+        f"{where}: {each['id']}: {[node['html'] for node in each['nodes'][:3]]}"
+        for each in page.evaluate("options => axe.run(options)", options)["violations"]
+        if each["impact"] in SERIOUS
+    ]

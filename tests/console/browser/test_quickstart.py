@@ -34,51 +34,6 @@ def test_the_first_page_says_what_is_served(browser: Browser, base: str, made: C
         expect(page.locator("#machines")).to_contain_text("node-a")
 
 
-def names(made: Cluster) -> dict[str, str]:
-    """Of an object for each page that is about one, by the first word of its path."""
-    rank = made.ranks()[0]["metadata"]["name"]
-    revision = made.json("get", "nodes")["revision"]
-    return {
-        "deployments": "tiny",
-        "nodes": "node-a",
-        "incidents": "1",
-        "chat": "tiny",
-        "logs": rank,
-        "history": revision,
-    }
-
-
-def test_every_page_is_for_everybody(browser: Browser, base: str, made: Cluster) -> None:
-    """No serious violation by axe-core in light and dark, wide and narrow; no page is wider than the screen, or heavy."""
-    found, heavy = [], {}
-    with opened(browser, base) as page:
-        for address in addresses(names(made)):
-            page.goto(base + address, wait_until="domcontentloaded")
-            expect(page.locator("h1")).to_be_attached()
-            found += violations(page)
-            heavy[address] = page.evaluate(TRANSFERRED)
-    assert found == []
-    assert {address: size for address, size in heavy.items() if size > PAGE_BYTES_MAX} == {}
-
-
-def test_without_scripts_every_page_has_its_content(browser: Browser, base: str, made: Cluster) -> None:
-    words = {
-        "/": "tiny is served",
-        "/cabling": "No Fabric is declared",
-        "/deployments": "1 of 1 replicas serve",
-        "/deployments/tiny": "maxBatch",
-        "/nodes": "node-b",
-        "/nodes/node-a": "RuntimeReady",
-        "/incidents": "reconciler incidents",
-        "/events": "EpochAllocated",
-        "/?wall": "tiny is served",
-    }
-    with opened(browser, base, java_script_enabled=False) as page:
-        for address in addresses(names(made)):
-            page.goto(base + address, wait_until="domcontentloaded")
-            expect(page.locator("main")).to_contain_text(words.get(address, "The same"))
-
-
 def test_the_keyboard_is_enough(browser: Browser, base: str) -> None:
     with opened(browser, base) as page:
         page.keyboard.press("Tab")
@@ -142,3 +97,48 @@ def test_a_chat_is_kept_over_a_reload_and_works_without_scripts(browser: Browser
         page.get_by_role("button", name="Send").click()
         expect(page.locator(".chat-model .chat-plain")).to_contain_text("reconcile")
         expect(page.locator(".chat-facts")).to_contain_text("Answered by epoch")
+
+
+def names(made: Cluster) -> dict[str, str]:
+    """After a rank was killed. Of an object for each page that is about one, by the first word of its path."""
+    rank = made.ranks()[0]["metadata"]["name"]
+    revision = made.json("get", "nodes")["revision"]
+    return {
+        "deployments": "tiny",
+        "nodes": "node-a",
+        "incidents": "1",
+        "chat": "tiny",
+        "logs": rank,
+        "history": revision,
+    }
+
+
+def test_every_page_is_for_everybody(browser: Browser, base: str, made: Cluster) -> None:
+    """No serious violation by axe-core in light and dark, wide and narrow; no page is wider than the screen, or heavy."""
+    found, heavy = [], {}
+    with opened(browser, base) as page:
+        for address in addresses(names(made)):
+            page.goto(base + address, wait_until="domcontentloaded")
+            expect(page.locator("h1")).to_be_attached()
+            found += violations(page)
+            heavy[address] = page.evaluate(TRANSFERRED)
+    assert found == []
+    assert {address: size for address, size in heavy.items() if size > PAGE_BYTES_MAX} == {}
+
+
+def test_without_scripts_every_page_has_its_content(browser: Browser, base: str, made: Cluster) -> None:
+    words = {
+        "/": "tiny is served",
+        "/cabling": "No Fabric is declared",
+        "/deployments": "1 of 1 replicas serve",
+        "/deployments/tiny": "maxBatch",
+        "/nodes": "node-b",
+        "/nodes/node-a": "RuntimeReady",
+        "/incidents": "ank crash",
+        "/events": "EpochAllocated",
+        "/?wall": "tiny is served",
+    }
+    with opened(browser, base, java_script_enabled=False) as page:
+        for address in addresses(names(made)):
+            page.goto(base + address, wait_until="domcontentloaded")
+            expect(page.locator("main")).to_contain_text(words.get(address, "The same"))
