@@ -79,7 +79,7 @@ class Acts:
         values = {
             "verb": verb,
             "of": VERBS[verb],
-            "object": f"{kind}/{name}",
+            "revision": name if kind == "revision" else "",
             "form": form,
             "durations": [each for each in DURATIONS if each],
             "reason_max": REASON_MAX,

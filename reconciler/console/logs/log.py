@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from starlette.requests import Request
@@ -96,11 +96,11 @@ class Logs:
             return PlainTextResponse("too many logs are followed now; try again later\n", 503)
         headers = {"cache-control": "no-store"}
         return StreamingResponse(
-            self._lines(id, max(0, after)), media_type="text/event-stream", headers=headers
+            self.lines(id, max(0, after)), media_type="text/event-stream", headers=headers
         )
 
-    async def _lines(self, id: RankId, at: int) -> AsyncIterator[bytes]:
-        """Yield events: ``lines`` as ``{"lines", "leftOut": bytes}``, and ``end``, after which nothing comes."""
+    async def lines(self, id: RankId, at: int) -> AsyncGenerator[bytes, None]:
+        """Yield events of a rank's output from an offset on: ``lines`` as ``{"lines", "leftOut": bytes}``, and ``end``, after which nothing comes."""
         splitter, quiet = Splitter(), 0
         self._followers += 1
         try:

@@ -87,8 +87,12 @@ class Operating:
 
     async def _foreseen(self, message: Operate, now: Now, change: Change) -> tuple[list[str], list[str]]:
         """Return what would happen, and which groups would end, a line each."""
-        if message.verb == "approve" or not change.operations:
+        if not change.operations:
             return [], []
+        if message.verb == "approve":
+            hold = self.parts.desired_state.desired.hold
+            removed = [f"would remove {key}" for key in hold.removes] if hold else []
+            return removed[:STEPS_SHOWN] + ["and more"] * (len(removed) > STEPS_SHOWN), []
         wanted = (
             {name: text.decode() for name, text in files.items()} for files in (now.files, now.after(change))
         )

@@ -18,6 +18,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from reconciler.console.app import build_app
+from reconciler.console.settings import Settings
+from reconciler.resources.gateway import CONSOLE_LISTEN
 from tests.console.doors import doors_of, with_keys
 from tests.console.snapshots import recorded
 
@@ -109,8 +111,8 @@ def console_at(endpoint: str | None, *keys: dict[str, Any], **spec: Any) -> Iter
     snapshot = replace(snapshot, status={**snapshot.status, "localEndpoint": endpoint})
     doors = doors_of(snapshot)
     if not keys:
-        doors.needed = lambda: False
-    with serving(build_app(doors.feed, doors)) as address:
+        doors.settings = lambda: Settings(CONSOLE_LISTEN)
+    with serving(build_app(doors.feed, doors, doors.settings())) as address:
         yield f"http://{address}"
 
 
