@@ -43,17 +43,22 @@ CLUSTER_FOLDERS = ("e2e", "hosts")
 SHARED_CLUSTER = "tests/e2e/shared_cluster"
 """The files of this folder use one cluster, brought to rest between tests."""
 
-OWN_CLUSTERS = (
+SHARE_NOTHING = (
+    "tests/agent/ranks/test_deaths_of_agent_and_shim.py",
+    "tests/bench/test_bench.py",
     "tests/e2e/emulated_macs/test_examples_on_macs.py",
     "tests/e2e/test_hub.py",
     "tests/e2e/test_rehearse.py",
     "tests/e2e/test_up.py",
     "tests/e2e/test_upgrade.py",
+    "tests/simulation/test_days.py",
+    "tests/simulation/test_faults.py",
 )
-"""Files whose tests have a cluster each, and share nothing: any worker may take one of them."""
+"""Long files whose tests have nothing in common, such as a cluster: any worker may take one of them."""
 
 LONGEST = (
     SHARED_CLUSTER,
+    "tests/console/browser/test_emulated_macs.py",
     "tests/e2e/test_faults.py",
     "tests/hosts/test_weights.py",
     "tests/hosts/test_three_hosts.py",
@@ -61,6 +66,7 @@ LONGEST = (
     "tests/e2e/test_store_loss.py",
     "tests/e2e/test_rolling.py",
     "tests/e2e/emulated_macs/test_four_studios.py",
+    "tests/console/browser/test_quickstart.py",
 )
 """What takes minutes, one test after the other: were it begun last, one worker would go on with it alone."""
 
@@ -82,7 +88,7 @@ def _unit(nodeid: str) -> str:
     file = nodeid.partition("::")[0]
     if Path(file).parent.as_posix() == SHARED_CLUSTER:
         return SHARED_CLUSTER
-    return nodeid if file in OWN_CLUSTERS else file
+    return nodeid if file in SHARE_NOTHING else file
 
 
 def _precedence(item: pytest.Item) -> int:

@@ -140,6 +140,11 @@ class Feed:
                 self._update(status=status)
             await asyncio.sleep(self._rhythm.seconds)
 
+    @property
+    def answers(self) -> bool:
+        """Return whether there is a connection to the controller."""
+        return self._client is not None
+
     async def ask(self, message: Any) -> Any:
         """Return the body of the controller's answer to a question of one page. Raises ``Refused`` and ``Unreachable``."""
         if self._client is None:

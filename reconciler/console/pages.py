@@ -18,11 +18,13 @@ from reconciler import __version__
 from reconciler.wire.admin import ShowCommit
 
 from .snapshot import Snapshot
+from .view.acts import acts_of
 from .view.cabling import cablings
 from .view.chat import SETTINGS, chat, chosen, models
 from .view.deployment import deployment, deployments
 from .view.history import commit, held, history
 from .view.incident import stories
+from .view.logs import logs_of
 from .view.machine import machines, scale
 from .view.metrics import RANGES, metrics, metrics_of, spark
 from .view.node import node
@@ -47,6 +49,8 @@ class Page:
     """Names of templates, which are the ids of their sections too."""
     view: View
     in_menu: bool = True
+    still: bool = False
+    """Whether its parts stay as they were loaded."""
     fixed: tuple[str, ...] = ()
     """Names of templates that stand below the parts and never change while a page is open."""
     scripts: tuple[str, ...] = ()
@@ -151,7 +155,7 @@ PAGES = (
     Page("/history", "History", ("held", "commits"), lambda s, _: {"held": held(s), "history": history(s)}),
     Page(
         "/history/{name}",
-        "Commit {name}",
+        "Commit",
         ("commit",),
         lambda s, _: {"commit": commit(s)},
         in_menu=False,
@@ -174,7 +178,7 @@ class Pages:
             trim_blocks=True,
         )
         self._templates.filters.update(size=_size, gigabytes=_gigabytes, duration=_duration)
-        self._templates.globals.update(static=_static, spark=spark)
+        self._templates.globals.update(static=_static, acts_of=acts_of, logs_of=logs_of, spark=spark)
         self._rendered: dict[tuple[str, str], dict[str, str]] = {}
         self._number = -1
 
@@ -183,7 +187,7 @@ class Pages:
         if snapshot.number != self._number or len(self._rendered) >= PARTS_MAX:
             self._rendered.clear()
             self._number = snapshot.number
-        if page.asks is not None:
+        if page.still or page.asks is not None:
             return self._parts(page, name, snapshot)
         key = (page.path, name)
         if key not in self._rendered:
@@ -212,13 +216,13 @@ class Pages:
             "layout.html",
             title=page.title.replace("{name}", name),
             pages=[(each.path, each.title) for each in PAGES if each.in_menu],
-            current=page.path,
+            current=page.path.removesuffix("/{name}"),
             order=page.parts,
             fragments={id: Markup(html) for id, html in self.parts(page, name, snapshot).items()},
             fixed=[Markup(self.render(f"{each}.html", **values)) for each in page.fixed],
             scripts=page.scripts,
             reloads=page.reloads,
-            live=f"/live{page.address(name)}",
+            live="" if page.still else f"/live{page.address(name)}",
             wall=wall,
             key=key,
         )

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import orjson
 
+from reconciler.certificates import Certificates
 from reconciler.errors import Conflict, Invalid
 from reconciler.listening import bind, reached_at
 from reconciler.wire.file_identity import FileIdentity, wait_until_removed, wait_until_replaced
@@ -24,7 +25,6 @@ from .app import build_app
 from .dialects.dialect import Sources
 from .hooks.announcer import Announcer
 from .http import descriptors
-from .http.certificates import Certificates
 from .http.listener import Listener
 from .keys.sharing import Sharing
 from .keys.usage import KeyMetrics

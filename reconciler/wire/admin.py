@@ -200,6 +200,31 @@ class ShowCommit:
     revision: str
 
 
+@message("operate")
+@dataclasses.dataclass(frozen=True)
+class Operate:
+    """Do at once what a command does, by the same commit: ``verb`` is ``approve``, ``cordon``, ``uncordon``, ``drain``,
+    ``suspend``, ``resume`` or ``restart``, of one object.
+
+    ``{"revision", "author", "message", "files", "changes": bool, "text": [line], "ends": [line]}``: the commit of the
+    operations; what it says and changes, as ``ShowCommit`` has it; whether there is anything to do; what becomes of groups and
+    what else would happen, for people; and the groups that would end, which needs ``force``. With ``dry`` nothing is written,
+    and ``revision`` is None.
+    """
+
+    verb: str
+    kind: str
+    name: str
+    author: str
+    """The name of the person, as git writes it; ``email`` beside it."""
+    email: str
+    reason: str = ""
+    seconds: Optional[float] = None
+    """How long until the operation ends by itself; None if it does not."""
+    force: bool = False
+    dry: bool = True
+
+
 @message("rank_log")
 @dataclasses.dataclass(frozen=True)
 class ReadRankLog:
@@ -345,6 +370,7 @@ CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     ListIncidents,
     ListCommits,
     ShowCommit,
+    Operate,
     ReadRankLog,
     ShowStatus,
     Approve,

@@ -13,6 +13,8 @@ class Chat {
     this.key = `chat ${this.model}`;
     this.said = [];        // {message, facts}: facts of answers alone
     this.abort = null;     // while an answer comes
+    this.nothing = element("p", "chat-nothing", `Say something to ${this.model}. The conversation stays in this tab.`);
+    if (!this.log.children.length) this.log.append(this.nothing);
     this.restore();
     form.addEventListener("submit", (event) => { event.preventDefault(); this.send(); });
     form.addEventListener("keydown", (event) => this.press(event));
@@ -21,6 +23,7 @@ class Chat {
     document.addEventListener("keydown", (event) => { if (event.key === "Escape") this.stop(); });
     form.addEventListener("input", () => this.keep());
     this.showButtons();
+    this.showWhatIsOpen();
   }
 
   press(event) {
@@ -37,7 +40,12 @@ class Chat {
   }
 
   keep() {
-    sessionStorage.setItem(this.key, JSON.stringify({version: 1, said: this.said, settings: this.settings(), draft: this.field.value}));
+    const kept = JSON.stringify({version: 1, said: this.said, settings: this.settings(), draft: this.field.value});
+    try {
+      sessionStorage.setItem(this.key, kept);
+    } catch {
+      this.problem("The conversation is longer than the browser keeps: it is lost when this page is left.");
+    }
   }
 
   restore() {
@@ -46,7 +54,11 @@ class Chat {
     for (const [name, value] of Object.entries(kept.settings)) this.form.elements[name].value = value;
     this.field.value = kept.draft;
     this.said = kept.said;
-    this.log.replaceChildren();
+    this.showAll();
+  }
+
+  showAll() {
+    this.log.replaceChildren(...(this.said.length ? [] : [this.nothing]));
     for (const each of this.said) this.showSaid(each);
     this.follow();
   }
@@ -57,14 +69,14 @@ class Chat {
       view.end(facts);
       this.log.append(view.element);
     } else {
-      this.log.append(message.role === "tool" ? resultMessage(message.tool_call_id, message.content) : personMessage(message.content));
+      this.log.append(message.role === "tool" ? resultMessage(message.content) : personMessage(message.content));
     }
   }
 
   clear() {
     this.stop();
     this.said = [];
-    this.log.replaceChildren();
+    this.showAll();
     this.keep();
     this.showButtons();
     this.field.focus();
@@ -75,23 +87,58 @@ class Chat {
   send() {
     const text = this.field.value.trim();
     if (!text || this.abort) return;
+    if (this.pending().length) this.problem("Give the results of the calls first, or begin a new conversation.");
+    else if (this.say([{role: "user", content: text}])) this.field.value = "";
+  }
+
+  // Say something, and ask for the answer. Returns whether the settings allow that.
+  say(messages) {
     let fields;
     try {
       fields = this.fields();
     } catch (error) {
-      this.problem(error.message);
-      return;
+      this.problem(`The tools are no JSON: ${error.message}`);
+      return false;
     }
-    this.field.value = "";
-    this.add({message: {role: "user", content: text}});
+    this.nothing.remove();
+    this.log.querySelector(".chat-again")?.remove();
+    for (const message of messages) {
+      this.said.push({message});
+      this.showSaid({message});
+    }
     this.ask(fields);
-  }
-
-  add(each) {
-    this.said.push(each);
-    this.showSaid(each);
     this.keep();
     this.follow();
+    return true;
+  }
+
+  // Ask once more for the last answer, which has failed or was stopped.
+  again() {
+    this.said.pop();
+    this.showAll();
+    this.say([]);
+  }
+
+  // The calls of the last answer, which wait for their results.
+  pending() {
+    const last = this.said.at(-1);
+    return (last && last.message.tool_calls) || [];
+  }
+
+  // Below the last answer: the form for the results of its calls, or another try.
+  showWhatIsOpen() {
+    const last = this.said.at(-1);
+    const calls = this.pending();
+    if (calls.length) {
+      const named = calls.map((call) => ({id: call.id, name: call.function.name}));
+      const form = resultsForm(named, (messages) => { if (this.say(messages)) form.remove(); });
+      this.log.append(form);
+    } else if (last && last.facts && ["error", "stopped"].includes(last.facts.finish)) {
+      const button = element("button", "chat-again", "Try again");
+      button.type = "button";
+      button.addEventListener("click", () => this.again());
+      this.log.lastElementChild.append(button);
+    }
   }
 
   // The settings as fields of the request. Throws for tools that are no JSON.
@@ -108,7 +155,8 @@ class Chat {
   messages() {
     const system = this.form.elements.system.value.trim();
     const first = system ? [{role: "system", content: system}] : [];
-    return [...first, ...this.said.map((each) => each.message)];
+    const said = this.said.map((each) => each.message);
+    return [...first, ...said.filter((each) => each.role !== "assistant" || each.content || each.tool_calls)];
   }
 
   async ask(fields) {
@@ -143,6 +191,7 @@ class Chat {
     this.said.push({message: answer.message(), facts: answer.facts()});
     this.keep();
     this.showButtons();
+    this.showWhatIsOpen();
     this.follow();
   }
 
@@ -154,7 +203,7 @@ class Chat {
       const interrupted = answer.first !== null;
       view.wait(interrupted ? `Paused: ${WAITS[answer.waits.reason]}` : `Waiting: ${FIRST_WAITS[answer.waits.reason]}`, now - answer.waits.since);
     } else if (answer.first === null) {
-      view.wait("Reading the prompt", now - answer.began);
+      view.wait("Reading the prompt", now - answer.began, true);
     } else {
       view.wait("", null);
     }

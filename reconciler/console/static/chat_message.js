@@ -1,7 +1,10 @@
 // Messages of a conversation as elements.
 "use strict";
 
-const seconds = (milliseconds) => `${(milliseconds / 1000).toFixed(milliseconds < 9950 ? 1 : 0)} s`;
+function seconds(milliseconds) {
+  if (milliseconds < 100) return `${Math.round(milliseconds)} ms`;
+  return `${(milliseconds / 1000).toFixed(milliseconds < 9950 ? 1 : 0)} s`;
+}
 
 // Names in short: studio-1..4 for four in a row.
 function nodesText(nodes) {
@@ -14,6 +17,7 @@ function nodesText(nodes) {
 const groupText = (group) => `epoch ${group.epoch} on ${nodesText(group.nodes)}`;
 
 const WAITS = {group: "the group is being formed again", turn: "others go first"};
+const PAUSED = {group: "the group was lost, and formed again", turn: "others went first"};
 const FIRST_WAITS = {group: "no group serves it now; one is being formed", turn: "in the queue: others go first"};
 
 function messageElement(by, className) {
@@ -26,8 +30,8 @@ function personMessage(text) {
   return made;
 }
 
-function resultMessage(name, text) {
-  const made = messageElement(`Result of ${name}`, "chat-person chat-result");
+function resultMessage(text) {
+  const made = messageElement("Result of a tool", "chat-person chat-result");
   made.append(element("pre", "", text));
   return made;
 }
@@ -37,7 +41,7 @@ class AnswerView {
   constructor(model) {
     this.element = messageElement(model, "chat-model");
     this.thinking = element("details", "chat-thinking", element("summary", ""), element("div", "chat-text"));
-    this.text = element("div", "chat-text");
+    this.text = element("div", "chat-text chat-answer");
     this.calls = element("div", "chat-calls");
     this.pause = element("p", "chat-pause");
     this.pauseWords = element("span", "");
@@ -66,6 +70,7 @@ class AnswerView {
       long: `From here on by ${groupText(continued)}`,
     });
     this.showCalls(facts.calls);
+    this.facts.replaceChildren(open && facts.rate ? element("p", "", `${facts.tokens} tokens · ${facts.rate.toFixed(1)} tokens/s`) : "");
   }
 
   showCalls(calls) {
@@ -76,9 +81,10 @@ class AnswerView {
     });
   }
 
-  // Say what it waits for, and for how long it has; nothing where ``words`` is empty.
-  wait(words, milliseconds) {
+  // Say what it waits for, and for how long it has; nothing where ``words`` is empty. ``quietly``: nothing is wrong.
+  wait(words, milliseconds, quietly = false) {
     this.pause.hidden = !words;
+    this.pause.classList.toggle("quiet", quietly);
     if (this.pauseWords.textContent !== words) this.pauseWords.textContent = words;
     this.pauseTime.textContent = milliseconds === null ? "" : seconds(milliseconds);
   }
@@ -92,10 +98,10 @@ class AnswerView {
     for (const [index, pause] of facts.pauses.entries()) {
       const next = facts.groups[index + 1];
       const by = next ? ` Continued by ${groupText(next)}.` : "";
-      lines.push(element("p", "chat-paused", `Paused for ${seconds(pause.milliseconds)}: ${WAITS[pause.reason]}.${by}`));
+      lines.push(element("p", "chat-paused", `Paused for ${seconds(pause.milliseconds)}: ${PAUSED[pause.reason]}.${by}`));
     }
     const told = [];
-    if (facts.groups.length) told.push(`answered by ${groupText(facts.groups[0])}`);
+    if (facts.groups.length) told.push(`Answered by ${groupText(facts.groups[0])}`);
     if (facts.firstAfter !== null) told.push(`first token after ${seconds(facts.firstAfter)}`);
     if (facts.rate) told.push(`${facts.rate.toFixed(1)} tokens/s`);
     if (facts.tokens) told.push(`${facts.usage ? "" : "about "}${facts.tokens} tokens`);
@@ -104,9 +110,28 @@ class AnswerView {
     if (facts.finish === "length") told.push("ended at the most tokens");
     if (facts.finish === "stopped") told.push("stopped");
     const line = element("ul", "chat-told", ...told.map((each) => element("li", "", each)));
-    if (facts.text) line.append(element("li", "", copyButton("Copy the answer", () => facts.text.replaceAll(SEAM, ""))));
+    if (facts.text) line.append(element("li", "chat-act", copyButton("Copy the answer", () => facts.text.replaceAll(SEAM, ""))));
     this.facts.replaceChildren(...lines, line);
   }
+}
+
+// The form below calls of tools: their results are a part of the conversation. ``send`` gets the message of each.
+function resultsForm(calls, send) {
+  const fields = calls.map((call) => {
+    const field = element("textarea");
+    field.rows = 2;
+    field.required = true;
+    field.dataset.call = call.id;
+    return field;
+  });
+  const labels = calls.map((call, index) => element("label", "", element("span", "", "Result of ", element("code", "", call.name)), fields[index]));
+  const button = element("button", "chat-main", calls.length > 1 ? "Send the results" : "Send the result");
+  const form = element("form", "chat-results", ...labels, button);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    send(fields.map((field) => ({role: "tool", tool_call_id: field.dataset.call, content: field.value})));
+  });
+  return form;
 }
 
 function pretty(json) {

@@ -178,6 +178,7 @@ function seamElement(seams) {
 function copyButton(label, text) {
   const button = element("button", "chat-copy", "Copy");
   button.type = "button";
+  button.hidden = !navigator.clipboard;  // there is none on a page that came over the network without TLS
   button.setAttribute("aria-label", label);
   button.addEventListener("click", async () => {
     await navigator.clipboard.writeText(text());

@@ -49,4 +49,4 @@ async function comeBack() {
 // Where pages are in a row that is wider than the screen, the one that is open is in sight.
 document.querySelector("nav [aria-current]")?.scrollIntoView({block: "nearest", inline: "center"});
 localTimes(document);
-follow();
+if (document.body.dataset.live) follow();

@@ -52,7 +52,7 @@ class Chat:
     reasons: tuple[Body, ...]
     """Why it is not served as declared: ``text``, and ``until`` where it is known. Empty while it is."""
     incidents: tuple[Body, ...]
-    """Those of it that are open, or were a moment ago; newest first."""
+    """Those of it that are open, and the last one if it was open a moment ago; newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,9 @@ def _reasons(snapshot: Snapshot, each: Body) -> Iterator[Body]:
 
 
 def _incidents(snapshot: Snapshot, of: str) -> Iterator[Body]:
-    for each in reversed(snapshot.incidents):
-        if each["object"] == of and (each["open"] or _age(snapshot, each["closedAt"]) < RECENT_SECONDS):
+    newest_first = (each for each in reversed(snapshot.incidents) if each["object"] == of)
+    for place, each in enumerate(newest_first):
+        if each["open"] or (not place and _age(snapshot, each["closedAt"]) < RECENT_SECONDS):
             yield each
 
 

@@ -36,6 +36,7 @@ from reconciler.wire.admin import (
     ListEvents,
     ListIncidents,
     Look,
+    Operate,
     Preview,
     ReadRankLog,
     ShowCommit,
@@ -55,6 +56,7 @@ from . import bodies, metrics, preview, recording, remote, verification
 from .acceptance import Acceptances
 from .doctor_session import DoctorSessions
 from .history import History
+from .operating import Operating
 from .pushes import Pushes
 from .usage import usage
 from .versions import Versions
@@ -80,6 +82,7 @@ class Admin:
     acceptances: Acceptances = field(init=False)
     pushes: Pushes = field(init=False)
     history: History = field(init=False)
+    operating: Operating = field(init=False)
 
     def __post_init__(self) -> None:
         self.versions = Versions(self.parts.entropy()[:12])
@@ -87,6 +90,7 @@ class Admin:
         self.acceptances = Acceptances(self.parts)
         self.pushes = Pushes(self.parts, self.loop)
         self.history = History(self.parts)
+        self.operating = Operating(self.parts, self.loop)
 
     async def listen(self, path: Path) -> RpcServer:
         """Serve on a Unix socket of mode 0600, and replace the socket of a dead controller."""
@@ -126,6 +130,8 @@ class Admin:
                 return await self._tried(message)
             case ShowProtection():
                 return self._protection(message)
+            case Operate():
+                return await self.operating.operate(message)
             case Approve():
                 body = self.parts.desired_state.approve(message.revision, message.by)
                 self.loop.look_at_source()

@@ -8,7 +8,7 @@ import json
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import uvicorn
@@ -16,6 +16,12 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+
+from reconciler.console.app import build_app
+from reconciler.console.settings import Settings
+from reconciler.resources.gateway import CONSOLE_LISTEN
+from tests.console.doors import doors_of, with_keys
+from tests.console.snapshots import recorded
 
 SECONDS_MAX = 30
 Script = Callable[["GatewayDouble"], AsyncIterator[bytes]]
@@ -94,6 +100,20 @@ def gateway_double(**how: Any) -> Iterator[GatewayDouble]:
     with serving(app, **how) as address:
         double.url = f"{'https' if how else 'http'}://{address}/v1"
         yield double
+
+
+@contextlib.contextmanager
+def console_at(endpoint: str | None, *keys: dict[str, Any], **spec: Any) -> Iterator[str]:
+    """The address of a console of four Macs whose controller names this gateway. ``keys``: those that are in force; ``spec``:
+    further fields of the Gateway's."""
+    known = recorded("four-macs")
+    snapshot = with_keys(known, *keys, **spec) if keys or spec else known
+    snapshot = replace(snapshot, status={**snapshot.status, "localEndpoint": endpoint})
+    doors = doors_of(snapshot)
+    if not keys:
+        doors.settings = lambda: Settings(CONSOLE_LISTEN)
+    with serving(build_app(doors.feed, doors, doors.settings())) as address:
+        yield f"http://{address}"
 
 
 @contextlib.contextmanager

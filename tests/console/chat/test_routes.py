@@ -5,27 +5,18 @@ from __future__ import annotations
 import contextlib
 import html
 import re
+import socket
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from starlette.applications import Starlette
-from starlette.datastructures import Headers
-from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from reconciler.console.access.visitor import SCOPE_KEY, Visitor
-from reconciler.console.chat.routes import BODY_BYTES_MAX, Chat
-from reconciler.console.feed import Feed
-from reconciler.console.guard import LOOPBACK, Guard
-from reconciler.console.pages import Pages
-from reconciler.source.git.repository import Author
+from reconciler.console.chat.routes import BODY_BYTES_MAX, CHATS_MAX
 from tests.certificates import self_signed
-from tests.console.snapshots import recorded
+from tests.console.doors import key, secret
 from tests.ports import free_port
 
 from .gateway_double import (
@@ -34,52 +25,31 @@ from .gateway_double import (
     SECONDS_MAX,
     GatewayDouble,
     chunk,
+    console_at,
     gateway_double,
     said,
-    serving,
     whole,
 )
 
 HELLO: Any = {"messages": [{"role": "user", "content": "Hello"}]}
 
 
-class LoggedIn:
-    """Whoever sends ``x-secret`` has logged in with it."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        secret = Headers(scope=scope).get("x-secret", "")
-        scope[SCOPE_KEY] = Visitor(lambda: Author("a", "a@b.invalid"), operate=True, secret=secret)
-        await self._app(scope, receive, send)
-
-
 @contextlib.contextmanager
-def console_of(endpoint: str | None, home: Path, **spec: Any) -> Iterator[httpx2.Client]:
-    """A client of a console whose controller names this gateway. ``spec``: further fields of the Gateway's."""
-    feed = Feed(home / "nobody", lambda: 0.0)
-    snapshot = recorded("four-macs")
-    objects = tuple(
-        {**each, "spec": {**each["spec"], **spec}} if each["kind"] == "Gateway" else each
-        for each in snapshot.objects
-    )
-    status = {**snapshot.status, "localEndpoint": endpoint}
-    feed.snapshot = replace(snapshot, status=status, objects=objects)
-    before = [Middleware(Guard, hosts=LOOPBACK), Middleware(LoggedIn)]
-    app = Starlette(routes=Chat(feed, Pages()).routes(), middleware=before)
+def console_of(endpoint: str | None, *keys: dict[str, Any], **spec: Any) -> Iterator[httpx2.Client]:
+    """A client of a console whose controller names this gateway. ``keys``: those that are in force; ``spec``: further fields of
+    the Gateway's."""
     with (
-        serving(app) as address,
-        httpx2.Client(base_url=f"http://{address}", trust_env=False, timeout=SECONDS_MAX) as client,
+        console_at(endpoint, *keys, **spec) as address,
+        httpx2.Client(base_url=address, trust_env=False, timeout=SECONDS_MAX) as client,
     ):
         yield client
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[GatewayDouble, httpx2.Client]]:
+def both() -> Iterator[tuple[GatewayDouble, httpx2.Client]]:
     with (
         gateway_double() as double,
-        console_of(double.url, tmp_path_factory.mktemp("home")) as client,
+        console_of(double.url) as client,
     ):
         yield double, client
 
@@ -143,16 +113,41 @@ def test_the_gateway_is_let_go_when_the_browser_goes(console: httpx2.Client, gat
     assert gateway.left.wait(SECONDS_MAX)
 
 
-def test_an_answer_is_asked_for_with_the_secret_of_whoever_asks(
-    console: httpx2.Client, gateway: GatewayDouble
-) -> None:
+def test_browsers_that_go_at_once_leave_nothing_open(console: httpx2.Client, gateway: GatewayDouble) -> None:
+    gateway.stream = endless
+    url = console.base_url
+    body = b'{"messages": []}'
+    head = (
+        f"POST /chat/tiny/answer HTTP/1.1\r\nhost: {url.host}:{url.port}\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
+    for number in range(CHATS_MAX + 10):
+        with socket.create_connection((url.host, url.port or 80)) as browser:
+            browser.sendall(head.encode() + body)
+            if number % 2:
+                browser.recv(1)
     gateway.stream = short
-    console.post("/chat/tiny/answer", json=HELLO, headers={"x-secret": "reconciler_abc"})
-    console.post("/chat/tiny/answer", json=HELLO)
-    first, second = gateway.headers
-    assert first["authorization"] == "Bearer reconciler_abc"
-    assert "authorization" not in second
-    assert "cookie" not in first
+    answers = (console.post("/chat/tiny/answer", json=HELLO) for _ in range(100))
+    assert any(answer.status_code == 200 for answer in answers)
+
+
+def test_an_answer_is_asked_for_with_the_secret_of_whoever_asks(gateway: GatewayDouble) -> None:
+    gateway.stream = short
+    alice = key("alice", 1, "view")
+    with console_of(gateway.url, alice) as console:
+        known = {"authorization": f"Bearer {secret(1)}", "cookie": "other=1"}
+        assert console.post("/chat/tiny/answer", json=HELLO, headers=known).status_code == 200
+        for wrong in ({}, {"authorization": f"Bearer {secret(2)}"}):
+            assert console.post("/chat/tiny/answer", json=HELLO, headers=wrong).status_code == 401
+    (headers,) = gateway.headers
+    assert headers["authorization"] == f"Bearer {secret(1)}"
+    assert "cookie" not in headers
+
+
+def test_without_keys_no_secret_is_sent(console: httpx2.Client, gateway: GatewayDouble) -> None:
+    gateway.stream = short
+    console.post("/chat/tiny/answer", json=HELLO, headers={"authorization": "Bearer something"})
+    assert "authorization" not in gateway.headers[0]
 
 
 def test_a_refusal_of_the_gateway_keeps_its_status_and_text(
@@ -184,12 +179,12 @@ def test_what_no_page_of_the_console_sends_reaches_no_gateway(
     assert gateway.asked == []
 
 
-def test_a_gateway_that_is_away_is_said(tmp_path: Path) -> None:
-    with console_of(f"http://127.0.0.1:{free_port()}/v1", tmp_path) as console:
+def test_a_gateway_that_is_away_is_said() -> None:
+    with console_of(f"http://127.0.0.1:{free_port()}/v1") as console:
         answer = console.post("/chat/tiny/answer", json=HELLO)
     assert answer.status_code == 502
     assert "does not answer" in answer.json()["error"]["message"]
-    with console_of(None, tmp_path) as console:
+    with console_of(None) as console:
         assert "not listening" in console.post("/chat/tiny/answer", json=HELLO).json()["error"]["message"]
 
 
@@ -215,7 +210,7 @@ def test_with_tls_the_gateways_own_certificate_is_trusted_and_no_other(tmp_path:
         gateway.stream = short
         for folder, status in ((own, 200), (other, 502)):
             tls = {"certificate": str(folder / "certificate.pem"), "key": ""}
-            with console_of(gateway.url, tmp_path, tls=tls) as console:
+            with console_of(gateway.url, tls=tls) as console:
                 assert console.post("/chat/tiny/answer", json=HELLO).status_code == status
 
 
