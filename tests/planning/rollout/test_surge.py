@@ -176,7 +176,8 @@ def test_an_extra_one_serves_for_as_long_as_no_routes_can_be_written(problem: st
         world.now + 2.0,
     )
     world.now += 60.0
-    memory = replace(world.memory(), **{problem: "the disk is full"})
+    trouble: dict[str, Any] = {problem: "the disk is full"}
+    memory = replace(world.memory(), **trouble)
     held = plan(world.desired(), world.observed(), memory, world.now, "entropy")
     assert not [step for step in held.steps if isinstance(step, StopRank)]
     assert [step for step in world.plan().steps if isinstance(step, StopRank)]
