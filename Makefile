@@ -18,13 +18,13 @@ export RECONCILER_HOME
 comma := ,
 # The tests start thousands of processes: none is to compile the sources anew.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
-# One more than the cores that are expected: tests of processes wait as well as compute.
-WORKERS ?= 3
+# Twice the cores that are expected: tests of processes wait as long as they compute.
+WORKERS ?= 4
 # Whole clusters wait far more than they compute.
 CLUSTER_WORKERS ?= 5
 SIDE_BY_SIDE = -q --dist loadfile --no-loadscope-reorder
 
-.PHONY: ci-workflow forms help quickstart wheel test test-all nightly check fuzz faults fuzz-faults chaos soak classes clients schema-fuzz bench bench-peers mutants mutants-generated schemas tiny clean
+.PHONY: ci-workflow forms help quickstart wheel test test-all nightly check check-types check-others fuzz faults fuzz-faults chaos soak classes clients schema-fuzz bench bench-peers mutants mutants-generated schemas tiny clean
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,9 +53,15 @@ nightly: $(VENV)/dev ## what runs for hours: fuzz, every fault, every class, cha
 	@$(MAKE) --no-print-directory soak
 
 check: $(VENV)/dev ## style, types, import contracts, schemas up to date
+	@$(MAKE) --no-print-directory -j 2 check-types check-others
+
+# Types take as long as all others, and one core.
+check-types:
+	$(BIN)/mypy
+
+check-others:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m reconciler.source.write_schemas schemas --check
 	$(BIN)/python -m reconciler.cli.reference docs/cli.md --check

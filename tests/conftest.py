@@ -43,14 +43,18 @@ CLUSTER_FOLDERS = ("e2e", "hosts")
 SHARED_CLUSTER = "tests/e2e/shared_cluster"
 """The files of this folder use one cluster, brought to rest between tests."""
 
-OWN_CLUSTERS = (
+SHARE_NOTHING = (
+    "tests/agent/ranks/test_deaths_of_agent_and_shim.py",
+    "tests/bench/test_bench.py",
     "tests/e2e/emulated_macs/test_examples_on_macs.py",
     "tests/e2e/test_hub.py",
     "tests/e2e/test_rehearse.py",
     "tests/e2e/test_up.py",
     "tests/e2e/test_upgrade.py",
+    "tests/simulation/test_days.py",
+    "tests/simulation/test_faults.py",
 )
-"""Files whose tests have a cluster each, and share nothing: any worker may take one of them."""
+"""Long files whose tests have nothing in common, such as a cluster: any worker may take one of them."""
 
 LONGEST = (
     SHARED_CLUSTER,
@@ -82,7 +86,7 @@ def _unit(nodeid: str) -> str:
     file = nodeid.partition("::")[0]
     if Path(file).parent.as_posix() == SHARED_CLUSTER:
         return SHARED_CLUSTER
-    return nodeid if file in OWN_CLUSTERS else file
+    return nodeid if file in SHARE_NOTHING else file
 
 
 def _precedence(item: pytest.Item) -> int:

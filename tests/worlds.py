@@ -12,6 +12,7 @@ from typing import Any
 
 from reconciler.planning import plan
 from reconciler.resources import LOCAL, Fabric, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
+from reconciler.resources.sync_window import SyncWindow
 from reconciler.state import (
     AdoptGroup,
     AllocateEpoch,
@@ -121,6 +122,12 @@ def fabric(name: str = "studios", *links: tuple[str, str], pool: str | None = No
 def gateway(**spec: Any) -> Gateway:
     spec = {"listen": "127.0.0.1:8400", "auth": {"mode": "none"}, **spec}
     return manifest(Gateway, "main", **spec)  # type: ignore[no-any-return]
+
+
+def sync_window(name: str = "office-hours", **spec: Any) -> SyncWindow:
+    spec = {"kind": "deny", "schedule": "0 8 * * 1-5", "duration": "10h", **spec}
+    body = {"apiVersion": "reconciler/v1alpha1", "kind": "SyncWindow", "metadata": {"name": name}}
+    return SyncWindow.model_validate({**body, "spec": spec}, strict=False)
 
 
 def notifier(name: str = "on-call", **spec: Any) -> Notifier:

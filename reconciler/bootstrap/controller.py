@@ -20,6 +20,7 @@ from pathlib import Path
 from reconciler.controller.admin.answer import Admin
 from reconciler.controller.clock_gaps import ClockGaps, Clocks, elapsed, loop_time
 from reconciler.controller.desired_state import DesiredState
+from reconciler.controller.figures.keeper import Keeper
 from reconciler.controller.fronts import Fronts
 from reconciler.controller.loop import Loop
 from reconciler.controller.notifications import Notifications
@@ -29,7 +30,7 @@ from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Damaged, Deposed, Invalid, ReconcilerError
 from reconciler.execution import Executor, Tools
 from reconciler.execution.hub import Hub
-from reconciler.inventory import Collector, GatewayProbe, observe_gateway
+from reconciler.inventory import Collector, GatewayProbe, observe_figures, observe_gateway
 from reconciler.outgoing.webhooks import Webhooks
 from reconciler.remote.machines import Machines
 from reconciler.source.git import hooks
@@ -114,6 +115,8 @@ def _surroundings(
         clocks=Clocks(time.time, loop_time, elapsed),
         post=Webhooks(os.environ).post,
         hub=Hub(os.environ),
+        figures=home.figures,
+        requests=lambda: observe_figures(home.gateway_figures),
     )
 
 
@@ -143,6 +146,7 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
         publisher=publisher,
         notifications=Notifications(store, around.post, clock, news),
         clock_gaps=ClockGaps(around.clocks),
+        figures=Keeper(around.figures, collector.nodes, around.requests, clock),
         lease=lease,
     )
     loop = Loop(parts)
@@ -177,6 +181,7 @@ async def _following(
         asyncio.create_task(follow(), name="follow the source"),
         asyncio.create_task(tidy(), name="tidy the home"),
         asyncio.create_task(keep_what_lasts(parts), name="keep what lasts"),
+        asyncio.create_task(parts.figures.run(), name="measure"),
     ]
     if remote is not None:
         tasks.append(asyncio.create_task(remote.run(), name="follow the remote repository"))

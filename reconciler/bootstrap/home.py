@@ -73,6 +73,16 @@ class Home:
         return self.root / "usage.json"
 
     @property
+    def gateway_figures(self) -> Path:
+        """Return the path of the gateway's file of what requests did."""
+        return self.root / "figures.json"
+
+    @property
+    def figures(self) -> Path:
+        """Return the folder in which figures of the last hours survive a restart."""
+        return self.root / "figures"
+
+    @property
     def fronts(self) -> Path:
         """Return the path of the controller's file of the nodes that have a gateway of their own."""
         return self.root / "fronts.json"

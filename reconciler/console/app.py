@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from importlib.resources import files
 
 from starlette.applications import Starlette
@@ -15,31 +15,41 @@ from starlette.staticfiles import StaticFiles
 from .access.door import Door, Doors
 from .access.login import Login
 from .access.visitor import visitor_of
+from .acts.act import Acts
+from .chat.routes import Chat
 from .feed import Feed
 from .guard import LOOPBACK, Guard
 from .live import asked, changes
+from .logs.log import Logs
 from .pages import PAGES, Page, Pages
+from .settings import Settings
 
 Answer = Callable[[Request], Awaitable[Response]]
 
 
-def build_app(feed: Feed, doors: Doors, hosts: Collection[str] = ()) -> Starlette:
-    """Return the application. ``hosts``: further names by which browsers may call it."""
+def build_app(feed: Feed, doors: Doors, settings: Settings) -> Starlette:
+    """Return the application."""
     pages = Pages()
 
     routes = [
         *(Route(page.path, _shown(feed, pages, page), name=page.title) for page in PAGES),
         *(Route(f"/live{page.path}", _live(feed, pages, page), name=f"live {page.title}") for page in PAGES),
         *Login(doors, pages).routes(),
+        *Chat(feed, pages).routes(),
+        *Logs(feed, pages).routes(),
+        *Acts(feed, pages, doors.clock).routes(),
         Mount("/static", StaticFiles(directory=str(files("reconciler.console") / "static"))),
     ]
-    before = [Middleware(Guard, hosts=LOOPBACK.union(hosts)), Middleware(Door, doors=doors)]
+    before = [
+        Middleware(Guard, hosts=LOOPBACK.union(settings.hosts), any_address=settings.keys),
+        Middleware(Door, doors=doors),
+    ]
     return Starlette(routes=routes, middleware=before)
 
 
 def _shown(feed: Feed, pages: Pages, page: Page) -> Answer:
     async def answer(request: Request) -> Response:
-        name = request.path_params.get("name", "")
+        name = _name(page, request)
         feed.touch()
         snapshot = await asked(feed, page, name)
         key = visitor_of(request).key
@@ -51,7 +61,7 @@ def _shown(feed: Feed, pages: Pages, page: Page) -> Answer:
 
 def _live(feed: Feed, pages: Pages, page: Page) -> Answer:
     async def answer(request: Request) -> Response:
-        name = request.path_params.get("name", "")
+        name = _name(page, request)
         return StreamingResponse(
             changes(feed, pages, page, name),
             media_type="text/event-stream",
@@ -59,3 +69,8 @@ def _live(feed: Feed, pages: Pages, page: Page) -> Answer:
         )
 
     return answer
+
+
+def _name(page: Page, request: Request) -> str:
+    """Return the name that the address has for the page, in its path or in its query."""
+    return str(request.path_params.get("name") or request.query_params.get(page.query, ""))

@@ -22,8 +22,10 @@ from reconciler.wire.admin import (
     ShowStatus,
     ShowUsage,
 )
+from reconciler.wire.figures import ShowMetrics
 
 from .snapshot import Snapshot
+from .view.metrics import RANGES
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,9 @@ USAGE_SECONDS = 2.0
 """How often machines' use is asked for, while a page is open."""
 RANKS_SECONDS = 1.0
 """How often ranks are asked for, while a page is open: how far they are wakes nobody who waits for changes."""
+METRICS_SECONDS = 5.0
+POINTS = 90
+"""Intervals of each plot: a longer line is not read better, and all plots of a page are to stay small."""
 PACE_SECONDS = 0.2
 """The shortest time between two questions of one kind: a cluster that forms a group changes many times a second."""
 IDLE_PACE_SECONDS = 2.0
@@ -119,6 +124,7 @@ class Feed:
                     self._incidents,
                     self._events,
                     self._usage,
+                    self._metrics,
                     self._commits,
                 ):
                     group.create_task(follower(client), name=f"follow {follower.__name__}")
@@ -133,6 +139,11 @@ class Feed:
             if self.snapshot.lost or (self.snapshot.status and status != self.snapshot.status):
                 self._update(status=status)
             await asyncio.sleep(self._rhythm.seconds)
+
+    @property
+    def answers(self) -> bool:
+        """Return whether there is a connection to the controller."""
+        return self._client is not None
 
     async def ask(self, message: Any) -> Any:
         """Return the body of the controller's answer to a question of one page. Raises ``Refused`` and ``Unreachable``."""
@@ -211,6 +222,20 @@ class Feed:
             if usage != self.snapshot.usage:
                 self._update(usage=usage)
             await asyncio.sleep(USAGE_SECONDS)
+
+    async def _metrics(self, client: RpcClient) -> None:
+        """Follow the figures of each range, as often as it has new ones."""
+        clock, asked = asyncio.get_running_loop().time, dict[str, float]()
+        while True:
+            found = {}
+            for name, seconds in RANGES:
+                if clock() - asked.get(name, -seconds) >= seconds / POINTS:
+                    asked[name] = clock()
+                    found[name] = await _ask(client, ShowMetrics(seconds, POINTS))
+            if any(self.snapshot.metrics.get(name) != body for name, body in found.items()):
+                self._update(metrics={**self.snapshot.metrics, **found})
+            await asyncio.sleep(METRICS_SECONDS)
+            await self._open()
 
     async def _open(self) -> None:
         """Wait until a page is open."""

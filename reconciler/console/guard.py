@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import socket
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
@@ -17,7 +19,7 @@ HEADERS = {
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",  # with none at all, browsers name no origin in the forms of these pages either
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "x-frame-options": "DENY",
@@ -27,9 +29,13 @@ HEADERS = {
 class Guard:
     """ASGI: answers only to known host names and to its own pages."""
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: Collection[str], any_address: bool = False) -> None:
+        """``any_address``: also to addresses, which no name server can make lead elsewhere, and to this machine's own name.
+        Without keys only this machine can connect."""
         self._app = app
-        self._hosts = frozenset(hosts)
+        own = socket.gethostname().lower()
+        self._hosts = frozenset((*hosts, own, f"{own.partition('.')[0]}.local") if any_address else hosts)
+        self._any_address = any_address
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse with 403 what another site's page has sent, or what came by an unknown name."""
@@ -48,9 +54,12 @@ class Guard:
         else:
             await self._app(scope, receive, guarded)
 
+    def _knows(self, name: str) -> bool:
+        return name in self._hosts or (self._any_address and _is_address(name))
+
     def _objection(self, headers: Headers) -> str:
         host = headers.get("host", "")
-        if _name(host) not in self._hosts:
+        if not self._knows(_name(host)):
             return "this is no name of the console; name it in spec.hosts of the Gateway"
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != host:
@@ -62,6 +71,14 @@ class Guard:
             if not navigation:
                 return "pages of another site may not use the console"
         return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
 
 
 def _name(host: str) -> str:

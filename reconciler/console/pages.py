@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import jinja2
 from markupsafe import Markup
@@ -18,15 +18,23 @@ from reconciler import __version__
 from reconciler.wire.admin import ShowCommit
 
 from .snapshot import Snapshot
+from .view.acts import acts_of
 from .view.cabling import cablings
+from .view.chat import SETTINGS, chat, chosen, models
 from .view.deployment import deployment, deployments
 from .view.history import commit, held, history
+from .view.incident import stories
+from .view.logs import logs_of
+from .view.machine import machines, scale
+from .view.metrics import RANGES, metrics, metrics_of, spark
+from .view.node import node
 from .view.overview import overview, pulse
+from .view.plots import Span, span_of
+from .view.quantities import size
 
 EVENTS_SHOWN = 200
 PARTS_MAX = 4096
 """Most pages whose parts are kept: names of deployments come from the browser."""
-UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 View = Callable[[Snapshot, str], Mapping[str, Any]]
 """From the snapshot and the page's name (of a deployment, an incident; else empty) to a template's variables."""
 
@@ -41,19 +49,77 @@ class Page:
     """Names of templates, which are the ids of their sections too."""
     view: View
     in_menu: bool = True
+    still: bool = False
+    """Whether its parts stay as they were loaded."""
+    fixed: tuple[str, ...] = ()
+    """Names of templates that stand below the parts and never change while a page is open."""
+    scripts: tuple[str, ...] = ()
+    """Beside those of every page."""
+    reloads: bool = True
+    """Whether the page loads itself again where there are no scripts: not where somebody types."""
     asks: Callable[[str], Any] | None = None
     """From the page's name to what the controller is asked for this page alone, as ``Snapshot.answer``."""
+    query: str = ""
+    """The field of the address's query that has the page's name, where its path has none."""
+
+    def address(self, name: str) -> str:
+        """Return its address for a name."""
+        if self.query:
+            return f"{self.path}?{urlencode({self.query: name})}" if name else self.path
+        return self.path.replace("{name}", quote(name, safe=""))
 
 
-def _events(snapshot: Snapshot, _: str) -> dict[str, Any]:
-    return {"events": tuple(reversed(snapshot.events))[:EVENTS_SHOWN]}
+def _events(snapshot: Snapshot, about: str) -> dict[str, Any]:
+    found = [event for event in reversed(snapshot.events) if not about or event["object"] == about]
+    known = {f"{each['kind'].lower()}/{each['metadata']['name']}" for each in snapshot.objects}
+    named = {*known, *(event["object"] for event in snapshot.events), *filter(None, [about])}
+    return {"events": tuple(found)[:EVENTS_SHOWN], "about": about, "objects": sorted(named)}
 
 
-def _incidents(snapshot: Snapshot, name: str) -> dict[str, Any]:
-    found = [each for each in reversed(snapshot.incidents) if not name or str(each["id"]) == name]
-    return {"incidents": found, "whole": bool(name)}
+def _chat(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    name = chosen(snapshot, name)
+    nothing_said: dict[str, Any] = {
+        "said": (),
+        "kept": "[]",
+        "typed": dict.fromkeys(SETTINGS, ""),
+        "problem": "",
+    }
+    return {"name": name, "chat": chat(snapshot, name), "models": models(snapshot, name), **nothing_said}
 
 
+def _nodes(snapshot: Snapshot, _: str) -> dict[str, Any]:
+    found = machines(snapshot)
+    return {"rows": found, "watts_scale": scale(found)}
+
+
+def _metrics(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    found = metrics(snapshot, name)
+    return {"metrics": found, "ranges": [range for range, _ in RANGES], **_ends(found.span)}
+
+
+def _deployment(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    answer = snapshot.metrics.get(RANGES[0][0])
+    span = None if answer is None else span_of(answer)
+    found = deployment(snapshot, name)
+    over_time = None if found is None else metrics_of(snapshot, name)
+    return {"deployment": found, "over_time": over_time, **_ends(span)}
+
+
+def _ends(span: Span | None) -> dict[str, str]:
+    """Return when the time of plots begins and ends."""
+    return {} if span is None else {"begins": span.begins.isoformat(), "ends": span.ends.isoformat()}
+
+
+CHAT = Page(
+    "/chat/{name}",
+    "Chat with {name}",
+    ("chat_state",),
+    lambda s, name: _chat(s, name),
+    in_menu=False,
+    fixed=("chat",),
+    scripts=("chat_text.js", "chat_answer.js", "chat_message.js", "chat.js"),
+    reloads=False,
+)
 PAGES = (
     Page(
         "/",
@@ -66,17 +132,30 @@ PAGES = (
     Page(
         "/deployments/{name}",
         "Deployment {name}",
-        ("deployment",),
-        lambda s, name: {"deployment": deployment(s, name)},
+        ("deployment", "over_time"),
+        _deployment,
         in_menu=False,
     ),
-    Page("/incidents", "Incidents", ("incidents",), _incidents),
-    Page("/incidents/{name}", "Incident {name}", ("incidents",), _incidents, in_menu=False),
-    Page("/events", "Events", ("events",), _events),
+    Page("/metrics", "Metrics", ("metrics",), _metrics, query="since"),
+    replace(CHAT, path="/chat", title="Chat", in_menu=True),
+    CHAT,
+    Page("/nodes", "Machines", ("nodes",), _nodes),
+    Page(
+        "/nodes/{name}", "Machine {name}", ("node",), lambda s, name: {"node": node(s, name)}, in_menu=False
+    ),
+    Page("/incidents", "Incidents", ("incidents",), lambda s, _: {"stories": stories(s), "whole": False}),
+    Page(
+        "/incidents/{name}",
+        "Incident {name}",
+        ("incidents",),
+        lambda s, name: {"stories": stories(s, name), "whole": True},
+        in_menu=False,
+    ),
+    Page("/events", "Events", ("event_filter", "events"), _events, query="object"),
     Page("/history", "History", ("held", "commits"), lambda s, _: {"held": held(s), "history": history(s)}),
     Page(
         "/history/{name}",
-        "Commit {name}",
+        "Commit",
         ("commit",),
         lambda s, _: {"commit": commit(s)},
         in_menu=False,
@@ -98,8 +177,8 @@ class Pages:
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
         )
-        self._templates.filters.update(size=_size, duration=_duration)
-        self._templates.globals["static"] = _static
+        self._templates.filters.update(size=_size, gigabytes=_gigabytes, duration=_duration)
+        self._templates.globals.update(static=_static, acts_of=acts_of, logs_of=logs_of, spark=spark)
         self._rendered: dict[tuple[str, str], dict[str, str]] = {}
         self._number = -1
 
@@ -108,7 +187,7 @@ class Pages:
         if snapshot.number != self._number or len(self._rendered) >= PARTS_MAX:
             self._rendered.clear()
             self._number = snapshot.number
-        if page.asks is not None:
+        if page.still or page.asks is not None:
             return self._parts(page, name, snapshot)
         key = (page.path, name)
         if key not in self._rendered:
@@ -127,17 +206,23 @@ class Pages:
         """Return the HTML of a template that is a page of its own."""
         return self._templates.get_template(template).render(version=__version__, **values)
 
-    def whole(self, page: Page, name: str, snapshot: Snapshot, wall: bool, key: str = "") -> str:
-        """Return a whole page. ``wall``: large, for a screen that nobody sits at. ``key``: with which somebody has logged in."""
-        path = page.path.replace("{name}", quote(name, safe=""))
+    def whole(
+        self, page: Page, name: str, snapshot: Snapshot, wall: bool, key: str = "", **answer: Any
+    ) -> str:
+        """Return a whole page. ``wall``: large, for a screen that nobody sits at. ``key``: with which somebody has logged in.
+        ``answer``: variables of the fixed templates, of a page that answers a form."""
+        values = {"snapshot": snapshot, **page.view(snapshot, name), **answer} if page.fixed else {}
         return self.render(
             "layout.html",
             title=page.title.replace("{name}", name),
             pages=[(each.path, each.title) for each in PAGES if each.in_menu],
-            current=page.path,
+            current=page.path.removesuffix("/{name}"),
             order=page.parts,
             fragments={id: Markup(html) for id, html in self.parts(page, name, snapshot).items()},
-            live=f"/live{path}",
+            fixed=[Markup(self.render(f"{each}.html", **values)) for each in page.fixed],
+            scripts=page.scripts,
+            reloads=page.reloads,
+            live="" if page.still else f"/live{page.address(name)}",
             wall=wall,
             key=key,
         )
@@ -154,17 +239,19 @@ def _static(name: str) -> str:
 
 
 def _size(count: float | None) -> str:
-    """Return bytes with three digits at most before the point, in the unit that fits."""
-    if count is None:
-        return ""
-    size, unit = next(((size, unit) for size, unit in UNITS if count >= size), (1, "bytes"))
-    value = count / size
-    return f"{value:.0f} {unit}" if value >= 100 or value == int(value) else f"{value:.1f} {unit}"
+    """Return bytes as people write them; nothing where they are not known."""
+    return "" if count is None else size(count)
+
+
+def _gigabytes(count: float) -> str:
+    """Return bytes in GB, as weights are counted."""
+    value = count / 10**9
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
 
 
 def _duration(seconds: float) -> str:
     if seconds < 120:
-        return f"{seconds:.1f} s"
+        return f"{seconds:.2f} s" if 0 < seconds < 0.1 else f"{seconds:.1f} s"
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"

@@ -9,16 +9,11 @@ import logging
 import os
 import secrets
 import signal
-import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-from starlette.applications import Starlette
-
 from reconciler.errors import Conflict, Invalid
-from reconciler.listening import address_of, bind, reached_at
+from reconciler.listening import bind, reached_at
 from reconciler.source.git.repository import author_of
 from reconciler.wire.file_identity import FileIdentity, wait_until_replaced
 
@@ -26,6 +21,7 @@ from .access.door import Doors
 from .access.sessions import Sessions
 from .app import build_app
 from .feed import Feed, following
+from .listener import Listener
 from .settings import Places, Settings, settings_of
 
 log = logging.getLogger(__name__)
@@ -34,11 +30,6 @@ FIRST_WORD_SECONDS = 5.0
 """How long to wait for a controller that would say where to listen, before the last place is taken."""
 RETRY_SECONDS = 1.0
 """How often an address that is taken is tried again."""
-OPEN_MAX = 1000
-"""Most connections at a time; one more is answered with 503."""
-IDLE_SECONDS = 15
-LAST_WORDS_SECONDS = 1
-"""How long a page that is open has to hear the end of its stream. It connects again by itself."""
 
 
 def run_console(places: Places, any_port: bool, *held: FileIdentity) -> int:
@@ -83,11 +74,11 @@ class _Console:
             self._feed,
             places.clock,
             owner=lambda: author_of(places.repo),
-            needed=lambda: self._wanted().keys,
+            settings=self._wanted,
             sessions=Sessions(lambda: secrets.token_urlsafe(32)),
         )
         self._settings: Settings | None = None
-        self._listener: _Listener | None = None
+        self._listener: Listener | None = None
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -130,10 +121,16 @@ class _Console:
             self._write(None, str(error))
             return False
         self._settings = wanted
-        self._listener = _Listener(build_app(self._feed, self._doors, wanted.hosts), sock)
+        app = build_app(self._feed, self._doors, wanted)
+        self._listener = Listener(app, sock, wanted.tls, self._tell)
         log.info("listening on %s", self._listener.address)
-        self._write(self._listener.address, "")
+        self._tell()
         return True
+
+    def _tell(self) -> None:
+        """Write where it listens, and what is wrong with its certificate."""
+        if self._listener is not None:
+            self._write(self._listener.address, self._listener.certificates.problem)
 
     async def _end(self) -> None:
         if self._listener is not None:
@@ -141,13 +138,15 @@ class _Console:
             await listener.end()
 
     def _write(self, address: str | None, problem: str) -> None:
-        url = f"http://{reached_at(address)}/" if address else None
+        settings = self._wanted()
+        scheme = "https" if settings.tls else "http"
+        url = f"{scheme}://{reached_at(address)}/" if address else None
         state = {
             "version": 1,
             "pid": os.getpid(),
             "listen": address,
             "url": url,
-            "keys": self._wanted().keys,
+            "keys": settings.keys,
             "problem": problem,
         }
         draft = self._state.with_name(f".{self._state.name}.new")
@@ -164,40 +163,3 @@ def _needed_before(state: Path) -> bool:
         return bool(json.loads(state.read_bytes()).get("keys", False))
     except (OSError, ValueError, AttributeError):
         return False
-
-
-class _Listener:
-    """Serves an application on a socket from its making on."""
-
-    def __init__(self, app: Starlette, sock: socket.socket) -> None:
-        self.address = address_of(sock)
-        config = uvicorn.Config(
-            app,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            ws="none",
-            limit_concurrency=OPEN_MAX,
-            timeout_keep_alive=IDLE_SECONDS,
-            timeout_graceful_shutdown=LAST_WORDS_SECONDS,
-        )
-        self._server = _Server(config)
-        self._task = asyncio.create_task(self._serve(sock))
-
-    async def end(self) -> None:
-        """Stop listening, and end the connections."""
-        self._server.should_exit = True
-        await self._task
-
-    async def _serve(self, sock: socket.socket) -> None:
-        with contextlib.closing(sock):
-            await self._server.serve(sockets=[sock])
-
-
-class _Server(uvicorn.Server):
-    """A server that leaves signals to the process."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield

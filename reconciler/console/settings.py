@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.resources.gateway import CONSOLE_LISTEN
+from reconciler.wire.front import Tls
 
 from .snapshot import Snapshot
 
@@ -35,6 +36,10 @@ class Settings:
     """Whether whoever opens it must log in."""
     hosts: tuple[str, ...] = ()
     """Further names by which browsers may call it."""
+    tls: Tls | None = None
+    """Its certificate; None where it speaks plain HTTP."""
+    read_only: bool = False
+    """Whether nobody may change anything in it."""
 
 
 def settings_of(snapshot: Snapshot, keys_before: bool = False) -> Settings:
@@ -47,9 +52,11 @@ def settings_of(snapshot: Snapshot, keys_before: bool = False) -> Settings:
         known = bool(snapshot.status.get("revision"))
         return Settings(CONSOLE_LISTEN, keys_before and not known)
     spec = gateways[0]["spec"]
-    declared = spec["console"]
+    declared, tls = spec["console"], spec.get("tls")
     return Settings(
         declared["listen"] if declared["enabled"] else None,
         spec["auth"]["mode"] == "keys",
         tuple(spec["hosts"]),
+        Tls(tls["certificate"], tls["key"]) if tls else None,
+        declared.get("readOnly", False),
     )

@@ -34,6 +34,8 @@ class Snapshot:
     """``ListEvents``, oldest first."""
     usage: Body = field(default_factory=dict)
     """``ShowUsage``."""
+    metrics: Mapping[str, Body] = field(default_factory=dict)
+    """``ShowMetrics`` for each of ``view.metrics.RANGES``, by its name."""
     commits: Body = field(default_factory=dict)
     """``ListCommits``."""
     answer: Body = field(default_factory=dict)

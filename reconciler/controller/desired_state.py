@@ -16,6 +16,7 @@ from reconciler.state.desired import Suspended, abbreviated
 from reconciler.state.identity import CLUSTER, ObjectKey
 from reconciler.state.overlay import Operations, overlay
 from reconciler.state.reports.status import Event
+from reconciler.state.sync_windows import Admitted, HeldChanges, admit
 from reconciler.store import EventFilter, Store
 
 from .operations_layer import OperationsLayer
@@ -23,7 +24,7 @@ from .operations_layer import OperationsLayer
 log = logging.getLogger(__name__)
 
 PROBLEMS_SHOWN_MAX = 20
-STATES = ("RevisionApplied", "RevisionHeld", "RevisionRejected", "RevisionSuspended")
+STATES = ("RevisionApplied", "RevisionHeld", "RevisionRejected", "RevisionSuspended", "ChangesHeld")
 """Reasons of events of which the newest says what is in force, and why no newer revision is."""
 LOOKED_AT = 20
 """Newest events about the cluster among which that one is: operations on it have events too."""
@@ -45,8 +46,10 @@ class DesiredState:
         self._tell = tell
         self._layer = OperationsLayer(source, clock, tell)
         self.desired = Desired(revision="")
-        self._wishes: Desired | None = None
-        """The revision in force without operations."""
+        self._wishes: Admitted | None = None
+        """What is in force of the revision in force, without operations."""
+        self._whole = Desired(revision="")
+        """The same revision with what sync windows keep out of it."""
         self._kept = ("", "")
 
     async def refresh(self, hook_at: float | None) -> None:
@@ -68,8 +71,11 @@ class DesiredState:
         self._layer.report(self.desired.effects)
 
     def expiry(self) -> float | None:
-        """Return the time at which an operation stops applying, so that the source has to be read again."""
-        return self._layer.operations.expiry(self._clock())
+        """Return the time at which an operation stops applying, or a sync window lets a change in, so that the source has
+        to be read again."""
+        now, held = self._clock(), self.desired.held_changes
+        ends = [self._layer.operations.expiry(now), *(each.until for each in (held.changes if held else ()))]
+        return min((end for end in ends if end is not None and end > now), default=None)
 
     def with_operations(self, wishes: Desired, operations: Operations | None = None) -> Desired:
         """Return a desired state with the operations in force, or with others, laid over it."""
@@ -140,24 +146,58 @@ class DesiredState:
         return {"revision": revision, "removes": removes, "again": again}
 
     async def _judge(self, revision: Revision, hook_at: float | None) -> None:
-        before = await self._in_force()
-        if before is not None and revision.id == before.revision and self.desired.revision:
-            kept_out = self.desired.rejection or self.desired.hold or self.desired.suspended
-            self._put(before)
-            if kept_out:
-                self._publish_in_force(hook_at)
-            return
-        suspended = self.suspended(revision.id)
-        if suspended is not None and before is not None and revision.id != before.revision:
-            self._suspend(before, suspended)
-            return
-        wishes = _desired(revision)
-        hold = self.hold(self.with_operations(wishes))
+        before, wishes = await self._in_force(), _desired(revision)
+        newer = before is None or revision.id != before.revision
+        if newer and before is not None:
+            suspended = self.suspended(revision.id)
+            if suspended is not None:
+                self._suspend(before, suspended)
+                return
+        hold = self.hold(self.with_operations(wishes)) if newer else None
         if hold is not None:
             await self._hold(hold)
             return
-        self._put(wishes)
-        self._publish_in_force(hook_at)
+        admitted = self._admit(wishes, before)
+        held = admitted.held
+        if admitted.nothing:
+            self._put(before, held=held)
+        else:
+            was = self.desired
+            kept_out = was.rejection or was.hold or was.suspended or was.held_changes
+            self._whole = wishes
+            self._put(admitted, held=held)
+            if newer or (held is None and (kept_out or not was.revision)):
+                self._publish_in_force(hook_at)
+        if held is not None:
+            self._publish_once("ChangesHeld", held.text)
+
+    def _admit(
+        self, wishes: Desired, before: Admitted | None, operations: Operations | None = None
+    ) -> Admitted:
+        """Return what comes into force of a revision after ``before``, as the sync windows have it now."""
+        if before is None:
+            return Admitted(wishes.revision, tuple(wishes.objects().values()))
+        now, in_force = self._clock(), Desired.of(before.revision, before.manifests).objects()
+        overridden = (operations or self._layer.operations).overridden(now)
+        return admit(wishes.revision, in_force, wishes.objects(), overridden, now)
+
+    @property
+    def operations(self) -> Operations:
+        """Return the newest valid operations."""
+        return self._layer.operations
+
+    async def still(self, operations: Operations) -> Desired:
+        """Return what would be in force with other operations, and the manifests that are in force."""
+        before = await self._in_force()
+        if before is None:
+            return Desired(revision="")
+        return await self.foreseen(self._whole, operations)
+
+    async def foreseen(self, wishes: Desired, operations: Operations | None = None) -> Desired:
+        """Return what would be in force with other manifests, and with other operations where these are given."""
+        admitted = self._admit(wishes, await self._in_force(), operations)
+        found = self.with_operations(Desired.of(wishes.revision, admitted.manifests), operations)
+        return replace(found, held_changes=admitted.held)
 
     def suspended(self, revision: str) -> Suspended | None:
         """Return the operation that keeps a newer revision out for now, if there is one."""
@@ -170,33 +210,47 @@ class DesiredState:
         approved = objects.approved() | self._layer.operations.approved(objects.revision(), self._clock())
         return safety.hold(incoming.revision, objects.keys(), incoming.objects(), approved)
 
-    async def _in_force(self) -> Desired | None:
+    async def _in_force(self) -> Admitted | None:
         """Return the revision in force without operations; after a start, from the source, else as the store has it."""
         revision = self._store.objects.revision()
         if self._wishes is None and revision is not None:
             try:
-                kept = await self._source.at(revision)
+                read = await self._source.at(revision)
             except (ReconcilerError, OSError) as error:
                 log.warning("cannot read the revision in force: %s", error)
-                kept = None
-            self._wishes = _desired(kept) if kept is not None else self._store.objects.in_force()
+                read = None
+            whole = _desired(read) if read is not None else self._store.objects.in_force()
+            if whole is not None:
+                kept = self._store.objects.kept()
+                found = {**whole.objects(), **kept}.values()
+                self._wishes = Admitted(
+                    revision, tuple(each for each in found if each is not None), None, kept
+                )
+                self._whole = whole
         return self._wishes
+
+    async def _still_in_force(self) -> Admitted | None:
+        """Return the revision in force, with what sync windows let in of it by now."""
+        before = await self._in_force()
+        return before and self._admit(self._whole, before)
 
     def _put(
         self,
-        wishes: Desired | None,
+        wishes: Admitted | None,
         rejection: Rejection | None = None,
         hold: Hold | None = None,
         suspended: Suspended | None = None,
+        held: HeldChanges | None = None,
     ) -> Desired:
         """Let a revision be in force, with the operations; return what was in force before."""
         before = self.desired
         self._wishes = wishes
         found = before
         if wishes is not None:
-            found = self.with_operations(wishes)
+            found = self.with_operations(Desired.of(wishes.revision, wishes.manifests))
             same = found.revision == before.revision and found.objects() == before.objects()
-            applied = before if same else self._store.objects.apply(found, self._clock())
+            known = same and wishes.kept == self._store.objects.kept()
+            applied = before if known else self._store.objects.apply(found, self._clock(), wishes.kept)
             found = replace(
                 applied,
                 operations=found.operations,
@@ -207,6 +261,7 @@ class DesiredState:
             rejection=rejection,
             hold=hold,
             suspended=suspended,
+            held_changes=held,
             operations_rejection=self._layer.rejection,
         )
         if found != before:
@@ -222,13 +277,14 @@ class DesiredState:
             key = ObjectKey("ModelDeployment", cost.deployment)
             self._tell(Event(self._clock(), key, False, "DeploymentChanged", cost.what))
 
-    def _suspend(self, wishes: Desired, suspended: Suspended) -> None:
+    def _suspend(self, wishes: Admitted, suspended: Suspended) -> None:
         before = self._put(wishes, suspended=suspended)
         if before.suspended != suspended:
             self._publish_once("RevisionSuspended", suspended.text)
 
     async def _hold(self, hold: Hold) -> None:
-        before = self._put(await self._in_force(), hold=hold)
+        wishes = await self._still_in_force()
+        before = self._put(wishes, hold=hold, held=wishes.held if wishes else None)
         if before.hold != hold:
             self._publish_once(
                 "RevisionHeld", f"{hold.text} (the previous revision stays in force)", warning=True
@@ -236,7 +292,8 @@ class DesiredState:
 
     async def _reject(self, text: str, hold: Hold | None) -> None:
         rejection = Rejection(text)
-        before = self._put(await self._in_force(), rejection, hold)
+        wishes = await self._still_in_force()
+        before = self._put(wishes, rejection, hold, held=wishes.held if wishes else None)
         if before.rejection != rejection:
             self._publish_once(
                 "RevisionRejected", f"{rejection.line} (the previous revision stays in force)", warning=True

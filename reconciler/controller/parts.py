@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from reconciler.execution import Executor
 from reconciler.execution.hub import Hub
@@ -14,10 +15,12 @@ from reconciler.source.sources import Source
 from reconciler.state import Desired, GatewayObservation, Memory, NodeName, Observed, Plan, Stored
 from reconciler.status import Snapshots
 from reconciler.store import Store
+from reconciler.wire.figures import GatewayFigures
 from reconciler.wire.file_identity import FileIdentity
 
 from .clock_gaps import ClockGaps, Clocks
 from .desired_state import DesiredState
+from .figures.keeper import Keeper
 from .notifications import Notifications, Post
 from .publish import Publisher
 from .routes_file import RoutesFile
@@ -37,6 +40,10 @@ class Surroundings:
     """Sends a message to a webhook; by default with an environment that has no URL."""
     hub: Hub = field(default_factory=Hub)
     """The hub from which weights are fetched."""
+    figures: Path | None = None
+    """The folder in which figures of the last hours survive a restart; None keeps them in memory alone."""
+    requests: Callable[[], GatewayFigures | None] = lambda: None
+    """Returns what requests did at the gateway."""
 
 
 @dataclass(slots=True)
@@ -69,6 +76,7 @@ class Parts:
     publisher: Publisher
     notifications: Notifications
     clock_gaps: ClockGaps
+    figures: Keeper
     lease: Lease = field(default_factory=Lease)
     stopping: bool = False
     watched: tuple[Desired, Stored] | None = None

@@ -4,7 +4,8 @@ It knows routes, not nodes. Read ``app`` first: it puts the paths together. A re
 
 =============  ======================================================================================
 ``server``     the process: waits for the routes file, listens, stops in order
-``app``        the paths of every dialect, and what stands before all of them
+``app``        the paths of every dialect
+``front``      what every request passes before its endpoint
 ``http``       bodies in, JSON or streams out, the client that goes away
 ``dialects``   PURE: an API's bodies to ``wire.generation.Generate``, answers and errors back
 ``routing``    holds a request, chooses a group, continues on another after a loss

@@ -13,14 +13,16 @@ from enum import Enum
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from reconciler.wire.generation import Accepted, Delta, Finished, KeptPrefixes, Prefill
+from reconciler.wire.figures import ModelFigures
+from reconciler.wire.generation import Accepted, Delta, Finished, Prefill
 
-from .admission import Admission, End, Stage
+from .admission import Admission
+from .collectors import AccessLog, Connections, Replicas, Seen
 from .events import Event
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -60,6 +62,11 @@ class _Times:
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Return how many values were counted up to each bound, and beyond the last."""
+        return tuple(self._counts)
+
     def observe(self, value: float) -> None:
         """Count a value."""
         self._counts[bisect_left(self._bounds, value)] += 1
@@ -79,10 +86,10 @@ class ModelCounts:
         self.stages = dict.fromkeys(_Stage, 0)
         families.running.labels(model).set_function(lambda: self.stages[_Stage.RUNNING])
         families.waiting.labels(model).set_function(lambda: self.stages[_Stage.WAITING])
-        self.prompt_tokens = families.prompt_tokens.labels(model)
-        self.generation_tokens = 0
-        self.cache_queries = families.cache_queries.labels(model)
-        self.cache_hits = families.cache_hits.labels(model)
+        self.prompt_tokens: int = 0
+        self.generation_tokens: int = 0
+        self.cache_queries: int = 0
+        self.cache_hits: int = 0
         self.first_token: _Times = _Times(_FIRST_TOKEN)
         self.inter_token: _Times = _Times(_PER_TOKEN)
         self.per_token: _Times = _Times(_PER_TOKEN)
@@ -94,7 +101,7 @@ class ModelCounts:
         self.request_generation: _Times = _Times(_TOKENS)
         self.continued = families.continued.labels(model)
         self.gave_way = families.gave_way.labels(model)
-        self.ended = {reason: families.ended.labels(model, reason) for reason in _ENDS}
+        self.ended = dict.fromkeys(_ENDS, 0)
 
 
 _ENDS = ("stop", "length", "abort", "error")
@@ -114,12 +121,6 @@ class _Families:
         self.waiting = Gauge(
             "vllm:num_requests_waiting", "Requests held or queued.", _LABELS, registry=registry
         )
-        self.prompt_tokens = counter("vllm:prompt_tokens", "Tokens of accepted prompts.")
-        self.cache_queries = counter(
-            "vllm:prefix_cache_queries", "Tokens of prompts that were looked for in the prefix cache."
-        )
-        self.cache_hits = counter("vllm:prefix_cache_hits", "Those that were there, and were not read again.")
-        self.ended = counter("vllm:request_success", "Requests by how they ended.", "finished_reason")
         self.continued = counter(
             "reconciler_requests_continued", "Answers that went on with another group after a loss."
         )
@@ -177,15 +178,15 @@ class Timeline:
                 if self._prompt is None:  # only its end tells the tokens of texts whose vectors were wanted
                     self._count_prompt(event.prompt_tokens)
                 self._count_tokens(max(0, event.completion_tokens - self._tokens))
-                self._counts.cache_queries.inc(event.prompt_tokens)
-                self._counts.cache_hits.inc(event.cached_tokens)
+                self._counts.cache_queries += event.prompt_tokens
+                self._counts.cache_hits += event.cached_tokens
                 self._cached = event.cached_tokens
             case _:
                 pass  # a tool call comes with its tokens, and ``Run`` decides what a failure means
 
     def _count_prompt(self, tokens: int) -> None:
         self._prompt = tokens
-        self._counts.prompt_tokens.inc(tokens)
+        self._counts.prompt_tokens += tokens
         self._counts.request_prompt.observe(tokens)
 
     def _take(self, tokens: int, now: float) -> None:
@@ -233,7 +234,7 @@ class Timeline:
         if self._stage is _Stage.WAITING:
             self._waited += now - self._entered
         counts.stages[self._stage] -= 1
-        counts.ended["stop" if reason == "tool_calls" else reason].inc()
+        counts.ended["stop" if reason == "tool_calls" else reason] += 1
         counts.latency.observe(now - self._began)
         counts.queue.observe(self._waited)
         counts.request_generation.observe(self._tokens)
@@ -243,8 +244,20 @@ class Timeline:
                 counts.per_token.observe((self._last_at - self._first_at) / (self._tokens - 1))
 
 
-Seen = tuple[str, int, int, bool, KeptPrefixes | None]
-"""A routed group: model, replica, epoch, whether it is connected, and what it last said of its prefix cache."""
+_COUNTERS: tuple[tuple[str, str, Callable[[ModelCounts], int]], ...] = (
+    ("vllm:prompt_tokens", "Tokens of accepted prompts.", lambda of: of.prompt_tokens),
+    ("vllm:generation_tokens", "Tokens generated.", lambda of: of.generation_tokens),
+    (
+        "vllm:prefix_cache_queries",
+        "Tokens of prompts that were looked for in the prefix cache.",
+        lambda of: of.cache_queries,
+    ),
+    (
+        "vllm:prefix_cache_hits",
+        "Those that were there, and were not read again.",
+        lambda of: of.cache_hits,
+    ),
+)
 
 
 _HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelCounts], _Times]], ...] = (
@@ -275,82 +288,23 @@ class _Counted(Collector):
         self._models = models
 
     def collect(self) -> Iterable[Metric]:
-        tokens = CounterMetricFamily("vllm:generation_tokens", "Tokens generated.", labels=_LABELS)
+        for name, text, number in _COUNTERS:
+            counter = CounterMetricFamily(name, text, labels=_LABELS)
+            for model, counts in self._models.items():
+                counter.add_metric((model,), number(counts))
+            yield counter
+        ended = CounterMetricFamily(
+            "vllm:request_success", "Requests by how they ended.", labels=(*_LABELS, "finished_reason")
+        )
         for model, counts in self._models.items():
-            tokens.add_metric((model,), counts.generation_tokens)
-        yield tokens
-        for name, text, times in _HISTOGRAMS:
+            for reason, times in counts.ended.items():
+                ended.add_metric((model, reason), times)
+        yield ended
+        for name, text, histogram in _HISTOGRAMS:
             family = HistogramMetricFamily(name, text, labels=_LABELS)
             for model, counts in self._models.items():
-                times(counts).add_to(family, model)
+                histogram(counts).add_to(family, model)
             yield family
-
-
-class _Replicas(Collector):
-    """Collects the routed groups at each scrape."""
-
-    def __init__(self, seen: Callable[[], Iterable[Seen]]) -> None:
-        self._seen = seen
-
-    def collect(self) -> Iterable[Metric]:
-        labels = ("model_name", "replica")
-        epoch = GaugeMetricFamily("reconciler_replica_epoch", "Epoch of a replica's group.", labels=labels)
-        up = GaugeMetricFamily(
-            "reconciler_replica_connected", "1 when the gateway is connected to its group.", labels=labels
-        )
-        size = GaugeMetricFamily(
-            "reconciler_prefix_cache_bytes", "Memory of the prefix cache on each rank.", labels=labels
-        )
-        room = GaugeMetricFamily(
-            "reconciler_prefix_cache_max_bytes", "Its bound; 0 where nothing can be kept.", labels=labels
-        )
-        evicted = CounterMetricFamily(
-            "reconciler_prefix_cache_evictions", "Entries that made room for others.", labels=labels
-        )
-        for model, replica, number, connected, kept in self._seen():
-            names = (model, str(replica))
-            epoch.add_metric(names, number)
-            up.add_metric(names, connected)
-            if kept is not None:
-                size.add_metric(names, kept.bytes)
-                room.add_metric(names, kept.bytes_max)
-                evicted.add_metric(names, kept.evictions)
-        yield from (epoch, up, size, room, evicted)
-
-
-class _Connections(Collector):
-    """Collects the connections of clients at each scrape."""
-
-    def __init__(self, admission: Admission) -> None:
-        self._admission = admission
-
-    def collect(self) -> Iterable[Metric]:
-        now = GaugeMetricFamily(
-            "reconciler_connections", "Connections of clients, by what they are doing.", labels=("state",)
-        )
-        for stage in Stage:
-            now.add_metric((stage.value,), self._admission.count(stage))
-        ended = CounterMetricFamily(
-            "reconciler_connections_ended",
-            "Connections that the gateway ended, by reason.",
-            labels=("reason",),
-        )
-        for end in End:
-            ended.add_metric((end.value,), self._admission.ended[end])
-        most = GaugeMetricFamily("reconciler_connections_max", "The most connections of clients.")
-        most.add_metric((), self._admission.limits.in_all)
-        yield from (now, ended, most)
-
-
-class _AccessLog(Collector):
-    """Collects at each scrape how many lines the access log has lost."""
-
-    def __init__(self, dropped: Callable[[], int]) -> None:
-        self._dropped = dropped
-
-    def collect(self) -> Iterable[Metric]:
-        text = "Lines of the access log that were lost because the disk took none."
-        yield CounterMetricFamily("reconciler_access_log_dropped_lines", text, value=self._dropped())
 
 
 class Metrics:
@@ -364,7 +318,7 @@ class Metrics:
         self._families = _Families(self._registry)
         self._models: dict[str, ModelCounts] = {}
         self._registry.register(_Counted(self._models))
-        self._registry.register(_Replicas(replicas))
+        self._registry.register(Replicas(replicas))
         ProcessCollector(registry=self._registry)
         self._http = Counter(
             "http_requests",
@@ -377,8 +331,8 @@ class Metrics:
 
     def show(self, admission: Admission, lines_dropped: Callable[[], int]) -> None:
         """Have the page show clients' connections too, and what the access log has lost."""
-        self.add(_Connections(admission))
-        self.add(_AccessLog(lines_dropped))
+        self.add(Connections(admission))
+        self.add(AccessLog(lines_dropped))
 
     def add(self, collector: Collector) -> None:
         """Have the page show what a collector has at each scrape."""
@@ -399,6 +353,19 @@ class Metrics:
         if counter is None:
             counter = self._answers[answer] = self._http.labels(*answer)
         counter.inc()
+
+    def figures(self) -> tuple[tuple[float, ...], tuple[ModelFigures, ...]]:
+        """Return the bounds of the times to first tokens, and the counts that plots of the last hours are made of."""
+        return _FIRST_TOKEN, tuple(
+            ModelFigures(
+                model,
+                counts.stages[_Stage.RUNNING],
+                counts.stages[_Stage.WAITING],
+                counts.ended["error"],
+                counts.first_token.counts,
+            )
+            for model, counts in self._models.items()
+        )
 
     def page(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

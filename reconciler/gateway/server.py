@@ -15,6 +15,7 @@ from pathlib import Path
 
 import orjson
 
+from reconciler.certificates import Certificates
 from reconciler.errors import Conflict, Invalid
 from reconciler.listening import bind, reached_at
 from reconciler.wire.file_identity import FileIdentity, wait_until_removed, wait_until_replaced
@@ -24,11 +25,11 @@ from .app import build_app
 from .dialects.dialect import Sources
 from .hooks.announcer import Announcer
 from .http import descriptors
-from .http.certificates import Certificates
 from .http.listener import Listener
 from .keys.sharing import Sharing
 from .keys.usage import KeyMetrics
 from .keys.usage_file import UsageFile
+from .records import figures_file
 from .records.logs import Logs
 from .routing import quarantine_file
 from .routing.pool import Pool
@@ -65,7 +66,8 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def run_gateway(home: Path, any_port: bool, *held: FileIdentity) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit status: 0, or 2 when it cannot listen.
 
-    Reads ``home/routes.json``, and writes ``home/gateway.json``, ``home/prompts.json`` and ``home/usage.json``. ``held``: the lock in its home,
+    Reads ``home/routes.json``, and writes ``home/gateway.json``, ``home/prompts.json``, ``home/usage.json`` and
+    ``home/figures.json``. ``held``: the lock in its home,
     which is watched.
     """
     log.info("%d descriptors", descriptors.raised())
@@ -105,6 +107,7 @@ async def serve(
     usage = UsageFile(home / "usage.json", pool.desk)
     pool.desk.follow(file.ring)
     saving = asyncio.create_task(usage.keep())
+    telling = asyncio.create_task(figures_file.keep(home / "figures.json", pool.metrics))
     watching = asyncio.create_task(pool.watch())
     watching.add_done_callback(lambda _: stop.set())
     try:
@@ -118,6 +121,7 @@ async def serve(
         pool.close()
         reach.close()
         saving.cancel()
+        telling.cancel()
         usage.save()
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):

@@ -2,7 +2,7 @@
 
 from .collector import Collector
 from .gateway_probe import GatewayProbe
-from .gateway_report import observe_gateway
+from .gateway_report import observe_figures, observe_gateway
 from .probes import Probes
 
-__all__ = ["Collector", "GatewayProbe", "Probes", "observe_gateway"]
+__all__ = ["Collector", "GatewayProbe", "Probes", "observe_figures", "observe_gateway"]

@@ -10,6 +10,7 @@ from typing import Any
 
 from reconciler.state import GatewayObservation, LimitsObservation, ServedCertificate
 from reconciler.wire.codec import WireError, from_wire
+from reconciler.wire.figures import GatewayFigures
 from reconciler.wire.keys import KeysUsage, KeyUsage
 from reconciler.wire.prompts import QuarantinedPrompt, QuarantinedPrompts
 
@@ -41,6 +42,17 @@ def observe_gateway(path: Path, prompts: Path, usage: Path) -> GatewayObservatio
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return seen
+
+
+def observe_figures(path: Path) -> GatewayFigures | None:
+    """Return what requests did at the gateway that runs now; None where none runs, or its file has none. ``path``: that of its
+    figures."""
+    try:
+        figures = from_wire(GatewayFigures, json.loads(path.read_bytes()))
+        os.kill(figures.pid, 0)
+    except (OSError, ValueError, WireError):
+        return None
+    return figures
 
 
 def _quarantined(path: Path) -> tuple[QuarantinedPrompt, ...]:

@@ -34,7 +34,7 @@ def hold(
 
 
 def held_revision(desired: Desired) -> Decision:
-    """Report a newer revision, or newer operations, that are not in force."""
+    """Report a newer revision, single changes of it, or newer operations, that are not in force."""
     refused = []
     if desired.hold is not None:
         refused.append(Refusal(CLUSTER, RefusedBecause.HELD, desired.hold.text))
@@ -46,6 +46,11 @@ def held_revision(desired: Desired) -> Decision:
     if desired.suspended is not None:
         until = desired.suspended.operation.spec.until
         waiting.append(Waiting(CLUSTER, WaitingFor.SUSPENDED, desired.suspended.text, until))
+    if desired.held_changes is not None:
+        waiting += [
+            Waiting(change.object, WaitingFor.WINDOW, change.text, change.until)
+            for change in desired.held_changes.changes
+        ]
     return Decision(waiting=tuple(waiting), refused=tuple(refused))
 
 

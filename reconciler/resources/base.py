@@ -189,6 +189,13 @@ STORE_ADDRESS = Text(
     260,
     "limits.example.com:6379",
 )
+NAMES = Text(
+    "pattern of names",
+    'a name, in which "*" and "?" stand for other characters',
+    r"^[a-z0-9*?][-a-z0-9.*?]*$",
+    63,
+    "chat-*",
+)
 LABEL_KEY = Text(
     "label key",
     'letters, digits, "-", "_", "." and "/", with a letter or digit at both ends',
@@ -216,6 +223,7 @@ PATTERN_RULES = {
         HASH,
         ORIGIN,
         STORE_ADDRESS,
+        NAMES,
         LABEL_KEY,
         LABEL_VALUE,
         OPERATION_NAME,

@@ -130,6 +130,9 @@ class GatewayConsole(Strict):
     ] = CONSOLE_LISTEN
     """Address and port on which the console listens. With `auth.mode: none` it must be a loopback address; with keys, whoever
     opens it must log in with the secret of an ApiKey."""
+    read_only: bool = False
+    """Whether nobody may change anything in the console, with whatever key. Without keys, everybody who has an account on
+    the machine may otherwise."""
 
 
 class GatewaySpec(Strict):

@@ -41,6 +41,8 @@ class VerbSpec:
     kinds: tuple[str, ...]
     value: str | None = None
     """The field of ``OperationSpec`` that this verb needs, and no other may have."""
+    explained: bool = False
+    """Whether it needs a reason and an end."""
 
 
 VERBS: Mapping[str, VerbSpec] = {
@@ -54,6 +56,7 @@ VERBS: Mapping[str, VerbSpec] = {
     "pause": VerbSpec(("ModelDeployment",)),
     "resume": VerbSpec(("ModelDeployment",)),
     "approve": VerbSpec((REVISION_KIND,), "over"),
+    "override": VerbSpec(("SyncWindow",), explained=True),
 }
 """Every verb, in the order in which operations are laid over the manifests."""
 
@@ -92,7 +95,7 @@ def _one_line(text: str) -> str:
 class Target(Strict):
     """What an operation is about."""
 
-    kind: Literal["Node", "Model", "ModelDeployment", "Cluster", "Revision"]
+    kind: Literal["Node", "Model", "ModelDeployment", "SyncWindow", "Cluster", "Revision"]
     """Kind of the object; `Cluster` for everything, whose name is `main`; `Revision` for a commit of `main`."""
     name: Annotated[str, TARGET_NAME.field()]
     """Name of the object, or the full id of the commit."""
@@ -112,19 +115,30 @@ class OperationSpec(Strict):
     """Who does what to what, since when, how long and why."""
 
     verb: Literal[
-        "suspend", "stop", "cordon", "drain", "reboot", "restart", "scale", "pause", "resume", "approve"
+        "suspend",
+        "stop",
+        "cordon",
+        "drain",
+        "reboot",
+        "restart",
+        "scale",
+        "pause",
+        "resume",
+        "approve",
+        "override",
     ]
     """What is done. `cordon`, `drain`, `reboot` of a Node; `restart`, `scale`, `pause`, `resume` of a ModelDeployment;
-    `suspend` of either, of a Model or of the Cluster; `stop` of the Cluster; `approve` of a Revision that is held."""
+    `suspend` of either, of a Model or of the Cluster; `stop` of the Cluster; `approve` of a Revision that is held;
+    `override` of a SyncWindow, which lets all changes in meanwhile."""
     target: Target
     by: Annotated[str, StringConstraints(min_length=1, max_length=320), AfterValidator(_one_line)]
     """Who asked for it, as git writes authors."""
     at: Moment
     """When it was asked for."""
-    reason: Annotated[str, StringConstraints(max_length=REASON_MAX)] = ""
-    """Why, for people."""
-    until: Moment | None = None
-    """When it stops applying by itself. Unset: when somebody undoes it."""
+    reason: Annotated[str, Field(max_length=REASON_MAX, validate_default=True)] = ""
+    """Why, for people. `override` needs one."""
+    until: Annotated[Moment | None, Field(validate_default=True)] = None
+    """When it stops applying by itself. Unset: when somebody undoes it. `override` needs one."""
     replicas: Annotated[int | None, Field(ge=0, le=REPLICAS_MAX, validate_default=True)] = None
     """`scale`: the number of replicas instead of that of the manifest."""
     boot: Annotated[str | None, Field(min_length=1, max_length=128, validate_default=True)] = None
@@ -154,6 +168,14 @@ class OperationSpec(Strict):
     def _later(cls, value: float | None, info: Any) -> float | None:
         if value is not None and value <= info.data.get("at", 0.0):
             raise ValueError('"until" must be later than "at"')
+        return value
+
+    @field_validator("reason", "until")
+    @classmethod
+    def _explained(cls, value: Any, info: Any) -> Any:
+        verb = info.data.get("verb")
+        if verb is not None and VERBS[verb].explained and not value:
+            raise ValueError(f'{verb} needs "{info.field_name}"')
         return value
 
     @field_validator("replicas", "boot", "over", "manifest")

@@ -45,6 +45,13 @@ SPECS = (
         "Notifier", "notifiers", ("notifier", "notify"), "notifier", "a webhook for messages about incidents"
     ),
     KindSpec("ApiKey", "apikeys", ("apikey", "key"), "api_key", "a key for clients of the endpoint"),
+    KindSpec(
+        "SyncWindow",
+        "syncwindows",
+        ("syncwindow", "window"),
+        "sync_window",
+        "times in which changes may apply",
+    ),
 )
 """Every kind, in the order of lists."""
 PLURALS = {spec.name: spec.plural for spec in SPECS}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from reconciler.errors import InvalidManifests, Problem
+from reconciler.resources.operation import Operation
 
 from .git.output import changes_of
 from .git.pushes import ALLOW, Push, examine, refuse_in_listing
@@ -23,6 +24,8 @@ class Pushed:
     documents: tuple[Document, ...]
     allowed: frozenset[str]
     """The words of the ``Allow-Removal`` trailers of its commits."""
+    operations: tuple[Operation, ...] = ()
+    """Those of a push to their branch, which has no manifests."""
 
 
 def read_push(repo: ClusterRepo, push: Push) -> Pushed:
@@ -34,8 +37,7 @@ def read_push(repo: ClusterRepo, push: Push) -> Pushed:
     brought = examine(repo, push)
     files = repo.read(push.new, brought.listing)
     if push.ref == OPERATIONS:
-        load_operations(files)
-        return Pushed(push, (), brought.allowed)
+        return Pushed(push, (), brought.allowed, load_operations(files))
     return Pushed(push, _read(repo, push.old, files), brought.allowed)
 
 

@@ -128,8 +128,10 @@ class GitSource:
     async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
         if repository != os.path.realpath(self._repo.path):
             raise Refused("Elsewhere", f"the controller reads {self._repo.path}")
-        self._judged = await asyncio.to_thread(lambda: read_push(quarantined(self._repo, quarantine), push))
-        return self._judged
+        pushed = await asyncio.to_thread(lambda: read_push(quarantined(self._repo, quarantine), push))
+        if push.ref != OPERATIONS:
+            self._judged = pushed
+        return pushed
 
     def _documents(self, revision: str) -> tuple[Document, ...]:
         judged = self._judged

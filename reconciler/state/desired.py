@@ -13,6 +13,7 @@ from reconciler.resources.operation import Operation, written_moment
 from .answers import Asked
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .overlay import Effect
+from .sync_windows import HeldChanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,8 @@ class Desired(Asked):
     rejection: Rejection | None = None
     hold: Hold | None = None
     suspended: Suspended | None = None
+    held_changes: HeldChanges | None = None
+    """Changes of the newest revision that sync windows keep out."""
     operations: str = ""
     """Commit of the operations that are laid over the manifests; empty if there are none."""
     effects: tuple[Effect, ...] = ()

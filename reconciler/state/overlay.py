@@ -47,6 +47,10 @@ class Operations:
         """Return the operation that keeps out new revisions; None if they come into force."""
         return next((o for o in self._active("suspend", now) if o.spec.target.kind == CLUSTER_KIND), None)
 
+    def overridden(self, now: float) -> frozenset[str]:
+        """Return the sync windows that let everything in for now."""
+        return frozenset(each.spec.target.name for each in self._active("override", now))
+
     def _active(self, verb: str, now: float) -> Iterator[Operation]:
         return (o for o in self.items if o.spec.verb == verb and not _expired(o, now))
 
@@ -109,6 +113,8 @@ def _lay(
         return Standing.IN_FORCE
     if target not in result:
         return Standing.NO_TARGET
+    if operation.spec.verb == "override":
+        return Standing.IN_FORCE
     result[target] = _changed(result[target], operation)
     wish = wishes.get(target)
     return Standing.AGREES if wish is not None and _changed(wish, operation) == wish else Standing.IN_FORCE

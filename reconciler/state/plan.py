@@ -291,6 +291,7 @@ class WaitingFor(Enum):
     SOURCE = "ManifestsNotRead"
     STORE = "StoreLocked"
     SUSPENDED = "Suspended"
+    WINDOW = "HeldBySyncWindow"
     STEP = "StepInFlight"
     AGENT = "AgentNotReached"
     OBSERVATION = "StaleObservation"

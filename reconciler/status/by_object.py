@@ -69,8 +69,12 @@ class ByObject:
                     ends.setdefault(end.node, []).append(end)
         return cls(
             {step.object: step for step in reversed(plan.steps) if not isinstance(step, ForgetRank)},
-            # An object that waits for an improvement is fine: only the plan shows it.
-            {w.object: w for w in reversed(plan.waiting) if w.reason is not WaitingFor.QUIET},
+            # An object that waits for an improvement, or for a change of its manifest, is fine: the plan shows it.
+            {
+                w.object: w
+                for w in reversed(plan.waiting)
+                if w.reason not in (WaitingFor.QUIET, WaitingFor.WINDOW)
+            },
             {refusal.object: refusal for refusal in reversed(plan.refused)},
             {trouble.object: trouble for trouble in reversed(plan.troubles) if trouble.person},
             {(waiting.object, waiting.reason): waiting.text for waiting in reversed(plan.waiting)},

@@ -133,7 +133,8 @@ def _backends(
             continue  # an extra one whose time is over
         if record and first:
             machine = _machine(first.node, desired, observed, memory)
-            found.append(Backend(index, record.epoch, first.report.socket, first.node, machine))
+            members = tuple(record.members)
+            found.append(Backend(index, record.epoch, first.report.socket, first.node, machine, members))
     return tuple(found)
 
 

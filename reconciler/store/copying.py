@@ -53,7 +53,7 @@ def upgrade_copy(path: Path) -> None:
         store = Store(path)
         try:
             store.groups(), store.last_epochs(), store.agents.all(), store.statuses(), store.event_keys()
-            store.objects.in_force(), store.objects.leaving(), store.objects.approved()
+            store.objects.in_force(), store.objects.leaving(), store.objects.approved(), store.objects.kept()
             store.incidents.unsettled(), store.notifications.deliveries()
         finally:
             store.close()

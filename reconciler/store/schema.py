@@ -109,6 +109,11 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE setbacks ADD COLUMN spec_tried TEXT NOT NULL DEFAULT '';
     ALTER TABLE setbacks ADD COLUMN spec_served TEXT NOT NULL DEFAULT '';
     """,
+    """
+    CREATE TABLE kept (
+        kind TEXT NOT NULL, name TEXT NOT NULL, manifest TEXT, PRIMARY KEY (kind, name)
+    ) STRICT;
+    """,
 )
 """One script a version, the first makes version 1. Scripts that were released are never edited."""
 

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, Refused, message, vocabulary
+from .figures import ShowMetrics
 from .launch import RankId
 
 
@@ -89,6 +90,19 @@ class JudgePush:
     """Name of the folder of its ``objects`` with the pushed objects; empty if there are none."""
     allow: Optional[str] = None
     """What the pusher lets it remove although it serves: a name, or all with an empty text."""
+
+
+@message("judge_operations")
+@dataclasses.dataclass(frozen=True)
+class JudgeOperations:
+    """Ask the same before git accepts a push to the branch of operations."""
+
+    repository: str
+    """The real path of the repository."""
+    old: str
+    new: str
+    quarantine: str = ""
+    """Name of the folder of its ``objects`` with the pushed objects; empty if there are none."""
 
 
 @message("follow_push")
@@ -184,6 +198,31 @@ class ShowCommit:
     """
 
     revision: str
+
+
+@message("operate")
+@dataclasses.dataclass(frozen=True)
+class Operate:
+    """Do at once what a command does, by the same commit: ``verb`` is ``approve``, ``cordon``, ``uncordon``, ``drain``,
+    ``suspend``, ``resume`` or ``restart``, of one object.
+
+    ``{"revision", "author", "message", "files", "changes": bool, "text": [line], "ends": [line]}``: the commit of the
+    operations; what it says and changes, as ``ShowCommit`` has it; whether there is anything to do; what becomes of groups and
+    what else would happen, for people; and the groups that would end, which needs ``force``. With ``dry`` nothing is written,
+    and ``revision`` is None.
+    """
+
+    verb: str
+    kind: str
+    name: str
+    author: str
+    """The name of the person, as git writes it; ``email`` beside it."""
+    email: str
+    reason: str = ""
+    seconds: Optional[float] = None
+    """How long until the operation ends by itself; None if it does not."""
+    force: bool = False
+    dry: bool = True
 
 
 @message("rank_log")
@@ -320,15 +359,18 @@ CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     Get,
     ShowFacts,
     ShowPlaces,
+    ShowMetrics,
     ShowPlan,
     ShowUsage,
     Preview,
     JudgePush,
+    JudgeOperations,
     FollowPush,
     ListEvents,
     ListIncidents,
     ListCommits,
     ShowCommit,
+    Operate,
     ReadRankLog,
     ShowStatus,
     Approve,

@@ -87,23 +87,54 @@ def from_wire(cls: Type[M], frame: Mapping[str, Any]) -> M:
     # for each event the second question alone would take a microsecond
     if type(frame) is not dict and not isinstance(frame, Mapping):
         raise WireError("{}: expected an object, got {}".format(cls.__name__, type(frame).__name__))
-    readers, required = _fields(typing.cast(Any, cls))
-    values = {name: readers[name](value) for name, value in frame.items() if name in readers}
-    for name in required:
-        if name not in values:
-            raise WireError("{}: field {!r} is missing".format(cls.__name__, name))
-    return cls(**values)
+    shape = _shape(typing.cast(Any, cls))
+    plain, readers = shape.plain, shape.readers
+    values: Dict[str, Any] = {}
+    for name, value in frame.items():
+        if type(value) is plain.get(name):  # nearly every value
+            values[name] = value
+        elif name in readers:
+            values[name] = readers[name](value)
+    if not values.keys() >= shape.required:
+        missing = next(name for name in readers if name in shape.required and name not in values)
+        raise WireError("{}: field {!r} is missing".format(cls.__name__, missing))
+    made: M = shape.make(values)
+    return made
+
+
+class _Shape:
+    """How one dataclass is read."""
+
+    def __init__(self, cls: Any) -> None:
+        hints = typing.get_type_hints(cls)
+        fields = dataclasses.fields(cls)
+        missing = dataclasses.MISSING
+        self.readers = {f.name: _reader(hints[f.name], cls.__name__ + "." + f.name) for f in fields}
+        self.plain = {f.name: hints[f.name] for f in fields if hints[f.name] in _SIMPLE}
+        """The types of fields whose values are taken as they are, if they have that type."""
+        self.required = frozenset(
+            f.name for f in fields if f.default is missing and f.default_factory is missing
+        )
+        self._cls = cls
+        self._defaults = {f.name: f.default for f in fields if f.default is not missing}
+        self._factories = {f.name: f.default_factory for f in fields if f.default_factory is not missing}
+        assert not hasattr(cls, "__post_init__"), "make() would pass it over"
+
+    def make(self, values: Dict[str, Any]) -> Any:
+        """Return one with these values, without ``__init__``: that of a frozen class takes several times as long, for it
+        may not simply set its fields."""
+        made = object.__new__(self._cls)
+        made.__dict__.update(self._defaults)
+        made.__dict__.update(values)
+        for name, factory in self._factories.items():
+            if name not in values:
+                made.__dict__[name] = factory()
+        return made
 
 
 @functools.lru_cache(maxsize=None)
-def _fields(cls: Any) -> Tuple[Dict[str, Reader], Tuple[str, ...]]:
-    hints = typing.get_type_hints(cls)
-    missing = dataclasses.MISSING
-    readers = {f.name: _reader(hints[f.name], cls.__name__ + "." + f.name) for f in dataclasses.fields(cls)}
-    required = [
-        f.name for f in dataclasses.fields(cls) if f.default is missing and f.default_factory is missing
-    ]
-    return readers, tuple(required)
+def _shape(cls: Any) -> _Shape:
+    return _Shape(cls)
 
 
 def _reader(hint: Any, where: str) -> Reader:
@@ -135,10 +166,13 @@ def _optional(options: Tuple[Any, ...], where: str) -> Reader:
 
 def _tuple(item: Any, where: str) -> Reader:
     inner = _reader(item, where)
+    plain = {item} if item in _SIMPLE else set()
 
     def read(value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
             raise WireError("{}: expected a list, got {}".format(where, type(value).__name__))
+        if plain.issuperset(map(type, value)):
+            return tuple(value)
         return tuple([inner(entry) for entry in value])
 
     return read

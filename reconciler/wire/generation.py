@@ -283,6 +283,8 @@ class Backend:
     node: str
     machine: Optional[Machine] = None
     """None if the socket is on the gateway's own machine."""
+    nodes: Tuple[str, ...] = ()
+    """Where the ranks of the group are, in their order; empty from an older controller."""
 
 
 @dataclasses.dataclass(frozen=True)

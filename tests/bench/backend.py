@@ -74,8 +74,8 @@ class Backend:
                 await ended.wait()
                 if close:
                     return
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # asyncio would report that the server was closed
         finally:
             writer.close()
 

@@ -20,8 +20,9 @@ from reconciler.wire.admin import (
     ShowStatus,
     ShowUsage,
 )
+from reconciler.wire.figures import ShowMetrics
 
-from .snapshots import RECORDED
+from .snapshots import RECORDED, history
 
 
 async def serve(path: Path, recording: str) -> None:
@@ -48,6 +49,8 @@ async def serve(path: Path, recording: str) -> None:
                 return Answer(answers["plan"])
             case ShowStatus():
                 return Answer(answers["status"])
+            case ShowMetrics():
+                return Answer(history(message.seconds, message.points))
             case ShowUsage():
                 return Answer(answers["usage"])
             case _:

@@ -77,11 +77,11 @@ def doors_of(snapshot: Snapshot, clock: Time | None = None) -> Doors:
         feed,
         clock,
         owner=lambda: OWNER,
-        needed=lambda: settings_of(feed.snapshot).keys,
+        settings=lambda: settings_of(feed.snapshot),
         sessions=Sessions(lambda: f"id-{next(numbers)}"),
     )
 
 
 def client_of(doors: Doors, url: str = "http://127.0.0.1:8480") -> TestClient:
     """A browser at the console."""
-    return TestClient(build_app(doors.feed, doors), base_url=url, follow_redirects=False)
+    return TestClient(build_app(doors.feed, doors, doors.settings()), base_url=url, follow_redirects=False)

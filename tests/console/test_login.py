@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import pytest
@@ -9,9 +10,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
+from starlette.types import Message, Receive, Scope, Send
 
 from reconciler.console.access.attempts import WRONG_MAX
-from reconciler.console.access.door import Doors
+from reconciler.console.access.door import Door, Doors
 from reconciler.console.access.sessions import SESSION_SECONDS
 from reconciler.console.access.visitor import may_operate, person_of, secret_of
 from reconciler.console.settings import settings_of
@@ -191,3 +193,37 @@ def test_a_page_of_another_site_logs_nobody_in_or_out(client: TestClient) -> Non
 def test_keys_are_asked_for_until_it_is_known_that_none_are_needed() -> None:
     assert settings_of(Snapshot(), keys_before=True).keys
     assert not settings_of(recorded("four-macs"), keys_before=True).keys
+
+
+async def test_open_streams_end_when_their_key_does(doors: Doors) -> None:
+    ended: list[Message] = []
+
+    async def endless(_: Scope, __: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await asyncio.Event().wait()
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        ended.append(message)
+
+    bearer = (b"authorization", f"Bearer {secret(ALICE)}".encode())
+    scope = {"type": "http", "method": "GET", "path": "/live/", "query_string": b"", "headers": [bearer]}
+    watching = asyncio.create_task(doors.watch())
+    stream = asyncio.create_task(Door(endless, doors)(scope, receive, send))
+    await asyncio.sleep(0.05)
+    assert [message["type"] for message in ended] == ["http.response.start"]
+    doors.feed.snapshot = with_keys(doors.feed.snapshot, key("alice", ALICE, "operate", revoked=True))
+    async with asyncio.timeout(5):
+        await stream
+    assert ended[-1] == {"type": "http.response.body", "body": b""}
+    watching.cancel()
+
+
+async def test_who_watches_sessions_lets_others_work_where_no_keys_are_needed() -> None:
+    watching = asyncio.create_task(doors_of(recorded("four-macs")).watch())
+    await asyncio.sleep(0.05)
+    assert not watching.done()
+    watching.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -130,6 +131,58 @@ def test_three_hundred_objects_are_a_few_lines(cluster: Live, ada: Person) -> No
     assert "d0, modeldeployment/d1" in said(output)
     assert "and 296 more" in said(output)
     assert len(output) < 60
+
+
+def test_a_sync_window_holds_a_change_until_somebody_overrides_it(cluster: Live, ada: Person) -> None:
+    window = (
+        "kind: SyncWindow\nmetadata: {name: always}\nspec: {kind: deny, schedule: '* * * * *', duration: 1h, "
+    )
+    ada.commits(API + window + "deployments: [big]}\n", "window.yaml")
+    assert ada.pushes()[0] == 0
+    path = next(ada.clone.rglob("*big.yaml"))
+    ada.commits(path.read_text().replace("model: tiny", "model: tiny, replicas: 2"), str(path))
+    ada.commits(DEPLOYMENT % ("beside", "tiny"), "beside.yaml")
+    status, output = ada.pushes("-o", "wait=60s", "origin", "HEAD:main")
+    assert status == 0
+    held = "modeldeployment/big is held by sync window always; to apply now: reconciler override always --reason WHY"
+    assert f"reconciler: {held}" in said(output)
+    revision = ada.git("rev-parse", "HEAD")[1].strip()
+    wait_for(lambda: head(cluster) == revision)
+    assert held in cluster.run("get", "deployments").stderr
+    assert "modeldeployment/big: its change is held by sync window always" in cluster.run("plan").stdout
+    assert "held by sync window always" in cluster.run("describe", "deployment", "big").stdout
+    assert "ChangesHeld" in cluster.run("events").stdout
+    assert "a change of modeldeployment/big is held" in cluster.run("suspend", "big").stderr
+    done = cluster.run("override", "always", "--reason", "incident 12")
+    assert done.stdout == "syncwindow.reconciler/always overridden\n"
+    wait_for(lambda: "held by" not in cluster.run("plan").stdout)
+    ada.git("rm", "--quiet", "window.yaml")
+    ada.git("commit", "--quiet", "--message", "No windows")
+    assert ada.pushes()[0] == 0
+
+
+def test_whoever_pushes_is_told_by_what_the_cluster_differs_and_operations_have_a_plan_too(
+    cluster: Live, ada: Person
+) -> None:
+    assert cluster.run("cordon", "node-a", "--reason", "the fan").returncode == 0
+    ada.commits(DEPLOYMENT % ("differs", "tiny"), "differs.yaml")
+    _, output = ada.pushes("-o", "plan", "origin", "HEAD:main")
+    assert "live differs from git by cordon of node/node-a by" in said(output)
+    assert ada.git("fetch", "--quiet", "origin", "operations")[0] == 0
+    assert ada.git("checkout", "--quiet", "--detach", "FETCH_HEAD")[0] == 0
+    ada.commits("kind: Operation\n", "cordon.node.other.yaml")
+    status, output = ada.pushes("origin", "HEAD:operations")
+    assert (status, output[-1]) == (1, "reconciler: operations stays as it was")
+    ada.git("reset", "--quiet", "--hard", "HEAD~1")
+    ada.git("rm", "--quiet", "cordon.node.node-a.yaml")
+    ada.git("commit", "--quiet", "--message", "Use it again")
+    began = time.monotonic()
+    status, output = ada.pushes("origin", "HEAD:operations")
+    print(f"a push of operations: {time.monotonic() - began:.2f} s")
+    revision = ada.git("rev-parse", "HEAD")[1].strip()[:7]
+    assert status == 0
+    assert output[0] == f"reconciler: plan of {revision}: ends cordon.node.node-a"
+    assert output[-1] == f"reconciler: revision {revision} received"
 
 
 def test_only_folders_of_pushed_objects_are_read(cluster: Live) -> None:

@@ -23,7 +23,7 @@ from reconciler.state import (
     ServedCertificate,
 )
 from reconciler.status import Snapshots
-from tests.worlds import World, deployment, fabric, gateway, model, node, notifier
+from tests.worlds import World, deployment, fabric, gateway, model, node, notifier, sync_window
 
 from .newcomer import ROOT
 
@@ -124,7 +124,7 @@ def test_a_manifest_with_every_default_filled_in_is_valid(kind: str) -> None:
 def test_the_status_of_each_kind_is_documented_completely() -> None:
     cables = fabric("studios", ("node-a/3", "node-b/3"))
     nodes = [node("node-a"), node("node-b")]
-    world = World([*nodes, cables, model(), deployment(), gateway(), notifier()])
+    world = World([*nodes, cables, model(), deployment(), gateway(), notifier(), sync_window()])
     world.settle()
     observed = world.observed()
     seen = type(observed)(

@@ -100,7 +100,7 @@ class Cluster:
         """Write the routes: one model, and whoever answers for it. With ``keys``, requests need one of them."""
         self.sequence += 1
         backends = tuple(
-            Backend(index, rank.epoch, str(rank.path), "node-a", self.machine)
+            Backend(index, rank.epoch, str(rank.path), "node-a", self.machine, ("node-a", "node-b"))
             for index, rank in enumerate(ranks)
         )
         route = Route(

@@ -12,7 +12,7 @@ from reconciler.resources import Manifest, ModelDeployment, Node
 from reconciler.resources.operation import VERBS, Operation, operation_name
 from reconciler.source.operations import file_of, load_operations, text_of
 from reconciler.state.overlay import Standing, overlay
-from tests.worlds import deployment, model, node
+from tests.worlds import deployment, model, node, sync_window
 
 NOW = 1_000_000.0
 NAMES = ("a", "b", "c")
@@ -42,6 +42,7 @@ def made(kind: str, name: str) -> Manifest:
         "Node": node,
         "Model": model,
         "ModelDeployment": deployment,
+        "SyncWindow": sync_window,
     }
     return makers[kind](name)
 
@@ -54,8 +55,9 @@ def operations(draw: st.DrawFn) -> Operation:
         "scale": {"replicas": draw(st.integers(0, 5))},
         "reboot": {"boot": draw(st.sampled_from(["one", "two"]))},
         "suspend": {"manifest": made(kind, name).model_dump(mode="json", by_alias=True, exclude_unset=True)},
+        "override": {"reason": "incident 12"},
     }
-    end = draw(st.sampled_from([None, *ENDS.values()]))
+    end = draw(st.sampled_from([*([] if VERBS[verb].explained else [None]), *ENDS.values()]))
     return operation(verb, kind, name, **values.get(verb, {}), **({"until": end} if end else {}))
 
 

@@ -1,7 +1,7 @@
 """What a managed runtime is made of, small and at hand: stand-in wheels in a folder, and this very interpreter.
 
-uv is told of both by settings that anybody may use: ``UV_FIND_LINKS``, and ``UV_PYTHON_DOWNLOADS_JSON_URL`` with a
-``file:`` URL in it.
+uv is told of both by settings that anybody may use: ``UV_FIND_LINKS``, ``no-index`` in the file that ``UV_CONFIG_FILE``
+names, for which there is no variable, and ``UV_PYTHON_DOWNLOADS_JSON_URL`` with a ``file:`` URL in it.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def settings(folder: Path) -> dict[str, str]:
     for version in ("1.0", "2.0"):
         for name, module in WHEELS.items():
             write_wheel(folder / "wheels", name, version, module)
+    (folder / "uv.toml").write_text("no-index = true\n")
     return {
-        "UV_NO_INDEX": "1",
+        "UV_CONFIG_FILE": str(folder / "uv.toml"),
         "UV_FIND_LINKS": str(folder / "wheels"),
         "UV_PYTHON_DOWNLOADS_JSON_URL": str(_write_python(folder / "python")),
     }

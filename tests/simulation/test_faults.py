@@ -15,7 +15,7 @@ from .world import world
 NAMES = sorted(SCENARIOS)
 PARTS = [
     *((name, 250) for name in NAMES[::3]),
-    *(pytest.param(name, 50, marks=pytest.mark.second_tier) for name in NAMES),
+    *(pytest.param(name, 100, marks=pytest.mark.second_tier) for name in NAMES),
 ]
 """Every so many points of some scenarios, or of all, are tried here with every fault; all points by ``make faults``."""
 SEEDS = [range(1, 7), pytest.param(range(7, 37), marks=pytest.mark.second_tier)]
@@ -54,10 +54,10 @@ def test_the_same_seed_draws_the_same_faults_and_another_one_others() -> None:
 
 def test_a_process_elsewhere_plays_a_seed_in_the_same_way() -> None:
     """Also where an error tells the path of the store, which each process has a temporary folder for."""
-    ends_of_a_full_disk = 11
-    here = schedule(ends_of_a_full_disk).play()
+    tells_of_a_full_disk = schedule(56, "bring-up")  # the same one with more scenarios as well
+    here = tells_of_a_full_disk.play()
     world._place.cache_clear()
-    there = schedule(ends_of_a_full_disk).play()
+    there = tells_of_a_full_disk.play()
     assert any("cannot be written now" in note for note in here.notes)
     assert here.notes == there.notes
     assert here.trace_hash == there.trace_hash

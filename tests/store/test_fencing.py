@@ -62,7 +62,7 @@ WRITES: dict[str, Callable[[Store], object]] = {
 """Everything through which a store changes, or that lets its caller change something else."""
 READS = {
     "problem", "locked", "altered", "doubt", "identities", "damaged", "token", "close", "recover", "groups", "last_epochs", "statuses", "event_keys", "events", "last_event",
-    "objects.revision", "objects.in_force", "objects.keys", "objects.leaving", "objects.approved",
+    "objects.revision", "objects.in_force", "objects.kept", "objects.keys", "objects.leaving", "objects.approved",
     "attempts.note",  # within a transaction of its caller's
     "attempts.all", "incidents.last_id", "incidents.unsettled", "incidents.find",
     "incidents.put", "notifications.put",  # likewise

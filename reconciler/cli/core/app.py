@@ -53,6 +53,7 @@ COMMANDS = {
     "suspend": "write.suspend",
     "resume": "write.suspend",
     "undo": "write.suspend",
+    "override": "write.override",
     "node": "machines.node",
     "fabric": "write.fabric",
     "sandbox": "cluster.sandbox",

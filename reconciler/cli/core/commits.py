@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from reconciler.cli.output.form import print_body
-from reconciler.errors import Conflict, Invalid, Unreachable, few_names
+from reconciler.errors import Invalid, Unreachable, few_names
 from reconciler.wire.admin import Preview, ShowStatus
 
 from .app import Settings
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-COMMITS_TRIED = 5
 REMOVED_SHOWN = 10
 """Objects that are named in a line about what a revision removes; `-o json` has all."""
 HELD = "cluster/main"
@@ -114,20 +113,12 @@ def change(repo: Any, decide: Decide, message: Message) -> Landed:
     """
     from reconciler.source.editing import SCHEMA
     from reconciler.source.git.repository import author_of
+    from reconciler.source.operating.writing import write_manifests
 
-    for attempt in range(1, COMMITS_TRIED + 1):
-        head, files = in_force(repo)
-        edit = decide(files)
-        if not edit.changes:
-            return Landed(head, edit.results)
-        subject = message if isinstance(message, str) else message(edit.results)
-        changes = edit.changes if head else {**edit.changes, SCHEMA: ANY_KIND.read_bytes()}
-        try:
-            return Landed(repo.commit(head, changes, subject, author_of(Path.cwd())), edit.results)
-        except Conflict:
-            if attempt == COMMITS_TRIED:
-                raise
-    raise AssertionError("the loop returns or raises")
+    write = message if callable(message) else lambda _: message
+    first: Files = {SCHEMA: ANY_KIND.read_bytes()}
+    revision, edit = write_manifests(repo, author_of(Path.cwd()), decide, write, first)
+    return Landed(revision, edit.results)
 
 
 def carry_out(
@@ -164,12 +155,9 @@ def report(how: How, landed: Landed, words: Mapping[str, str] | None = None) -> 
 
 def subject(verb: str) -> Callable[[tuple[Any, ...]], str]:
     """Return a function that writes a commit's subject: the verb and the changed objects."""
+    from reconciler.source.operating.writing import subject as written
 
-    def write(results: tuple[Any, ...]) -> str:
-        changed = [f"{r.kind.lower()}/{r.name}" for r in results if r.action != "unchanged"]
-        return f"{verb} {', '.join(changed[:5])}{' and more' if len(changed) > 5 else ''}"
-
-    return write
+    return written(verb)
 
 
 # --- the repository --------------------------------------------------------------------------------

@@ -53,6 +53,7 @@ GROUPS = {
         "suspend": "Keep changes of manifests out, until `reconciler resume`.",
         "resume": "Let changes of manifests in again, after `reconciler suspend`.",
         "undo": "End operations, by a commit that removes them.",
+        "override": "Let in what a sync window holds, for an hour or as long as --for says.",
         "delete": "Delete objects by a commit that removes their manifests.",
         "model": "Verify the weights of a Model, or update it to another revision.",
         "key": "Make, rotate and revoke keys of clients.",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from reconciler.errors import Conflict, Refused
+from reconciler.errors import Refused
+from reconciler.source.operating.change import Asking, Change, Decide, Key, Now, ask_windows, now_of, results
 
 from .app import Settings
 from .commits import (
-    COMMITS_TRIED,
     DRY_RUNS,
-    Files,
     How,
     Landed,
     carry_out,
-    in_force,
     opened,
     present,
     print_preview,
@@ -35,11 +33,19 @@ from .durations import Duration, Moment
 if TYPE_CHECKING:
     from reconciler.resources.operation import Operation
 
-F = TypeVar("F", bound=Callable[..., Any])
-Key = tuple[str, str]
+__all__ = [
+    "Change",
+    "Decide",
+    "HowLong",
+    "Key",
+    "Now",
+    "operate",
+    "operation_options",
+    "results",
+    "take_back",
+]
 
-REASON_IN_SUBJECT_MAX = 60
-OBJECTS_IN_SUBJECT_MAX = 5
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,77 +55,6 @@ class HowLong(How):
     reason: str = ""
     until: float | None = None
     """When the operation ends by itself, in seconds since the Unix epoch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Operations to write (None undoes one), by name, and the result for each object."""
-
-    title: str
-    """A verb for the commit's subject."""
-    results: tuple[Any, ...]
-    operations: Mapping[str, Operation | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Now:
-    """What a command decides on."""
-
-    files: Files
-    """The manifests of ``main``."""
-    operation_files: Files
-    operations: Mapping[str, Operation]
-    """Those that have not expired, by name."""
-    ended: frozenset[str]
-    """The names of those that have."""
-    by: str
-    at: float
-    how: HowLong
-
-    def operation(self, verb: str, key: Key, at: float | None = None, **values: Any) -> Operation:
-        """Return a new operation, with author, reason and end as the command line says."""
-        from reconciler.resources import API_VERSION
-        from reconciler.resources.operation import KIND, Operation, operation_name, written_moment
-
-        ends = {} if self.how.until is None else {"until": written_moment(self.how.until)}
-        spec = {
-            "verb": verb,
-            "target": {"kind": key[0], "name": key[1]},
-            "by": self.by,
-            "at": written_moment(at or self.at),
-            "reason": self.how.reason,
-            **ends,
-            **values,
-        }
-        name = operation_name(verb, *key)
-        return Operation.model_validate(
-            {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
-        )
-
-    def asked(self, operation: Operation) -> bool:
-        """Return whether the same was asked for before; who gives no reason and no end keeps the earlier ones."""
-        before = self.operations.get(operation.metadata.name)
-        if before is None:
-            return False
-        kept = {"by": before.spec.by, "at": before.spec.at}
-        kept |= {} if self.how.reason else {"reason": before.spec.reason}
-        kept |= {} if self.how.until else {"until": before.spec.until}
-        return before.spec == operation.spec.model_copy(update=kept)
-
-    def changes(self, change: Change) -> dict[str, bytes | None]:
-        """Return the files that a change writes; None removes one."""
-        from reconciler.source.operations import file_of, text_of
-
-        written = {name: None if made is None else text_of(made) for name, made in change.operations.items()}
-        return {file_of(name): text for name, text in {**dict.fromkeys(self.ended), **written}.items()}
-
-    def after(self, change: Change) -> dict[str, bytes]:
-        """Return the files of all operations after a change."""
-        after = {**self.operation_files, **self.changes(change)}
-        return {name: text for name, text in after.items() if text is not None}
-
-
-Decide = Callable[[Now], Change]
 
 
 def operation_options(ends: bool = True) -> Callable[[F], F]:
@@ -195,42 +130,23 @@ def operate(settings: Settings, how: HowLong, decide: Decide) -> Landed:
     Operations that have expired are removed by the same commit. After a concurrent commit, decides again on top of
     it, a few times; then raises ``Conflict``.
     """
-    from reconciler.source.git.repository import OPERATIONS, author_of
+    from reconciler.source.git.repository import author_of
+    from reconciler.source.operating.writing import write
 
     refuse_watched_folder(settings)
     _refuse_older_controller(settings)
     author = author_of(Path.cwd())
-    by = f"{author.name} <{author.email}>"
+    asking = Asking(f"{author.name} <{author.email}>", how.reason, how.until)
     if how.dry:
         _, files = present(settings)
-        now = _now(files, operation_files(settings), by, how)
+        now = now_of(files, operation_files(settings), asking, time.time())
         change = decide(now)
+        ask_windows(now, change)
         if how.dry_run == "server":
             print_preview(settings, files, now.after(change))
         return Landed(None, change.results, operation=True)
-    repo = opened(settings)
-    for attempt in range(1, COMMITS_TRIED + 1):
-        head = repo.head(OPERATIONS)
-        now = _now(in_force(repo)[1], repo.read(head) if head else {}, by, how)
-        change = decide(now)
-        if not change.operations:
-            return Landed(head, change.results, operation=True)
-        try:
-            made = repo.commit(head, now.changes(change), _message(now, change), author, OPERATIONS)
-            return Landed(made, change.results, operation=True)
-        except Conflict:
-            if attempt == COMMITS_TRIED:
-                raise
-    raise AssertionError("the loop returns or raises")
-
-
-def _now(files: Files, operation_files: Files, by: str, how: HowLong) -> Now:
-    from reconciler.source.operations import load_operations
-
-    every, at = load_operations(operation_files), time.time()
-    ended = frozenset(o.metadata.name for o in every if o.spec.until is not None and o.spec.until <= at)
-    here = {o.metadata.name: o for o in every if o.metadata.name not in ended}
-    return Now(files, operation_files, here, ended, by, float(int(at)), how)
+    written = write(opened(settings), author, asking, decide, time.time)
+    return Landed(written.revision, written.change.results, operation=True)
 
 
 def operation_files(settings: Settings) -> dict[str, bytes]:
@@ -249,33 +165,6 @@ def present_operations(settings: Settings) -> dict[str, Operation]:
     from reconciler.source.operations import load_operations
 
     return {each.metadata.name: each for each in load_operations(operation_files(settings))}
-
-
-def _message(now: Now, change: Change) -> str:
-    """Return a commit message: what, on what, why; then the end, and what has expired."""
-    from reconciler.resources.operation import written_moment
-
-    how = now.how
-    named = [f"{each.kind.lower()}/{each.name}" for each in change.results if each.action != "unchanged"]
-    more = " and more" if len(named) > OBJECTS_IN_SUBJECT_MAX else ""
-    title = f"{change.title} {', '.join(named[:OBJECTS_IN_SUBJECT_MAX])}{more}".strip()
-    short = "\n" not in how.reason and len(how.reason) <= REASON_IN_SUBJECT_MAX
-    lines = [f"{title}: {how.reason}" if how.reason and short else title]
-    if how.reason and not short:
-        lines.append(how.reason)
-    if how.until is not None:
-        lines.append(f"Until: {written_moment(how.until)}")
-    if now.ended - change.operations.keys():
-        lines.append(f"Expired: {', '.join(sorted(now.ended - change.operations.keys()))}")
-    return "\n\n".join(lines) + "\n"
-
-
-def results(keys: Iterable[Key], changed: Iterable[Key]) -> tuple[Any, ...]:
-    """Return the result for each object."""
-    from reconciler.source.editing import Result
-
-    those = set(changed)
-    return tuple(Result(*key, "configured" if key in those else "unchanged") for key in keys)
 
 
 def _refuse_older_controller(settings: Settings) -> None:

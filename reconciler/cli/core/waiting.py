@@ -11,6 +11,7 @@ import click
 
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import Refused, Unreachable
+from reconciler.resources import KIND_NAMES
 from reconciler.wire.admin import ShowStatus
 
 from .app import Settings
@@ -80,7 +81,8 @@ def unread(client: Client, repo: Any, revision: str, operation: bool = False) ->
     """Say why a commit is not in force yet; empty once it is, or a commit on top of it. ``operation``: a commit of the
     operations.
 
-    Raises ``Refused`` with what to do if it is held or rejected, or if new revisions are suspended.
+    Raises ``Refused`` with what to do if it is held or rejected, if new revisions are suspended, or if a
+    sync window holds changes of it.
     """
     status = client.ask(ShowStatus())
     if operation:
@@ -90,6 +92,9 @@ def unread(client: Client, repo: Any, revision: str, operation: bool = False) ->
             text = f"the newest operations are not in force: {status['operationsRejection']}"
             raise Refused("OperationsRejected", text)
         return f"the operation {revision[:10]} is being read"
+    waiting = status.get("heldChanges")
+    if waiting and waiting["revision"] == revision:
+        raise Refused("ChangesHeld", waiting["text"])
     if _includes(repo, status["revision"], revision):
         return ""
     held = status.get("held")
@@ -101,6 +106,19 @@ def unread(client: Client, repo: Any, revision: str, operation: bool = False) ->
     if status.get("rejection"):
         raise Refused("RevisionRejected", f"the newest revision is not in force: {status['rejection']}")
     return f"revision {revision[:10]} is being read"
+
+
+def held_objects(settings: Settings) -> dict[tuple[str, str], str]:
+    """Return the objects whose newest manifests are not in force because of sync windows, with what is said of that; none
+    where no controller runs."""
+    waiting = (running(settings) or {}).get("heldChanges") or {"changes": ()}
+    kinds = {kind.lower(): kind for kind in KIND_NAMES}
+    found = {}
+    for change in waiting["changes"]:
+        kind, _, name = change["object"].partition("/")
+        until = f" until {change['until']}" if change["until"] else ""
+        found[kinds[kind], name] = f"held by sync window {change['window']}{until}"
+    return found
 
 
 def until_read(settings: Settings, how: How, landed: Landed) -> None:

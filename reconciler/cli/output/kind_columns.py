@@ -176,6 +176,24 @@ def _api_key(item: Item, wide: bool) -> list[str]:
     return [*row, limits or "none", state(item)] if wide else [*row, state(item)]
 
 
+def _sync_window(item: Item, wide: bool) -> list[str]:
+    spec, status = item["spec"], item["status"]
+    row = [
+        item["metadata"]["name"],
+        spec["kind"],
+        spec["schedule"],
+        spec["duration"],
+        spec["timeZone"],
+        str(len(status.get("holds", ()))),
+    ]
+    scope = [
+        *spec["deployments"],
+        *spec["nodes"],
+        *(f"{key}={value}" for key, value in spec["selector"].items()),
+    ]
+    return [*row, ",".join(scope) or "everything", state(item)] if wide else [*row, state(item)]
+
+
 def _phase(item: Item) -> str:
     """Return a rank's phase, and whether it was killed, is stopped or silent."""
     if item.get("killed"):
@@ -257,6 +275,11 @@ COLUMNS = {
         ("NAME", "READY", "MODELS", "EXPIRES", "USED", "TODAY", "STATUS"),
         ("NAME", "READY", "MODELS", "EXPIRES", "USED", "TODAY", "LIMITS", "STATUS"),
         _api_key,
+    ),
+    "SyncWindow": Columns(
+        ("NAME", "KIND", "SCHEDULE", "DURATION", "ZONE", "HOLDS", "STATUS"),
+        ("NAME", "KIND", "SCHEDULE", "DURATION", "ZONE", "HOLDS", "FOR", "STATUS"),
+        _sync_window,
     ),
     "Rank": Columns(
         ("NAME", "PHASE", "NODE", "PID", "EPOCH", "AGE"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reconciler.console.feed import Feed
+from reconciler.console.settings import Settings
 from reconciler.source.git.repository import Author
 
 from .attempts import Attempts
@@ -35,8 +37,8 @@ class Doors:
     clock: Callable[[], float]
     owner: Callable[[], Author]
     """Whose name commits have where nobody has to log in: the account's that the console runs in."""
-    needed: Callable[[], bool]
-    """Whether a key is needed."""
+    settings: Callable[[], Settings]
+    """What is declared now."""
     sessions: Sessions
     attempts: Attempts = field(default_factory=Attempts)
     _rights: Rights | None = None
@@ -61,18 +63,18 @@ class Doors:
             )
         return answer
 
+    def _standing(self, hashed: str) -> Admitted | Refusal:
+        return self.rights.look(hashed, self.clock())
+
     async def watch(self) -> None:
         """End sessions when their keys or their times do, for ever."""
         while True:
-            number = self.feed.snapshot.number
-            self.sessions.look(lambda hashed: self.rights.look(hashed, self.clock()), self.clock())
-            try:
+            seen = self.feed.snapshot
+            self.sessions.look(self._standing, self.clock())
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
-                    while self._of is self.feed.snapshot.objects:
-                        await self.feed.changed(number)
-                        number = self.feed.snapshot.number
-            except TimeoutError:
-                continue
+                    while self.feed.snapshot.objects is seen.objects:
+                        await self.feed.changed(self.feed.snapshot.number)
 
 
 class Door:
@@ -88,8 +90,8 @@ class Door:
         if scope["type"] != "http" or scope["path"].startswith(STATIC):
             await self._app(scope, receive, send)
             return
-        if not self._doors.needed():
-            scope[SCOPE_KEY] = Visitor(self._doors.owner, operate=True)
+        if not self._doors.settings().keys:
+            scope[SCOPE_KEY] = Visitor(self._doors.owner, operate=not self._doors.settings().read_only)
             await self._app(scope, receive, send)
             return
         connection = HTTPConnection(scope)
@@ -99,7 +101,8 @@ class Door:
             await (self._app if open_to_all else found)(scope, receive, send)
             return
         session, admitted = found
-        scope[SCOPE_KEY] = _visitor(admitted, session.secret)
+        read_only = self._doors.settings().read_only
+        scope[SCOPE_KEY] = _visitor(admitted, session.secret, read_only)
         with self._doors.sessions.used(session):
             await _until_over(self._app, scope, receive, send, session)
 
@@ -143,9 +146,9 @@ def cookie_name(connection: HTTPConnection) -> str:
     return f"__Host-reconciler-{port}" if connection.url.scheme == "https" else f"reconciler-{port}"
 
 
-def _visitor(admitted: Admitted, secret: str) -> Visitor:
+def _visitor(admitted: Admitted, secret: str, read_only: bool) -> Visitor:
     author = Author(admitted.key, f"{admitted.key}@apikey.invalid")
-    return Visitor(lambda: author, admitted.operate, admitted.key, secret)
+    return Visitor(lambda: author, admitted.operate and not read_only, admitted.key, secret)
 
 
 async def _until_over(app: ASGIApp, scope: Scope, receive: Receive, send: Send, session: Session) -> None:

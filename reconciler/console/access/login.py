@@ -37,13 +37,13 @@ class Login:
 
     async def _asked(self, request: Request) -> Response:
         target = _own_path(request.query_params.get("next", ""))
-        if not self._doors.needed():
+        if not self._doors.settings().keys:
             return RedirectResponse(target, 303)
         return self._page(request, target, "")
 
     async def _shown(self, request: Request) -> Response:
         target = _own_path(request.query_params.get("next", ""))
-        if not self._doors.needed():
+        if not self._doors.settings().keys:
             return RedirectResponse(target, 303)
         address = address_of(request)
         wait = self._doors.attempts.wait(address, self._doors.clock())
@@ -76,7 +76,7 @@ class Login:
         if id := request.cookies.get(name, ""):
             self._doors.sessions.log_out(id)
             log.info("logout from %s", address_of(request))
-        response = RedirectResponse(LOGIN if self._doors.needed() else "/", 303)
+        response = RedirectResponse(LOGIN if self._doors.settings().keys else "/", 303)
         response.delete_cookie(
             name, path="/", secure=request.url.scheme == "https", httponly=True, samesite="strict"
         )

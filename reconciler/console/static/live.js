@@ -46,5 +46,7 @@ async function comeBack() {
   else follow();
 }
 
+// Where pages are in a row that is wider than the screen, the one that is open is in sight.
+document.querySelector("nav [aria-current]")?.scrollIntoView({block: "nearest", inline: "center"});
 localTimes(document);
-follow();
+if (document.body.dataset.live) follow();

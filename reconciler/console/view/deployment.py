@@ -1,13 +1,19 @@
-"""A deployment: its replicas with their ranks, and what the plan says about it."""
+"""A deployment: its replicas with their ranks, the ladder of transports, and what the plan says about it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from reconciler.console.snapshot import Body, Snapshot
+from reconciler.wire.launch import Phase
 
-from .overview import Served, serving
+from .overview import Served, serving, transport_of
+
+COMING_UP = (Phase.STARTING, Phase.RENDEZVOUS, Phase.VERBS, Phase.LOADING, Phase.WARM, Phase.READY)
+"""The phases of a group that comes up, in their order."""
+VERBS_TRANSPORTS = ("jaccl", "jaccl-ring")
+"""Transports whose ranks set up RDMA: for others, that phase does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +27,28 @@ class Rank:
     detail: str
     started_at: str | None
     charged_bytes: int | None
+    loaded_bytes: int
+    total_bytes: int
+    """Of its weights; 0 where it is not known yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A phase on the way to serving."""
+
+    phase: str
+    state: str
+    """``past``, ``now`` or ``to come``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A transport of the deployment's list."""
+
+    transport: str
+    state: str
+    """``in use``, ``skipped``, ``not needed``, ``ended`` where its group is over, or ``to be chosen`` without one."""
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +65,11 @@ class Group:
     since: str | None
     failed: str
     ranks: tuple[Rank, ...]
+    steps: tuple[Step, ...]
+    ladder: tuple[Rung, ...]
+    loaded_bytes: int
+    total_bytes: int
+    """Of the weights of all its ranks, while they are loaded; else 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +83,15 @@ class Deployment:
     conditions: tuple[Body, ...]
     events: tuple[Body, ...]
     """Newest first."""
-    spec: Any
+    incidents: tuple[Body, ...]
+    """Newest first."""
+    spec: str
+    """As YAML would have it: a line for each field."""
+    revision: str
 
 
 EVENTS_SHOWN = 20
+INCIDENTS_SHOWN = 5
 
 
 def deployments(snapshot: Snapshot) -> tuple[Deployment, ...]:
@@ -67,42 +105,114 @@ def deployment(snapshot: Snapshot, name: str) -> Deployment | None:
     return None if each is None else _deployment(snapshot, each)
 
 
+def spec_lines(value: object, indent: str = "") -> Iterator[str]:
+    """Return the lines of a spec as YAML writes it: its fields in their order, short lists in one line."""
+    pairs = value.items() if isinstance(value, dict) else ()
+    for name, own in pairs:
+        if isinstance(own, dict) and own:
+            yield f"{indent}{name}:"
+            yield from spec_lines(own, f"{indent}  ")
+        else:
+            yield f"{indent}{name}: {_written(own)}"
+
+
+def _written(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {_written(own)}" for name, own in value.items()) + "}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "null" if value is None else str(value) or '""'
+
+
 def _deployment(snapshot: Snapshot, each: Body) -> Deployment:
     name = each["metadata"]["name"]
     of = f"modeldeployment/{name}"
+    transports = each["spec"].get("transport", ())
     return Deployment(
         line=serving(snapshot, each),
-        groups=tuple(_group(snapshot, name, group) for group in each["status"].get("groups", ())),
+        groups=tuple(_group(snapshot, name, transports, group) for group in each["status"].get("groups", ())),
         planned=tuple(snapshot.planned(of)),
         conditions=tuple(each["status"]["conditions"]),
         events=tuple(event for event in reversed(snapshot.events) if event["object"] == of)[:EVENTS_SHOWN],
-        spec=each["spec"],
+        incidents=tuple(i for i in reversed(snapshot.incidents) if i["object"] == of)[:INCIDENTS_SHOWN],
+        spec="\n".join(spec_lines(each["spec"])),
+        revision=snapshot.status.get("revision") or "",
     )
 
 
-def _group(snapshot: Snapshot, name: str, group: Body) -> Group:
+def _group(snapshot: Snapshot, name: str, transports: Sequence[str], group: Body) -> Group:
+    ranks = tuple(_ranks(snapshot, name, group))
+    transport, skipped = transport_of(group)
+    failed = group.get("failed") or {}
+    loading = group["phase"] == Phase.LOADING
+    return Group(
+        replica=group["replica"],
+        epoch=group["epoch"],
+        phase=group["phase"],
+        ready=group["ready"],
+        transport=transport,
+        strategy=group.get("strategy") or "",
+        context=group.get("context"),
+        since=group.get("since"),
+        failed=failed.get("text", ""),
+        ranks=ranks,
+        steps=tuple(_steps(group["phase"], transport)),
+        ladder=tuple(_ladder(transports, transport, skipped, group["phase"])) if len(ranks) > 1 else (),
+        loaded_bytes=sum(rank.loaded_bytes for rank in ranks) if loading else 0,
+        total_bytes=sum(rank.total_bytes for rank in ranks) if loading else 0,
+    )
+
+
+def _ranks(snapshot: Snapshot, name: str, group: Body) -> Iterator[Rank]:
     use = {row["name"]: row for row in snapshot.usage.get("ranks", ())}
     rows = {
         row["rank"]: row
         for row in snapshot.ranks
         if (row["deployment"], row["replica"], row["epoch"]) == (name, group["replica"], group["epoch"])
     }
-    ranks = []
     for number, node in enumerate(group["nodes"]):
-        row = rows.get(number, {})
-        charged = use.get(f"{name}.{group['replica']}.{group['epoch']}.{number}", {}).get("chargedBytes")
-        phase, detail = row.get("phase", "not there"), row.get("detail", "")
-        ranks.append(Rank(number, node, row.get("pid"), phase, detail, row.get("startedAt"), charged))
-    failed = group.get("failed") or {}
-    return Group(
-        replica=group["replica"],
-        epoch=group["epoch"],
-        phase=group["phase"],
-        ready=group["ready"],
-        transport=group.get("transport") or "",
-        strategy=group.get("strategy") or "",
-        context=group.get("context"),
-        since=group.get("since"),
-        failed=failed.get("text", ""),
-        ranks=tuple(ranks),
-    )
+        row, used = rows.get(number, {}), use.get(f"{name}.{group['replica']}.{group['epoch']}.{number}", {})
+        yield Rank(
+            number=number,
+            node=node,
+            pid=row.get("pid"),
+            phase=row.get("phase", "not there"),
+            detail=row.get("detail", ""),
+            started_at=row.get("startedAt"),
+            charged_bytes=used.get("chargedBytes"),
+            loaded_bytes=used.get("loadedBytes") or 0,
+            total_bytes=used.get("totalBytes") or 0,
+        )
+
+
+def _steps(phase: str, transport: str) -> Iterator[Step]:
+    """Return the way of a group that comes up or serves; nothing for one that ends."""
+    way = [each for each in COMING_UP if each != Phase.VERBS or transport in VERBS_TRANSPORTS]
+    if phase not in way:
+        return
+    now = way.index(phase)
+    for index, each in enumerate(way):
+        past = index < now or phase == Phase.READY
+        yield Step(each, "past" if past else "now" if index == now else "to come")
+
+
+def _ladder(transports: Sequence[str], used: str, skipped: str, phase: str) -> Iterator[Rung]:
+    """Return the deployment's transports from the best on. ``skipped``: such as ``jaccl, jaccl-ring: no cable; ring: …``."""
+    why: dict[str, str] = {}
+    for entry in skipped.split("; "):
+        names, found, reason = entry.partition(": ")
+        if found and set(names.split(", ")) <= set(transports):
+            why.update(dict.fromkeys(names.split(", "), reason))
+        elif why:
+            last = next(reversed(why.values()))
+            why = {name: f"{text}; {entry}" if text == last else text for name, text in why.items()}
+    place = transports.index(used) if used in transports else None
+    for index, each in enumerate(transports):
+        if place is None:
+            yield Rung(each, "to be chosen", why.get(each, ""))
+        else:
+            now = "ended" if phase == Phase.EXITED else "in use"
+            state = now if index == place else "skipped" if index < place else "not needed"
+            yield Rung(each, state, why.get(each, "") if state == "skipped" else "")

@@ -8,6 +8,8 @@ from typing import Any
 
 from reconciler.console.snapshot import Body, Snapshot
 
+from .acts import Act, act
+
 DID_MAX = 30
 """Most events that are shown of what a commit did."""
 OBJECTS_SHOWN = 4
@@ -94,6 +96,7 @@ class Held:
     removes: tuple[str, ...]
     command: str
     """What lets it in; empty where it has to be changed first."""
+    act: Act | None = None
 
 
 def history(snapshot: Snapshot) -> tuple[Line, ...]:
@@ -110,10 +113,16 @@ def _held(status: Body) -> Iterator[Held]:
     if found := status.get("held"):
         removes = tuple(found["removes"])
         title = f"A revision is held: it removes {len(removes)} of {found['of']} objects"
-        yield Held(found["revision"], title, found["text"], removes, found["command"])
+        let_in = act("approve", "revision", found["revision"])
+        yield Held(found["revision"], title, found["text"], removes, found["command"], let_in)
     if found := status.get("suspended"):
         title = "A revision waits: new commits are suspended"
-        yield Held(found["revision"], title, found["text"], (), "reconciler resume --all")
+        let_in = act("resume", "cluster", "main")
+        yield Held(found["revision"], title, found["text"], (), "reconciler resume --all", let_in)
+    if found := status.get("heldChanges"):
+        window = found["changes"][0]["window"]
+        title = f"Changes wait for sync window {window}"
+        yield Held(found["revision"], title, found["text"], (), f"reconciler override {window} --reason WHY")
     if text := status.get("rejection"):
         yield Held("", "The newest revision is refused", text, (), "")
     if text := status.get("operationsRejection"):
@@ -132,11 +141,16 @@ def commit(snapshot: Snapshot) -> Commit | str:
         line,
         body["email"],
         body["message"],
-        tuple(_file(each) for each in body["files"]),
+        files_of(body),
         tuple(body["undo"]),
         tuple(did[:DID_MAX]),
         max(0, len(did) - DID_MAX),
     )
+
+
+def files_of(body: Body) -> tuple[File, ...]:
+    """Return what a commit changes, of an answer to ``ShowCommit`` or ``Operate``."""
+    return tuple(_file(each) for each in body["files"])
 
 
 def _line(item: Body) -> Line:

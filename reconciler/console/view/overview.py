@@ -15,6 +15,8 @@ TROUBLES_SHOWN = 4
 """Most troubles on the first page, so that the rest of it is in the first screen."""
 LATEST_SHOWN = 4
 """Events on the first page."""
+MODELS_MAX = 12
+"""Most models on the first page: those that are not well first."""
 ROWS_MAX = 24
 """Most machines with a row each on the first page; of more, those that are not well have one, and all have a tile."""
 
@@ -60,6 +62,7 @@ class Overview:
     headline: str
     state: str
     served: tuple[Served, ...]
+    more_served: int
     figures: Figures
     machines: tuple[Machine, ...]
     rows: tuple[Machine, ...]
@@ -90,7 +93,8 @@ def overview(snapshot: Snapshot) -> Overview:
     return Overview(
         headline=_headline(snapshot, served),
         state=_state(served, wrong),
-        served=served,
+        served=tuple(sorted(served, key=lambda each: each.state == "ready"))[:MODELS_MAX],
+        more_served=len(served[MODELS_MAX:]),
         figures=_figures(served, found),
         machines=found,
         rows=found if len(found) <= ROWS_MAX else tuple(e for e in found if e.state != "ready")[:ROWS_MAX],

@@ -41,7 +41,7 @@ def _troubles(snapshot: Snapshot) -> Iterator[Trouble]:
             told.add(incident["object"])
             yield Trouble(
                 incident["object"],
-                _what(incident),
+                what_of(incident),
                 incident["openedAt"],
                 f"{incident['title']} ({incident['class']})",
                 incident["doing"],
@@ -56,8 +56,8 @@ def _troubles(snapshot: Snapshot) -> Iterator[Trouble]:
             yield Trouble(name, text, found["lastTransitionTime"], found["reason"], person=person)
 
 
-def _what(incident: Body) -> str:
-    """Return what is wrong without what is said beside it: what is being done, and what a person has to do."""
+def what_of(incident: Body) -> str:
+    """Return what is wrong, or was, without what stands beside it: what is being done, and what a person has to do."""
     text = str(incident["summary"]).removesuffix(f"; {incident['doing']}")
     person = f"PERSON NEEDED: {incident['person']} ("
     return text.removeprefix(person).removesuffix(")") if text.startswith(person) else text

@@ -30,11 +30,13 @@ from reconciler.wire.admin import (
     Doctor,
     FollowPush,
     Get,
+    JudgeOperations,
     JudgePush,
     ListCommits,
     ListEvents,
     ListIncidents,
     Look,
+    Operate,
     Preview,
     ReadRankLog,
     ShowCommit,
@@ -48,11 +50,13 @@ from reconciler.wire.admin import (
     Stop,
     Verify,
 )
+from reconciler.wire.figures import ShowMetrics
 
-from . import bodies, preview, recording, remote, verification
+from . import bodies, metrics, preview, recording, remote, verification
 from .acceptance import Acceptances
 from .doctor_session import DoctorSessions
 from .history import History
+from .operating import Operating
 from .pushes import Pushes
 from .usage import usage
 from .versions import Versions
@@ -78,6 +82,7 @@ class Admin:
     acceptances: Acceptances = field(init=False)
     pushes: Pushes = field(init=False)
     history: History = field(init=False)
+    operating: Operating = field(init=False)
 
     def __post_init__(self) -> None:
         self.versions = Versions(self.parts.entropy()[:12])
@@ -85,6 +90,7 @@ class Admin:
         self.acceptances = Acceptances(self.parts)
         self.pushes = Pushes(self.parts, self.loop)
         self.history = History(self.parts)
+        self.operating = Operating(self.parts, self.loop)
 
     async def listen(self, path: Path) -> RpcServer:
         """Serve on a Unix socket of mode 0600, and replace the socket of a dead controller."""
@@ -116,12 +122,16 @@ class Admin:
                 return await self._log(message)
             case ShowStatus():
                 return self._status()
-            case ShowUsage():
-                return usage(self.parts.collector.nodes())
-            case Verify() | Doctor() | Accept() | ShowSource() | JudgePush() | FollowPush():
+            case ShowUsage() | ShowMetrics():
+                return self._measured(message)
+            case (
+                Verify() | Doctor() | Accept() | ShowSource() | JudgePush() | JudgeOperations() | FollowPush()
+            ):
                 return await self._tried(message)
             case ShowProtection():
                 return self._protection(message)
+            case Operate():
+                return await self.operating.operate(message)
             case Approve():
                 body = self.parts.desired_state.approve(message.revision, message.by)
                 self.loop.look_at_source()
@@ -133,6 +143,12 @@ class Admin:
             case _:
                 raise Refused("Unknown", "this controller does not support that request")
         return {}
+
+    def _measured(self, message: ShowUsage | ShowMetrics) -> dict[str, Any]:
+        """Answer what nodes and deployments do, now or over the last hours."""
+        if isinstance(message, ShowMetrics):
+            return metrics.body(self.parts, message)
+        return usage(self.parts.collector.nodes())
 
     async def _past(self, message: ListEvents | ListIncidents | ListCommits | ShowCommit) -> dict[str, Any]:
         """Answer what has happened."""
@@ -147,12 +163,15 @@ class Admin:
                 return await self.history.commit(message.revision)
 
     async def _tried(
-        self, message: Verify | Doctor | Accept | ShowSource | JudgePush | FollowPush
+        self,
+        message: Verify | Doctor | Accept | ShowSource | JudgePush | JudgeOperations | FollowPush,
     ) -> dict[str, Any]:
         """Answer what takes a while, and is asked again until it is done."""
         match message:
             case JudgePush():
                 return await self.pushes.judge(message)
+            case JudgeOperations():
+                return await self.pushes.judge_operations(message)
             case FollowPush():
                 return await self._followed(message)
             case Verify():

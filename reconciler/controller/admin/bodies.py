@@ -11,6 +11,7 @@ from reconciler.incidents import summary
 from reconciler.planning.context.world import World
 from reconciler.planning.placement.explain import explain
 from reconciler.resources import KINDS, Manifest
+from reconciler.resources.operation import Operation
 from reconciler.state import (
     DeploymentName,
     Desired,
@@ -25,6 +26,7 @@ from reconciler.state import (
 from reconciler.state.overlay import Effect, Standing
 from reconciler.state.reports.incident import Entry, Incident
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
+from reconciler.state.sync_windows import HeldChanges
 from reconciler.status import Snapshots, Statuses
 
 SHOWN = ("verb", "replicas", "by", "at", "until", "reason")
@@ -34,7 +36,7 @@ MOMENTARY = ("approve", "restart")
 DONE = "Done"
 """Standing of an operation that has had its effect, and has none any more."""
 
-_MOMENTS = frozenset(("sentAt", "lastUsedAt"))
+_MOMENTS = frozenset(("sentAt", "lastUsedAt", "until", "begins"))
 """Fields of statuses that are times."""
 
 
@@ -61,7 +63,8 @@ def objects(snapshots: Snapshots, statuses: Statuses, kind: str | None, name: st
 
 
 def kept_out(desired: Desired) -> dict[str, Any]:
-    """Return why a newer revision is not in force: ``held`` and ``rejection``, None where they do not apply."""
+    """Return why a newer revision, or a part of it, is not in force: ``held``, ``rejection``, ``suspended`` and
+    ``heldChanges``, None where they do not apply."""
     held, rejection = desired.hold, desired.rejection
     return {
         "held": held
@@ -75,7 +78,15 @@ def kept_out(desired: Desired) -> dict[str, Any]:
         "rejection": rejection and rejection.text,
         "suspended": desired.suspended
         and {"revision": desired.suspended.revision, "text": desired.suspended.text},
+        "heldChanges": desired.held_changes and _held_changes(desired.held_changes),
     }
+
+
+def _held_changes(held: HeldChanges) -> dict[str, Any]:
+    changes = [
+        {"object": str(each.object), "window": each.window, "until": iso(each.until)} for each in held.changes
+    ]
+    return {"revision": held.revision, "changes": changes, "text": held.text}
 
 
 def layer(snapshots: Snapshots) -> dict[str, Any]:
@@ -83,12 +94,20 @@ def layer(snapshots: Snapshots) -> dict[str, Any]:
     newer ones."""
     desired = snapshots.desired
     rejection = desired.operations_rejection
-    lasting = [effect for effect in desired.effects if effect.operation.spec.verb not in MOMENTARY]
     return {
         "operations": desired.operations,
-        "operationsInForce": sum(_standing(effect, snapshots) == Standing.IN_FORCE for effect in lasting),
+        "operationsInForce": len(lasting(snapshots)),
         "operationsRejection": rejection and rejection.text,
     }
+
+
+def lasting(snapshots: Snapshots) -> tuple[Operation, ...]:
+    """Return the operations by which the cluster differs from git until somebody undoes them, or they end."""
+    return tuple(
+        effect.operation
+        for effect in snapshots.desired.effects
+        if effect.operation.spec.verb not in MOMENTARY and _standing(effect, snapshots) == Standing.IN_FORCE
+    )
 
 
 def operations(snapshots: Snapshots, name: str | None) -> dict[str, Any]:
@@ -132,6 +151,10 @@ def _object(
     said = [_operation(effect, snapshots) for effect in snapshots.desired.effects if _is_about(effect, key)]
     if said:
         body["status"]["operations"] = [_in_short(operation) for operation in said]
+    changes = snapshots.desired.held_changes.changes if snapshots.desired.held_changes is not None else ()
+    held = next((each for each in changes if each.object == key), None)
+    if held is not None:
+        body["status"]["heldBy"] = {"syncWindow": held.window, "until": iso(held.until), "text": held.text}
     return body
 
 

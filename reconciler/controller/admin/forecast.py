@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from reconciler.errors import few_names
 from reconciler.resources import Manifest
-from reconciler.state import Hold, ObjectKey, Plan, Refusal, ReplicaId, Waiting
+from reconciler.resources.operation import Operation, written_moment
+from reconciler.state import Hold, ObjectKey, Plan, Refusal, ReplicaId, Waiting, WaitingFor
 from reconciler.state.desired import abbreviated
 
 COLUMNS = 92
@@ -16,6 +17,7 @@ COLUMNS = 92
 ENTRIES_SHOWN = 12
 """Entries of a plan that a push shows; `reconciler plan` shows all."""
 NAMES_SHOWN = 4
+OPERATIONS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +73,24 @@ def removal_lines(keys: Collection[ObjectKey]) -> list[str]:
     return wrapped((text,))
 
 
+def too_large_lines(texts: Sequence[str]) -> list[str]:
+    """Return why a push of what no node could ever hold is refused."""
+    lines = ["reconciler: no node could ever hold this:", *(f"  ! {text}" for text in texts[:ENTRIES_SHOWN])]
+    if len(texts) > ENTRIES_SHOWN:
+        lines.append(f"  and {len(texts) - ENTRIES_SHOWN} more")
+    return wrapped(lines)
+
+
 def forecast(
     revision: str,
-    change: Change,
+    change: object,
     lacking: Sequence[str],
     costs: Sequence[str],
     before: Plan,
     after: Plan,
     now: float,
 ) -> list[str]:
-    """Return what a revision lacks and costs, and what the next pass would do with it, beyond what it would do anyhow."""
+    """``change``: in words, what is new. Return what a revision lacks and costs, and what the next pass would do with it, beyond what it would do anyhow."""
     known = set(_entries(before, now))
     fresh = [entry for entry in _entries(after, now) if entry not in known]
     shown = fresh[:ENTRIES_SHOWN]
@@ -92,6 +102,48 @@ def forecast(
         lines.append(f"  and {len(fresh) - len(shown)} more; after the push: reconciler plan")
     if not (fresh or costs or lacking):
         lines.append("  nothing to do")
+    return wrapped(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class OperationsChange:
+    """What a push changes of the operations."""
+
+    begun: tuple[str, ...]
+    """Their names. A changed one begins anew."""
+    ended: tuple[str, ...]
+    operations: tuple[Operation, ...] = ()
+    """Those that begin."""
+
+    @classmethod
+    def between(cls, before: Iterable[Operation], after: Iterable[Operation]) -> OperationsChange:
+        """Compare operations by what they say."""
+        was, now = ({each.metadata.name: each for each in some} for some in (before, after))
+        begun = tuple(sorted(name for name in now if now[name] != was.get(name)))
+        return cls(begun, tuple(sorted(was.keys() - now.keys())), tuple(now[name] for name in begun))
+
+    def __str__(self) -> str:
+        named = (("begins", self.begun), ("ends", self.ended))
+        return (
+            "; ".join(f"{word} {few_names(list(names), NAMES_SHOWN)}" for word, names in named if names)
+            or "no operation changes"
+        )
+
+
+def difference_lines(operations: Collection[Operation]) -> list[str]:
+    """Return by which operations the cluster differs from what was pushed, one a line; none without any."""
+    if not operations:
+        return []
+    lines = ["reconciler: live differs from git by"]
+    for each in list(operations)[:OPERATIONS_SHOWN]:
+        spec = each.spec
+        end = f" until {written_moment(spec.until)}" if spec.until is not None else ""
+        lines.append(
+            f"  {spec.verb} of {spec.target} by {each.who}{end}{f': {spec.reason}' if spec.reason else ''}"
+        )
+    more = len(operations) - OPERATIONS_SHOWN
+    if more > 0:
+        lines.append(f"  and {more} more; list them with: reconciler get operations")
     return wrapped(lines)
 
 
@@ -122,7 +174,8 @@ def _entries(plan: Plan, now: float) -> list[tuple[str, str]]:
     """Return signs and texts of a plan, as `reconciler plan` has them: what cannot be first, then what is done."""
     entries = [("!", _reason(refusal)) for refusal in plan.refused]
     entries += [("+", f"{step.object}: {step}") for step in plan.steps]
-    entries += [("~", _reason(waiting) + _left(waiting, now)) for waiting in plan.waiting]
+    waits = (waiting for waiting in plan.waiting if waiting.reason is not WaitingFor.WINDOW)  # said apart
+    entries += [("~", _reason(waiting) + _left(waiting, now)) for waiting in waits]
     return list(dict.fromkeys(entries))
 
 

@@ -69,7 +69,7 @@ class History:
         return {
             **body,
             "message": commit_log.message(repo, entry.commit.revision),
-            "files": [_file(each) for each in commit_log.diffs(repo, entry.commit)],
+            "files": [file_body(each) for each in commit_log.diffs(repo, entry.commit)],
             "undo": list(
                 undoing.of_manifests(repo, entry) if ref == REF else undoing.of_operations(desired, entry)
             ),
@@ -120,10 +120,13 @@ def _kept_out(desired: Desired, ref: str) -> str:
         return "Rejected" if desired.operations_rejection else "Unread"
     if desired.rejection:
         return "Rejected"
-    return "Held" if desired.hold else "Suspended" if desired.suspended else "Unread"
+    if desired.hold or desired.held_changes:
+        return "Held"
+    return "Suspended" if desired.suspended else "Unread"
 
 
-def _file(found: FileDiff) -> Body:
+def file_body(found: FileDiff) -> Body:
+    """Return what a commit changes in a file, as ``ShowCommit`` has it."""
     return {
         "path": found.path,
         "action": found.action,

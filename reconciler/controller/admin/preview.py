@@ -25,7 +25,7 @@ async def preview(
 ) -> dict[str, Any]:
     """Return the answer to ``wire.admin.Preview``. Raises ``InvalidManifests`` for invalid files."""
     instead = None if operations is None else Operations(UNNAMED, load_operations(_encoded(operations)))
-    desired = parts.desired_state.with_operations(wished(_encoded(files)), instead)
+    desired = await parts.desired_state.foreseen(wished(_encoded(files)), instead)
     plan = await loop.preview(desired)
     groups = parts.store.groups()
     costs = tuple(foresee(parts.desired_state.desired, desired, groups, plan))

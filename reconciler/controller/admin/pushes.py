@@ -8,17 +8,34 @@ from typing import Any
 from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
 from reconciler.errors import ReconcilerError, Refused
+from reconciler.planning.context.world import World
+from reconciler.planning.placement.capacity import beyond_all_nodes
 from reconciler.planning.placement.references import dangling
 from reconciler.planning.rollout.costs import foresee
 from reconciler.source.git.pushes import Push
+from reconciler.source.git.repository import OPERATIONS
 from reconciler.source.hook import objection_lines
 from reconciler.source.pushed import Pushed
 from reconciler.state import Desired
 from reconciler.state.desired import abbreviated
 from reconciler.state.identity import ObjectKey
-from reconciler.wire.admin import FollowPush, JudgePush
+from reconciler.state.overlay import Operations
+from reconciler.state.sync_windows import refused_operations
+from reconciler.wire.admin import FollowPush, JudgeOperations, JudgePush
 
-from .forecast import Change, forecast, held_lines, removal_lines, serving, unallowed, wrapped
+from . import bodies
+from .forecast import (
+    Change,
+    OperationsChange,
+    difference_lines,
+    forecast,
+    held_lines,
+    removal_lines,
+    serving,
+    too_large_lines,
+    unallowed,
+    wrapped,
+)
 
 REMEMBERED_MAX = 32
 """Pushes whose objects are remembered, for those who follow them."""
@@ -45,22 +62,47 @@ class Pushes:
     async def judge(self, message: JudgePush) -> dict[str, Any]:
         """Answer ``wire.admin.JudgePush``. Raises ``Refused`` if this controller does not read that repository."""
         push = Push(message.old, message.new, message.ref)
+        pushed = await self._read(message.repository, message.quarantine, push)
+        return await self.foreseen(pushed, message.allow) if isinstance(pushed, Pushed) else pushed
+
+    async def judge_operations(self, message: JudgeOperations) -> dict[str, Any]:
+        """Answer ``wire.admin.JudgeOperations``. Raises like ``judge``."""
+        push = Push(message.old, message.new, OPERATIONS)
+        pushed = await self._read(message.repository, message.quarantine, push)
+        if not isinstance(pushed, Pushed):
+            return pushed
+        parts = self.parts
+        before = parts.desired_state.operations
+        change = OperationsChange.between(before.items, pushed.operations)
+        objects, now = parts.desired_state.desired.objects(), parts.clock()
+        if refused := refused_operations(objects, change.operations, before.overridden(now), now):
+            lines = [*(f"reconciler: {text}" for text in refused), "reconciler: operations stays as it was"]
+            return {"accept": False, "lines": wrapped(lines)}
+        with_them = await parts.desired_state.still(Operations(push.new, pushed.operations))
+        plan = await self.loop.preview(with_them)
+        return {
+            "accept": True,
+            "lines": forecast(push.new, change, (), (), self.loop.plan, plan, parts.clock()),
+        }
+
+    async def _read(self, repository: str, quarantine: str, push: Push) -> Pushed | dict[str, Any]:
+        """Return the push, or the answer why it is not taken. Raises ``Refused`` if it is to another repository."""
         try:
-            pushed = await self.parts.around.source.judge(message.repository, message.quarantine, push)
+            return await self.parts.around.source.judge(repository, quarantine, push)
         except ReconcilerError as error:
             if isinstance(error, Refused) and error.code == "Elsewhere":
                 raise
             return {"accept": False, "lines": wrapped(objection_lines(error, push.branch))}
-        return await self.foreseen(pushed, message.allow)
 
     async def foreseen(self, pushed: Pushed, allow: str | None) -> dict[str, Any]:
         """Return whether a push is taken, and what it would do or why it is not, in lines."""
         parts, push = self.parts, pushed.push
         wishes = Desired.of(push.new, (document.manifest for document in pushed.documents))
-        incoming = parts.desired_state.with_operations(wishes)
+        stays = f"reconciler: {push.branch} stays as it was"
+        whole = parts.desired_state.with_operations(wishes)
         in_force = parts.desired_state.desired
-        change = Change.between(in_force.objects(), incoming.objects())
-        hold, suspended = parts.desired_state.hold(incoming), parts.desired_state.suspended(push.new)
+        change = Change.between(in_force.objects(), whole.objects())
+        hold, suspended = parts.desired_state.hold(whole), parts.desired_state.suspended(push.new)
         if suspended is not None:
             lines = wrapped((f"reconciler: suspended: {suspended.text}",))
         elif hold is not None:
@@ -69,8 +111,11 @@ class Pushes:
             gateway = parts.last.observed.gateway is not None
             removed = serving(change.removed, parts.store.groups().keys(), gateway)
             if unsaid := unallowed(removed, pushed.allowed, allow):
-                lines = [*removal_lines(unsaid), f"reconciler: {push.branch} stays as it was"]
-                return {"accept": False, "lines": lines}
+                return {"accept": False, "lines": [*removal_lines(unsaid), stays]}
+            seen = World(whole, parts.last.observed, parts.last.memory, parts.clock(), "")
+            if too_large := beyond_all_nodes(seen, frozenset((*change.added, *change.changed))):
+                return {"accept": False, "lines": [*too_large_lines(too_large), stays]}
+            incoming = await parts.desired_state.foreseen(wishes)
             plan = await self.loop.preview(incoming)
             costs = [
                 f"modeldeployment/{cost.deployment}: {cost.text}"
@@ -78,6 +123,9 @@ class Pushes:
             ]
             lacking = dangling(incoming, change.keys)
             lines = forecast(push.new, change, lacking, costs, self.loop.plan, plan, parts.clock())
+            if incoming.held_changes is not None:
+                lines += wrapped(f"reconciler: {line}" for line in incoming.held_changes.lines)
+        lines += difference_lines(bodies.lasting(parts.last))
         self._remember(push.new, _Judged(in_force.revision, change.keys))
         return {"accept": True, "lines": lines}
 
@@ -95,20 +143,26 @@ class Pushes:
         desired = self.parts.last.desired
         if desired.hold is not None and desired.hold.revision == revision:
             return True, [f"reconciler: {desired.hold.text}"]
-        judged = self._judged.get(revision)
+        judged, held = self._judged.get(revision), desired.held_changes
+        kept = frozenset[ObjectKey]()
+        if held is not None and held.revision == revision:
+            kept = frozenset(each.object for each in held.changes)
+            if desired.revision != revision:
+                return True, [f"reconciler: {line}" for line in held.lines]
         if desired.revision != revision:
             if judged is not None and desired.revision != judged.before:
                 return True, [f"reconciler: replaced by {abbreviated(desired.revision)}, which is newer"]
             if desired.rejection is not None:
                 return True, [f"reconciler: {desired.rejection.line}"]
             return False, []
-        keys = tuple(desired.objects()) if judged is None else judged.keys
+        keys = [key for key in (desired.objects() if judged is None else judged.keys) if key not in kept]
         stalled = [found for key in keys if (found := self._condition(key, "Stalled"))]
         if stalled:
             return True, [f"reconciler: ! {text}" for text in stalled[:SHOWN]]
         missing = [found for key in keys if (found := self._missing(key))]
         if not missing:
-            return True, ["reconciler: ready"]
+            waits = [f"reconciler: {line}" for line in held.lines] if kept and held is not None else []
+            return True, ["reconciler: ready", *waits]
         more = [f"reconciler: and {len(missing) - SHOWN} more"] if len(missing) > SHOWN else []
         return False, [*(f"reconciler: {text}" for text in missing[:SHOWN]), *more]
 

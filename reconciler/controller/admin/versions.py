@@ -21,7 +21,7 @@ class Versions:
     def of_objects(self, snapshots: Snapshots, statuses: Statuses) -> str:
         """Return a version that changes with every manifest and status."""
         desired, leaving = snapshots.desired, snapshots.memory.leaving
-        kept_out = desired.rejection, desired.hold, desired.suspended
+        kept_out = desired.rejection, desired.hold, desired.suspended, desired.held_changes
         state = (desired.revision, desired.generations, kept_out, desired.effects, leaving, statuses)
         return self._version("objects", state)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from reconciler.outgoing.forges.interface import State
 from reconciler.state import Desired, ObjectKey
 from reconciler.state.reports.status import Condition, ObjectStatus
+from reconciler.state.sync_windows import HeldChanges
 
 from .standing import Standing
 
@@ -40,9 +41,19 @@ def verdict(
         )
     if desired.suspended is not None and desired.suspended.revision == commit:
         return Verdict(commit, "pending", "seen, and suspended")
+    held = desired.held_changes
+    if held is not None and held.revision == commit:
+        return _held(commit, held)
     if desired.revision != commit:
         return Verdict(commit, "pending", "seen")
     return _served(commit, desired, statuses)
+
+
+def _held(commit: str, held: HeldChanges) -> Verdict:
+    """Return that changes wait for a sync window: which one, and how long."""
+    first, count = held.changes[0], len(held.changes)
+    what = "a change is" if count == 1 else f"{count} changes are"
+    return Verdict(commit, "pending", f"{what} held by sync window {first.window}{first.end}")
 
 
 def _served(commit: str, desired: Desired, statuses: Mapping[ObjectKey, ObjectStatus]) -> Verdict:

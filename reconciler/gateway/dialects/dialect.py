@@ -74,6 +74,8 @@ class Parsed:
     """Sent with the answer."""
     answers: int = 1
     """How many of ``choices`` answer the same prompt: its tokens count once."""
+    reports: bool = False
+    """Whether ``answer`` is to be told how they fare."""
 
 
 class Catalog(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from reconciler.gateway.errors import invalid
@@ -27,6 +27,10 @@ class Fields:
     def names(self) -> Sequence[str]:
         """Return the names of all fields."""
         return tuple(self._fields)
+
+    def lacks(self, names: Set[str]) -> bool:
+        """Return whether there is none of these fields. One question instead of many: most requests name few parameters."""
+        return self._fields.keys().isdisjoint(names)
 
     def value(self, name: str) -> Any:
         """Return a field as it was parsed, unchecked."""

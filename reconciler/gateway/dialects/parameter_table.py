@@ -1,5 +1,5 @@
-"""Every parameter that clients of OpenAI, vLLM, llama.cpp, mlx_lm.server or Anthropic may send. ``docs/endpoint.md`` has
-the same table. Pure.
+"""Every parameter that clients of OpenAI, vLLM, llama.cpp, mlx_lm.server or Anthropic may send, and our own.
+``docs/endpoint.md`` has the same table. Pure.
 
 The names are from the request models of openai 3.52.0 (``types/chat/completion_create_params.py``,
 ``types/responses/response_create_params.py``), vLLM (``entrypoints/openai/{chat_completion,completion}/protocol.py``, with
@@ -24,6 +24,7 @@ from .parameter import (
     ONLY_RESPONSES,
     ONLY_TEXT,
     OPENAI,
+    OWN,
     TALKS,
     VLLM,
     WITH_MESSAGES,
@@ -246,6 +247,12 @@ ROWS: tuple[Row, ...] = (
         each("return_token_ids", False),
         (VLLM,),
         "Adds `prompt_token_ids` and `token_ids` to the answer.",
+        ONLY_CHAT,
+    ),
+    Row(
+        each("return_groups", False),
+        (OWN,),
+        "Says [which group answers](#who-answers), and when none does.",
         ONLY_CHAT,
     ),
     Row(each("echo", False), (OPENAI, VLLM), "The text begins with the prompt.", ONLY_TEXT),

@@ -10,17 +10,36 @@ from reconciler.gateway.figures import Figure, Figures
 
 Headers = Sequence[tuple[bytes, bytes]]
 
+_Names = tuple[bytes, bytes, bytes]
+"""Of the headers that tell a limit, what remains of it, and when it is whole again."""
+_OPENAI: tuple[_Names, _Names] = (
+    (b"x-ratelimit-limit-requests", b"x-ratelimit-remaining-requests", b"x-ratelimit-reset-requests"),
+    (b"x-ratelimit-limit-tokens", b"x-ratelimit-remaining-tokens", b"x-ratelimit-reset-tokens"),
+)
+_ANTHROPIC: tuple[_Names, _Names] = (
+    (
+        b"anthropic-ratelimit-requests-limit",
+        b"anthropic-ratelimit-requests-remaining",
+        b"anthropic-ratelimit-requests-reset",
+    ),
+    (
+        b"anthropic-ratelimit-tokens-limit",
+        b"anthropic-ratelimit-tokens-remaining",
+        b"anthropic-ratelimit-tokens-reset",
+    ),
+)
+
 
 def openai_headers(figures: Figures) -> Headers:
     """Return them as OpenAI writes them: ``x-ratelimit-remaining-tokens``, with times such as ``6m0s``
     (https://platform.openai.com/docs/guides/rate-limits, "Rate limits in headers")."""
     return [
-        (f"x-ratelimit-{which}-{what}".encode(), value.encode())
-        for what, figure in _figures(figures)
-        for which, value in (
-            ("limit", str(figure.limit)),
-            ("remaining", str(figure.remaining)),
-            ("reset", _duration(figure.reset_seconds)),
+        header
+        for (limit, remaining, reset), figure in _figures(figures, _OPENAI)
+        for header in (
+            (limit, b"%d" % figure.limit),
+            (remaining, b"%d" % figure.remaining),
+            (reset, _duration(figure.reset_seconds).encode()),
         )
     ]
 
@@ -29,21 +48,21 @@ def anthropic_headers(figures: Figures) -> Headers:
     """Return them as Anthropic writes them: ``anthropic-ratelimit-tokens-remaining``, with times in RFC 3339
     (https://docs.anthropic.com/en/api/rate-limits, "Response headers")."""
     return [
-        (f"anthropic-ratelimit-{what}-{which}".encode(), value.encode())
-        for what, figure in _figures(figures)
-        for which, value in (
-            ("limit", str(figure.limit)),
-            ("remaining", str(figure.remaining)),
-            ("reset", _moment(figures.now + figure.reset_seconds)),
+        header
+        for (limit, remaining, reset), figure in _figures(figures, _ANTHROPIC)
+        for header in (
+            (limit, b"%d" % figure.limit),
+            (remaining, b"%d" % figure.remaining),
+            (reset, _moment(figures.now + figure.reset_seconds).encode()),
         )
     ]
 
 
-def _figures(figures: Figures) -> Iterator[tuple[str, Figure]]:
+def _figures(figures: Figures, names: tuple[_Names, _Names]) -> Iterator[tuple[_Names, Figure]]:
     if figures.requests is not None:
-        yield "requests", figures.requests
+        yield names[0], figures.requests
     if figures.tokens is not None:
-        yield "tokens", figures.tokens
+        yield names[1], figures.tokens
 
 
 def _duration(seconds: float) -> str:

@@ -41,7 +41,10 @@ class GenerationEndpoint:
             name = "run-" + self._sources.new_id()
             request = scope.get("request_id", name)
             session = parsed.session or _session(scope)
-            runs = Runs(self._pool, parsed.model, parsed.choices, name, caller.client, request, session)
+            client = caller.client
+            runs = Runs(
+                self._pool, parsed.model, parsed.choices, name, client, request, session, parsed.reports
+            )
             note_runs(scope, route.model if route else parsed.model, runs)
             ticket = await self._pool.desk.admit(caller, parsed.choices, parsed.answers, runs)
             with ticket, runs, told_of_client(scope, runs.read, runs.abandon):

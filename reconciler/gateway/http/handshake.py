@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, cast
 
+from reconciler.certificates import Certificates
 from reconciler.gateway.admission import Admission, End, Stage
 
-from .certificates import Certificates
 from .protocol import UNREAD_BYTES, Protocol
 
 

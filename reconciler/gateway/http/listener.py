@@ -13,10 +13,10 @@ from typing import Any, cast
 import uvicorn
 from starlette.types import ASGIApp
 
+from reconciler.certificates import Certificates
 from reconciler.gateway.admission import Admission
 from reconciler.listening import address_of
 
-from .certificates import Certificates
 from .handshake import Handshake
 from .protocol import Protocol
 

@@ -47,10 +47,10 @@ class ForeignPages:
 
     def refusal(self, scope: Scope) -> ApiError | None:
         """Return why a request is refused; None where it is not."""
-        origins, asked, keys = _given(scope, b"origin"), _given(scope, b"host"), self._keys()
+        origins, keys = _given(scope, b"origin"), self._keys()
         if keys and not origins:
             return None
-        own = self._hosts()
+        own, asked = self._hosts(), _given(scope, b"host")
         own_of_pages = [*own, *(_host(f"//{host}") for host in asked)] if keys else own
         for origin in origins:
             if not _is_own(origin, own_of_pages) and not allowed(origin, self._origins()):

@@ -109,14 +109,17 @@ class RankConnection:
         self._retry_at = 0.0
         self._backoff = self._timing.reconnect_first
 
-    def submit(self, generate: Generate, listener: Listener) -> None:
-        """Send a request. Raises ``WireError`` when it does not fit into a frame."""
+    def submit(self, generate: Generate, listener: Listener, **attempt: Any) -> None:
+        """Send a request. ``attempt``: the fields of ``generate`` in which this attempt differs.
+
+        Raises ``WireError`` when it does not fit into a frame.
+        """
         if self._connection is None:
             raise WireError("not connected")
-        frame = request_frame(generate)
+        frame = request_frame(generate, **attempt)
         if not self._listeners:
             self.last_event_at = asyncio.get_running_loop().time()  # without requests it was not silent
-        self._listeners[generate.request] = listener
+        self._listeners[attempt.get("request", generate.request)] = listener
         self._connection.write(frame)
 
     def leave(self, request: str, cancel: bool) -> None:

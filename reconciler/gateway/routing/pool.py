@@ -169,6 +169,10 @@ class Pool:
         self._look.set()
         return True
 
+    def holds(self, run: Waiter) -> bool:
+        """Return whether ``run`` waits for a backend; one that does not, and has none, waits for others."""
+        return run in self._held
+
     def release(self, run: Waiter) -> None:
         """Stop waking ``run``: it has a backend."""
         self._held.pop(run, None)

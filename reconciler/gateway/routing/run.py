@@ -18,7 +18,7 @@ from reconciler.gateway.keys.usage import Usage
 from reconciler.gateway.metrics import Timeline
 from reconciler.wire.codec import WireError
 from reconciler.wire.frames import FRAME_BYTES_MAX
-from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Generate, Route
+from reconciler.wire.generation import Accepted, Backend, Delta, Failed, Finished, Generate, Route
 
 from .affinity import Beginnings, beginnings
 from .connection import RankConnection, key_of
@@ -48,14 +48,6 @@ from .suspicion import Suspicion
 log = logging.getLogger(__name__)
 
 
-def _ignore_news() -> None:
-    return
-
-
-def _take_nothing(_: Sequence[Delta]) -> bool:
-    return False
-
-
 class Run:
     """One request until its ``Finished``. Use as a context manager: leaving it cancels what still runs.
 
@@ -73,16 +65,14 @@ class Run:
         request: str = "",
         session: str = "",
     ) -> None:
-        """``name`` is unique; ``request`` is the id that the client knows; ``session`` its name for what belongs
-        together."""
+        """``name`` is unique; ``request`` is the client's id for it, ``session`` its name for what belongs together."""
         self._pool = pool
         self._model = model
         self._generate = generate
         self._name = name
         self._wake = wake
-        self.take: Callable[[Sequence[Delta]], bool] = _take_nothing
-        """Called with further text of the answer, where all before it was taken: then ``answers`` does not return it if
-        this takes it."""
+        self.take: Callable[[Sequence[Delta]], bool] = lambda _: False
+        """Called with further text where all before it was taken: ``answers`` does not return what this takes."""
         self._client = client
         self._session = session
         self._begins: Beginnings = ()
@@ -131,6 +121,11 @@ class Run:
         return self._timeline
 
     @property
+    def backend(self) -> Backend | None:
+        """Return the group that works on it; None while none does."""
+        return self._attempt.connection.backend if self._attempt is not None else None
+
+    @property
     def done(self) -> bool:
         """Return whether ``answers`` has returned the end of the answer."""
         return bool(self._decided.finish)
@@ -145,7 +140,7 @@ class Run:
         self.suspicion.left()
         if self._timeline is not None:
             self._timeline.end(self.end, self._loop.time())
-        self._turn, self._wake, self.take = None, _ignore_news, _take_nothing  # all lead back to it
+        self._turn, self._wake, self.take = None, lambda: None, lambda _: False  # all lead back to it
 
     def usage(self) -> Usage:
         """Return the tokens so far, also those that the client has not been handed yet. A question of which nothing is
@@ -329,10 +324,7 @@ class Run:
         resume = progress.tokens.ids()
         try:
             client = self._pool.pseudonym(self._client)
-            connection.submit(
-                dataclasses.replace(self._generate, request=attempt.request, resume=resume, client=client),
-                self,
-            )
+            connection.submit(self._generate, self, request=attempt.request, resume=resume, client=client)
         except WireError:
             raise too_large(FRAME_BYTES_MAX) from None
         self._pool.release(self)
@@ -380,9 +372,8 @@ class Run:
 
     def _requeue(self, decision: Requeue, now: float) -> None:
         """Leave the backend and wait for another."""
-        progress = self._progress
         if decision.loss:
-            counts = (progress.attempts, progress.tokens.count)
+            counts = (self._progress.attempts, self._progress.tokens.count)
             log.warning("%s: attempt %d ended after %d tokens: %s", self._name, *counts, decision.loss)
         if decision.draining and self._attempt is not None:
             self._attempt.connection.draining = True

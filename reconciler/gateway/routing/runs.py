@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from reconciler.gateway.errors import ApiError, ClientGone, shutting_down
-from reconciler.gateway.events import Piece
+from reconciler.gateway.events import Piece, Report, Waiting, Working
 from reconciler.gateway.keys.usage import Usage
 from reconciler.wire.generation import Delta, Generate
 
@@ -54,9 +54,9 @@ class Runs:
         client: str = "",
         request: str = "",
         session: str = "",
+        reports: bool = False,
     ) -> None:
-        """``name`` is unique; ``request`` is the id that the client knows; ``session`` its name for what belongs
-        together."""
+        """``name`` is unique; ``request`` is the client's id for it, ``session`` its name for what belongs together. With ``reports``, ``next`` also tells how they fare."""
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
@@ -70,6 +70,8 @@ class Runs:
         ]
         for index, run in enumerate(self._runs):
             run.take = functools.partial(self._take, index)
+        self._reported: list[Report | None] | None = [None] * len(self._runs) if reports else None
+        """The last report of each; None where none are wanted."""
         self.outlet: Outlet | None = None
         """Takes text that comes while ``next`` waits, which goes on waiting: to wake a task for each token costs more
         than all the rest. What it does not take, ``next`` returns."""
@@ -110,6 +112,8 @@ class Runs:
             if self._pool.closing:
                 raise shutting_down()
             look_at = min(run.next_look() for run in self._runs if not run.done)
+            if self._reported is not None and (reports := self._reports(self._reported)):
+                return reports
             if self._loop.time() >= return_at:
                 return ()
             await self._sleep(min(return_at, look_at))
@@ -153,6 +157,22 @@ class Runs:
         """Note whether the client reads its answer."""
         for run in self._runs:
             run.read(unread)
+
+    def _reports(self, last: list[Report | None]) -> Sequence[Piece]:
+        """Return how those fare that fare otherwise than they did at their last report."""
+        pieces: list[Piece] = []
+        for index, run in enumerate(self._runs):
+            report = self._report(run)
+            if not run.done and report != last[index]:
+                last[index] = report
+                pieces.append((index, report))
+        return pieces
+
+    def _report(self, run: Run) -> Report:
+        backend = run.backend
+        if backend is not None:
+            return Working(backend.replica, backend.epoch, backend.nodes or (backend.node,))
+        return Waiting("group" if self._pool.holds(run) else "turn")
 
     def _wake(self) -> None:
         self._woken = True

@@ -38,10 +38,15 @@ def no_room(workload: Workload, rooms: FreeMemory, weights: ModelReport, size: i
         text = f"needs {gib(need)} on a node, {name} has the most free: {gib(max(0, free))}"
     bounded = rooms.bounded(name)
     text += f" ({bounded})" if bounded else ""
+    advice = change(workload, rooms, weights, size)
+    advice += f"; or {how_to_raise(name)}" if bounded else ""
+    return workload.refuse(RefusedBecause.NO_MEMORY, f"{text}; {advice}")
+
+
+def change(workload: Workload, rooms: FreeMemory, weights: ModelReport, size: int) -> str:
+    """Say what would let a group of ``size`` nodes fit."""
     fits = list(_fitting(workload, rooms, weights, size))
-    change = f"fits: {' or '.join(fits)}" if fits else "add nodes, or take weights with fewer bits"
-    change += f"; or {how_to_raise(name)}" if bounded else ""
-    return workload.refuse(RefusedBecause.NO_MEMORY, f"{text}; {change}")
+    return f"fits: {' or '.join(fits)}" if fits else "add nodes, or take weights with fewer bits"
 
 
 def _needed_at_least(workload: Workload, weights: ModelReport) -> ModelNeeds:

@@ -28,7 +28,12 @@ class GatewayFile:
 def gateway_file() -> GatewayFile:
     """Return the file, with a digest of the sources in its name: the same sources are the same file."""
     package = Path(reconciler.__file__).parent
-    paths = [package / "__init__.py", package / "errors.py", package / "listening.py"]
+    paths = [
+        package / "__init__.py",
+        package / "errors.py",
+        package / "listening.py",
+        package / "certificates.py",
+    ]
     paths += [path for room in _ROOMS for path in sorted((package / room).rglob("*.py"))]
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:

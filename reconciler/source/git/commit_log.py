@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -113,11 +114,11 @@ def diffs(repo: ClusterRepo, commit: Commit) -> tuple[FileDiff, ...]:
     """Return what a commit changed, in as many lines as people read."""
     sizes = repo.sizes(sorted({name for _, *pair in commit.blobs for name in pair if name}))
     small = (path for path, *pair in commit.blobs if all(sizes.get(n, 0) <= FILE_BYTES_MAX for n in pair))
-    shown = [path for path in small if "\ufffd" not in path][
+    readable = [path for path in small if "\ufffd" not in path][
         :OBJECTS_MAX
     ]  # git finds no name that is not UTF-8
-    lines = _by_file(_patch(repo, commit.revision, shown)) if shown else []
-    texts = dict(zip(shown, lines, strict=False))
+    lines = _by_file(_patch(repo, commit.revision, readable)) if readable else []
+    texts = dict(zip(readable, lines, strict=False))
     left = LINES_MAX
     diffs = []
     for path, old, new in commit.blobs:
@@ -127,6 +128,18 @@ def diffs(repo: ClusterRepo, commit: Commit) -> tuple[FileDiff, ...]:
         action = ADDED if not old else REMOVED if not new else CHANGED
         rest = -1 if whole is None else len(whole) - len(lines_shown)
         diffs.append(FileDiff(path, action, tuple(lines_shown), rest))
+    return tuple(diffs)
+
+
+def shown(before: Mapping[str, bytes], after: Mapping[str, bytes | None]) -> tuple[FileDiff, ...]:
+    """Return what a commit would change that has these files; None removes one."""
+    diffs = []
+    for path, new in after.items():
+        old = before.get(path)
+        was, now = ((text or b"").decode("utf-8", "replace").splitlines() for text in (old, new))
+        lines = list(difflib.unified_diff(was, now, lineterm=""))[2:]
+        action = ADDED if old is None else REMOVED if new is None else CHANGED
+        diffs.append(FileDiff(path, action, tuple(lines[:LINES_MAX]), max(0, len(lines) - LINES_MAX)))
     return tuple(diffs)
 
 

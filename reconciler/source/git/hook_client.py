@@ -120,44 +120,46 @@ def seconds_of(text: str) -> int:
 def pre_receive(lines: list[str], path: str, versions: Sequence[str], fallback: Sequence[str]) -> int:
     """Return the exit status: 0 accepts the push."""
     moved = [line.rstrip("\n").split(" ", 2) for line in lines]
-    main = [fields for fields in moved if fields[2] == MAIN]
-    if not main:
-        return alone(lines, fallback)
+    asked = sorted(
+        (fields for fields in moved if fields[2] in (MAIN, OPERATIONS)), key=lambda fields: fields[2]
+    )
+    if not asked:
+        return 0
     try:
         options = options_of(os.environ)
     except ValueError as error:
-        say(f"reconciler: {error}\nreconciler: main stays as it was")
+        say(f"reconciler: {error}\nreconciler: {asked[0][2].rpartition('/')[2]} stays as it was")
         return 1
-    try:
-        verdict = judged(main[0], options, path, versions)
-    except (OSError, ValueError, KeyError, Refused) as error:
-        why = f"{error}" if isinstance(error, Refused) else unanswered(error)
-        return by_itself(lines, options, why, fallback)
-    for line in verdict["lines"]:
-        say(line)
-    if not verdict["accept"]:
-        return 1
+    for fields in asked:
+        try:
+            verdict = judged(fields, options, path, versions)
+        except (OSError, ValueError, KeyError, Refused) as error:
+            why = f"{error}" if isinstance(error, Refused) else unanswered(error)
+            return by_itself(lines, options, why, fallback)
+        for line in verdict["lines"]:
+            say(line)
+        if not verdict["accept"]:
+            return 1
     if "plan" in options:
         say("reconciler: nothing was changed: only the plan was asked for")
         return 1
-    others = [line for line in lines if not line.endswith(f" {MAIN}\n")]
-    return alone(others, fallback)
+    return 0
 
 
 def judged(
     fields: Sequence[str], options: Mapping[str, Any], path: str, versions: Sequence[str]
 ) -> dict[str, Any]:
-    """Ask the controller what a move of main would mean."""
+    """Ask the controller what a move of main, or of the operations, would mean."""
     old, new, ref = fields
-    message = {
-        "type": "judge_push",
+    message: dict[str, Any] = {
+        "type": "judge_operations",
         "repository": os.path.realpath("."),
         "old": old,
         "new": new,
-        "ref": ref,
         "quarantine": os.environ.get("GIT_QUARANTINE_PATH", "").rpartition("/")[2],
-        "allow": options.get("allow-removal"),
     }
+    if ref == MAIN:
+        message.update(type="judge_push", ref=ref, allow=options.get("allow-removal"))
     return Controller(path, versions).ask(message, JUDGE_SECONDS)
 
 
@@ -174,12 +176,6 @@ def by_itself(lines: list[str], options: Mapping[str, Any], why: str, fallback: 
         say("reconciler: nothing was changed: only the plan was asked for")
         return 1
     return status
-
-
-def alone(lines: list[str], fallback: Sequence[str]) -> int:
-    """Validate what moves beside main."""
-    asked = [line for line in lines if line.rstrip("\n").endswith(f" {OPERATIONS}")]
-    return validated(asked, fallback) if asked else 0
 
 
 def validated(lines: list[str], fallback: Sequence[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -24,6 +25,8 @@ class EventFilter:
     name: str | None = None
     warning: bool | None = None
     since: float | None = None
+    reasons: tuple[str, ...] = ()
+    """Only events with one of these reasons; none: with any."""
 
 
 class Events:
@@ -68,8 +71,10 @@ class Events:
             "SELECT * FROM (SELECT id, at, kind, name, warning, reason, message, key, revision, hook_at"
             " FROM events WHERE id > :after AND (:kind IS NULL OR kind = :kind)"
             " AND (:name IS NULL OR name = :name) AND (:warning IS NULL OR warning = :warning)"
-            f" AND (:since IS NULL OR at >= :since) ORDER BY id {order} LIMIT :limit) ORDER BY id",
-            asdict(wanted),
+            " AND (:since IS NULL OR at >= :since)"
+            " AND (:reasons = '[]' OR reason IN (SELECT value FROM json_each(:reasons)))"
+            f" ORDER BY id {order} LIMIT :limit) ORDER BY id",
+            {**asdict(wanted), "reasons": json.dumps(wanted.reasons)},
         )
         return [
             (

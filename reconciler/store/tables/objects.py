@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from pydantic import ValidationError
 
@@ -21,15 +22,18 @@ APPROVALS_KEPT = 100
 
 
 class Objects:
-    """The tables ``objects``, ``in_force`` and ``approvals``. Every method is one transaction."""
+    """The tables ``objects``, ``in_force``, ``kept`` and ``approvals``. Every method is one transaction."""
 
     def __init__(self, db: Connection) -> None:
         self._db = db
 
     # --- what is in force ----------------------------------------------------------------------
 
-    def apply(self, incoming: Desired, at: float) -> Desired:
-        """Put a revision in force. Return it with the generation and first time of each object.
+    def apply(
+        self, incoming: Desired, at: float, kept: Mapping[ObjectKey, Manifest | None] = MappingProxyType({})
+    ) -> Desired:
+        """Put a revision in force. Return it with the generation and first time of each object. ``kept``: what stays as it
+        was before the revision, as ``sync_windows.Admitted`` has it.
 
         A changed spec increases its generation. Objects that are missing from the revision begin to leave. Approvals of
         other revisions expire.
@@ -60,6 +64,14 @@ class Objects:
                 "INSERT OR REPLACE INTO in_force (id, revision, since) VALUES (1, ?, ?)",
                 (incoming.revision, at),
             )
+            self._db.execute("DELETE FROM kept")
+            self._db.executemany(
+                "INSERT INTO kept (kind, name, manifest) VALUES (?, ?, ?)",
+                [
+                    (*key, None if each is None else each.model_dump_json(by_alias=True))
+                    for key, each in kept.items()
+                ],
+            )
         return replace(
             incoming,
             generations={key: known[key][1] for key in objects},
@@ -70,6 +82,15 @@ class Objects:
         """Return the revision that came into force last; None in a new store."""
         row = self._db.execute("SELECT revision FROM in_force").fetchone()
         return row[0] if row else None
+
+    def kept(self) -> Mapping[ObjectKey, Manifest | None]:
+        """Return what of the revision in force stays as it was before; None for an object that stays out."""
+        rows = self._db.execute("SELECT kind, name, manifest FROM kept")
+        found = {ObjectKey(kind, name): (text, _manifest(kind, text)) for kind, name, text in rows}
+        # One that this version cannot read is as the revision has it.
+        return {
+            key: manifest for key, (text, manifest) in found.items() if manifest is not None or text is None
+        }
 
     def in_force(self) -> Desired | None:
         """Return the complete desired state that came into force last; None if it is unknown."""

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import re
+import signal
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
 
+from reconciler.cli.core.client import ask
+from reconciler.source.git.repository import Author, ClusterRepo
+from reconciler.source.hook import objection_to
+from reconciler.wire.admin import ListCommits, Look, ShowCommit, ShowStatus
+from reconciler.wire.keys import hash_of
+from tests.console.doors import secret
 from tests.e2e.cluster import Cluster, quickstart
 
 from .pages import console_of, opened
@@ -28,3 +38,131 @@ def test_the_first_page_says_what_is_served(browser: Browser, base: str, made: C
     with opened(browser, base) as page:
         expect(page.locator(".headline")).to_contain_text("tiny is served")
         expect(page.locator("#machines")).to_contain_text("node-a")
+
+
+KEYS = 6
+"""With the objects of the quickstart, so many that a commit without them is held."""
+TABS_MAX = 60
+
+
+def commit(made: Cluster, changes: Mapping[str, bytes | None]) -> str:
+    """A commit to main, as a push is."""
+    repo = ClusterRepo(made.home / "cluster.git", check=objection_to)
+    revision = repo.commit(repo.head(), changes, "Change the keys", Author("Ada", "ada@example.org"))
+    ask(made.home / "controller.sock", Look("source"))
+    return revision
+
+
+def in_force(made: Cluster, revision: str) -> bool:
+    return bool(ask(made.home / "controller.sock", ShowStatus())["revision"] == revision)
+
+
+def test_a_held_revision_is_approved_by_keyboard_alone(browser: Browser, base: str, made: Cluster) -> None:
+    text = "apiVersion: reconciler/v1alpha1\nkind: ApiKey\nmetadata: {name: key-%d}\nspec: {hash: %s}\n"
+    keys = {f"key-{n}.yaml": (text % (n, hash_of(secret(n)))).encode() for n in range(KEYS)}
+    there = commit(made, keys)
+    made.wait("the keys", lambda: in_force(made, there))
+    gone = commit(made, dict.fromkeys(keys))
+    with opened(browser, base, "/history") as page:
+        expect(page.locator("#held")).to_contain_text(f"A revision is held: it removes {KEYS} of")
+        for _ in range(TABS_MAX):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.textContent") == "Approve":
+                break
+        page.keyboard.press("Enter")
+        expect(page.get_by_label("Reason")).to_be_focused()
+        expect(page.locator("main")).to_contain_text(f"would remove apikey/key-{KEYS - 1}")
+        page.keyboard.type("they are not used")
+        page.keyboard.press("Enter")
+        expect(page.locator(".history-subject")).to_contain_text("they are not used")
+    made.wait("the approved revision", lambda: in_force(made, gone))
+
+
+def newest(made: Cluster) -> Any:
+    """The newest commit, with its diff."""
+    socket = made.home / "controller.sock"
+    return ask(socket, ShowCommit(ask(socket, ListCommits(limit=1))["items"][0]["revision"]))
+
+
+def written(found: Any) -> list[str]:
+    """What a commit says and changes, but for its time."""
+    lines = [line for file in found["files"] for line in file["lines"] if not line.startswith("+  at: ")]
+    return [found["author"], found["email"], found["message"], *lines]
+
+
+def test_a_node_is_cordoned_by_the_same_commit_as_by_the_command(
+    browser: Browser, base: str, made: Cluster
+) -> None:
+    made.run("cordon", "node-b", "--reason", "the fan is loud")
+    theirs = newest(made)
+    with opened(browser, base, "/nodes/node-b") as page:
+        for act, reason in (("Uncordon", ""), ("Cordon", "the fan is loud"), ("Uncordon", "")):
+            page.goto(f"{base}/nodes/node-b", wait_until="domcontentloaded")
+            page.get_by_role("link", name=act, exact=True).click()
+            page.get_by_label("Reason").fill(reason)
+            page.get_by_role("button", name=act, exact=True).click()
+            expect(page.locator(".history-subject")).to_contain_text(f"{act} node/node-b")
+            if act == "Cordon":
+                assert written(newest(made)) == written(theirs)
+                assert newest(made)["revision"] != theirs["revision"]
+
+
+def test_the_log_of_a_rank_is_followed_and_its_markup_is_text(
+    browser: Browser, base: str, made: Cluster
+) -> None:
+    rank = made.ranks()[0]
+    name = rank["metadata"]["name"]
+    with opened(browser, base, "/deployments/tiny") as page:
+        page.get_by_label("Log of rank 0", exact=True).click()
+        lines = page.locator("#log-lines")
+        expect(lines).to_contain_text("ready")
+        (log,) = (made.home / "nodes" / rank["node"] / "ranks" / name).glob("rank.*.log")
+        with log.open("a") as file:
+            file.write("\x1b[31m<img src=/evil onerror=alert(1)>\x1b]0;owned\x07 done\n")
+        expect(lines).to_contain_text("<img src=/evil onerror=alert(1)> done")
+        assert page.locator("#log-lines *").count() == 0
+        assert "\x1b" not in lines.inner_text()
+
+
+LONG = "Count from 1 to 100."
+"""The model knows the answer by heart, and it takes some seconds."""
+HEALED_MILLISECONDS = 60_000
+
+
+def test_a_chat_goes_on_after_a_pause_when_a_rank_is_killed(
+    browser: Browser, base: str, made: Cluster
+) -> None:
+    with opened(browser, base, "/chat/tiny") as page:
+        page.get_by_text("Settings").click()
+        page.get_by_label("Temperature").fill("0")
+        page.get_by_label("Most tokens").fill("200")
+        page.get_by_label("Message to tiny").fill(LONG)
+        page.get_by_label("Message to tiny").press("Enter")
+        expect(page.locator(".chat-answer")).to_contain_text("5, 6, 7")
+        rank = made.ranks()[1]
+        os.kill(rank["pid"], signal.SIGKILL)
+        expect(page.locator(".chat-pause")).to_contain_text("Paused: the group is being formed again")
+        expect(page.locator("#chat_state")).to_contain_text("rank crash", timeout=HEALED_MILLISECONDS)
+        told = page.locator(".chat-facts")
+        expect(told).to_contain_text(re.compile(r"Paused for \d+(\.\d)? s"), timeout=HEALED_MILLISECONDS)
+        expect(told).to_contain_text(f"Continued by epoch {rank['epoch'] + 1} on node-a, node-b.")
+        expect(told).to_contain_text(f"Answered by epoch {rank['epoch']} on node-a, node-b")
+        expect(told).to_contain_text(re.compile(r"first token after [\d.]+ m?s[\d.]+ tokens/s200 tokens"))
+        seam = page.locator(".chat-seam").inner_text()
+        counted = page.locator(".chat-answer").inner_text().replace(seam, "").replace(" ", "")
+        assert ",".join(map(str, range(1, 101))).startswith(counted)
+
+
+def test_a_chat_is_kept_over_a_reload_and_works_without_scripts(browser: Browser, base: str) -> None:
+    with opened(browser, base, "/chat") as page:
+        page.get_by_label("Message to tiny").fill("What is reconciler?")
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator(".chat-told")).to_contain_text("Answered by epoch")
+        answer = page.locator(".chat-answer").inner_text()
+        page.reload()
+        expect(page.locator(".chat-answer")).to_have_text(answer)
+    with opened(browser, base, "/chat/tiny", java_script_enabled=False) as page:
+        page.get_by_label("Message to tiny").fill("What is reconciler?")
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator(".chat-model .chat-plain")).to_contain_text("reconcile")
+        expect(page.locator(".chat-facts")).to_contain_text("Answered by epoch")

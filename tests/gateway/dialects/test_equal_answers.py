@@ -173,7 +173,7 @@ def parsed(body: bytes) -> Iterator[dict[str, Any]]:
 
 def cut(rng: Random, events: Sequence[Answer]) -> Iterator[list[Piece]]:
     """The events in several reads."""
-    pieces = [(0, event) for event in events]
+    pieces: list[Piece] = [(0, event) for event in events]
     while pieces:
         count = rng.randint(1, len(pieces))
         yield pieces[:count]

@@ -14,9 +14,9 @@ import aiohttp
 import orjson
 import pytest
 
+from reconciler.certificates import load
 from reconciler.errors import Invalid
 from reconciler.gateway.admission import ConnectionLimits
-from reconciler.gateway.http.certificates import load
 from reconciler.gateway.routing.timeouts import Timing
 from reconciler.inventory.gateway_probe import ask
 from reconciler.state import FrontDoor

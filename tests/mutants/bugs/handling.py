@@ -264,7 +264,7 @@ IN_FORCE = (
     Mutant(
         "a-restart-forgets-the-last-good",
         desired_state.DesiredState._in_force,
-        never(),
+        never(If, 0, 2),
         "a controller that starts while the newest revision is wrong has nothing to heal",
         DESIRED_STATE,
     ),
@@ -278,7 +278,7 @@ IN_FORCE = (
     Mutant(
         "a-wrong-revision-is-no-condition",
         safety.held_revision,
-        never(If, 1, 4),
+        never(If, 1, 5),
         "plan and conditions look as if the newest revision was in force",
         SAFETY,
     ),

@@ -643,7 +643,7 @@ GONE = (
     Mutant(
         "a-held-client-that-left-is-held",
         runs.Runs.next,
-        never(If, 0, 5),
+        never(If, 0, 6),
         "who left while its model was loading takes the place of one who waits",
         FAILOVER,
     ),

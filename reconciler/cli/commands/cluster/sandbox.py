@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from reconciler.cli.core.app import Settings, SuggestingGroup
+from reconciler.cli.core.shipped import SHIPPED
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.errors import Conflict, Invalid, Unreachable
 
@@ -25,8 +26,6 @@ from .sandbox_view import view
 
 DOWN_SECONDS = 60.0
 ANSWER_SECONDS = 30.0
-EXAMPLES = Path(__file__).parents[4] / "examples" / "models"
-"""Model folder that is linked into each machine by default, if it exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def sandbox() -> None:
 @click.option(
     "--models",
     type=click.Path(path_type=Path),
-    help="Link the model folders in this folder into each machine; by default those of the examples.",
+    help="Link the model folders in this folder into each machine; by default the tiny model.",
 )
 @click.option("--addressed", is_flag=True, help="Set the network of the cables beforehand.")
 @click.option("--detach", is_flag=True, help="Return when everything is ready, and leave it running.")
@@ -138,7 +137,7 @@ def _serve(ground: Any, world: Any, manifests: list[Any], models: Path | None) -
     from reconciler.sandbox import cluster
     from reconciler.sandbox.server import Sandbox, run
 
-    box = Sandbox(ground, world, models or next(filter(Path.is_dir, [EXAMPLES]), None))
+    box = Sandbox(ground, world, models or SHIPPED / "models")
 
     def ready() -> None:
         ground.cluster.mkdir(mode=0o700, exist_ok=True)

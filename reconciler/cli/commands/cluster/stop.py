@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reconciler.cli.commands.machines.drain import DRAIN, NODE, UNSCHEDULABLE, Values, until_empty
+from reconciler.cli.commands.machines.drain import NODE, until_empty
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.commits import WritingCommand, report
 from reconciler.cli.core.operations import (
@@ -24,6 +24,7 @@ from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, until_rea
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import Refused, listing
 from reconciler.resources import STOPPED
+from reconciler.source.operating.verbs import DRAIN, UNSCHEDULABLE, Values
 
 if TYPE_CHECKING:
     from reconciler.resources import Node

@@ -21,7 +21,6 @@ from reconciler.cli.core.operations import (
     operate,
     operation_options,
     present_operations,
-    results,
     take_back,
 )
 from reconciler.cli.core.selectors import Selector, selector_option
@@ -29,13 +28,10 @@ from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all
 from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, unread, until_read, wait_until
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import Refused, Unreachable, listing
+from reconciler.source.operating import verbs
 from reconciler.wire.admin import Get
 
 NODE = "Node"
-Values = dict[tuple[str, ...], Any]
-UNSCHEDULABLE, DRAIN = ("spec", "unschedulable"), ("spec", "drain")
-KEEPS_OFF = ("cordon", "drain")
-"""Verbs of operations that keep new ranks off a node."""
 
 
 def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,14 +50,11 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def _begin(verb: str, title: str, targets: Targets) -> Decide:
+def _begin(verb: str, targets: Targets) -> Decide:
     """Return a function that begins an operation on the selected nodes. It raises ``Refused`` if one is missing."""
 
     def decide(now: Now) -> Change:
-        keys = named(targets, now.files)
-        wanted = {key: now.operation(verb, key) for key in keys}
-        new = {key: each for key, each in wanted.items() if not now.asked(each)}
-        return Change(title, results(keys, new), {each.metadata.name: each for each in new.values()})
+        return verbs.keep_off(now, verb, named(targets, now.files))
 
     return decide
 
@@ -102,7 +95,7 @@ def cordon(settings: Settings, targets: Targets, how: HowLong) -> None:
       reconciler cordon node-b --for 2h
       reconciler cordon -l pool=studios --dry-run
     """
-    landed = operate(settings, how, _begin("cordon", "Cordon", targets))
+    landed = operate(settings, how, _begin("cordon", targets))
     report_nodes(how, landed, "cordoned")
     until_read(settings, how, landed)
 
@@ -121,39 +114,21 @@ def uncordon(settings: Settings, targets: Targets, how: HowLong) -> None:
       reconciler uncordon node-b
       reconciler uncordon -l pool=studios
     """
-    from reconciler.resources.operation import operation_name
-    from reconciler.source.yaml.fields import REMOVED
-
-    wished: list[Key] = []
+    wished: dict[Key, verbs.Values] = {}
 
     def decide(now: Now) -> Change:
         keys = named(targets, now.files)
-        wished[:] = [key for key in keys if _kept_off(now.files, key)]
-        undone = {
-            key: [n for v in KEEPS_OFF if (n := operation_name(v, *key)) in now.operations] for key in keys
-        }
-        names = [name for each in undone.values() for name in each]
-        changed = [key for key in keys if undone[key] or key in wished]
-        return Change("Uncordon", results(keys, changed), dict.fromkeys(names))
+        wished.clear()
+        wished.update(verbs.kept_off(now.files, keys))
+        return verbs.uncordon(now, keys)
 
     landed = operate(settings, how, decide)
     if wished:
-        values: Values = {UNSCHEDULABLE: REMOVED, DRAIN: REMOVED}
-        take_back(settings, how, dict.fromkeys(wished, values), "Uncordon")
+        take_back(settings, how, wished, "Uncordon")
     report_nodes(how, landed, "uncordoned")
     until_read(settings, how, landed)
     if "stop.cluster.main" in present_operations(settings):
         click.echo("note: the cluster is stopped; to serve again: reconciler start", err=True)
-
-
-def _kept_off(files: Files, key: Key) -> bool:
-    """Return whether the manifest of a node keeps ranks off it."""
-    from reconciler.resources import Node
-    from reconciler.source.yaml.documents import load
-
-    manifests = (document.manifest for document in load(files))
-    found = next(each for each in manifests if (each.kind, each.metadata.name) == key)
-    return isinstance(found, Node) and (found.spec.unschedulable or found.spec.drain)
 
 
 @click.command(cls=WritingCommand)
@@ -175,7 +150,7 @@ def drain(settings: Settings, targets: Targets, how: HowLong, force: bool, timeo
       reconciler drain node-b --force --timeout=2m
     """
     say = Screen(sys.stderr if how.output else None, QUIET_SECONDS)
-    begin = _begin("drain", "Drain", targets)
+    begin = _begin("drain", targets)
 
     def decide(now: Now) -> Change:
         change = begin(now)
@@ -199,12 +174,7 @@ def _agree(
     """Say what happens to every group on these nodes. Without force, raises ``Refused`` if one has to end."""
     ending = agreed(settings, files, operations, names, say)
     if ending and not force:
-        raise Refused(
-            "WouldStop",
-            "cannot drain: these would stop being served:\n  "
-            + "\n  ".join(ending)
-            + f"\nto stop them anyway: reconciler drain {' '.join(names)} --force",
-        )
+        raise verbs.would_stop(names, ending)
     for line in ending:
         say(f"{line}; it finishes its requests and ends")
 
@@ -216,17 +186,9 @@ def agreed(settings: Settings, files: Files, operations: Files, names: list[str]
     except Unreachable:
         say("no controller is running, so what would move is unknown")
         return []
-    ending = []
-    for entry in replicas:
-        if not set(entry["nodes"]) & set(names):
-            continue
-        who = f"{entry['object']}, replica {entry['replica']}"
-        if entry["moves"]:
-            say(f"{who}: moves from {', '.join(entry['nodes'])} to {', '.join(entry['moves'])}")
-        elif entry["ends"]:
-            ending.append(f"{who}: {entry['text']}")
-        else:
-            say(f"{who}: {entry['text'] or 'is ending'}")
+    go_on, ending = verbs.moves(replicas, names)
+    for line in go_on:
+        say(line)
     return ending
 
 

@@ -1,4 +1,4 @@
-"""`top`: show what nodes and ranks use now."""
+"""`top`: show what nodes and ranks use now, or did over the last hours."""
 
 from __future__ import annotations
 
@@ -9,13 +9,23 @@ from click.shell_completion import CompletionItem
 
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import ask
+from reconciler.cli.core.durations import Duration
 from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.over_time import over_time
 from reconciler.cli.output.table_layout import size, table
 from reconciler.errors import Refused, listing
 from reconciler.wire.admin import ShowUsage
+from reconciler.wire.figures import ShowMetrics
 
 BOTH = ("nodes", "ranks")
 KINDS = {"node": "nodes", "nodes": "nodes", "no": "nodes", "rank": "ranks", "ranks": "ranks"}
+PAST_KINDS = {
+    **dict.fromkeys(("node", "nodes", "no"), "node"),
+    **dict.fromkeys(("deployment", "deployments", "modeldeployment", "modeldeployments"), "modeldeployment"),
+}
+PAST_SECONDS_MAX = 86_400.0
+PAST_POINTS, PAST_POINTS_IN_FULL = 30, 360
+"""Intervals of a plot in a line, and of other forms."""
 NODE_HEADERS = ("NAME", "CPU(cores)", "LOAD", "MEMORY(bytes)", "MEMORY(%)", "RANKS", "TOKENS/S")
 RANK_HEADERS = ("NAME", "NODE", "CPU(cores)", "MEMORY(bytes)", "CHARGED", "DEMAND", "TOKENS/S")
 
@@ -27,9 +37,14 @@ def _kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 @click.command()
 @click.argument("what", required=False, metavar="[nodes | ranks]", shell_complete=_kinds)
 @click.argument("names", nargs=-1)
+@click.option(
+    "--since", type=Duration(), metavar="1h", help="Show figures of this last period, of a day at most."
+)
 @output_option()
 @click.pass_obj
-def top(settings: Settings, what: str | None, names: tuple[str, ...], output: str | None) -> None:
+def top(
+    settings: Settings, what: str | None, names: tuple[str, ...], since: float | None, output: str | None
+) -> None:
     """Show what nodes or ranks use: memory, processors, tokens per second.
 
     Without a word it shows both.
@@ -37,13 +52,21 @@ def top(settings: Settings, what: str | None, names: tuple[str, ...], output: st
     Nodes whose agent answers are measured every five seconds. CPU(cores) is the use of the ranks, LOAD that of
     everything on the machine. Tokens are counted once, at rank 0 of each group.
 
+    With --since it shows figures over time, of nodes and of deployments: for an hour, they are kept every ten seconds,
+    for a day every minute.
+
     \b
     Examples:
       reconciler top
       reconciler top nodes
       reconciler top ranks tiny
       reconciler top node studio-1 -o json
+      reconciler top --since 6h
+      reconciler top nodes studio-1 --since 1h
     """
+    if since is not None:
+        _print_past(settings, what, names, since, output)
+        return
     if what is not None and what not in KINDS:
         raise click.UsageError(
             f'"{what}" is not measured; expected nodes, ranks, or ranks and a deployment: top ranks tiny'
@@ -62,6 +85,35 @@ def top(settings: Settings, what: str | None, names: tuple[str, ...], output: st
         print_body({"items": shown}, output)
     else:
         _print(kind, shown)
+
+
+def _print_past(
+    settings: Settings, what: str | None, names: tuple[str, ...], seconds: float, output: str | None
+) -> None:
+    """Print the figures of the last ``seconds``."""
+    if what is not None and what not in PAST_KINDS:
+        raise click.UsageError(f'"{what}" has no figures over time; expected nodes or deployments')
+    if not 0 < seconds <= PAST_SECONDS_MAX:
+        raise click.UsageError("figures are kept for a day; expected --since 24h at most")
+    points = PAST_POINTS if output is None else PAST_POINTS_IN_FULL
+    body = ask(settings.socket, ShowMetrics(seconds, points))
+    found = [(each["object"].partition("/"), each) for each in body["series"]]
+    body["series"] = [
+        each
+        for (kind, _, name), each in found
+        if (what is None or kind == PAST_KINDS[what]) and (not names or name in names)
+    ]
+    missing = set(names) - {name for (_, _, name), _ in found}
+    if missing:
+        raise Refused(
+            "NotFound", f"there are no figures of {min(missing)}; list all: reconciler top --since 1h"
+        )
+    if output:
+        print_body(body, output)
+    elif not body["series"]:
+        click.echo("nothing was measured in this period", err=True)
+    else:
+        click.echo(over_time(body["series"]))
 
 
 def _names(item: dict[str, Any]) -> tuple[str, ...]:

@@ -17,14 +17,12 @@ from reconciler.cli.core.operations import (
     operate,
     operation_options,
     present_operations,
-    results,
 )
 from reconciler.cli.core.waiting import until_read
 from reconciler.cli.output.form import print_body
-from reconciler.errors import Refused, few_names
+from reconciler.errors import few_names
+from reconciler.source.operating import verbs
 from reconciler.wire.admin import Approve, ShowStatus
-
-PREFIX_CHARACTERS_MIN = 4
 
 
 @click.command(cls=WritingCommand)
@@ -46,41 +44,22 @@ def approve(settings: Settings, revision: str, how: HowLong) -> None:
     if not status["source"].startswith("git "):  # a folder has no branch for operations
         _print(how, ask(settings.socket, Approve(revision, getpass.getuser())))
         return
-    body = _wanted(settings, status, revision)
+    named, again = verbs.held(status, present_operations(settings), revision)
+    body = {
+        "revision": named,
+        "removes": [] if again else status["held"]["removes"],
+        "again": again,
+    }
 
     def decide(now: Now) -> Change:
-        key = ("Revision", body["revision"])
-        operation = now.operation("approve", key, over=status["revision"])
-        body["again"] = body["again"] or now.asked(operation)
-        made = {} if body["again"] else {operation.metadata.name: operation}
-        return Change("Approve", results((key,), (key,) if made else ()), made)
+        change = verbs.approve(now, named, status["revision"])
+        body["again"] = body["again"] or not change.operations
+        return change if not body["again"] else Change("", change.results)
 
     landed = operate(settings, how, decide)
     if not how.dry:
         until_read(settings, how, landed)
     _print(how, body)
-
-
-def _wanted(settings: Settings, status: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """Return the revision that ``prefix`` means, with what it removes. Raises ``Refused`` if it is not held."""
-    held = status["held"]
-    if held and len(prefix) >= PREFIX_CHARACTERS_MIN and held["revision"].startswith(prefix):
-        return {"revision": held["revision"], "removes": held["removes"], "again": False}
-    in_force = status["revision"]
-    if len(prefix) >= PREFIX_CHARACTERS_MIN and in_force.startswith(prefix):
-        approved = f"approve.revision.{in_force}"
-        if approved in present_operations(settings):
-            return {"revision": in_force, "removes": [], "again": True}
-    if held is None:
-        raise Refused(
-            "NotHeld",
-            f"no revision is held, and no approved revision in force begins with {prefix!r}; see: reconciler plan",
-        )
-    raise Refused(
-        "NotHeld",
-        f"expected the held revision, with at least {PREFIX_CHARACTERS_MIN} characters, got {prefix!r}:"
-        f" {held['command']}",
-    )
 
 
 def _print(how: HowLong, body: dict[str, Any]) -> None:
@@ -101,7 +80,7 @@ def warn_if_held(body: dict[str, Any]) -> None:
     held, rejection = body.get("held"), body.get("rejection")
     if held:
         click.echo(f"note: {held['text']}", err=True)
-    if body.get("suspended"):
-        click.echo(f"note: {body['suspended']['text']}", err=True)
+    for kept_out in filter(None, (body.get("suspended"), body.get("heldChanges"))):
+        click.echo(f"note: {kept_out['text']}", err=True)
     if rejection:
         click.echo(f"note: the newest revision is not in force: {rejection}", err=True)

@@ -20,7 +20,7 @@ from reconciler.cli.core.commits import (
     write_options,
 )
 from reconciler.cli.core.kinds import full_name, not_found
-from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options, results
+from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options
 from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all, one_object, target_options
 from reconciler.cli.core.waiting import timeout_option, unread, until_read, wait_until
 from reconciler.cli.output.form import output_option, print_body
@@ -28,6 +28,7 @@ from reconciler.cli.output.kind_columns import condition
 from reconciler.cli.output.screen import Screen
 from reconciler.cli.output.table_layout import table
 from reconciler.errors import Refused
+from reconciler.source.operating import verbs
 from reconciler.wire.admin import Get, ShowStatus
 
 from .pausing import pause, resume
@@ -164,8 +165,7 @@ def restart(settings: Settings, targets: Targets, how: HowLong) -> None:
                 f"{wrong[0].lower()}/{wrong[1]} cannot be restarted" if wrong else "no objects are selected"
             )
             raise Refused("NotRestartable", f"{what}; this works for modeldeployments only")
-        made = [now.operation("restart", key, at) for key in chosen]
-        return Change("Restart", results(chosen, chosen), {each.metadata.name: each for each in made})
+        return verbs.restart(now, chosen, at)
 
     landed = operate(settings, how, decide)
     report(how, landed, {"configured": "restarted"})

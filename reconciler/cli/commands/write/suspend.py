@@ -13,10 +13,10 @@ from reconciler.cli.core.app import Settings
 from reconciler.cli.core.commits import Files, WritingCommand, opened, report
 from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options, results
 from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all
-from reconciler.cli.core.waiting import until_read
+from reconciler.cli.core.waiting import held_objects, until_read
 from reconciler.errors import Refused
+from reconciler.source.operating import verbs
 
-CLUSTER = ("Cluster", "main")
 DEPLOYMENT = "ModelDeployment"
 EXPECTED = "expected KIND/NAME..., or --all for the whole cluster"
 
@@ -59,33 +59,17 @@ def suspend(settings: Settings, targets: Targets | None, how: HowLong) -> None:
     """
 
     def decide(now: Now) -> Change:
-        if targets is None:
-            made = {CLUSTER: now.operation("suspend", CLUSTER)}
-        else:
-            frozen = _in_force(settings, targets)
-            made = {key: now.operation("suspend", key, manifest=body) for key, body in frozen.items()}
-        new = {key: each for key, each in made.items() if not _suspended(now, each)}
-        return Change("Suspend", results(made, new), {each.metadata.name: each for each in new.values()})
+        return verbs.suspend(now, {verbs.CLUSTER: {}} if targets is None else _in_force(settings, targets))
 
     landed = operate(settings, how, decide)
     report(how, landed, {"configured": "suspended", "unchanged": "already suspended"})
     until_read(settings, how, landed)
 
 
-def _suspended(now: Now, operation: Any) -> bool:
-    """Return whether it is suspended already, with whatever manifest, and the same reason and end."""
-    before = now.operations.get(operation.metadata.name)
-    if before is None:
-        return False
-    spec = operation.spec.model_copy(update={"manifest": before.spec.manifest})
-    return now.asked(operation.model_copy(update={"spec": spec}))
-
-
 def _in_force(settings: Settings, targets: Targets) -> dict[Key, dict[str, Any]]:
     """Return the manifests in force of the selected objects. Raises ``Refused`` if one is missing or cannot be
     suspended."""
     from reconciler.resources.operation import VERBS
-    from reconciler.source.yaml.documents import load
 
     repo = opened(settings)
     revision = repo.in_force() or repo.head()
@@ -94,18 +78,22 @@ def _in_force(settings: Settings, targets: Targets) -> dict[Key, dict[str, Any]]
     chosen, missing = targets.of_kind(DEPLOYMENT).choose(there)
     if missing:
         raise missing_all(missing, there)
+    if waiting := {key: text for key, text in held_objects(settings).items() if key in chosen}:
+        (kind, name), text = next(iter(waiting.items()))
+        raise Refused(
+            "ChangesHeld",
+            f"a change of {kind.lower()}/{name} is {text}: no commit has what is in force of it. Suspend it after that,"
+            " or take the change back first: git revert",
+        )
     kinds = VERBS["suspend"].kinds
     for kind, name in chosen:
         if kind not in kinds:
-            known = ", ".join(each.lower() for each in kinds if each != CLUSTER[0])
+            known = ", ".join(each.lower() for each in kinds if each != verbs.CLUSTER[0])
             raise Refused(
                 "NotSuspendable",
                 f"{kind.lower()}/{name} cannot be suspended alone, only a {known} can; all of main: --all",
             )
-    bodies = {
-        document.key: document.manifest.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        for document in load(files)
-    }
+    bodies = verbs.in_force(files)
     return {key: bodies[key] for key in chosen}
 
 
@@ -123,17 +111,8 @@ def resume(settings: Settings, targets: Targets | None, how: HowLong) -> None:
     """
 
     def decide(now: Now) -> Change:
-        from reconciler.resources.operation import operation_name
-
-        keys = [CLUSTER] if targets is None else list(targets.of_kind(DEPLOYMENT).named)
-        names = {key: operation_name("suspend", *key) for key in keys}
-        unknown = [key for key in keys if names[key] not in now.operations]
-        if unknown:
-            text = ", ".join(f"{kind.lower()}/{name}" for kind, name in unknown)
-            raise Refused(
-                "NotSuspended", f"{text} is not suspended; list what is with: reconciler get operations"
-            )
-        return Change("Resume", results(keys, keys), dict.fromkeys(names.values()))
+        keys = [verbs.CLUSTER] if targets is None else list(targets.of_kind(DEPLOYMENT).named)
+        return verbs.resume(now, keys)
 
     landed = operate(settings, how, decide)
     report(how, landed, {"configured": "resumed"})

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from reconciler.gateway.events import Answer
+from reconciler.gateway.events import Part, Waiting, Working
 from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, ToolCall
 
 THINKING, TEXT, TOOL_USE, SIGNATURE = "thinking", "text", "tool_use", "signature"
@@ -67,7 +67,7 @@ class Blocks:
         """White space that a block may begin with, and of what kind that block is."""
         self._steps: list[Step] = []
 
-    def take(self, answer: Answer) -> Sequence[Step]:
+    def take(self, answer: Part) -> Sequence[Step]:
         """Return what follows from an event."""
         self._steps = []
         match answer:
@@ -77,7 +77,7 @@ class Blocks:
                 self._begin_call(CallPart(answer.index, answer.name, self._call_id(), answer.arguments))
             case Finished():
                 self._end()
-            case Accepted():
+            case Accepted() | Working() | Waiting():
                 pass
         return self._steps
 

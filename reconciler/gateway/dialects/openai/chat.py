@@ -21,5 +21,10 @@ def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
     heading = new_heading("chatcmpl-", model, sources)
     shape = ChatStream if request.stream else ChatReply
     return Parsed(
-        model, request.choices, shape(request, heading, call_id), request.session, (), len(request.choices)
+        model,
+        request.choices,
+        shape(request, heading, call_id),
+        request.session,
+        answers=len(request.choices),
+        reports=request.return_groups,
     )

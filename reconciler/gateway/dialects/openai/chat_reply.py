@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from reconciler.gateway.events import Answer, Piece
+from reconciler.gateway.events import Answer, Part, Piece, Report, Waiting, Working
 from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, TokenLogprobs, ToolCall
 
 from .event_stream import DONE, EventStream
@@ -29,7 +30,7 @@ class ChatStream(EventStream):
         choice = b',"choices":[{"index":%d,"logprobs":%b,"finish_reason":null,"delta":'
         return self._head + self._no_usage + choice % (index, logprobs)
 
-    def _encode_one(self, index: int, answer: Answer) -> bytes:
+    def _encode_one(self, index: int, answer: Part) -> bytes:
         match answer:
             case Delta():
                 return self._text(index, answer)
@@ -43,6 +44,9 @@ class ChatStream(EventStream):
                 return self._deltas[index] + dumps(call) + b"}]}\n\n"
             case Finished():
                 return self._finish(index, answer)
+            case Working() | Waiting():
+                report = b',"choices":[],' + dumps(_report(index, answer))[1:]
+                return self._head + self._no_usage + report + b"\n\n"
 
     def _text(self, index: int, delta: Delta) -> bytes:
         """Return a chunk for each kind of text. The first has the ids and log-probabilities of all tokens."""
@@ -89,6 +93,13 @@ def _deltas(delta: Delta) -> list[bytes]:
     return parts
 
 
+def _report(index: int, report: Report) -> dict[str, Any]:
+    """Return how a choice fares, as a field of a chunk."""
+    if isinstance(report, Waiting):
+        return {"waiting": {"index": index, "for": report.reason}}
+    return {"group": {"index": index, **dataclasses.asdict(report)}}
+
+
 class ChatReply:
     """Writes the answers as one JSON object. ``call_id`` draws the id of a tool call."""
 
@@ -96,17 +107,26 @@ class ChatReply:
         self._request = request
         self._heading = heading
         self._choices = [_Choice(call_id, generate.logprobs is not None) for generate in request.choices]
+        self._groups: list[Any] = []
 
     def add(self, pieces: Sequence[Piece]) -> None:
         """Keep ``pieces`` for the object."""
         for index, answer in pieces:
-            self._choices[index].add(answer)
+            match answer:
+                case Working():
+                    self._groups.append(_report(index, answer)["group"])
+                case Waiting():
+                    pass
+                case _:
+                    self._choices[index].add(answer)
 
     def body(self) -> bytes:
         """Return the completion, once every choice is finished."""
         reply = header(self._heading, "chat.completion")
         if self._request.return_token_ids:
             reply["prompt_token_ids"] = self._choices[0].prompt_tokens
+        if self._request.return_groups:
+            reply["groups"] = self._groups
         choices = [
             choice.shaped(index, self._request.return_token_ids) for index, choice in enumerate(self._choices)
         ]

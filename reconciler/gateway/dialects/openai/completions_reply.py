@@ -10,7 +10,7 @@ from reconciler.gateway.dialects.fields import Fields
 from reconciler.gateway.dialects.known_parameters import refuse_unsupported
 from reconciler.gateway.dialects.parameter import TEXT
 from reconciler.gateway.errors import invalid, prompt_too_long, unsupported
-from reconciler.gateway.events import Answer, Piece
+from reconciler.gateway.events import Part, Piece
 from reconciler.wire.form import FREE
 from reconciler.wire.generation import Accepted, Delta, Finished, Generate, TokenLogprobs
 
@@ -144,7 +144,7 @@ class CompletionStream(EventStream):
         self._finished: list[Finished] = []
         self._logprobs = [CompletionLogprobs() for _ in request.choices]
 
-    def _encode_one(self, index: int, answer: Answer) -> bytes:
+    def _encode_one(self, index: int, answer: Part) -> bytes:
         if isinstance(answer, Finished):
             return self._chunk(index, "", answer.reason) + self._end(answer)
         text, tokens = _text(answer), answer.logprobs if isinstance(answer, Delta) else ()
@@ -201,7 +201,7 @@ class CompletionReply:
         return CompletionLogprobs().of(self._logprobs[index]) if asked else None
 
 
-def _text(answer: Answer) -> str:
+def _text(answer: Part) -> str:
     return answer.text if isinstance(answer, (Accepted, Delta)) else ""
 
 

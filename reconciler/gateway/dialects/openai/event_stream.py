@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.events import Answer, Piece
+from reconciler.gateway.events import Part, Piece
 
 from .errors import error_body
 
@@ -29,5 +29,5 @@ class EventStream(ABC):
         return b"data: " + error_body(error) + b"\n\n"
 
     @abstractmethod
-    def _encode_one(self, index: int, answer: Answer) -> bytes:
+    def _encode_one(self, index: int, answer: Part) -> bytes:
         """Return one piece of choice ``index``."""

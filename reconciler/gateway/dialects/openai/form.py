@@ -19,11 +19,17 @@ from reconciler.gateway.dialects.known_parameters import refuse_unsupported_insi
 from reconciler.gateway.errors import invalid, unsupported
 from reconciler.wire.form import Form
 
+_ASKING = frozenset(
+    ["response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice", "json_schema"]
+)
+"""Fields that ask for a form."""
 _FORMATS = ("text", "json_object", "json_schema", "structural_tag")
 
 
 def parse_content_form(fields: Fields) -> Form | None:
     """Return what the content of an answer has to be; None where it is free. Raises ``ApiError`` (400)."""
+    if fields.lacks(_ASKING):
+        return None
     found = [form for form in (_response_format(fields), *_of_vllm(fields), _of_llama(fields)) if form]
     if len(found) > 1:
         paths = " and ".join(form.schema_path for form in found)

@@ -11,7 +11,7 @@ from reconciler.gateway.dialects.fields import INTEGER_MAX, Fields
 from reconciler.gateway.dialects.known_parameters import refuse_unsupported_inside
 from reconciler.gateway.errors import invalid
 from reconciler.wire.generation import Generate
-from reconciler.wire.sampling import OPEN, Bias, Ending, Sampling
+from reconciler.wire.sampling import BY_MODEL, OPEN, Bias, Ending, Sampling
 
 STOPS_MAX = 4
 ANSWERS_MAX = 8
@@ -26,6 +26,21 @@ LIKELIEST_MAX = 20
 TOKEN_IDS = 2**31
 """No vocabulary is that large. Which ids a model has, only its rank knows."""
 _SEED_RANGE = 2**63
+_OF_SAMPLING = frozenset(
+    [
+        "seed",
+        "top_p",
+        "temperature",
+        "top_k",
+        "min_p",
+        "logit_bias",
+        "repetition_penalty",
+        "frequency_penalty",
+        "presence_penalty",
+    ]
+)
+_OF_ENDING = frozenset(("min_tokens", "ignore_eos", "stop_token_ids"))
+_OPEN = frozenset(OPEN)
 
 
 def parse_object(body: bytes) -> Fields:
@@ -73,6 +88,8 @@ def parse_include_usage(fields: Fields) -> bool:
 
 def parse_sampling(fields: Fields, drawn_seed: int) -> Sampling:
     """Return how tokens are chosen. ``drawn_seed`` is for a client that gave none; ``several`` keeps seeds in 63 bits."""
+    if fields.lacks(_OF_SAMPLING):
+        return Sampling(seed=drawn_seed)
     seed = fields.optional_integer("seed", low=-_SEED_RANGE, high=_SEED_RANGE - 1)
     top_p = fields.number("top_p", 1.0, low=0.0, high=1.0)
     temperature = fields.number("temperature", 1.0, low=0.0, high=2.0)
@@ -100,6 +117,8 @@ def _repetition_penalty(fields: Fields) -> float:
 
 def parse_ending(fields: Fields, tokens_max: int | None) -> Ending:
     """Return which tokens end an answer of at most ``tokens_max`` tokens."""
+    if fields.lacks(_OF_ENDING):
+        return BY_MODEL
     high = INTEGER_MAX if tokens_max is None else tokens_max
     return Ending(
         tokens_min=fields.integer("min_tokens", 0, low=0, high=high),
@@ -123,6 +142,8 @@ def _token_ids(fields: Fields, name: str) -> tuple[int, ...]:
 
 def parse_unset(fields: Fields) -> tuple[str, ...]:
     """Return the fields of ``Sampling`` that deployment and model decide. A ``top_p`` of 0 decides the temperature."""
+    if fields.lacks(_OPEN):
+        return OPEN
     greedy = fields.value("top_p") == 0
     return tuple(
         name for name in OPEN if fields.value(name) is None and not (greedy and name == "temperature")

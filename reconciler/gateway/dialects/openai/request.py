@@ -33,6 +33,7 @@ from .parameters import (
     several,
 )
 
+_OF_TEMPLATE = frozenset(("reasoning_effort", "thinking", "chat_template_kwargs"))
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
@@ -48,6 +49,8 @@ class ChatRequest:
     include_usage: bool
     return_token_ids: bool
     """vLLM's extension: token ids beside the text."""
+    return_groups: bool
+    """Whether the answer is to say which groups worked on it, and a stream also when none does."""
     session: str
     """``prompt_cache_key``, or else ``session_id``."""
 
@@ -83,6 +86,7 @@ def parse_chat(body: bytes, drawn_seed: int) -> ChatRequest:
         stream=fields.flag("stream"),
         include_usage=parse_include_usage(fields),
         return_token_ids=fields.flag("return_token_ids"),
+        return_groups=fields.flag("return_groups"),
         session=parse_session(fields),
     )
 
@@ -120,6 +124,8 @@ def _tokens_max(fields: Fields) -> int | None:
 def _template(fields: Fields) -> Mapping[str, Any]:
     """Return the variables of the chat template. What ``chat_template_kwargs`` names, vLLM's extension, wins."""
     variables: dict[str, Any] = {}
+    if fields.lacks(_OF_TEMPLATE):
+        return variables
     thinks = _thinks(fields)
     if fields.value("reasoning_effort") is not None:
         effort = fields.choice("reasoning_effort", EFFORTS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from reconciler.gateway.events import Answer
+from reconciler.gateway.events import Part, Waiting, Working
 from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, TokenLogprobs, ToolCall
 
 from .output_items import BROKEN, DONE, Call, Event, Item, Message, Reasoning
@@ -44,7 +44,7 @@ class Output:
         """Return how many tokens of the answer are reasoning."""
         return self._reasoning.count
 
-    def take(self, answer: Answer) -> Iterator[Event]:
+    def take(self, answer: Part) -> Iterator[Event]:
         """Take the next part of the answer; the events are to be read to their end."""
         match answer:
             case Delta():
@@ -55,7 +55,7 @@ class Output:
                     yield from self._part(part)
             case Finished():
                 yield from self._finish(answer)
-            case Accepted():
+            case Accepted() | Working() | Waiting():
                 return
 
     def _delta(self, delta: Delta) -> Iterator[Event]:

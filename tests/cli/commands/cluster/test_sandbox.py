@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from reconciler.cli.core.shipped import SHIPPED
 from reconciler.resources import ModelDeployment
 from reconciler.sandbox import processes
 from reconciler.source.yaml.documents import load
@@ -85,6 +86,8 @@ def test_up_break_look_and_down(home: Home) -> None:
     assert [(each.manifest.kind, each.manifest.metadata.name) for each in manifests] == [
         ("Node", "mini-1"), ("Node", "mini-2"), ("Node", "mini-3"), ("Fabric", "emulated"),
     ]  # fmt: skip
+    (weights,) = home.home.glob("sandbox/machines/mini-1/Users/*/.reconciler/models/*")
+    assert weights.samefile(SHIPPED / "models" / "tiny"), "a wheel has no examples"
     assert home.run("unplug", "mini-1/1").strip() == "the cable between mini-1/1 and mini-2/1 is unplugged"
     home.run("gpu-fault", "mini-2", "oom")
     shown = home.run("status")

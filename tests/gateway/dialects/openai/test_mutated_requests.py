@@ -84,6 +84,7 @@ BODIES: list[tuple[str, dict[str, Any]]] = [
             "metadata": {"a": "b"},
             "reasoning_effort": "low",
             "return_token_ids": True,
+            "return_groups": True,
         },
     ),
     (TEXT, {**SHARED, "prompt": "reconciler is", "echo": True}),

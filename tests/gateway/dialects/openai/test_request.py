@@ -47,7 +47,7 @@ def test_null_is_the_same_as_absent() -> None:
     optional = (
         "stream stream_options temperature top_p top_k min_p seed max_tokens max_completion_tokens stop n tools "
         "tool_choice response_format logprobs top_logprobs logit_bias frequency_penalty presence_penalty "
-        "return_token_ids user metadata parallel_tool_calls functions function_call audio modalities "
+        "return_token_ids return_groups user metadata parallel_tool_calls functions function_call audio modalities "
         "reasoning_effort service_tier verbosity store repetition_penalty min_tokens ignore_eos stop_token_ids session_id"
     )
     assert parsed(**dict.fromkeys(optional.split())) == parsed()
@@ -153,6 +153,7 @@ def test_seeds_of_either_sign_stay_within_63_bits() -> None:
         ("verbosity", 3),
         ("stop", [5]),
         ("return_token_ids", 1),
+        ("return_groups", 1),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(field: str, value: Any) -> None:
@@ -368,7 +369,7 @@ messages = json_values | st.lists(
 )
 bodies = st.fixed_dictionaries(
     {"model": st.just("llama") | json_values, "messages": st.just(HELLO) | messages},
-    optional=dict.fromkeys(["temperature", "top_p", "top_k", "min_p", "seed", "max_tokens", "max_completion_tokens", "stop", "n", "tools", "tool_choice", "stream", "stream_options", "response_format", "logprobs", "top_logprobs", "logit_bias", "return_token_ids", "repetition_penalty", "min_tokens", "ignore_eos", "stop_token_ids"], json_values),
+    optional=dict.fromkeys(["temperature", "top_p", "top_k", "min_p", "seed", "max_tokens", "max_completion_tokens", "stop", "n", "tools", "tool_choice", "stream", "stream_options", "response_format", "logprobs", "top_logprobs", "logit_bias", "return_token_ids", "return_groups", "repetition_penalty", "min_tokens", "ignore_eos", "stop_token_ids"], json_values),
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The certificate of the endpoint: read again when its files change; a pair that cannot be used replaces none."""
+"""The certificate of gateway and console: read again when its files change; a pair that cannot be used replaces none."""
 
 from __future__ import annotations
 

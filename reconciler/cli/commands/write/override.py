@@ -1,0 +1,60 @@
+"""`override`: let changes in that a sync window holds, for a while."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import click
+
+from reconciler.cli.core import complete
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.commits import WritingCommand, report
+from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options, results
+from reconciler.cli.core.targets import Targets, labels_of, missing_all
+from reconciler.cli.core.waiting import held_objects, until_read
+from reconciler.errors import Refused
+
+WINDOW = "SyncWindow"
+SECONDS = 3600.0
+"""How long an override lasts where nobody says it: what it was made for is in force at once."""
+
+
+@click.command(cls=WritingCommand)
+@click.argument("words", nargs=-1, required=True, metavar="WINDOW...", shell_complete=complete.objects)
+@operation_options()
+@click.pass_obj
+def override(settings: Settings, words: tuple[str, ...], how: HowLong) -> None:
+    """Let in what a sync window holds, for an hour or as long as --for says.
+
+    It needs a reason. All changes that the window would hold come into force meanwhile, and stay in force. The window
+    counts again when the override has ended.
+
+    \b
+    Examples:
+      reconciler override office-hours --reason "the answer to incident 12"
+      reconciler override office-hours --reason "moving house" --for 8h
+      reconciler undo override.syncwindow.office-hours
+    """
+    if not how.reason:
+        raise click.UsageError('say why, for the log: --reason "the answer to incident 12"')
+    lasting = how if how.until is not None else replace(how, until=float(int(time.time()) + SECONDS))
+    kept = held_objects(settings)  # a window that main has no more, but which holds its own removal
+
+    def decide(now: Now) -> Change:
+        there = {**labels_of(now.files), **{key: {} for key in kept}}
+        chosen, missing = Targets.parse(words, (), None, False).of_kind(WINDOW).choose(there)
+        if missing:
+            raise missing_all(missing, there)
+        wrong = next((key for key in chosen if key[0] != WINDOW), None)
+        if wrong is not None:
+            raise Refused(
+                "NoSyncWindow", f"{wrong[0].lower()}/{wrong[1]} is no syncwindow; only these are overridden"
+            )
+        made = {key: now.operation("override", key) for key in chosen}
+        new = {key: each for key, each in made.items() if not now.asked(each)}
+        return Change("Override", results(made, new), {each.metadata.name: each for each in new.values()})
+
+    landed = operate(settings, lasting, decide)
+    report(lasting, landed, {"configured": "overridden", "unchanged": "already overridden"})
+    until_read(settings, lasting, landed)

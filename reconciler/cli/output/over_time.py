@@ -1,0 +1,39 @@
+"""Figures of the last hours as a table: each in a line, with a plot of one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .table_layout import size, table
+
+HEADERS = ("OBJECT", "FIGURE", "LAST", "MEAN", "MOST", "OVER TIME")
+BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def over_time(series: Sequence[dict[str, Any]]) -> str:
+    """Return a table of series as ``wire.figures.ShowMetrics`` has them."""
+    return table(HEADERS, [_row(each) for each in series])
+
+
+def _row(each: dict[str, Any]) -> list[str]:
+    name, values = each["name"], each["values"]
+    known = [value for value in values if value is not None]
+    newest = [value for value in values[-2:] if value is not None]  # the last interval has just begun
+    shown = (newest[-1] if newest else None, sum(known) / len(known), max(known))
+    return [each["object"], name, *(_text(name, value) for value in shown), plot(values)]
+
+
+def _text(name: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    if name.endswith("Bytes"):
+        return size(round(value))
+    return f"{value:.3g}"
+
+
+def plot(values: Sequence[float | None]) -> str:
+    """Return a plot of one line, from 0 to the largest value; a blank where nothing is known."""
+    most = max((value for value in values if value is not None), default=0) or 1
+    last = len(BLOCKS) - 1
+    return "".join(" " if value is None else BLOCKS[round(last * max(0, value) / most)] for value in values)

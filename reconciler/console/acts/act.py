@@ -1,0 +1,131 @@
+"""The pages of acts: a GET shows the commit and the command, a POST does it, and leads to the commit that was written."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from reconciler.console.access.visitor import may_operate, person_of, visitor_of
+from reconciler.console.feed import Feed
+from reconciler.console.pages import Page, Pages
+from reconciler.console.view.acts import KINDS, VERBS, command, title
+from reconciler.console.view.history import files_of
+from reconciler.errors import ReconcilerError, Refused, Unreachable
+from reconciler.wire.admin import Operate
+
+from .form import DURATIONS, REASON_MAX, Tokens, Typed, typed
+
+log = logging.getLogger(__name__)
+
+PATH = "/act/{verb}/{kind}/{name}"
+FORM_BYTES_MAX = 8192
+UNSURE = "It is not known whether it was written: see the history before you do it again."
+UNWRITTEN = "Nothing was written."
+STALE = "This page was open for too long, or belongs to somebody else. Nothing was written: read it once more, then confirm."
+
+
+class Acts:
+    """Shows what an act would write, asks once, and has the controller write it. ``clock``: seconds since the Unix epoch."""
+
+    def __init__(self, feed: Feed, pages: Pages, clock: Callable[[], float]) -> None:
+        self._feed = feed
+        self._pages = pages
+        self._clock = clock
+        self._tokens = Tokens()
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the pages."""
+        return [
+            Route(PATH, self._ask, methods=["GET"], name="Act"),
+            Route(PATH, self._do, methods=["POST"], name="Do"),
+        ]
+
+    async def _ask(self, request: Request) -> Response:
+        return await self._shown(request, typed(dict(request.query_params)), "", 200)
+
+    async def _do(self, request: Request) -> Response:
+        form = typed(await _fields(request))
+        if not may_operate(request):
+            return await self._shown(request, form, UNWRITTEN, 403)
+        if not self._tokens.good(form.token, _bound_to(request), self._clock()):
+            return await self._shown(request, form, STALE, 403)
+        sent = self._feed.answers
+        try:
+            answer = await self._feed.ask(await _question(request, form, dry=False))
+        except (Refused, Unreachable) as error:
+            status = 409 if isinstance(error, Refused) else 503
+            end = UNWRITTEN if isinstance(error, Refused) or not sent else UNSURE
+            return await self._shown(request, form, f"{_sentence(error)} {end}", status)
+        log.info("%s by %s: %s", request.url.path, answer["author"], answer["revision"])
+        return RedirectResponse(f"/history/{answer['revision']}" if answer["revision"] else "/history", 303)
+
+    async def _shown(self, request: Request, form: Typed, problem: str, status: int) -> Response:
+        verb, kind, name = (request.path_params[each] for each in ("verb", "kind", "name"))
+        if verb not in VERBS or kind not in KINDS:
+            return RedirectResponse("/", 303)
+        try:
+            answer = await self._feed.ask(await _question(request, form, dry=True))
+        except ReconcilerError as error:
+            answer = {}
+            problem = problem or f"{_sentence(error)} {UNWRITTEN}"
+            status = status if status != 200 else 409 if isinstance(error, Refused) else 503
+        visitor = visitor_of(request)
+        values = {
+            "verb": verb,
+            "of": VERBS[verb],
+            "revision": name if kind == "revision" else "",
+            "form": form,
+            "durations": [each for each in DURATIONS if each],
+            "reason_max": REASON_MAX,
+            "problem": problem,
+            "answer": answer,
+            "files": files_of(answer) if answer else (),
+            "command": command(verb, kind, name, form.reason, form.duration, form.force),
+            "may": visitor.operate,
+            "key": visitor.key,
+            "token": self._tokens.make(_bound_to(request), self._clock()),
+        }
+        page = Page(
+            request.url.path,
+            title(verb, kind, name),
+            ("act",),
+            lambda s, n: values,
+            still=True,
+            reloads=False,
+        )
+        html = self._pages.whole(page, "", self._feed.snapshot, wall=False, key=visitor.key)
+        return HTMLResponse(html, status, {"cache-control": "no-store"})
+
+
+async def _question(request: Request, form: Typed, dry: bool) -> Operate:
+    author = await asyncio.to_thread(person_of, request)
+    verb, kind, name = (request.path_params[each] for each in ("verb", "kind", "name"))
+    seconds = form.seconds if VERBS[verb].ends else None
+    return Operate(verb, KINDS[kind], name, author.name, author.email, form.reason, seconds, form.force, dry)
+
+
+def _bound_to(request: Request) -> str:
+    """Return what a token is for: the act, and whose login it is."""
+    return f"{request.url.path} {visitor_of(request).key}"
+
+
+async def _fields(request: Request) -> dict[str, str]:
+    """Return the fields of a form; none of one that is too large."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > FORM_BYTES_MAX:
+            return {}
+    return {name: values[0] for name, values in parse_qs(body.decode(errors="replace")).items()}
+
+
+def _sentence(error: ReconcilerError) -> str:
+    """Return an error as a sentence."""
+    text = str(error).strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")

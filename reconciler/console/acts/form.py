@@ -1,0 +1,73 @@
+"""The form of an act: what a person typed, and the token without which it is not taken. Pure but for the secret's making."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+
+TOKEN_SECONDS = 3600.0
+"""How long a page may stay open before its form is sent."""
+REASON_MAX = 500
+DURATIONS = {
+    "": None,
+    "30m": 1800.0,
+    "1h": 3600.0,
+    "2h": 7200.0,
+    "8h": 28_800.0,
+    "24h": 86_400.0,
+    "168h": 604_800.0,
+}
+"""How long an operation may last, as the command line writes it, in seconds; none for as long as nobody ends it."""
+_SPACE = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What a person typed."""
+
+    reason: str = ""
+    duration: str = ""
+    """A key of ``DURATIONS``."""
+    force: bool = False
+    token: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        return DURATIONS[self.duration]
+
+
+def typed(fields: Mapping[str, str]) -> Typed:
+    """Return what a form or an address has; what it should not have counts as left out."""
+    duration = fields.get("for", "")
+    return Typed(
+        _SPACE.sub(" ", fields.get("reason", "")).strip()[:REASON_MAX],
+        duration if duration in DURATIONS else "",
+        fields.get("force") == "yes",
+        fields.get("token", ""),
+    )
+
+
+class Tokens:
+    """Tokens of forms: only a page of this console has one, for this act, this person, and an hour."""
+
+    def __init__(self) -> None:
+        self._secret = secrets.token_bytes(32)
+
+    def make(self, what: str, now: float) -> str:
+        """Return a token. ``what``: path and person. ``now``: seconds since the Unix epoch."""
+        return f"{int(now)}.{self._mark(what, int(now))}"
+
+    def good(self, token: str, what: str, now: float) -> bool:
+        """Return whether a token was made for this, not long ago."""
+        at, _, mark = token.partition(".")
+        if not at.isascii() or not at.isdecimal() or len(at) > 12:
+            return False
+        fresh = -60 <= now - int(at) <= TOKEN_SECONDS
+        return fresh and hmac.compare_digest(mark.encode(), self._mark(what, int(at)).encode())
+
+    def _mark(self, what: str, at: int) -> str:
+        return hmac.new(self._secret, f"{at} {what}".encode(), sha256).hexdigest()

@@ -1,0 +1,222 @@
+"""The console's listener: uvicorn behind a bounded number of connections.
+
+Whoever has asked nothing yet makes room for others, also in the middle of a handshake: ten thousand that say nothing take neither
+memory nor descriptors, and keep nobody out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import resource
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from reconciler.certificates import Certificates
+from reconciler.listening import address_of
+from reconciler.wire.front import Tls
+
+log = logging.getLogger(__name__)
+
+OPEN_MAX = 1000
+"""Most connections at a time: of one more, the oldest that has asked nothing ends."""
+OTHER_DESCRIPTORS = 64
+"""That the process needs for something else."""
+WAITING_SECONDS = 15.0
+"""How long a connection may ask nothing: in its handshake, in its first head, or between two requests."""
+UNREAD_SECONDS = 30.0
+"""How long a browser may read nothing of what is sent to it."""
+UNREAD_BYTES = 16 * 1024
+"""How much waits for it in this process, beside what the system buffers."""
+SWEEP_SECONDS = 1.0
+LAST_WORDS_SECONDS = 1
+"""How long a page that is open has to hear the end of its stream. It connects again by itself."""
+
+
+class Listener:
+    """Serves an application on a socket from its making on; with ``tls`` in TLS alone."""
+
+    def __init__(
+        self, app: Starlette, sock: socket.socket, tls: Tls | None, told: Callable[[], None] = lambda: None
+    ) -> None:
+        """``told`` is called when the certificate is another one, or cannot be used any more."""
+        self.address = address_of(sock)
+        self.certificates = Certificates()
+        self.certificates.follow(tls)
+        self.open: dict[_Connection, None] = {}
+        """All connections, the oldest first."""
+        self.open_max = most()
+        self._sock = sock
+        self._tls = tls
+        self._told = told
+        self._config = uvicorn.Config(
+            app,
+            http=H11Protocol,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ws="none",
+            timeout_keep_alive=int(WAITING_SECONDS),
+            timeout_graceful_shutdown=LAST_WORDS_SECONDS,
+        )
+        self._server = _Server(self._config)
+        self._serving = asyncio.create_task(self._server.serve(sockets=[]), name="serve the console")
+        self._beside = [
+            asyncio.create_task(self._accept(), name="accept browsers"),
+            asyncio.create_task(self._sweep(), name="end silent connections"),
+        ]
+
+    async def end(self) -> None:
+        """Stop listening, and end the connections."""
+        for task in self._beside:
+            task.cancel()
+        await asyncio.wait(self._beside)
+        self._sock.close()
+        self._server.should_exit = True
+        await self._serving
+        for connection in tuple(self.open):
+            connection.end()
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                sock, _ = await loop.sock_accept(self._sock)
+            except OSError as error:  # there are no descriptors left, or the client has gone already
+                log.warning("a browser cannot connect: %s", error)
+                self._make_room()
+                await asyncio.sleep(SWEEP_SECONDS)
+                continue
+            if len(self.open) >= self.open_max and not self._make_room():
+                sock.close()
+            else:
+                connection = _Connection(sock, loop.time())
+                self.open[connection] = None
+                connection.agreeing = loop.create_task(self._agree(connection))
+            await asyncio.sleep(0)
+
+    async def _agree(self, connection: _Connection) -> None:
+        """Agree on TLS where it is wanted, and hand the connection to HTTP."""
+        context = self.certificates.context
+        if self.certificates.wanted and context is None:
+            connection.end()
+            del self.open[connection]
+            return
+        sealed: dict[str, Any] = (
+            {"ssl": context, "ssl_handshake_timeout": WAITING_SECONDS, "ssl_shutdown_timeout": UNREAD_SECONDS}
+            if context is not None
+            else {}
+        )
+        protocol = _Protocol(self._config, self._server.server_state, lambda: self.open.pop(connection, None))
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: protocol, connection.sock, **sealed
+            )
+            connection.protocol = protocol
+        except OSError:
+            connection.end()
+            self.open.pop(connection, None)
+
+    def _make_room(self) -> bool:
+        """End the oldest connection that asks nothing. Returns whether there is one."""
+        for connection in self.open:
+            if not connection.busy:
+                connection.end()
+                self.open.pop(connection, None)
+                return True
+        return False
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            now = asyncio.get_running_loop().time()
+            for connection in tuple(self.open):
+                if connection.overdue(now):
+                    connection.end()
+                    self.open.pop(connection, None)
+            if self.certificates.follow(self._tls):
+                self._told()
+
+
+class _Connection:
+    """One connection, from its first moment on."""
+
+    def __init__(self, sock: socket.socket, now: float) -> None:
+        self.sock = sock
+        self.protocol: _Protocol | None = None
+        self.agreeing: asyncio.Task[None] | None = None
+        self._good_at = now
+        """When it was last seen to be answered, and to read what it is sent."""
+
+    @property
+    def busy(self) -> bool:
+        """Return whether a request is being answered."""
+        return self.protocol is not None and self.protocol.busy
+
+    def overdue(self, now: float) -> bool:
+        """Return whether it has asked nothing, or read nothing, for too long."""
+        if self.busy and self.protocol is not None and not self.protocol.unread:
+            self._good_at = now
+        return now - self._good_at > (UNREAD_SECONDS if self.busy else WAITING_SECONDS)
+
+    def end(self) -> None:
+        """Close at once."""
+        if self.protocol is not None:
+            self.protocol.transport.abort()
+            return
+        if self.agreeing is not None and self.agreeing is not asyncio.current_task():
+            self.agreeing.cancel()
+        self.sock.close()
+
+
+class _Protocol(H11Protocol):
+    """HTTP, which bounds heads by itself."""
+
+    def __init__(self, config: uvicorn.Config, state: Any, lost: Callable[[], object]) -> None:
+        super().__init__(config, state, {})
+        self._lost = lost
+
+    @property
+    def busy(self) -> bool:
+        """Return whether a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def unread(self) -> bool:
+        """Return whether the browser does not read what it is sent."""
+        return self.flow.write_paused
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=UNREAD_BYTES)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost()
+        super().connection_lost(exc)
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the process."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def most() -> int:
+    """Raise the limit of descriptors as far as is needed and allowed; return how many connections it leaves room for."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_MAX + OTHER_DESCRIPTORS
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return OPEN_MAX if soft == resource.RLIM_INFINITY else max(1, min(OPEN_MAX, soft - OTHER_DESCRIPTORS))

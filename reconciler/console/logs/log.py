@@ -1,0 +1,156 @@
+"""The page of a rank's output, and the stream that follows it. A browser that is slow gets the newest, and is told so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from reconciler.console.access.visitor import visitor_of
+from reconciler.console.feed import Feed
+from reconciler.console.pages import Page, Pages
+from reconciler.console.snapshot import Body
+from reconciler.errors import ReconcilerError, Refused
+from reconciler.wire.admin import Get, ReadRankLog
+from reconciler.wire.launch import RankId
+
+from .lines import Splitter, whole_lines
+
+TAIL_BYTES = 48 * 1024
+"""How much of a log's end a page begins with."""
+PIECE_BYTES = 64 * 1024
+"""The most that is read at a time: who is further behind gets the newest, so that nothing piles up anywhere."""
+LOOK_SECONDS = 0.5
+ALIVE_LOOKS = 30
+"""After how many looks without news a browser hears something, so that both ends find out when the other is gone."""
+ENDED_LOOKS = 4
+"""How many looks without news end the log of a rank that runs no more."""
+FOLLOWERS_MAX = 64
+"""Most logs that are followed at a time, by all browsers together."""
+
+
+class Logs:
+    """Shows what ranks print."""
+
+    def __init__(self, feed: Feed, pages: Pages) -> None:
+        self._feed = feed
+        self._pages = pages
+        self._followers = 0
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the page and its stream."""
+        return [
+            Route("/logs/{name}", self._shown, name="Log"),
+            Route("/live/logs/{name}", self._live, name="live Log"),
+        ]
+
+    async def _shown(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        self._feed.touch()
+        values = {"name": name, **await self._found(name)}
+        page = Page(
+            request.url.path, f"Log of {name}", ("log",), lambda s, n: values, still=True, scripts=("log.js",)
+        )
+        html = self._pages.whole(page, "", self._feed.snapshot, wall=False, key=visitor_of(request).key)
+        return HTMLResponse(html, headers={"cache-control": "no-store"})
+
+    async def _found(self, name: str) -> dict[str, Any]:
+        """Return what the template shows of a rank."""
+        found: dict[str, Any] = {
+            "id": None,
+            "problem": "",
+            "lines": [],
+            "after": 0,
+            "node": "",
+            "siblings": [],
+            "epochs": [],
+        }
+        try:
+            id = RankId.parse(name)
+        except ValueError:
+            return {**found, "problem": f"{name} is no name of a rank, such as tiny.0.3.1"}
+        try:
+            rows = (await self._feed.ask(Get("Rank", id.deployment, ended=True)))["items"]
+            found |= {"id": id, **_beside(rows, id)}
+            body = await self._feed.ask(ReadRankLog(id, TAIL_BYTES))
+        except ReconcilerError as error:
+            return {**found, "problem": str(error)}
+        size = len(body["text"].encode())
+        lines, rest = whole_lines(body["text"], body["offset"] > size)
+        after = body["offset"] - len(rest.encode())
+        return {**found, "lines": lines, "after": max(0, after), "node": body["node"]}
+
+    async def _live(self, request: Request) -> Response:
+        try:
+            id = RankId.parse(request.path_params["name"])
+            last = request.headers.get("last-event-id") or request.query_params.get("after", "0")
+            after = int(last[:18])
+        except ValueError:
+            return PlainTextResponse("no such log\n", 404)
+        if self._followers >= FOLLOWERS_MAX:
+            return PlainTextResponse("too many logs are followed now; try again later\n", 503)
+        headers = {"cache-control": "no-store"}
+        return StreamingResponse(
+            self.lines(id, max(0, after)), media_type="text/event-stream", headers=headers
+        )
+
+    async def lines(self, id: RankId, at: int) -> AsyncGenerator[bytes, None]:
+        """Yield events of a rank's output from an offset on: ``lines`` as ``{"lines", "leftOut": bytes}``, and ``end``, after which nothing comes."""
+        splitter, quiet = Splitter(), 0
+        self._followers += 1
+        try:
+            with self._feed.watching():
+                while quiet < ENDED_LOOKS or self._runs(id):
+                    try:
+                        body, left_out = await self._read(id, at)
+                    except ReconcilerError as error:
+                        if isinstance(error, Refused) and error.code == "NotFound":
+                            break
+                        body, left_out = {"text": "", "offset": at}, 0
+                    if left_out:
+                        splitter = Splitter()
+                    lines = splitter.feed(body["text"])
+                    at, quiet = body["offset"], 0 if body["text"] else quiet + 1
+                    if lines or left_out:
+                        yield _event("lines", {"lines": lines, "leftOut": left_out}, at)
+                    elif quiet % ALIVE_LOOKS == ALIVE_LOOKS - 1:
+                        yield b": still here\n\n"
+                    await asyncio.sleep(LOOK_SECONDS)
+            yield _event("end", {}, at)
+        finally:
+            self._followers -= 1
+
+    async def _read(self, id: RankId, at: int) -> tuple[Body, int]:
+        """Return what a rank has printed since, and how many bytes of it are left out because it is too much."""
+        body = await self._feed.ask(ReadRankLog(id, PIECE_BYTES, at))
+        if body["offset"] - at < PIECE_BYTES:
+            return body, 0
+        newest = await self._feed.ask(ReadRankLog(id, PIECE_BYTES))
+        text = newest["text"].partition("\n")[2]
+        left_out = newest["offset"] - len(text.encode()) - at
+        return {"text": text, "offset": newest["offset"]}, max(0, left_out)
+
+    def _runs(self, id: RankId) -> bool:
+        """Return whether a rank runs, as far as is known: where no controller answers, it may."""
+        now = self._feed.snapshot
+        return bool(now.lost) or any(rank["metadata"]["name"] == str(id) for rank in now.ranks)
+
+
+def _event(kind: str, data: dict[str, Any], at: int) -> bytes:
+    return f"event: {kind}\nid: {at}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+def _beside(rows: list[Body], id: RankId) -> dict[str, Any]:
+    """Return the other ranks of the group, and the same rank of other epochs, newest first, as name, text and phase."""
+    replica = [row for row in rows if row["replica"] == id.replica]
+    group = sorted((row for row in replica if row["epoch"] == id.epoch), key=lambda row: int(row["rank"]))
+    same = sorted((row for row in replica if row["rank"] == id.rank), key=lambda row: -int(row["epoch"]))
+    return {
+        "siblings": [(row["metadata"]["name"], f"rank {row['rank']} on {row['node']}") for row in group],
+        "epochs": [(row["metadata"]["name"], f"epoch {row['epoch']}", row["phase"]) for row in same],
+    }

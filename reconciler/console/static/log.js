@@ -1,0 +1,45 @@
+// Follows the output of a rank: appends lines as text, never as markup, and keeps the newest of them.
+"use strict";
+
+(function () {
+  const LINES_MAX = 5000;
+  const place = document.getElementById("log-lines");
+  const said = document.getElementById("log-said");
+  if (!place) return;
+  let count = place.textContent.split("\n").length;
+
+  function append(lines) {
+    const atEnd = place.scrollHeight - place.scrollTop - place.clientHeight < 40;
+    for (const line of lines) place.append(line + "\n");
+    count += lines.length;
+    if (count > LINES_MAX) {
+      const kept = place.textContent.split("\n").slice(-LINES_MAX);
+      place.textContent = kept.join("\n");
+      count = kept.length;
+    }
+    if (atEnd) place.scrollTop = place.scrollHeight;
+  }
+
+  function follow() {
+    const source = new EventSource(place.dataset.follow);
+    source.addEventListener("lines", (event) => {
+      const news = JSON.parse(event.data);
+      if (news.leftOut) append(["", `[${news.leftOut} bytes are left out here: they came faster than this page could show them]`, ""]);
+      append(news.lines);
+      said.textContent = "";
+    });
+    source.addEventListener("end", () => {
+      source.close();
+      said.textContent = "This rank has ended, and prints nothing more.";
+    });
+    source.addEventListener("error", () => {
+      said.textContent = source.readyState === EventSource.CLOSED
+        ? "This log cannot be followed now. Load the page again."
+        : "The connection to the console is lost. It goes on by itself.";
+    });
+    source.addEventListener("open", () => { said.textContent = ""; });
+  }
+
+  place.scrollTop = place.scrollHeight;
+  if (place.dataset.follow) follow();
+})();

@@ -1,0 +1,163 @@
+"""The chat: which models there are to talk to, and who answers, or why nobody does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from reconciler.console.snapshot import Body, Snapshot
+
+from .overview import Served, serving
+from .state import doing, state_of
+
+T = TypeVar("T")
+
+SETTINGS = ("system", "temperature", "max_tokens", "thinking", "tools")
+"""What a person may set beside the message, by the names of the form."""
+RECENT_SECONDS = 600.0
+"""How long an incident that is over is still told beside a chat."""
+_NUMBERED = re.compile(r"(.*?)(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A deployment to talk to."""
+
+    name: str
+    state: str
+    """As ``Served.state``."""
+    ready: bool
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group that answers."""
+
+    replica: int
+    epoch: int
+    nodes: str
+    transport: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """The chat with one deployment."""
+
+    line: Served
+    groups: tuple[Group, ...]
+    reasons: tuple[Body, ...]
+    """Why it is not served as declared: ``text``, and ``until`` where it is known. Empty while it is."""
+    incidents: tuple[Body, ...]
+    """Those of it that are open, and the last one if it was open a moment ago; newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message of a conversation, as a page without scripts shows it."""
+
+    by: str
+    """``person``, ``tool`` or ``model``."""
+    text: str
+    thinking: str
+    calls: tuple[tuple[str, str], ...]
+    """Name and arguments of each tool that it calls."""
+    groups: str
+    """Which groups worked on it; empty where that is not known."""
+
+
+def said(message: Body) -> Said:
+    """Return a message as it is shown. It comes from a browser: whatever is no text there is none here."""
+    calls = [_of(call, "function", dict) for call in _of(message, "tool_calls", list)]
+    groups = _of(message, "groups", list)
+    return Said(
+        {"user": "person", "tool": "tool"}.get(_of(message, "role", str), "model"),
+        _of(message, "content", str),
+        _of(message, "reasoning_content", str),
+        tuple((_of(call, "name", str), _of(call, "arguments", str)) for call in calls),
+        ", continued by ".join(
+            f"epoch {_of(each, 'epoch', int)} on {joined([str(node) for node in _of(each, 'nodes', list)])}"
+            for each in groups
+        ),
+    )
+
+
+def _of(value: Any, name: str, kind: type[T]) -> T:
+    """Return a field of an object of JSON; an empty one where it has none of this kind."""
+    found = value.get(name) if isinstance(value, Mapping) else None
+    return found if isinstance(found, kind) else kind()
+
+
+def models(snapshot: Snapshot, name: str) -> tuple[Model, ...]:
+    """Return all models. ``name``: of the chosen one."""
+    return tuple(
+        Model(each["metadata"]["name"], state_of(each), _ready(each), each["metadata"]["name"] == name)
+        for each in snapshot.of_kind("ModelDeployment")
+    )
+
+
+def chosen(snapshot: Snapshot, name: str) -> str:
+    """Return which model is meant: the named one, else the first that is served, else the first; empty where there is none."""
+    deployments = snapshot.of_kind("ModelDeployment")
+    served = sorted(deployments, key=lambda each: not _ready(each))
+    return name or next((each["metadata"]["name"] for each in served), "")
+
+
+def chat(snapshot: Snapshot, name: str) -> Chat | None:
+    """Return the chat with a model; None where there is none of this name."""
+    each = snapshot.named("ModelDeployment", name)
+    if each is None:
+        return None
+    groups = [group for group in each["status"].get("groups", ()) if group["ready"]]
+    return Chat(
+        line=serving(snapshot, each),
+        groups=tuple(
+            Group(
+                group["replica"],
+                group["epoch"],
+                joined(group["nodes"]),
+                (group.get("transport") or "").partition(" ")[0],
+            )
+            for group in groups
+        ),
+        reasons=tuple(_reasons(snapshot, each)),
+        incidents=tuple(_incidents(snapshot, f"modeldeployment/{name}")),
+    )
+
+
+def joined(nodes: Sequence[str]) -> str:
+    """Return names in short: ``studio-1..4`` for four in a row."""
+    numbered = [_NUMBERED.fullmatch(node) for node in nodes]
+    if len(nodes) > 2 and all(numbered):
+        stems = {found[1] for found in numbered if found}
+        numbers = [int(found[2]) for found in numbered if found]
+        if len(stems) == 1 and numbers == list(range(numbers[0], numbers[0] + len(nodes))):
+            return f"{nodes[0]}..{numbers[-1]}"
+    return ", ".join(nodes)
+
+
+def _ready(each: Body) -> bool:
+    return bool(each["status"].get("readyReplicas"))
+
+
+def _reasons(snapshot: Snapshot, each: Body) -> Iterator[Body]:
+    if state_of(each) == "ready":
+        return
+    planned = list(snapshot.planned(f"modeldeployment/{each['metadata']['name']}"))
+    yield from planned
+    if not planned and (text := doing(each)):
+        yield {"text": text, "until": None}
+
+
+def _incidents(snapshot: Snapshot, of: str) -> Iterator[Body]:
+    newest_first = (each for each in reversed(snapshot.incidents) if each["object"] == of)
+    for place, each in enumerate(newest_first):
+        if each["open"] or (not place and _age(snapshot, each["closedAt"]) < RECENT_SECONDS):
+            yield each
+
+
+def _age(snapshot: Snapshot, at: str | None) -> float:
+    return snapshot.at - datetime.fromisoformat(at).timestamp() if at else 0.0

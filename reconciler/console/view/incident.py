@@ -1,0 +1,50 @@
+"""An incident as a story: when it was seen, decided, done and over, and each entry on a line of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reconciler.console.snapshot import Body, Snapshot
+
+from .trouble import what_of
+
+TRIED, PERSON = "tried", "person"
+MARKS_MAX = 60
+"""Most marks on the line of time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """An incident for people. Moments are in seconds after it was seen; None where they have not come yet."""
+
+    incident: Body
+    text: str
+    decided: float | None
+    """When the first remedy began, or a person was asked."""
+    done: float | None
+    """When the last remedy was through."""
+    over: float | None
+    marks: tuple[tuple[float, str], ...]
+    """Entries on the line of time: the place, from 0 to 100, and the kind."""
+
+
+def stories(snapshot: Snapshot, name: str = "") -> tuple[Story, ...]:
+    """Return the incidents, or the one whose number is ``name``: open ones first, then the newest first."""
+    found = [each for each in reversed(snapshot.incidents) if not name or str(each["id"]) == name]
+    return tuple(_story(each) for each in sorted(found, key=lambda each: not each["open"]))
+
+
+def _story(incident: Body) -> Story:
+    entries = incident["entries"]
+    begun = [entry["after"] for entry in entries if entry["kind"] in (TRIED, PERSON)]
+    ends = [entry["after"] + (entry["seconds"] or 0.0) for entry in entries if entry["kind"] == TRIED]
+    length = max([incident["seconds"], *(entry["after"] for entry in entries)], default=0.0) or 1.0
+    places = dict.fromkeys((round(100 * entry["after"] / length, 1), entry["kind"]) for entry in entries)
+    return Story(
+        incident=incident,
+        text=what_of(incident),
+        decided=min(begun, default=None),
+        done=max(ends, default=None),
+        over=None if incident["open"] else incident["seconds"],
+        marks=tuple(places)[:MARKS_MAX],
+    )

@@ -1,0 +1,71 @@
+"""The page of a machine: what it is, what it serves, how it is cabled, and what its conditions say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from reconciler.console.snapshot import Body, Snapshot
+
+from .cabling import Picture, picture_of
+from .machine import Machine, machines, scale
+
+EVENTS_SHOWN = 20
+FACTS = (
+    ("model", "Model"),
+    ("chip", "Chip"),
+    ("macOS", "macOS"),
+    ("rdmaEnabled", "RDMA enabled"),
+    ("throttled", "Throttled by heat"),
+    ("sleeps", "Falls asleep"),
+    ("fileVault", "FileVault"),
+    ("firewall", "Firewall"),
+)
+"""Facts of ``status.mac`` that people look for first; `reconciler describe node` has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The page of a machine."""
+
+    line: Machine
+    watts_scale: int
+    facts: tuple[tuple[str, str], ...]
+    ranks: tuple[Body, ...]
+    picture: Picture | None
+    conditions: tuple[Body, ...]
+    events: tuple[Body, ...]
+    """Newest first."""
+
+
+def node(snapshot: Snapshot, name: str) -> Node | None:
+    """Return the page of a machine; None where no Node has this name."""
+    each = snapshot.named("Node", name)
+    if each is None:
+        return None
+    found = machines(snapshot)
+    events = (event for event in reversed(snapshot.events) if event["object"] == f"node/{name}")
+    return Node(
+        line=next(line for line in found if line.name == name),
+        watts_scale=scale(found),
+        facts=tuple(_facts(each)),
+        ranks=tuple(rank for rank in snapshot.ranks if rank["node"] == name),
+        picture=picture_of(snapshot, name),
+        conditions=tuple(each["status"]["conditions"]),
+        events=tuple(events)[:EVENTS_SHOWN],
+    )
+
+
+def _facts(each: Body) -> Iterator[tuple[str, str]]:
+    status, ssh = each["status"], each["spec"].get("ssh", {})
+    if ssh.get("host"):
+        yield "Address", str(ssh["host"])
+    mac = status.get("mac", {})
+    for field, text in FACTS:
+        if field in mac:
+            value = mac[field]
+            yield text, ("yes" if value else "no") if isinstance(value, bool) else str(value)
+    if not mac and status.get("system"):
+        yield "System", str(status["system"])
+    for name, version in status.get("runtime", {}).items():
+        yield name, str(version)

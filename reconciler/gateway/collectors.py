@@ -1,0 +1,83 @@
+"""What the metrics page has that is looked up at each scrape: groups, connections of clients, lines of the access log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from reconciler.wire.generation import KeptPrefixes
+
+from .admission import Admission, End, Stage
+
+Seen = tuple[str, int, int, bool, KeptPrefixes | None]
+"""A routed group: model, replica, epoch, whether it is connected, and what it last said of its prefix cache."""
+
+
+class Replicas(Collector):
+    """Collects the routed groups at each scrape."""
+
+    def __init__(self, seen: Callable[[], Iterable[Seen]]) -> None:
+        self._seen = seen
+
+    def collect(self) -> Iterable[Metric]:
+        labels = ("model_name", "replica")
+        epoch = GaugeMetricFamily("reconciler_replica_epoch", "Epoch of a replica's group.", labels=labels)
+        up = GaugeMetricFamily(
+            "reconciler_replica_connected", "1 when the gateway is connected to its group.", labels=labels
+        )
+        size = GaugeMetricFamily(
+            "reconciler_prefix_cache_bytes", "Memory of the prefix cache on each rank.", labels=labels
+        )
+        room = GaugeMetricFamily(
+            "reconciler_prefix_cache_max_bytes", "Its bound; 0 where nothing can be kept.", labels=labels
+        )
+        evicted = CounterMetricFamily(
+            "reconciler_prefix_cache_evictions", "Entries that made room for others.", labels=labels
+        )
+        for model, replica, number, connected, kept in self._seen():
+            names = (model, str(replica))
+            epoch.add_metric(names, number)
+            up.add_metric(names, connected)
+            if kept is not None:
+                size.add_metric(names, kept.bytes)
+                room.add_metric(names, kept.bytes_max)
+                evicted.add_metric(names, kept.evictions)
+        yield from (epoch, up, size, room, evicted)
+
+
+class Connections(Collector):
+    """Collects the connections of clients at each scrape."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+
+    def collect(self) -> Iterable[Metric]:
+        now = GaugeMetricFamily(
+            "reconciler_connections", "Connections of clients, by what they are doing.", labels=("state",)
+        )
+        for stage in Stage:
+            now.add_metric((stage.value,), self._admission.count(stage))
+        ended = CounterMetricFamily(
+            "reconciler_connections_ended",
+            "Connections that the gateway ended, by reason.",
+            labels=("reason",),
+        )
+        for end in End:
+            ended.add_metric((end.value,), self._admission.ended[end])
+        most = GaugeMetricFamily("reconciler_connections_max", "The most connections of clients.")
+        most.add_metric((), self._admission.limits.in_all)
+        yield from (now, ended, most)
+
+
+class AccessLog(Collector):
+    """Collects at each scrape how many lines the access log has lost."""
+
+    def __init__(self, dropped: Callable[[], int]) -> None:
+        self._dropped = dropped
+
+    def collect(self) -> Iterable[Metric]:
+        text = "Lines of the access log that were lost because the disk took none."
+        yield CounterMetricFamily("reconciler_access_log_dropped_lines", text, value=self._dropped())

@@ -1,0 +1,36 @@
+"""The file of what requests did, which the controller reads for the plots of the last hours."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+
+import orjson
+
+from reconciler.gateway.metrics import Metrics
+from reconciler.wire import SPOKEN
+from reconciler.wire.codec import to_wire
+from reconciler.wire.figures import GatewayFigures
+
+log = logging.getLogger(__name__)
+
+SAVED_SECONDS = 5.0
+"""How often it is written while requests come: twice as often as the controller measures."""
+
+
+async def keep(path: Path, metrics: Metrics) -> None:
+    """Write it now and then where something has changed, until cancelled. A full disk is no reason to stop serving."""
+    written = None
+    while True:
+        figures = GatewayFigures(SPOKEN[-1], os.getpid(), *metrics.figures())
+        if figures != written:
+            draft = path.with_name(f".{path.name}.new")
+            try:
+                draft.write_bytes(orjson.dumps(to_wire(figures), option=orjson.OPT_APPEND_NEWLINE))
+                draft.replace(path)
+                written = figures
+            except OSError as error:
+                log.warning("cannot write %s, trying again later: %s", path, error)
+        await asyncio.sleep(SAVED_SECONDS)

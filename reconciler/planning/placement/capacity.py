@@ -1,0 +1,102 @@
+"""Says which deployments no declared node could ever hold, whatever else runs: only where all of that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from reconciler.planning.context.gpu_memory import left_to_models
+from reconciler.planning.context.memory_needs import ModelNeeds, Needs, gib, needs
+from reconciler.planning.context.sharding import Split, Unsplit, splits
+from reconciler.planning.context.workload import Workload
+from reconciler.planning.context.world import World
+from reconciler.planning.nodes.eligible import suits, tainted
+from reconciler.resources import ModelDeployment
+from reconciler.state import NodeName, ObjectKey, ReplicaId
+from reconciler.wire.node import ModelReport
+
+from . import suggestions
+from .contexts import Contexts
+from .search import FreeMemory
+
+
+def beyond_all_nodes(world: World, concerned: Set[ObjectKey]) -> list[str]:
+    """Write a sentence for each deployment in ``concerned``, or whose Model is, that is too large for the nodes of the
+    manifests even if nothing else ran on them. A fact that is missing says nothing: no report of a node, no examined
+    weights, fewer nodes than it needs."""
+    found = []
+    for name, deployment in sorted(world.desired.deployments.items()):
+        keys = ObjectKey("ModelDeployment", name), ObjectKey("Model", deployment.spec.model)
+        model = world.desired.models.get(deployment.spec.model)
+        if deployment.spec.replicas and model is not None and not concerned.isdisjoint(keys):
+            text = _too_large(world, Workload(ReplicaId(name, 0), deployment, model))
+            found += [f"{keys[0]}: {text}"] if text else []
+    return found
+
+
+def _too_large(world: World, workload: Workload) -> str:
+    """Return what it needs and what there is; empty where it fits, or where that is not known."""
+    rooms, weights = _emptied(world, workload.deployment), _examined(world, workload.path)
+    bounds = workload.deployment.spec.parallelism.nodes
+    if rooms is None or weights is None or len(rooms.nodes) < bounds.min:
+        return ""
+    least = ModelNeeds.of_deployment(workload.deployment, Contexts.of(workload.deployment, weights).least)
+    tried: list[tuple[int, Split]] = []
+    for size in range(bounds.min, min(bounds.max, len(rooms.nodes)) + 1):
+        possible = splits(workload.deployment.spec.parallelism.strategy, weights, size)
+        if isinstance(possible, Unsplit):
+            continue
+        if any(rooms.roomiest(size).fit(needs(least, weights, split.strategy, size)) for split in possible):
+            return ""
+        tried.append((size, possible[0]))
+    if not tried:
+        return ""  # it is not for want of memory
+    size, split = tried[-1]
+    each = needs(least, weights, split.strategy, size)
+    return f"{_figures(rooms, each)}; {suggestions.change(workload, rooms, weights, size)}"
+
+
+def _figures(rooms: FreeMemory, each: Needs) -> str:
+    """Return what ranks need, and what the nodes hold."""
+    size, every = len(each), len(rooms.nodes)
+    held = sorted(rooms.free.values(), reverse=True)
+    if size == 1:
+        return f"needs {gib(each[0])} on one node, and the largest of {every} declared holds {gib(held[0])}"
+    together = sum(held[:size])
+    if sum(each) > together:
+        which = "the nodes declared hold" if size == every else f"the {size} largest of {every} declared hold"
+        return f"needs {gib(sum(each))} on {size} nodes, and {which} {gib(together)}"
+    share = "each" if len(set(each)) == 1 else "one"
+    return f"needs {gib(max(each))} on {share} of {size} nodes, and no {size} of those declared hold that"
+
+
+def _emptied(world: World, deployment: ModelDeployment) -> FreeMemory | None:
+    """Return the nodes that the deployment might ever use, with all memory that their manifests leave to models; None where
+    one of them has not reported yet. A node that is cordoned, or silent, may be used again."""
+    nodes = [
+        name
+        for name, node in sorted(world.desired.nodes.items())
+        if suits(node, deployment) and not tainted(node, deployment)
+    ]
+    hosts: dict[NodeName, str] = {}
+    free: dict[str, int] = {}
+    for name in nodes:
+        report = world.node(name).report
+        if report is None:
+            return None
+        hosts[name] = report.host_id
+        left = left_to_models(world.desired.nodes[name].spec.memory, report)
+        free[report.host_id] = max(left, free.get(report.host_id, 0))
+    return FreeMemory(tuple(nodes), hosts, free) if nodes else None
+
+
+def _examined(world: World, path: str) -> ModelReport | None:
+    """Return what a node says of weights that it has examined; None if none has."""
+    found = (world.node(name).model(path) for name in sorted(world.desired.nodes))
+    return next(
+        (
+            each
+            for each in found
+            if each is not None and each.weights_bytes and not (each.examining or each.problem)
+        ),
+        None,
+    )

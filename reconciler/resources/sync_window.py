@@ -1,0 +1,123 @@
+"""The kind SyncWindow: times in which changes of manifests come into force, or do not.
+
+``state/sync_windows.py`` says what that means for a change.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from datetime import UTC, datetime, tzinfo
+from fnmatch import fnmatchcase
+from typing import Annotated, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from cronsim import CronSim, CronSimError
+from pydantic import AfterValidator, Field, StringConstraints
+
+from .base import NAMES, TYPE, ApiVersion, Manifest, Metadata, Seconds, Strict
+
+CRON_FIELDS = "minute, hour, day of the month, month and day of the week"
+SECONDS_MIN = 60.0
+_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _cron(text: str) -> str:
+    if len(text.split()) != len(CRON_FIELDS.replace(" and ", ", ").split(", ")):
+        raise ValueError(f'expected the five fields of cron, {CRON_FIELDS}, such as "0 8 * * 1-5"')
+    try:
+        next(CronSim(text, _EPOCH))
+    except CronSimError as error:
+        field = str(error).removeprefix("Bad ")
+        raise ValueError(f'expected five fields of cron such as "0 8 * * 1-5": wrong {field}') from None
+    except StopIteration:
+        raise ValueError("this schedule never begins: no year has such a day") from None
+    return text
+
+
+def _zone(name: str) -> str:
+    try:
+        _time_zone(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        near = difflib.get_close_matches(name, sorted(available_timezones()), n=1, cutoff=0.6)
+        hint = f'; did you mean "{near[0]}"?' if near else ""
+        raise ValueError(f'expected an IANA time zone such as "Europe/Berlin"{hint}') from None
+    return name
+
+
+def _time_zone(name: str) -> tzinfo:
+    return UTC if name == "UTC" else ZoneInfo(name)  # UTC is known also where the system has no zones
+
+
+def _long_enough(seconds: float) -> float:
+    if seconds < SECONDS_MIN:
+        raise ValueError("expected a duration of at least 1m: schedules have minutes")
+    return seconds
+
+
+_Patterns = Annotated[tuple[Annotated[str, NAMES.field()], ...], Field(max_length=256)]
+
+
+class SyncWindowSpec(Strict):
+    """When, and for which objects, changes come into force (`allow`) or wait (`deny`)."""
+
+    kind: Literal["allow", "deny"]
+    """`deny`: within the window, changes wait. `allow`: changes wait at all times at which no `allow` window for the
+    object is open. `deny` wins."""
+    schedule: Annotated[
+        str, StringConstraints(max_length=128), AfterValidator(_cron), Field(json_schema_extra={TYPE: "cron"})
+    ]
+    """When the window begins: the five fields of cron, in the time of `timeZone`."""
+    duration: Annotated[Seconds, AfterValidator(_long_enough)]
+    """How long it lasts from there, at least `1m`. The time that passes counts, also when clocks change meanwhile."""
+    time_zone: Annotated[str, StringConstraints(max_length=64), AfterValidator(_zone)] = "UTC"
+    """The IANA name of the time zone of `schedule`."""
+    deployments: _Patterns = ()
+    """Deployments that the window is for, by name; `*` and `?` stand for other characters. Changes of the Models that
+    they use count too."""
+    nodes: _Patterns = ()
+    """Nodes that it is for, by name, likewise."""
+    selector: dict[str, str] = Field(default_factory=dict)
+    """Labels: it is also for the deployments and nodes that have them all. Without `deployments`, `nodes` and `selector`
+    a window is for everything."""
+    operations: tuple[Literal["cordon", "drain", "reboot", "restart", "scale"], ...] = ()
+    """Operations on its objects that are refused while it keeps changes out. By default none is; `stop` never is."""
+
+    @property
+    def everything(self) -> bool:
+        """Return whether it is for all objects of all kinds."""
+        return not (self.deployments or self.nodes or self.selector)
+
+    def names(self, manifest: Manifest) -> bool:
+        """Return whether it is for an object: by its name, by its labels, or because it is for everything."""
+        if self.everything:
+            return True
+        patterns = {"ModelDeployment": self.deployments, "Node": self.nodes}.get(manifest.kind)
+        if patterns is None:
+            return False
+        labels = manifest.metadata.labels
+        labelled = bool(self.selector) and all(
+            labels.get(key) == value for key, value in self.selector.items()
+        )
+        return labelled or any(fnmatchcase(manifest.metadata.name, pattern) for pattern in patterns)
+
+    def next_begin(self, after: float) -> float:
+        """Return when it begins next, later than ``after``, in seconds since the Unix epoch; infinite if never."""
+        moments = CronSim(self.schedule, datetime.fromtimestamp(after, _time_zone(self.time_zone)))
+        # Of an hour that clocks show twice, cron's fixed times have the first; seen from the second it is over.
+        return next((at for moment in moments if (at := moment.timestamp()) > after), math.inf)
+
+    def end(self, now: float) -> float | None:
+        """Return when it ends, as far as its beginning before ``now`` says; None if it is not open."""
+        begun = self.next_begin(now - self.duration)
+        return None if begun > now else begun + self.duration
+
+
+class SyncWindow(Manifest):
+    """Times in which changes of manifests come into force, or wait."""
+
+    api_version: ApiVersion
+    kind: Literal["SyncWindow"]
+    """The kind of the object, which decides the fields of its spec."""
+    metadata: Metadata
+    spec: SyncWindowSpec

@@ -1,0 +1,166 @@
+"""What each verb makes of the present operations, for objects that were already chosen. Pure; imports kinds when called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from reconciler.errors import Refused
+
+from .change import Change, Files, Key, Now, results
+
+CLUSTER = ("Cluster", "main")
+UNSCHEDULABLE, DRAIN = ("spec", "unschedulable"), ("spec", "drain")
+KEEPS_OFF = ("cordon", "drain")
+"""Verbs of operations that keep new ranks off a node."""
+PREFIX_CHARACTERS_MIN = 4
+
+Values = dict[tuple[str, ...], Any]
+
+
+def keep_off(now: Now, verb: str, keys: Iterable[Key]) -> Change:
+    """Cordon or drain nodes, whichever ``verb`` says."""
+    wanted = {key: now.operation(verb, key) for key in keys}
+    new = {key: each for key, each in wanted.items() if not now.asked(each)}
+    return Change(
+        verb.capitalize(), results(wanted, new), {each.metadata.name: each for each in new.values()}
+    )
+
+
+def uncordon(now: Now, keys: Sequence[Key]) -> Change:
+    """Use nodes again: end what keeps ranks off them; ``kept_off`` are those whose manifests do."""
+    from reconciler.resources.operation import operation_name
+
+    undone = {key: [n for v in KEEPS_OFF if (n := operation_name(v, *key)) in now.operations] for key in keys}
+    names = [name for each in undone.values() for name in each]
+    wished = kept_off(now.files, keys)
+    return Change(
+        "Uncordon", results(keys, [key for key in keys if undone[key] or key in wished]), dict.fromkeys(names)
+    )
+
+
+def kept_off(files: Files, keys: Sequence[Key]) -> dict[Key, Values]:
+    """Return, for the nodes whose manifests keep ranks off them, the fields to take back."""
+    from reconciler.resources import Node
+    from reconciler.source.yaml.documents import load
+    from reconciler.source.yaml.fields import REMOVED
+
+    nodes = {(each.manifest.kind, each.manifest.metadata.name): each.manifest for each in load(files)}
+    found = ((key, nodes.get(key)) for key in keys)
+    fields: Values = {UNSCHEDULABLE: REMOVED, DRAIN: REMOVED}
+    return {
+        key: fields
+        for key, node in found
+        if isinstance(node, Node) and (node.spec.unschedulable or node.spec.drain)
+    }
+
+
+def restart(now: Now, keys: Sequence[Key], at: float) -> Change:
+    """Form every group of deployments anew."""
+    made = [now.operation("restart", key, at) for key in keys]
+    return Change("Restart", results(keys, keys), {each.metadata.name: each for each in made})
+
+
+def suspend(now: Now, frozen: Mapping[Key, Mapping[str, Any]]) -> Change:
+    """Keep changes out of objects, of which ``frozen`` has the manifests in force; with ``CLUSTER`` of everything."""
+    made = {
+        key: now.operation("suspend", key, None, **({} if key == CLUSTER else {"manifest": body}))
+        for key, body in frozen.items()
+    }
+    new = {key: each for key, each in made.items() if not _suspended(now, each)}
+    return Change("Suspend", results(made, new), {each.metadata.name: each for each in new.values()})
+
+
+def _suspended(now: Now, operation: Any) -> bool:
+    """Return whether it is suspended already, with whatever manifest, and the same reason and end."""
+    before = now.operations.get(operation.metadata.name)
+    if before is None:
+        return False
+    spec = operation.spec.model_copy(update={"manifest": before.spec.manifest})
+    return now.asked(operation.model_copy(update={"spec": spec}))
+
+
+def in_force(files: Files) -> dict[Key, dict[str, Any]]:
+    """Return the manifests of a revision as ``suspend`` keeps them."""
+    from reconciler.source.yaml.documents import load
+
+    return {
+        document.key: document.manifest.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        for document in load(files)
+    }
+
+
+def resume(now: Now, keys: Sequence[Key]) -> Change:
+    """Let changes in again. Raises ``Refused`` for what is not suspended."""
+    from reconciler.resources.operation import operation_name
+
+    names = {key: operation_name("suspend", *key) for key in keys}
+    unknown = [key for key in keys if names[key] not in now.operations]
+    if unknown:
+        text = ", ".join(f"{kind.lower()}/{name}" for kind, name in unknown)
+        raise Refused(
+            "NotSuspended", f"{text} is not suspended; list what is with: reconciler get operations"
+        )
+    return Change("Resume", results(keys, keys), dict.fromkeys(names.values()))
+
+
+def held(status: Mapping[str, Any], operations: Iterable[str], prefix: str) -> tuple[str, bool]:
+    """Return the revision that ``prefix`` means, and whether it was approved before.
+
+    ``status``: the controller's answer to ``ShowStatus``; ``operations``: the names of those in force. Raises ``Refused`` if
+    it is not held.
+    """
+    found, newest = status["held"], status["revision"]
+    enough = len(prefix) >= PREFIX_CHARACTERS_MIN
+    if enough and found and found["revision"].startswith(prefix):
+        return str(found["revision"]), False
+    if enough and newest.startswith(prefix) and f"approve.revision.{newest}" in operations:
+        return str(newest), True
+    if found is None:
+        raise Refused(
+            "NotHeld",
+            f"no revision is held, and no approved revision in force begins with {prefix!r}; see: reconciler plan",
+        )
+    raise Refused(
+        "NotHeld",
+        f"expected the held revision, with at least {PREFIX_CHARACTERS_MIN} characters, got {prefix!r}:"
+        f" {found['command']}",
+    )
+
+
+def approve(now: Now, revision: str, over: str) -> Change:
+    """Let a held revision come into force instead of ``over``."""
+    key = ("Revision", revision)
+    operation = now.operation("approve", key, over=over)
+    made = {} if now.asked(operation) else {operation.metadata.name: operation}
+    return Change("Approve", results((key,), (key,) if made else ()), made)
+
+
+def moves(replicas: Iterable[Mapping[str, Any]], nodes: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return what becomes of every group on these nodes, a line each: of those that go on, and of those that have to end.
+
+    ``replicas``: as the controller's answer to ``Preview`` has them.
+    """
+    names = set(nodes)
+    go_on, ending = [], []
+    for entry in replicas:
+        if not set(entry["nodes"]) & names:
+            continue
+        who = f"{entry['object']}, replica {entry['replica']}"
+        if entry["moves"]:
+            go_on.append(f"{who}: moves from {', '.join(entry['nodes'])} to {', '.join(entry['moves'])}")
+        elif entry["ends"]:
+            ending.append(f"{who}: {entry['text']}")
+        else:
+            go_on.append(f"{who}: {entry['text'] or 'is ending'}")
+    return go_on, ending
+
+
+def would_stop(names: Iterable[str], ending: Iterable[str]) -> Refused:
+    """Return why nodes cannot be drained without force."""
+    return Refused(
+        "WouldStop",
+        "cannot drain: these would stop being served:\n  "
+        + "\n  ".join(ending)
+        + f"\nto stop them anyway: reconciler drain {' '.join(names)} --force",
+    )

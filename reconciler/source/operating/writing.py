@@ -1,0 +1,88 @@
+"""Commits what a decision makes of the present operations, and of manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.errors import Conflict
+from reconciler.source.git.repository import OPERATIONS, Author, ClusterRepo
+
+from .change import Asking, Change, Decide, Files, Now, ask_windows, message_of, now_of
+
+COMMITS_TRIED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A commit of the operations; without a change, the one that is there."""
+
+    revision: str | None
+    change: Change
+
+
+def write(
+    repo: ClusterRepo, author: Author, asking: Asking, decide: Decide, clock: Callable[[], float]
+) -> Written:
+    """Commit what ``decide`` makes of the present operations; those that have expired are removed by the same commit.
+
+    After a concurrent commit, decides again on top of it, a few times; then raises ``Conflict``. ``clock`` returns seconds
+    since the Unix epoch.
+    """
+    for attempt in range(1, COMMITS_TRIED + 1):
+        head, now = seen(repo, asking, clock())
+        change = decide(now)
+        if not change.operations:
+            return Written(head, change)
+        ask_windows(now, change)
+        try:
+            made = repo.commit(head, now.changes(change), message_of(now, change), author, OPERATIONS)
+            return Written(made, change)
+        except Conflict:
+            if attempt == COMMITS_TRIED:
+                raise
+    raise AssertionError("the loop returns or raises")
+
+
+def seen(repo: ClusterRepo, asking: Asking, at: float) -> tuple[str | None, Now]:
+    """Return the newest commit of the operations, and what is decided on."""
+    head, main = repo.head(OPERATIONS), repo.head()
+    files = repo.read(main) if main else {}
+    return head, now_of(files, repo.read(head) if head else {}, asking, at)
+
+
+def write_manifests(
+    repo: ClusterRepo,
+    author: Author,
+    decide: Callable[[Files], Any],
+    message: Callable[[tuple[Any, ...]], str],
+    first: Mapping[str, bytes | None],
+) -> tuple[str | None, Any]:
+    """Commit what ``decide`` makes of the manifests, a ``source.editing.Edit``; the first commit also has ``first``.
+
+    Returns the revision and the edit. After a concurrent commit, decides again on top of it, a few times; then raises
+    ``Conflict``.
+    """
+    for attempt in range(1, COMMITS_TRIED + 1):
+        head = repo.head()
+        edit = decide(repo.read(head) if head else {})
+        if not edit.changes:
+            return head, edit
+        changes = edit.changes if head else {**edit.changes, **first}
+        try:
+            return repo.commit(head, changes, message(edit.results), author), edit
+        except Conflict:
+            if attempt == COMMITS_TRIED:
+                raise
+    raise AssertionError("the loop returns or raises")
+
+
+def subject(verb: str) -> Callable[[tuple[Any, ...]], str]:
+    """Return a function that writes a commit's subject: the verb and the changed objects."""
+
+    def write_subject(results: tuple[Any, ...]) -> str:
+        changed = [f"{r.kind.lower()}/{r.name}" for r in results if r.action != "unchanged"]
+        return f"{verb} {', '.join(changed[:5])}{' and more' if len(changed) > 5 else ''}"
+
+    return write_subject

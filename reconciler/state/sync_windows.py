@@ -1,0 +1,241 @@
+"""Decides which changes of manifests wait for a sync window. Pure; the clock is an argument.
+
+A window that begins changes nothing, and neither does one that ends by itself: what is compared is the manifest in force
+and the newest one, object by object. Where they differ and the windows in force do not let the change in, the manifest in
+force stays. Healing does not ask here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.errors import few_names
+from reconciler.resources import Manifest, ModelDeployment
+from reconciler.resources.operation import Operation, written_moment
+from reconciler.resources.sync_window import SyncWindow
+
+from .identity import ObjectKey
+
+STEPS_MAX = 500
+"""How many times to look for the moment at which a change is let in, where one window follows the other."""
+OBJECTS_SHOWN = 4
+Manifests = Mapping[ObjectKey, Manifest]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldChange:
+    """A change of one object that a window keeps out."""
+
+    object: ObjectKey
+    window: str
+    until: float | None
+    """When it is let in, in seconds since the Unix epoch; None if no such time is near."""
+
+    @property
+    def end(self) -> str:
+        return f" until {written_moment(self.until)}" if self.until is not None else ""
+
+    @property
+    def command(self) -> str:
+        """Return the command that lets it in now."""
+        return f"reconciler override {self.window} --reason WHY"
+
+    @property
+    def text(self) -> str:
+        """Return what it waits for and what to do, for people."""
+        return f"its change is held by sync window {self.window}{self.end}; to apply it now: {self.command}"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldChanges:
+    """The changes of the newest revision that windows keep out."""
+
+    revision: str
+    """The newest revision."""
+    changes: tuple[HeldChange, ...]
+    """In the order of kinds and names."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return a line for each window, for people."""
+        groups: dict[tuple[str, float | None], list[HeldChange]] = {}
+        for change in self.changes:
+            groups.setdefault((change.window, change.until), []).append(change)
+        return tuple(
+            f"{_named(group)} held by sync window {group[0].window}{group[0].end};"
+            f" to apply now: {group[0].command}"
+            for group in groups.values()
+        )
+
+    @property
+    def text(self) -> str:
+        return "; ".join(self.lines)
+
+
+def _named(group: list[HeldChange]) -> str:
+    names = few_names([str(change.object) for change in group], OBJECTS_SHOWN)
+    return f"{names} {'is' if len(group) == 1 else 'are'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What comes into force of a revision."""
+
+    revision: str
+    manifests: tuple[Manifest, ...]
+    held: HeldChanges | None = None
+    kept: Mapping[ObjectKey, Manifest | None] = field(default_factory=dict)
+    """The objects that stay as they were; None for one that is new and stays out."""
+    nothing: bool = False
+    """Whether nothing of it is new, so that the revision before stays in force."""
+
+
+def admit(
+    revision: str, in_force: Manifests, incoming: Manifests, overridden: Iterable[str], now: float
+) -> Admitted:
+    """Return what comes into force of ``incoming`` at ``now``, in seconds since the Unix epoch.
+
+    The windows of ``in_force`` decide, so that a commit does not take away the window that holds it. ``overridden``:
+    names of windows that let everything in for now.
+    """
+    changed = [key for key in {**in_force, **incoming} if in_force.get(key) != incoming.get(key)]
+    gate = _Gate(in_force, frozenset(overridden), now)
+    found = {key: held for key in changed if (held := gate.held(key, incoming.get(key))) is not None}
+    if not found:
+        return Admitted(revision, tuple(incoming.values()))
+    _hold_takers(found, changed, in_force, incoming)
+    kept = {key: in_force.get(key) for key in found}
+    merged = {key: manifest for key, manifest in {**incoming, **kept}.items() if manifest is not None}
+    changes = tuple(sorted(found.values(), key=lambda each: each.object))
+    return Admitted(
+        revision,
+        tuple(merged.values()),
+        HeldChanges(revision, changes),
+        kept,
+        nothing=len(found) == len(changed),
+    )
+
+
+def refused_operations(
+    manifests: Manifests, begun: Iterable[Operation], overridden: Collection[str], now: float
+) -> list[str]:
+    """Return why operations may not begin at ``now``, a sentence for each, by the windows among ``manifests`` that say so."""
+    windows = sorted(
+        (each for each in manifests.values() if isinstance(each, SyncWindow)),
+        key=lambda each: each.metadata.name,
+    )
+    found = []
+    for operation in begun:
+        target = operation.spec.target
+        object = manifests.get(ObjectKey(target.kind, target.name))
+        mine = [
+            window
+            for window in windows
+            if object is not None
+            and operation.spec.verb in window.spec.operations
+            and window.spec.names(object)
+        ]
+        answer = closed(mine, frozenset(overridden), now)
+        if answer is not None:
+            held = HeldChange(ObjectKey(target.kind, target.name), *answer)
+            what = f"{operation.spec.verb} of {target} is refused by sync window {held.window}{held.end}"
+            found.append(f"{what}; to do it now, first: {held.command}")
+    return found
+
+
+def _hold_takers(
+    found: dict[ObjectKey, HeldChange],
+    changed: Collection[ObjectKey],
+    in_force: Manifests,
+    incoming: Manifests,
+) -> None:
+    """Add the changes that give a deployment a name which another one keeps because its own change is held."""
+    owners = {name: change for change in found.values() for name in _served_as(in_force.get(change.object))}
+    while True:
+        takers = {
+            key: owner
+            for key in changed
+            if key not in found
+            for name in _served_as(incoming.get(key))
+            if (owner := owners.get(name)) is not None
+        }
+        if not takers:
+            return
+        for key, owner in takers.items():
+            found[key] = HeldChange(key, owner.window, owner.until)
+            owners |= dict.fromkeys(_served_as(in_force.get(key)), found[key])
+
+
+def _served_as(manifest: Manifest | None) -> tuple[str, ...]:
+    """Return the names by which clients ask for a deployment; none for another object."""
+    if not isinstance(manifest, ModelDeployment):
+        return ()
+    return (manifest.metadata.name, *manifest.spec.serving.aliases)
+
+
+class _Gate:
+    """The windows in force at one moment."""
+
+    def __init__(self, in_force: Manifests, overridden: frozenset[str], now: float) -> None:
+        self._in_force = in_force
+        self._overridden = overridden
+        self._now = now
+        windows = (each for each in in_force.values() if isinstance(each, SyncWindow))
+        self._windows = tuple(sorted(windows, key=lambda each: each.metadata.name))
+        self._answers: dict[tuple[str, ...], tuple[str, float | None] | None] = {}
+        """By the names of the windows that an object has."""
+
+    def held(self, key: ObjectKey, incoming: Manifest | None) -> HeldChange | None:
+        """Return what keeps out the change of an object; None if it comes into force."""
+        about = [each for each in (self._in_force.get(key), incoming) if each is not None]
+        if key.kind == "Model":
+            about += self._users(key.name)
+        mine = tuple(
+            window
+            for window in self._windows
+            if key == ("SyncWindow", window.metadata.name) or any(window.spec.names(each) for each in about)
+        )
+        names = tuple(window.metadata.name for window in mine)
+        if names not in self._answers:
+            self._answers[names] = closed(mine, self._overridden, self._now)
+        answer = self._answers[names]
+        return None if answer is None else HeldChange(key, *answer)
+
+    def _users(self, model: str) -> list[ModelDeployment]:
+        """Return the deployments in force that a change of a Model would change too."""
+        deployments = (each for each in self._in_force.values() if isinstance(each, ModelDeployment))
+        return [each for each in deployments if each.spec.model == model]
+
+
+def closed(
+    windows: Iterable[SyncWindow], overridden: frozenset[str], now: float
+) -> tuple[str, float | None] | None:
+    """Return the window that keeps changes out at ``now``, and until when all of ``windows`` let them in; None if they do
+    already. The time is None where none is near."""
+    windows = tuple(windows)
+    first, moment = "", now
+    for _ in range(STEPS_MAX):
+        blocker = _blocker(windows, overridden, moment)
+        if blocker is None:
+            return (first, moment) if first else None
+        first, moment = first or blocker[0], blocker[1]
+        if math.isinf(moment):
+            break
+    return first, None
+
+
+def _blocker(
+    windows: tuple[SyncWindow, ...], overridden: frozenset[str], now: float
+) -> tuple[str, float] | None:
+    """Return a window that keeps changes out, and when to look again."""
+    for window in windows:
+        end = window.spec.end(now)
+        if window.spec.kind == "deny" and window.metadata.name not in overridden and end is not None:
+            return window.metadata.name, end
+    allowing = [window for window in windows if window.spec.kind == "allow"]
+    if any(each.metadata.name in overridden or each.spec.end(now) is not None for each in allowing):
+        return None
+    begins = [(each.spec.next_begin(now), each.metadata.name) for each in allowing]
+    return (min(begins)[1], min(begins)[0]) if begins else None

@@ -1,0 +1,31 @@
+"""The readiness of a SyncWindow: whether it is open now, until when or from when, and what it holds."""
+
+from __future__ import annotations
+
+import math
+
+from reconciler.resources.operation import written_moment
+from reconciler.resources.sync_window import SyncWindow
+from reconciler.state.identity import ObjectKey
+
+from .snapshots import Readiness, Snapshots
+
+
+def readiness(name: str, snapshots: Snapshots) -> Readiness:
+    """Return ready: a window is nothing that could fail. The reason says whether it is active."""
+    window = snapshots.desired.others[ObjectKey("SyncWindow", name)]
+    assert isinstance(window, SyncWindow)
+    now, held = snapshots.now, snapshots.desired.held_changes
+    holds = [str(each.object) for each in held.changes if each.window == name] if held is not None else []
+    end, begin = window.spec.end(now), window.spec.next_begin(now)
+    extra = {
+        "active": end is not None,
+        "until": end,
+        "begins": None if math.isinf(begin) else begin,
+        "holds": holds,
+    }
+    text = "" if not holds else f"; holds {len(holds)} change{'s' if len(holds) > 1 else ''}"
+    if end is not None:
+        return Readiness(True, "Active", f"active until {written_moment(end)}{text}", extra)
+    again = "it does not begin again" if math.isinf(begin) else f"begins {written_moment(begin)}"
+    return Readiness(True, "Inactive", f"{again}{text}", extra)

@@ -1,0 +1,150 @@
+"""What is done from a page of the console is the commit that the command makes, asked once, or nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from reconciler.cli.core.client import ask
+from reconciler.console.acts.form import TOKEN_SECONDS, Tokens, typed
+from reconciler.console.view.acts import command
+from reconciler.wire.admin import ListCommits, ShowCommit
+from tests.cli.live import Live, live
+
+from .doors import OWNER, client_of, doors_of, key, secret, with_keys
+from .live import BASE, console_of
+from .snapshots import recorded
+
+SAME_ORIGIN = {"origin": BASE}
+HOSTILE = "<b>loud</b>"
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Live]:
+    with live() as cluster:
+        yield cluster
+
+
+def newest(made: Live) -> Any:
+    """The newest commit, with its diff."""
+    socket = made.home / "controller.sock"
+    return ask(socket, ShowCommit(ask(socket, ListCommits(limit=1))["items"][0]["revision"]))
+
+
+def lines(commit: Any) -> list[str]:
+    """What a commit writes, but for who and when."""
+    return [
+        line for file in commit["files"] for line in file["lines"] if not re.match(r"\+  (by|at): ", line)
+    ]
+
+
+def token(html: str) -> str:
+    found = re.search(r'name="token" value="([^"]+)"', html)
+    assert found is not None, html
+    return found[1]
+
+
+async def confirmed(client: httpx2.AsyncClient, path: str, **fields: str) -> httpx2.Response:
+    """Read the page of an act, then send its form."""
+    page = await client.get(path)
+    return await client.post(path, data={**fields, "token": token(page.text)}, headers=SAME_ORIGIN)
+
+
+async def test_a_node_is_cordoned_by_the_same_commit_as_by_the_command(made: Live) -> None:
+    async with console_of(made) as (client, _):
+        page = (await client.get("/act/cordon/node/node-a", params={"reason": HOSTILE})).text
+        assert "Cordon node/node-a: &lt;b&gt;loud&lt;/b&gt;" in page
+        assert "reconciler cordon node-a --reason" in page
+        assert HOSTILE not in page
+        done = await confirmed(client, "/act/cordon/node/node-a", reason=HOSTILE)
+        ours = newest(made)
+        assert (done.status_code, done.headers["location"]) == (303, f"/history/{ours['revision']}")
+        assert (ours["author"], ours["email"]) == (OWNER.name, OWNER.email)
+        assert "it is so already" in (await client.get("/act/cordon/node/node-a")).text
+        done = await confirmed(client, "/act/uncordon/node/node-a")
+        assert newest(made)["subject"] == "Uncordon node/node-a"
+    assert made.run("cordon", "node-a", "--reason", HOSTILE).returncode == 0
+    theirs = newest(made)
+    assert (theirs["message"], lines(theirs)) == (ours["message"], lines(ours))
+    assert made.run("uncordon", "node-a").returncode == 0
+
+
+async def test_a_deployment_is_suspended_and_resumed_and_restarted(made: Live) -> None:
+    async with console_of(made) as (client, _):
+        for verb, subject in (("suspend", "Suspend"), ("resume", "Resume"), ("restart", "Restart")):
+            await confirmed(client, f"/act/{verb}/modeldeployment/tiny", **{"for": "2h"})
+            assert newest(made)["subject"] == f"{subject} modeldeployment/tiny"
+
+
+async def test_what_cannot_be_done_is_said_and_what_was_typed_is_kept(made: Live) -> None:
+    async with console_of(made) as (client, _):
+        for path, text in (
+            ("/act/cordon/node/nobody", "There is no Node"),
+            ("/act/approve/revision/ffffffff", "No revision is held"),
+            ("/act/restart/node/node-a", "use the command"),
+            ("/act/resume/modeldeployment/big", "is not suspended"),
+        ):
+            answer = await client.get(path, params={"reason": "a loud fan"})
+            assert answer.status_code == 409
+            assert text in answer.text
+            assert "Nothing was written" in answer.text
+            assert "--reason &#39;a loud fan&#39;" in answer.text
+        before = newest(made)["revision"]
+        refused = await client.post("/act/cordon/node/node-a", data={"reason": "x"}, headers=SAME_ORIGIN)
+        assert refused.status_code == 403
+        assert 'value="x"' in refused.text
+        assert newest(made)["revision"] == before
+
+
+def test_another_page_and_another_site_change_nothing() -> None:
+    client = client_of(doors_of(recorded("four-macs")))
+    for headers in ({}, {"origin": "https://evil.example"}, {"origin": "null"}):
+        assert client.post("/act/cordon/node/studio-1", headers=headers).status_code == 403
+
+
+def test_a_key_that_may_look_sees_the_command_and_no_form() -> None:
+    doors = doors_of(with_keys(recorded("four-macs"), key("ada", 1, "view")))
+    shown = client_of(doors).get(
+        "/act/cordon/node/studio-1", headers={"authorization": f"Bearer {secret(1)}"}
+    )
+    assert "The key ada may look" in shown.text
+    assert "<form" not in shown.text.partition("<main")[2]
+    sent = client_of(doors).post(
+        "/act/cordon/node/studio-1", headers={"authorization": f"Bearer {secret(1)}", **SAME_ORIGIN}
+    )
+    assert sent.status_code == 403
+
+
+def test_without_a_controller_nothing_is_written_and_the_page_says_so() -> None:
+    shown = client_of(doors_of(recorded("four-macs"))).get("/act/drain/node/studio-1")
+    assert shown.status_code == 503
+    assert "Nothing was written" in shown.text
+
+
+def test_a_token_is_for_one_act_of_one_person_for_an_hour() -> None:
+    tokens = Tokens()
+    made = tokens.make("/act/cordon/node/a ada", 1000.0)
+    assert tokens.good(made, "/act/cordon/node/a ada", 1000.0 + TOKEN_SECONDS)
+    assert not tokens.good(made, "/act/cordon/node/a ada", 1001.0 + TOKEN_SECONDS)
+    assert not tokens.good(made, "/act/cordon/node/b ada", 1000.0)
+    assert not tokens.good(made, "/act/cordon/node/a eve", 1000.0)
+    assert not Tokens().good(made, "/act/cordon/node/a ada", 1000.0)
+    assert not any(tokens.good(bad, "/act/cordon/node/a ada", 1000.0) for bad in ("", "1000", "1000.é", "²."))
+
+
+def test_what_a_form_has_too_much_or_wrong_counts_as_left_out() -> None:
+    assert typed({"reason": " two\nlines ", "for": "9y", "force": "no"}) == typed({"reason": "two lines"})
+
+
+def test_the_command_on_the_page_does_the_same() -> None:
+    assert command("restart", "modeldeployment", "tiny", "", "", False) == (
+        "reconciler rollout restart modeldeployment/tiny"
+    )
+    assert command("suspend", "cluster", "main", "a demo", "2h", False) == (
+        "reconciler suspend --all --reason 'a demo' --for 2h"
+    )
+    assert command("drain", "node", "a", "", "", True) == "reconciler drain a --force"

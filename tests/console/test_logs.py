@@ -1,0 +1,107 @@
+"""The log of a rank as a page shows it: as text, whatever the rank prints, and bounded, however much it is."""
+
+from __future__ import annotations
+
+import json
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.console.feed import Feed
+from reconciler.console.logs.lines import LINE_CHARACTERS_MAX, Splitter, plain, whole_lines
+from reconciler.console.logs.log import PIECE_BYTES, Logs
+from reconciler.console.pages import Pages
+from reconciler.console.view.logs import logs_of
+from reconciler.errors import Refused
+from reconciler.wire.admin import ReadRankLog
+from reconciler.wire.launch import RankId
+
+RANK = RankId.parse("tiny.0.3.1")
+
+
+@pytest.mark.parametrize(
+    ("printed", "shown"),
+    [
+        ("\x1b[1;31mred\x1b[0m", "red"),
+        ("\x1b]0;a title\x07text", "text"),
+        ("\x1b]8;;https://evil.example\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x9b2Jtext", "text"),
+        ("10 %\r50 %\r100 %\r", "100 %"),
+        ("a\u202egnp.exe", "agnp.exe"),
+        ("bell\x07, nul\x00", "bell, nul"),
+        ("<script>alert(1)</script>", "<script>alert(1)</script>"),
+        ("x" * 9000, "x" * LINE_CHARACTERS_MAX),
+    ],
+)
+def test_nothing_that_is_printed_is_obeyed(printed: str, shown: str) -> None:
+    assert plain(printed) == shown
+
+
+@given(st.lists(st.text(), max_size=8))
+def test_no_piece_of_output_reaches_a_page_as_control_characters(pieces: list[str]) -> None:
+    splitter = Splitter()
+    for line in (line for piece in pieces for line in splitter.feed(piece)):
+        assert not any((ord(each) < 32 and each != "\t") or 127 <= ord(each) < 160 for each in line)
+        assert len(line) <= LINE_CHARACTERS_MAX
+
+
+def test_the_end_of_a_log_begins_with_a_whole_line() -> None:
+    assert whole_lines("lf a line\none\ntwo\nrest", begins_within=True) == (["one", "two"], "rest")
+    assert whole_lines("one\n", begins_within=False) == (["one"], "")
+
+
+@dataclass
+class Rank(Feed):
+    """A controller that knows one rank, which has printed ``text``."""
+
+    text: str = ""
+    read: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(Path("/nobody"), lambda: 0.0)
+
+    async def ask(self, message: Any) -> Any:
+        assert isinstance(message, ReadRankLog)
+        if message.id != RANK:
+            raise Refused("NotFound", "no node knows it")
+        content = self.text.encode()
+        begin = len(content) - message.bytes_max if message.offset is None else message.offset
+        piece = content[max(0, begin) :][: message.bytes_max]
+        self.read.append(len(piece))
+        return {"text": piece.decode(), "offset": max(0, begin) + len(piece), "node": "node-a"}
+
+
+async def first(feed: Feed, id: RankId = RANK, at: int = 0) -> tuple[str, Any]:
+    """The first that a browser hears."""
+    async with aclosing(Logs(feed, Pages()).lines(id, at)) as events:
+        kind, _, data = (await anext(events)).decode().strip().split("\n")
+    return kind.removeprefix("event: "), json.loads(data.removeprefix("data: "))
+
+
+async def test_a_log_is_sent_from_where_the_page_ends() -> None:
+    said = await first(Rank("one\ntwo\nthree\n"), at=4)
+    assert said == ("lines", {"lines": ["two", "three"], "leftOut": 0})
+
+
+async def test_who_is_too_far_behind_gets_the_newest_and_how_much_is_left_out() -> None:
+    feed = Rank("".join(f"line {n}\n" for n in range(100_000)))
+    _, said = await first(feed)
+    assert said["lines"][-1] == "line 99999"
+    shown = sum(len(line) + 1 for line in said["lines"])
+    assert said["leftOut"] + shown == len(feed.text)
+    assert max(feed.read) <= PIECE_BYTES
+
+
+async def test_a_rank_that_nobody_knows_ends_at_once() -> None:
+    assert await first(Rank(""), RankId.parse("tiny.0.9.0")) == ("end", {})
+
+
+def test_an_incident_leads_to_the_logs_of_the_ranks_that_it_names() -> None:
+    entries = [{"text": "rank 1 on studio-2 (epoch 3, pid 42) was killed by signal 9"}, {"text": "healed"}]
+    assert logs_of({"subject": "large/0", "entries": entries}) == ("large.0.3.1",)
+    assert logs_of({"subject": "node/studio-1", "entries": entries}) == ()

@@ -1,0 +1,109 @@
+"""What the pages say of a cluster, before it is HTML."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reconciler.console.pages import PAGES, Page, Pages
+from reconciler.console.view.deployment import deployment, spec_lines
+from reconciler.console.view.incident import stories
+from reconciler.console.view.node import node
+from reconciler.console.view.overview import overview
+
+from .snapshots import enlarged, loading, recorded
+
+PAGE_BYTES_MAX = 110_000
+"""What is left of 150 kB beside the style sheet and the scripts."""
+
+
+def test_a_group_that_loads_says_how_much_of_how_much_and_which_phase_it_is_in() -> None:
+    found = deployment(loading(), "large")
+    assert found is not None
+    (group,) = found.groups
+    assert (group.loaded_bytes, group.total_bytes) == (412 * 10**9, 700 * 10**9)
+    assert [(step.phase, step.state) for step in group.steps] == [
+        ("starting", "past"),
+        ("rendezvous", "past"),
+        ("loading", "now"),
+        ("warm", "to come"),
+        ("ready", "to come"),
+    ]
+    page = next(page for page in PAGES if page.path == "/deployments/{name}")
+    assert "Loading 412 of 700 GB" in Pages().whole(page, "large", loading(), wall=False)
+
+
+def test_the_ladder_says_why_a_transport_was_skipped() -> None:
+    found = deployment(loading(), "large")
+    assert found is not None
+    why = "no cable joins studio-1 and studio-2"
+    assert [(rung.transport, rung.state, rung.why) for rung in found.groups[0].ladder] == [
+        ("jaccl", "skipped", why),
+        ("jaccl-ring", "skipped", why),
+        ("ring", "in use", ""),
+        ("ring-lan", "not needed", ""),
+    ]
+
+
+def test_a_spec_is_shown_as_it_is_written() -> None:
+    spec = {"model": "large", "keep": True, "nodes": {"min": 2, "of": ["a", "b"]}, "empty": {}, "none": None}
+    assert list(spec_lines(spec)) == [
+        "model: large",
+        "keep: true",
+        "nodes:",
+        "  min: 2",
+        "  of: [a, b]",
+        "empty: {}",
+        "none: null",
+    ]
+
+
+def test_what_needs_a_person_is_first_and_is_not_said_twice() -> None:
+    shown = overview(recorded("cable-pulled"))
+    assert (shown.headline, shown.state) == ("large is not served", "bad")
+    first, second = shown.troubles
+    assert first.about == "node/studio-1"
+    assert first.person.startswith("plug a Thunderbolt 5 cable")
+    assert first.text.startswith("no cable joins")
+    assert first.person not in first.text
+    assert second.doing == "form the group on its next transport"
+    assert second.doing not in second.text
+
+
+def test_a_machine_that_waits_for_a_person_is_amber_while_all_models_are_served() -> None:
+    served = next(each for each in recorded("four-macs").objects if each["kind"] == "ModelDeployment")
+    pulled = recorded("cable-pulled")
+    others = [each for each in pulled.objects if each["kind"] != "ModelDeployment"]
+    assert overview(replace(pulled, objects=(*others, served))).state == "busy"
+
+
+def test_an_incident_is_a_story_with_when_it_was_seen_decided_done_and_over() -> None:
+    open_ones = [story for story in stories(recorded("cable-pulled")) if story.over is None]
+    assert [story.incident["id"] for story in open_ones] == [6, 5]
+    (healed,) = stories(recorded("cable-pulled"), "1")
+    assert healed.over == pytest.approx(4.51)
+    assert (100.0, "outcome") in healed.marks
+
+
+def test_a_machine_has_its_cables_its_ranks_and_its_facts() -> None:
+    shown = node(recorded("four-macs"), "studio-2")
+    assert shown is not None
+    assert [rank["rank"] for rank in shown.ranks] == [1]
+    assert shown.picture is not None
+    assert ("Chip", "Apple M3 Ultra") in shown.facts
+    assert node(recorded("four-macs"), "nobody") is None
+
+
+def test_events_of_one_object_alone() -> None:
+    page = next(page for page in PAGES if page.path == "/events")
+    assert page.address("node/studio-1") == "/events?object=node%2Fstudio-1"
+    parts = Pages().parts(page, "node/studio-1", recorded("cable-pulled"))
+    assert "its agent answers" in parts["events"]
+    assert "EpochAllocated" not in parts["events"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
+def test_pages_stay_small_for_200_machines(page: Page) -> None:
+    shown = Pages().whole(page, "model-007", enlarged(200), wall=False)
+    assert len(shown.encode()) < PAGE_BYTES_MAX
