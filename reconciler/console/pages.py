@@ -216,7 +216,7 @@ class Pages:
             "layout.html",
             title=page.title.replace("{name}", name),
             pages=[(each.path, each.title) for each in PAGES if each.in_menu],
-            current=page.path,
+            current=page.path.removesuffix("/{name}"),
             order=page.parts,
             fragments={id: Markup(html) for id, html in self.parts(page, name, snapshot).items()},
             fixed=[Markup(self.render(f"{each}.html", **values)) for each in page.fixed],

@@ -56,6 +56,8 @@ def test_a_deployment_has_a_route_from_the_first_moment_and_backends_once_proven
         for step in world.plan().steps:
             world.obey(step)
     assert routes(world) == [("tiny", [(0, 1)])]
+    (route,) = status.routes(world.desired(), world.observed(), world.memory(), Plan())
+    assert [backend.nodes for backend in route.backends] == [("node-a", "node-b")]
 
 
 def test_the_gateway_knows_how_many_requests_a_group_decodes_together() -> None:

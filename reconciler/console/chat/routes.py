@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from reconciler.console.access.visitor import secret_of, visitor_of
 from reconciler.console.feed import Feed
@@ -62,8 +63,7 @@ class Chat:
             gateway = gateway_of(self._feed.snapshot)
             entering = stack.enter_async_context(asking(gateway, body, secret_of(request), stream=True))
             answer = await _unless_gone(request, entering)
-            headers = {**NO_STORE, "content-type": answer.headers.get("content-type", "application/json")}
-            response = StreamingResponse(_passed(stack.pop_all(), answer), answer.status_code, headers)
+            return _Passed(stack.pop_all(), answer)
         except WrongRequest as error:
             return _refusal(400, str(error))
         except NoGateway as error:
@@ -72,7 +72,6 @@ class Chat:
             return Response(status_code=499)
         finally:
             await stack.aclose()
-        return response
 
     def _close(self) -> None:
         self._open -= 1
@@ -109,14 +108,25 @@ class Chat:
         return {**reply["choices"][0]["message"], "groups": reply["groups"]}
 
 
-async def _passed(stack: AsyncExitStack, answer: Answer) -> AsyncIterator[bytes]:
-    """Yield an answer as it comes; closing this ends the request at the gateway."""
-    async with stack:
-        try:
-            async for part in parts(answer):
-                yield part
-        except NoGateway as error:  # an answer that has begun can say so in its stream alone
-            yield b"data: " + json.dumps({"error": {"message": str(error)}}).encode() + b"\n\n"
+class _Passed(StreamingResponse):
+    """An answer as it comes. Whatever becomes of it, the request to the gateway ends with it."""
+
+    def __init__(self, stack: AsyncExitStack, answer: Answer) -> None:
+        self._stack = stack
+        headers = {**NO_STORE, "content-type": answer.headers.get("content-type", "application/json")}
+        super().__init__(_parts(answer), answer.status_code, headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._stack:
+            await super().__call__(scope, receive, send)
+
+
+async def _parts(answer: Answer) -> AsyncIterator[bytes]:
+    try:
+        async for part in parts(answer):
+            yield part
+    except NoGateway as error:  # an answer that has begun can say so in its stream alone
+        yield b"data: " + json.dumps({"error": {"message": str(error)}}).encode() + b"\n\n"
 
 
 async def _body(request: Request) -> bytes:

@@ -1,4 +1,8 @@
-"""Asks the gateway of this machine for an answer."""
+"""Asks the gateway of this machine for an answer.
+
+With httpx2, which the product has already: it streams, ends a request with its block, and speaks TLS. It costs some 0.1 ms for each
+part of a stream, which is nothing for the one person who reads it.
+"""
 
 from __future__ import annotations
 

@@ -91,11 +91,11 @@ class Answer {
 
   get tokens() { return this.usage ? this.usage.completion_tokens : this.parts; }
 
-  // Tokens a second from the first one on, without the pauses; 0 before there are two.
+  // Tokens a second from the first one on, without the pauses; 0 where it is too early to say.
   get rate() {
     const paused = this.pauses.reduce((sum, pause) => sum + pause.milliseconds, 0);
     const seconds = (this.last - this.first - paused) / 1000;
-    return this.first === null || this.tokens < 2 || seconds <= 0 ? 0 : (this.tokens - 1) / seconds;
+    return this.first === null || this.tokens < 2 || seconds < 0.05 ? 0 : (this.tokens - 1) / seconds;
   }
 
   // The message for the next request.

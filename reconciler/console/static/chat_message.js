@@ -101,7 +101,7 @@ class AnswerView {
       lines.push(element("p", "chat-paused", `Paused for ${seconds(pause.milliseconds)}: ${PAUSED[pause.reason]}.${by}`));
     }
     const told = [];
-    if (facts.groups.length) told.push(`answered by ${groupText(facts.groups[0])}`);
+    if (facts.groups.length) told.push(`Answered by ${groupText(facts.groups[0])}`);
     if (facts.firstAfter !== null) told.push(`first token after ${seconds(facts.firstAfter)}`);
     if (facts.rate) told.push(`${facts.rate.toFixed(1)} tokens/s`);
     if (facts.tokens) told.push(`${facts.usage ? "" : "about "}${facts.tokens} tokens`);
@@ -110,7 +110,7 @@ class AnswerView {
     if (facts.finish === "length") told.push("ended at the most tokens");
     if (facts.finish === "stopped") told.push("stopped");
     const line = element("ul", "chat-told", ...told.map((each) => element("li", "", each)));
-    if (facts.text) line.append(element("li", "", copyButton("Copy the answer", () => facts.text.replaceAll(SEAM, ""))));
+    if (facts.text) line.append(element("li", "chat-act", copyButton("Copy the answer", () => facts.text.replaceAll(SEAM, ""))));
     this.facts.replaceChildren(...lines, line);
   }
 }

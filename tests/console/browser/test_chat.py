@@ -78,7 +78,7 @@ def test_lists_tables_and_code_are_read_and_html_is_not(page: Page, gateway: Gat
     gateway.stream = says(*(said(character) for character in MARKDOWN), said("", "stop"))
     send(page, HOSTILE)
     told = page.locator(".chat-told")
-    expect(told).to_contain_text("answered by epoch 7 on studio-1..4")
+    expect(told).to_contain_text("Answered by epoch 7 on studio-1..4")
     text = page.locator(".chat-answer").last
     expect(text.locator("h3")).to_have_text("Plan")
     expect(text.locator("> ol > li")).to_have_count(2)

@@ -146,7 +146,7 @@ def test_a_chat_goes_on_after_a_pause_when_a_rank_is_killed(
         told = page.locator(".chat-facts")
         expect(told).to_contain_text(re.compile(r"Paused for \d+(\.\d)? s"), timeout=HEALED_MILLISECONDS)
         expect(told).to_contain_text(f"Continued by epoch {rank['epoch'] + 1} on node-a, node-b.")
-        expect(told).to_contain_text(f"answered by epoch {rank['epoch']} on node-a, node-b")
+        expect(told).to_contain_text(f"Answered by epoch {rank['epoch']} on node-a, node-b")
         expect(told).to_contain_text(re.compile(r"first token after [\d.]+ m?s[\d.]+ tokens/s200 tokens"))
         seam = page.locator(".chat-seam").inner_text()
         counted = page.locator(".chat-answer").inner_text().replace(seam, "").replace(" ", "")
@@ -157,7 +157,7 @@ def test_a_chat_is_kept_over_a_reload_and_works_without_scripts(browser: Browser
     with opened(browser, base, "/chat") as page:
         page.get_by_label("Message to tiny").fill("What is reconciler?")
         page.get_by_role("button", name="Send").click()
-        expect(page.locator(".chat-told")).to_contain_text("answered by epoch")
+        expect(page.locator(".chat-told")).to_contain_text("Answered by epoch")
         answer = page.locator(".chat-answer").inner_text()
         page.reload()
         expect(page.locator(".chat-answer")).to_have_text(answer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import html
 import re
+import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import httpx2
 import pytest
 from starlette.responses import JSONResponse
 
-from reconciler.console.chat.routes import BODY_BYTES_MAX
+from reconciler.console.chat.routes import BODY_BYTES_MAX, CHATS_MAX
 from tests.certificates import self_signed
 from tests.console.doors import key, secret
 from tests.ports import free_port
@@ -110,6 +111,24 @@ def test_the_gateway_is_let_go_when_the_browser_goes(console: httpx2.Client, gat
     with console.stream("POST", "/chat/tiny/answer", json=HELLO) as answer:
         assert next(answer.iter_raw()) == said("Hello")
     assert gateway.left.wait(SECONDS_MAX)
+
+
+def test_browsers_that_go_at_once_leave_nothing_open(console: httpx2.Client, gateway: GatewayDouble) -> None:
+    gateway.stream = endless
+    url = console.base_url
+    body = b'{"messages": []}'
+    head = (
+        f"POST /chat/tiny/answer HTTP/1.1\r\nhost: {url.host}:{url.port}\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
+    for number in range(CHATS_MAX + 10):
+        with socket.create_connection((url.host, url.port or 80)) as browser:
+            browser.sendall(head.encode() + body)
+            if number % 2:
+                browser.recv(1)
+    gateway.stream = short
+    answers = (console.post("/chat/tiny/answer", json=HELLO) for _ in range(100))
+    assert any(answer.status_code == 200 for answer in answers)
 
 
 def test_an_answer_is_asked_for_with_the_secret_of_whoever_asks(gateway: GatewayDouble) -> None:
