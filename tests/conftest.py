@@ -58,6 +58,7 @@ SHARE_NOTHING = (
 
 LONGEST = (
     SHARED_CLUSTER,
+    "tests/console/browser/test_emulated_macs.py",
     "tests/e2e/test_faults.py",
     "tests/hosts/test_weights.py",
     "tests/hosts/test_three_hosts.py",
@@ -65,6 +66,7 @@ LONGEST = (
     "tests/e2e/test_store_loss.py",
     "tests/e2e/test_rolling.py",
     "tests/e2e/emulated_macs/test_four_studios.py",
+    "tests/console/browser/test_quickstart.py",
 )
 """What takes minutes, one test after the other: were it begun last, one worker would go on with it alone."""
 

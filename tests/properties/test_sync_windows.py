@@ -174,3 +174,14 @@ def test_an_operation_is_refused_by_closed_windows_that_name_it_and_by_no_others
 def test_who_overrides_all_windows_has_none(before: Manifests, incoming: Manifests, now: float) -> None:
     admitted = admit("r", before, incoming, ("w1", "w2", "w3"), now)
     assert (admitted.held, by_key(admitted.manifests)) == (None, incoming)
+
+
+def test_an_override_is_for_its_window_alone() -> None:
+    always = {"schedule": "* * * * *", "duration": "1h"}
+    both = sync_window("w1", **always), sync_window("w2", **always)
+    for overridden, holding in (("w1", "w2"), ("w2", "w1")):
+        answer = closed(both, frozenset({overridden}), BEGIN)
+        assert answer is not None
+        assert answer[0] == holding
+    open_anyhow = sync_window("w3", kind="allow", **always)
+    assert closed((open_anyhow,), frozenset(), BEGIN) is None

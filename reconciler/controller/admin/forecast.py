@@ -75,10 +75,7 @@ def removal_lines(keys: Collection[ObjectKey]) -> list[str]:
 
 def too_large_lines(texts: Sequence[str]) -> list[str]:
     """Return why a push of what no node could ever hold is refused."""
-    lines = ["reconciler: no node could ever hold this:", *(f"  ! {text}" for text in texts[:ENTRIES_SHOWN])]
-    if len(texts) > ENTRIES_SHOWN:
-        lines.append(f"  and {len(texts) - ENTRIES_SHOWN} more")
-    return wrapped(lines)
+    return wrapped(["reconciler: no node could ever hold this:", *(f"  ! {text}" for text in texts)])
 
 
 def forecast(

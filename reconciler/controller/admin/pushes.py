@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from reconciler.controller.loop import Loop
@@ -40,6 +41,8 @@ from .forecast import (
 REMEMBERED_MAX = 32
 """Pushes whose objects are remembered, for those who follow them."""
 SHOWN = 5
+TOO_LARGE_SHOWN = 5
+"""Deployments that are named as too large: for each, what would fit is searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,8 @@ class Pushes:
             if unsaid := unallowed(removed, pushed.allowed, allow):
                 return {"accept": False, "lines": [*removal_lines(unsaid), stays]}
             seen = World(whole, parts.last.observed, parts.last.memory, parts.clock(), "")
-            if too_large := beyond_all_nodes(seen, frozenset((*change.added, *change.changed))):
+            concerned = frozenset((*change.added, *change.changed))
+            if too_large := tuple(islice(beyond_all_nodes(seen, concerned), TOO_LARGE_SHOWN)):
                 return {"accept": False, "lines": [*too_large_lines(too_large), stays]}
             incoming = await parts.desired_state.foreseen(wishes)
             plan = await self.loop.preview(incoming)

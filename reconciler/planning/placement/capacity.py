@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
 
 from reconciler.planning.context.gpu_memory import left_to_models
 from reconciler.planning.context.memory_needs import ModelNeeds, Needs, gib, needs
@@ -19,18 +19,17 @@ from .contexts import Contexts
 from .search import FreeMemory
 
 
-def beyond_all_nodes(world: World, concerned: Set[ObjectKey]) -> list[str]:
-    """Write a sentence for each deployment in ``concerned``, or whose Model is, that is too large for the nodes of the
+def beyond_all_nodes(world: World, concerned: Set[ObjectKey]) -> Iterator[str]:
+    """Yield a sentence for each deployment in ``concerned``, or whose Model is, that is too large for the nodes of the
     manifests even if nothing else ran on them. A fact that is missing says nothing: no report of a node, no examined
     weights, fewer nodes than it needs."""
-    found = []
     for name, deployment in sorted(world.desired.deployments.items()):
         keys = ObjectKey("ModelDeployment", name), ObjectKey("Model", deployment.spec.model)
         model = world.desired.models.get(deployment.spec.model)
         if deployment.spec.replicas and model is not None and not concerned.isdisjoint(keys):
             text = _too_large(world, Workload(ReplicaId(name, 0), deployment, model))
-            found += [f"{keys[0]}: {text}"] if text else []
-    return found
+            if text:
+                yield f"{keys[0]}: {text}"
 
 
 def _too_large(world: World, workload: Workload) -> str:

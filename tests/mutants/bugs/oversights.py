@@ -10,6 +10,7 @@ from ast import (
     BoolOp,
     Call,
     Compare,
+    DictComp,
     Expr,
     For,
     GtE,
@@ -29,11 +30,13 @@ from reconciler.agent.ranks import child, log, shim
 from reconciler.agent.weights import kept
 from reconciler.gateway.routing import connection, pool, routes, run
 from reconciler.gateway.routing import progress as gateway_progress
+from reconciler.planning.placement import capacity
 from reconciler.remote import agent_connection as transport_link
 from reconciler.remote import relay, rpc
 from reconciler.runner.decode import inbox
 from reconciler.runner.group import side_channel
 from reconciler.runner.process import progress, watch
+from reconciler.state import sync_windows
 from reconciler.store import copying, sqlite
 from reconciler.store.tables import attempts, notifications
 from tests.mutants.mutant import Mutant
@@ -49,6 +52,7 @@ RANK_LOG = ("tests/agent/ranks/test_rank_log.py",)
 STORE = ("tests/store/test_one_of_many.py", "tests/store")
 BACKUP = ("tests/cli/commands/cluster/test_backup.py",)
 NOTICES = ("tests/store/test_one_of_many.py", "tests/controller/test_notifications.py")
+WINDOWS = ("tests/controller/test_sync_windows.py", "tests/properties/test_sync_windows.py")
 RPC = ("tests/remote/test_rpc_limits.py", "tests/remote/test_rpc.py")
 RELAYS = ("tests/gateway/routing/test_remote_ranks.py", "tests/gateway/routing/test_jumps.py")
 STEPS = (
@@ -471,4 +475,35 @@ OF_THE_GATEWAY = (
     ),
 )
 
-OVERSIGHTS = OF_THE_STORE + OF_TRANSPORTS + OF_RANKS + OF_THE_GATEWAY + OF_AGENTS
+OF_CHANGES = (
+    Mutant(
+        "what-a-window-holds-comes-in",
+        sync_windows.admit,
+        put(DictComp, "{{key: incoming.get(key) for key in found}}", 1, 3),
+        "a change comes into force in the middle of the day that was to wait for the night",
+        WINDOWS,
+    ),
+    Mutant(
+        "a-window-does-not-hold-itself",
+        sync_windows._Gate.held,
+        put(Compare, "False", 2, 5),
+        "whoever is kept out by a window takes it away in the same commit",
+        WINDOWS,
+    ),
+    Mutant(
+        "an-override-opens-every-window",
+        sync_windows._blocker,
+        put(Compare, "not overridden", 1, 6),
+        "an override of one window lets in what another one holds",
+        WINDOWS,
+    ),
+    Mutant(
+        "a-silent-node-holds-nothing",
+        capacity._emptied,
+        put(Return, "continue", 0, 2),
+        "a push is refused because a node that could hold it has not reported yet",
+        ("tests/planning/placement/test_capacity.py",),
+    ),
+)
+
+OVERSIGHTS = OF_CHANGES + OF_THE_STORE + OF_TRANSPORTS + OF_RANKS + OF_THE_GATEWAY + OF_AGENTS
