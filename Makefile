@@ -24,7 +24,7 @@ WORKERS ?= 4
 CLUSTER_WORKERS ?= 5
 SIDE_BY_SIDE = -q --dist loadfile --no-loadscope-reorder
 
-.PHONY: ci-workflow forms help quickstart wheel test test-all nightly check check-types check-others fuzz faults fuzz-faults chaos soak classes clients schema-fuzz bench bench-peers mutants mutants-generated schemas tiny clean
+.PHONY: ci-workflow forms help quickstart wheel test test-all nightly check check-types check-others fuzz faults fuzz-faults chaos soak classes clients schema-fuzz bench bench-peers mutants mutants-generated schemas screenshots tiny clean
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -121,6 +121,9 @@ schemas: $(VENV)/dev ## write anew what is generated: schemas/, docs/cli.md, pac
 	$(BIN)/python -m reconciler.cli.reference docs/cli.md
 	$(BIN)/python -m reconciler.cli.manual packaging/share
 	$(BIN)/python -m reconciler.inventory.examination.script examples/examine-mac.sh
+
+screenshots: $(VENV)/dev ## pictures of the console for README.md and docs/console.md, of four emulated Macs: needs Chromium
+	@$(BIN)/python -m tests.console.browser.screenshots
 
 tiny: $(TINY_VENV)/ready ## train the tiny model anew (PyTorch on the CPU, up to 30 minutes)
 	$(TINY_VENV)/bin/python examples/models/training/train.py --out examples/models/tiny

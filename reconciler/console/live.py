@@ -1,4 +1,4 @@
-"""Tells open pages what has changed: server-sent events with the parts of a page whose HTML is another one."""
+"""Tells open pages what has changed: server-sent events with the parts of a page, or rows of them, whose HTML is another."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from .feed import Feed
 from .pages import Page, Pages
+from .rows import news
 from .snapshot import Snapshot
 
 PACE_SECONDS = 0.25
@@ -37,10 +38,13 @@ async def changes(feed: Feed, pages: Pages, page: Page, name: str) -> AsyncItera
             if snapshot.answer.get("problem"):
                 snapshot = await asked(feed, page, name)
             parts = pages.parts(page, name, snapshot)
-            changed = {id: html for id, html in parts.items() if sent.get(id) != html}
+            changed: dict[str, str] = {}
+            for id, html in parts.items():
+                if sent.get(id) != html:
+                    changed |= news(id, sent.get(id), html)
             if changed:
                 yield b"event: parts\ndata: " + json.dumps(changed).encode() + b"\n\n"
-                sent |= changed
+                sent = dict(parts)
             await asyncio.sleep(PACE_SECONDS)
             try:
                 async with asyncio.timeout(ALIVE_SECONDS):

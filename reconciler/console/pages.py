@@ -30,7 +30,7 @@ from .view.metrics import RANGES, metrics, metrics_of, spark
 from .view.node import node
 from .view.overview import overview, pulse
 from .view.plots import Span, span_of
-from .view.quantities import size
+from .view.quantities import duration, loaded, rate, size, watts
 
 EVENTS_SHOWN = 200
 PARTS_MAX = 4096
@@ -177,7 +177,7 @@ class Pages:
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
         )
-        self._templates.filters.update(size=_size, gigabytes=_gigabytes, duration=_duration)
+        self._templates.filters.update(size=_size, rate=rate, watts=watts, loaded=loaded, duration=duration)
         self._templates.globals.update(static=_static, acts_of=acts_of, logs_of=logs_of, spark=spark)
         self._rendered: dict[tuple[str, str], dict[str, str]] = {}
         self._number = -1
@@ -241,17 +241,3 @@ def _static(name: str) -> str:
 def _size(count: float | None) -> str:
     """Return bytes as people write them; nothing where they are not known."""
     return "" if count is None else size(count)
-
-
-def _gigabytes(count: float) -> str:
-    """Return bytes in GB, as weights are counted."""
-    value = count / 10**9
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.2f} s" if 0 < seconds < 0.1 else f"{seconds:.1f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"

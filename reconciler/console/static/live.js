@@ -26,10 +26,33 @@ function put(id, html) {
   Idiomorph.morph(place, [...draft.content.childNodes], {morphStyle: "innerHTML"});
 }
 
+// A part of a frame is spent on news, so that the page stays at hand however much has changed; what has come twice in
+// the meantime is put in place once. A page that nobody sees waits until somebody does.
+const FRAME_MILLISECONDS = 6;
+const waiting = new Map();
+
+function receive(parts) {
+  if (!waiting.size) requestAnimationFrame(work);
+  for (const [id, html] of Object.entries(parts)) {
+    waiting.delete(id);
+    waiting.set(id, html);
+  }
+}
+
+function work() {
+  const end = performance.now() + FRAME_MILLISECONDS;
+  for (const [id, html] of waiting) {
+    waiting.delete(id);
+    put(id, html);
+    if (performance.now() > end) break;
+  }
+  if (waiting.size) requestAnimationFrame(work);
+}
+
 function follow() {
   const source = new EventSource(document.body.dataset.live);
   source.addEventListener("parts", (event) => {
-    for (const [id, html] of Object.entries(JSON.parse(event.data))) put(id, html);
+    receive(JSON.parse(event.data));
     document.documentElement.classList.remove("away");
   });
   // A console that is gone closes the stream; the browser connects again by itself, but not to one that refuses it.

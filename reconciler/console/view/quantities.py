@@ -22,3 +22,31 @@ def number(value: float) -> str:
 def seconds(value: float) -> str:
     """Return a short time."""
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
+
+
+def rate(value: float) -> str:
+    """Return tokens a second: small ones with a decimal, thousands apart."""
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def watts(value: float) -> str:
+    """Return a power."""
+    return f"{value:.0f} W" if value < 10_000 else f"{value / 1000:.1f} kW"
+
+
+def loaded(done: float, total: float) -> str:
+    """Return how much of weights is loaded, in decimal units, as weights are counted: ``412 of 700 GB``."""
+    size, unit = (10**9, "GB") if total >= 10**9 else (10**6, "MB")
+    texts = [
+        f"{value / size:.0f}" if value >= 100 * size else f"{value / size:.1f}" for value in (done, total)
+    ]
+    return f"{texts[0]} of {texts[1]} {unit}" if done < total else f"{texts[1]} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """Return how long something took."""
+    if seconds < 120:
+        return f"{seconds:.2f} s" if 0 < seconds < 0.1 else f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

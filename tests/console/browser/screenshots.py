@@ -1,0 +1,112 @@
+"""``make screenshots``: pictures of the console for README.md and docs/console.md, of four emulated Macs of which one loses a
+cable under load; and how fast the pages are there.
+
+Fonts are those of the machine that runs it: on Debian, ``fonts-inter`` is as near to a Mac as it gets.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.e2e.cluster import ROOT, Cluster
+from tests.e2e.emulated_macs.macs import answered, incidents, macs, served
+
+from .conftest import CHROMIUM
+from .everybody import PAINTED, TRANSFERRED
+from .pages import console_of, opened
+
+IMAGES = ROOT / "docs" / "images"
+WIDTH, HEIGHT, SCALE = 1280, 800, 1.25
+BYTES_MAX = 200_000
+SETTLE_MILLISECONDS = 1500
+"""For the first news of a page to arrive."""
+SHOWN_SECONDS = 8.0
+"""Until the load is seen in tokens a second."""
+
+
+def main() -> int:
+    """The exit status: 1 where a picture is too large to be kept."""
+    assert CHROMIUM is not None, "there is no chromium: apt-get install chromium"
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        with macs(Path(folder), "four-studios", console=True) as made:
+            served(made, "large", 4, "jaccl")
+            base = console_of(made)
+            for path in ("/", "/cabling", "/deployments/large", "/incidents", "/events"):
+                print(speed(browser, base, path), flush=True)
+            with load(made):
+                time.sleep(SHOWN_SECONDS)
+                picture(browser, base, "/", "overview", "light")
+                made.run("sandbox", "unplug", "studio-1/3")
+                made.wait("the incident", lambda: any(each["person"] for each in incidents(made)))
+                picture(browser, base, "/cabling", "cabling", "dark")
+                served(made, "large", 4, "jaccl-ring", "ring")
+                picture(browser, base, "/deployments/large", "deployment", "light")
+                healed = next(each["id"] for each in incidents(made) if each["object"].startswith("model"))
+                picture(browser, base, f"/incidents/{healed}", "incident", "dark", height=600)
+        browser.close()
+    large = [path.name for path in IMAGES.glob("console-*.png") if path.stat().st_size > BYTES_MAX]
+    if large:
+        print(f"too large: {', '.join(large)}", file=sys.stderr)
+    return bool(large)
+
+
+def speed(browser: Browser, base: str, path: str) -> str:
+    """How fast a page is there that the browser has never seen, the best of three, and how much it is."""
+    painted = []
+    for _ in range(3):
+        with opened(browser, base, path) as page:
+            page.wait_for_function(f"({PAINTED}) > 0")
+            painted.append(page.evaluate(PAINTED))
+            size = page.evaluate(TRANSFERRED) / 1000
+    return f"{path}: first paint after {min(painted):.0f} ms, {size:.0f} kB"
+
+
+def picture(browser: Browser, base: str, path: str, name: str, scheme: str, height: int = HEIGHT) -> None:
+    """Take a picture of what is in sight."""
+    with opened(
+        browser,
+        base,
+        path,
+        color_scheme=scheme,
+        viewport={"width": WIDTH, "height": height},
+        device_scale_factor=SCALE,
+        locale="en-GB",
+    ) as page:
+        page.wait_for_timeout(SETTLE_MILLISECONDS)
+        taken = IMAGES / f"console-{name}.png"
+        page.screenshot(path=taken)
+        print(f"{taken.relative_to(ROOT)}: {taken.stat().st_size / 1000:.0f} kB", flush=True)
+
+
+@contextmanager
+def load(made: Cluster, askers: int = 3) -> Iterator[None]:
+    """Ask all the time, so that there is something to see."""
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.is_set():
+            with suppress(OSError, ValueError, KeyError):
+                answered(made, "large", tokens=400)
+
+    threads = [threading.Thread(target=ask, name=f"asker {number}") for number in range(askers)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
