@@ -27,6 +27,7 @@ NAMES = (
     "documents",
     "commands",
     "push",
+    "console",
     "overhead",
     "remote",
     "detection",

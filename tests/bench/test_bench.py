@@ -8,13 +8,13 @@ import pytest
 
 from .__main__ import NAMES, measure_of
 from .figures import WIDTH, Figure, alone, paired, table
-from .measures import commands, detection, documents, overhead, passes, planning, push, remote, scale
+from .measures import commands, console, detection, documents, overhead, passes, planning, push, remote, scale
 
 pytestmark = pytest.mark.second_tier
 
 
 @pytest.mark.parametrize(
-    "module", [commands, detection, documents, overhead, passes, planning, push, remote, scale]
+    "module", [commands, console, detection, documents, overhead, passes, planning, push, remote, scale]
 )
 def test_a_benchmark_gives_figures(module: object) -> None:
     figures: list[Figure] = list(module.measure(quick=True))  # type: ignore[attr-defined]

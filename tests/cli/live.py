@@ -65,8 +65,10 @@ class Live:
             subprocess.run([*git, "commit", "-qm", f"Remove {name}"], check=True)
             subprocess.run([*git, "push", "-q"], check=True, capture_output=True)
 
-    def start(self) -> None:
-        self.controller = subprocess.Popen(self.command("controller"), stderr=subprocess.DEVNULL, cwd=ROOT)
+    def start(self, *options: str) -> None:
+        self.controller = subprocess.Popen(
+            self.command("controller", *options), stderr=subprocess.DEVNULL, cwd=ROOT
+        )
         wait_for(self._answers)
 
     def _answers(self) -> Any:

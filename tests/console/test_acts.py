@@ -125,6 +125,14 @@ def test_without_a_controller_nothing_is_written_and_the_page_says_so() -> None:
     assert "Nothing was written" in shown.text
 
 
+def test_what_was_typed_is_kept_where_no_controller_answers() -> None:
+    client = client_of(doors_of(recorded("four-macs")))
+    form = {"reason": "a loud fan", "for": "2h", "token": "1.2"}
+    kept = client.post("/act/drain/node/studio-1", data=form, headers=SAME_ORIGIN).text
+    assert 'value="a loud fan"' in kept
+    assert '<option value="2h" selected>' in kept
+
+
 def test_a_token_is_for_one_act_of_one_person_for_an_hour() -> None:
     tokens = Tokens()
     made = tokens.make("/act/cordon/node/a ada", 1000.0)

@@ -19,7 +19,8 @@ from reconciler.console.view.quantities import number, size
 from .snapshots import AT, history, recorded
 
 VALUES = st.lists(st.none() | st.floats(0, 1e12), min_size=1, max_size=40)
-PAGE_BYTES_MAX = 150_000
+PAGE_BYTES_MAX = 90_000
+"""With style sheet and scripts it is to stay below 150,000."""
 
 
 def shown(path: str, name: str = "") -> str:
@@ -95,7 +96,7 @@ def test_of_two_hundred_machines_the_page_stays_small() -> None:
     whole = replace(snapshot, objects=(*many, *more), metrics={"1h": {**body, "series": series}})
     page = next(page for page in PAGES if page.path == "/metrics")
     assert len(Pages().whole(page, "", whole, wall=False)) < PAGE_BYTES_MAX
-    assert metrics(whole, "1h").more == 176 + 14
+    assert metrics(whole, "1h").more == 176 + 16
 
 
 def test_sizes_and_numbers_are_as_people_write_them() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from pathlib import Path
 
 import orjson
 
@@ -135,3 +136,15 @@ async def test_what_clients_make_up_becomes_no_label(start: Start) -> None:
         text = await answer.text()
     assert not re.search("secret|made-up|LOCK", text)
     assert 'http_requests_total{handler="other",method="GET",status="4xx"} 2.0' in text
+
+
+async def test_every_metric_of_the_dashboard_is_there(start: Start) -> None:
+    cluster = await start(story(1))
+    assert (await cluster.post({"model": "llama", "messages": HELLO}))[0] == 200
+    async with cluster.http.get(cluster.url("/metrics")) as answer:
+        kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", await answer.text(), re.MULTILINE))
+    there = set(kinds).union(f"{name}_bucket" for name, kind in kinds.items() if kind == "histogram")
+    dashboard = (Path(__file__).parents[2] / "examples" / "grafana" / "reconciler.json").read_text()
+    named = set(re.findall(r"\b(?:vllm:|reconciler_)\w+", dashboard))
+    assert named
+    assert named <= there

@@ -166,7 +166,7 @@ class Chat {
     this.log.append(view.element);
     this.showButtons();
     const frame = () => { this.draw(answer, view); };
-    const ticking = setInterval(frame, 100);
+    const ticking = setInterval(frame, 50);
     try {
       const response = await fetch(`/chat/${encodeURIComponent(this.model)}/answer`, {
         method: "POST",

@@ -11,7 +11,7 @@ from .quantities import number, seconds, size
 
 RANGES = (("1h", 3600), ("6h", 6 * 3600), ("24h", 24 * 3600))
 """What one can choose: names as in addresses, and seconds."""
-DEPLOYMENTS_MAX = 6
+DEPLOYMENTS_MAX = 4
 MACHINES_MAX = 24
 """Most that have plots: beyond, a page would be too large for anybody to look at. The rest is on pages of their own."""
 MARKS_MAX = 30

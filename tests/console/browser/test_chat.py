@@ -16,8 +16,10 @@ from tests.console.chat.gateway_double import (
     console_at,
     gateway_double,
     said,
+    whole,
 )
 
+from .everybody import violations
 from .pages import opened
 
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
@@ -89,6 +91,9 @@ def test_lists_tables_and_code_are_read_and_html_is_not(page: Page, gateway: Gat
     expect(page.locator(".chat-person .chat-plain")).to_have_text(HOSTILE)
     assert page.locator(".chat-log :is(img, script)").count() == 0
     assert page.title().startswith("Chat with large")
+    assert violations(page) == []
+    page.reload()
+    expect(page.locator(".chat-answer h3")).to_have_text("Plan")
 
 
 def test_thinking_is_apart_and_calls_of_tools_wait_for_their_results(
@@ -159,3 +164,17 @@ def test_what_goes_wrong_is_said_and_can_be_tried_again(page: Page, gateway: Gat
     expect(page.locator(".chat-problem")).to_have_text("the group that worked on it was lost")
     expect(page.locator(".chat-answer")).to_have_text("Half")
     expect(page.get_by_role("button", name="Try again")).to_be_visible()
+
+
+def test_without_scripts_a_form_is_answered_with_a_page(
+    browser: Browser, both: tuple[GatewayDouble, str], gateway: GatewayDouble
+) -> None:
+    gateway.reply = whole(HOSTILE, reasoning_content="Let me see.")
+    with opened(browser, both[1], "/chat/large", java_script_enabled=False) as page:
+        for text in ("Hello", "Really?"):
+            page.get_by_label("Message to large").fill(text)
+            page.get_by_role("button", name="Send").click()
+            expect(page.locator(".chat-person .chat-plain").last).to_have_text(text)
+        expect(page.locator(".chat-model > .chat-plain").last).to_have_text(HOSTILE)
+        expect(page.locator(".chat-facts").last).to_have_text("Answered by epoch 7 on studio-1..4")
+    assert len(gateway.asked[-1]["messages"]) == 3

@@ -157,7 +157,7 @@ def test_a_chat_goes_on_after_a_pause_when_a_rank_is_killed(
     with opened(browser, base, "/chat/tiny") as page:
         page.get_by_text("Settings").click()
         page.get_by_label("Temperature").fill("0")
-        page.get_by_label("Most tokens").fill("200")
+        page.get_by_label("Most tokens").fill("120")
         page.get_by_label("Message to tiny").fill(LONG)
         page.get_by_label("Message to tiny").press("Enter")
         expect(page.locator(".chat-answer")).to_contain_text("5, 6, 7")
@@ -169,25 +169,10 @@ def test_a_chat_goes_on_after_a_pause_when_a_rank_is_killed(
         expect(told).to_contain_text(re.compile(r"Paused for \d+(\.\d)? s"), timeout=HEALED_MILLISECONDS)
         expect(told).to_contain_text(f"Continued by epoch {rank['epoch'] + 1} on node-a, node-b.")
         expect(told).to_contain_text(f"Answered by epoch {rank['epoch']} on node-a, node-b")
-        expect(told).to_contain_text(re.compile(r"first token after [\d.]+ m?s[\d.]+ tokens/s200 tokens"))
+        expect(told).to_contain_text(re.compile(r"first token after [\d.]+ m?s[\d.]+ tokens/s120 tokens"))
         seam = page.locator(".chat-seam").inner_text()
         counted = page.locator(".chat-answer").inner_text().replace(seam, "").replace(" ", "")
         assert ",".join(map(str, range(1, 101))).startswith(counted)
-
-
-def test_a_chat_is_kept_over_a_reload_and_works_without_scripts(browser: Browser, base: str) -> None:
-    with opened(browser, base, "/chat") as page:
-        page.get_by_label("Message to tiny").fill("What is reconciler?")
-        page.get_by_role("button", name="Send").click()
-        expect(page.locator(".chat-told")).to_contain_text("Answered by epoch")
-        answer = page.locator(".chat-answer").inner_text()
-        page.reload()
-        expect(page.locator(".chat-answer")).to_have_text(answer)
-    with opened(browser, base, "/chat/tiny", java_script_enabled=False) as page:
-        page.get_by_label("Message to tiny").fill("What is reconciler?")
-        page.get_by_role("button", name="Send").click()
-        expect(page.locator(".chat-model .chat-plain")).to_contain_text("reconcile")
-        expect(page.locator(".chat-facts")).to_contain_text("Answered by epoch")
 
 
 def names(made: Cluster) -> dict[str, str]:
