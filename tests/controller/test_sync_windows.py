@@ -122,9 +122,9 @@ async def test_a_change_waits_for_the_end_of_the_window_and_all_else_goes_on(
     assert controller.desired_state.expiry() is None
     told = [reason for reason in controller.reasons() if reason != "DeploymentChanged"]
     assert told == ["RevisionApplied", "RevisionApplied", "ChangesHeld", "RevisionApplied"]
-    changed = [str(each.object) for each in controller.events if each.reason == "DeploymentChanged"]
-    assert changed[0] == "modeldeployment/b", "a is told when its change comes in"
-    assert "modeldeployment/a" in changed[1:]
+    began = [str(each.object) for each in controller.events if each.reason == "DeploymentChanged"]
+    assert began[0] == "modeldeployment/b", "a is told when its change comes in"
+    assert "modeldeployment/a" in began[1:]
 
 
 async def test_a_window_for_everything_holds_the_revision(folder: Path, watching: Controller) -> None:
