@@ -128,6 +128,10 @@ PAGES = (
         lambda s, _: {"overview": overview(s)},
     ),
     Page("/cabling", "Cabling", ("cabling",), lambda s, _: {"cablings": cablings(s)}),
+    Page("/nodes", "Machines", ("nodes",), _nodes),
+    Page(
+        "/nodes/{name}", "Machine {name}", ("node",), lambda s, name: {"node": node(s, name)}, in_menu=False
+    ),
     Page("/deployments", "Deployments", ("deployments",), lambda s, _: {"deployments": deployments(s)}),
     Page(
         "/deployments/{name}",
@@ -139,10 +143,6 @@ PAGES = (
     Page("/metrics", "Metrics", ("metrics",), _metrics, query="since"),
     replace(CHAT, path="/chat", title="Chat", in_menu=True),
     CHAT,
-    Page("/nodes", "Machines", ("nodes",), _nodes),
-    Page(
-        "/nodes/{name}", "Machine {name}", ("node",), lambda s, name: {"node": node(s, name)}, in_menu=False
-    ),
     Page("/incidents", "Incidents", ("incidents",), lambda s, _: {"stories": stories(s), "whole": False}),
     Page(
         "/incidents/{name}",

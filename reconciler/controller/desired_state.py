@@ -9,10 +9,11 @@ from typing import Any
 
 from reconciler.errors import Conflict, Invalid, InvalidManifests, ReconcilerError, Refused, Unreachable
 from reconciler.planning import safety
+from reconciler.planning.rollout.costs import foresee
 from reconciler.source.sources import Revision, Source
-from reconciler.state import Desired, Hold, Rejection
+from reconciler.state import Desired, Hold, Plan, Rejection
 from reconciler.state.desired import Suspended, abbreviated
-from reconciler.state.identity import CLUSTER
+from reconciler.state.identity import CLUSTER, ObjectKey
 from reconciler.state.overlay import Operations, overlay
 from reconciler.state.reports.status import Event
 from reconciler.state.sync_windows import Admitted, HeldChanges, admit
@@ -264,8 +265,17 @@ class DesiredState:
             operations_rejection=self._layer.rejection,
         )
         if found != before:
+            self._tell_changes(before, found)
             self.desired = found
         return before
+
+    def _tell_changes(self, before: Desired, after: Desired) -> None:
+        """Publish of each deployment what a change is: in place, a restart, new weights."""
+        if not before.revision:
+            return
+        for cost in foresee(before, after, self._store.groups(), Plan()):
+            key = ObjectKey("ModelDeployment", cost.deployment)
+            self._tell(Event(self._clock(), key, False, "DeploymentChanged", cost.what))
 
     def _suspend(self, wishes: Admitted, suspended: Suspended) -> None:
         before = self._put(wishes, suspended=suspended)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from reconciler.cli.core.client import ask
 from reconciler.console.acts.form import TOKEN_SECONDS, Tokens, typed
 from reconciler.console.view.acts import command
+from reconciler.source.git.repository import MIRROR
 from reconciler.wire.admin import ListCommits, ShowCommit
 from tests.cli.live import Live, live
 
@@ -80,6 +82,20 @@ async def test_a_deployment_is_suspended_and_resumed_and_restarted(made: Live) -
             assert newest(made)["subject"] == f"{subject} modeldeployment/tiny"
 
 
+def config(made: Live, *words: str) -> None:
+    """Change a setting of the cluster repository."""
+    subprocess.run(["git", f"--git-dir={made.home}/cluster.git", "config", *words], check=True)
+
+
+async def test_where_main_is_a_mirror_operations_work_all_the_same(made: Live) -> None:
+    config(made, MIRROR, "https://git.example/cluster.git")
+    async with console_of(made) as (client, _):
+        for act in ("cordon", "uncordon"):
+            done = await confirmed(client, f"/act/{act}/node/node-a")
+            assert done.headers["location"] == f"/history/{newest(made)['revision']}"
+    config(made, "--unset", MIRROR)
+
+
 async def test_what_cannot_be_done_is_said_and_what_was_typed_is_kept(made: Live) -> None:
     async with console_of(made) as (client, _):
         for path, text in (
@@ -123,6 +139,14 @@ def test_without_a_controller_nothing_is_written_and_the_page_says_so() -> None:
     shown = client_of(doors_of(recorded("four-macs"))).get("/act/drain/node/studio-1")
     assert shown.status_code == 503
     assert "Nothing was written" in shown.text
+
+
+def test_what_was_typed_is_kept_where_no_controller_answers() -> None:
+    client = client_of(doors_of(recorded("four-macs")))
+    form = {"reason": "a loud fan", "for": "2h", "token": "1.2"}
+    kept = client.post("/act/drain/node/studio-1", data=form, headers=SAME_ORIGIN).text
+    assert 'value="a loud fan"' in kept
+    assert '<option value="2h" selected>' in kept
 
 
 def test_a_token_is_for_one_act_of_one_person_for_an_hour() -> None:

@@ -14,7 +14,7 @@ from reconciler.console.view.overview import overview
 
 from .snapshots import enlarged, loading, recorded
 
-PAGE_BYTES_MAX = 110_000
+PAGE_BYTES_MAX = 95_000
 """What is left of 150 kB beside the style sheet and the scripts."""
 
 
@@ -69,6 +69,7 @@ def test_what_needs_a_person_is_first_and_is_not_said_twice() -> None:
     assert first.person not in first.text
     assert second.doing == "form the group on its next transport"
     assert second.doing not in second.text
+    assert [machine.text for machine in shown.machines] == [""] * 4, "of a machine that is told of above"
 
 
 def test_a_machine_that_waits_for_a_person_is_amber_while_all_models_are_served() -> None:
@@ -76,6 +77,17 @@ def test_a_machine_that_waits_for_a_person_is_amber_while_all_models_are_served(
     pulled = recorded("cable-pulled")
     others = [each for each in pulled.objects if each["kind"] != "ModelDeployment"]
     assert overview(replace(pulled, objects=(*others, served))).state == "busy"
+
+
+def test_a_cable_that_is_missed_by_no_group_yet_is_to_be_looked_at() -> None:
+    pulled = replace(recorded("cable-pulled"), incidents=())
+    fabrics = tuple(each for each in pulled.objects if each["kind"] == "Fabric")
+    rest = tuple(each for each in recorded("four-macs").objects if each["kind"] != "Fabric")
+    shown = overview(replace(pulled, objects=(*rest, *fabrics)))
+    assert shown.state == "busy"
+    (trouble,) = shown.troubles
+    assert (trouble.about, trouble.link) == ("fabric/emulated", "/cabling")
+    assert trouble.person.startswith("plug a Thunderbolt 5 cable")
 
 
 def test_an_incident_is_a_story_with_when_it_was_seen_decided_done_and_over() -> None:

@@ -462,3 +462,35 @@ async def test_a_damaged_repository_is_replaced_by_a_new_one_that_is_pushed_to(
     assert person.pushes()[0] == 0
     desired = await controller.look()
     assert (desired.revision, desired.nodes, desired.hold) == (first.revision, first.nodes, None)
+
+
+SERVED = """\
+apiVersion: reconciler/v1alpha1
+kind: Model
+metadata: {name: tiny}
+spec: {source: {path: tiny}}
+---
+apiVersion: reconciler/v1alpha1
+kind: ModelDeployment
+metadata: {name: tiny}
+spec: {model: tiny, serving: {maxBatch: 16}}
+"""
+
+
+async def test_of_a_changed_deployment_it_is_told_which_fields_once(
+    repo: ClusterRepo, controller: Controller
+) -> None:
+    first = repo.commit(None, {"tiny.yaml": SERVED.encode()}, "serve", AUTHOR)
+    await controller.look()
+    changed = SERVED.replace("maxBatch: 16", "maxBatch: 16, aliases: [gpt-4o]")
+    second = repo.commit(first, {"tiny.yaml": changed.encode()}, "name", AUTHOR)
+    for _ in range(2):
+        await controller.look()
+    told = [event for event in controller.events if event.reason == "DeploymentChanged"]
+    assert [(str(each.object), each.message) for each in told] == [
+        ("modeldeployment/tiny", "in place: serving.aliases")
+    ]
+    await controller.restart()
+    repo.commit(second, {"other.yaml": nodes("a")}, "add a node", AUTHOR)
+    await controller.look()
+    assert controller.reasons().count("DeploymentChanged") == 1

@@ -120,7 +120,11 @@ async def test_a_change_waits_for_the_end_of_the_window_and_all_else_goes_on(
     desired = await controller.look()
     assert (replicas(desired), desired.held_changes) == ({"a": 2, "b": 2, "new": 1}, None)
     assert controller.desired_state.expiry() is None
-    assert controller.reasons() == ["RevisionApplied", "RevisionApplied", "ChangesHeld", "RevisionApplied"]
+    told = [reason for reason in controller.reasons() if reason != "DeploymentChanged"]
+    assert told == ["RevisionApplied", "RevisionApplied", "ChangesHeld", "RevisionApplied"]
+    began = [str(each.object) for each in controller.events if each.reason == "DeploymentChanged"]
+    assert began[0] == "modeldeployment/b", "a is told when its change comes in"
+    assert "modeldeployment/a" in began[1:]
 
 
 async def test_a_window_for_everything_holds_the_revision(folder: Path, watching: Controller) -> None:

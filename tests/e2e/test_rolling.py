@@ -39,9 +39,15 @@ def manifests(
     transport: list[str] | None = None,
     weights: str = "tiny",
     model: str = "tiny",
+    strategy: dict[str, int] | None = None,
 ) -> str:
     """Two replicas of one rank each."""
-    spec = {"model": model, "replicas": 2, "serving": serving or {"context": 2048, "maxBatch": 16}}
+    spec: dict[str, Any] = {
+        "model": model,
+        "replicas": 2,
+        "serving": serving or {"context": 2048, "maxBatch": 16},
+        "strategy": strategy or {},
+    }
     if transport:
         spec["transport"] = transport
     bodies: list[tuple[str, str, dict[str, Any]]] = [
@@ -147,13 +153,21 @@ def pids(made: Cluster) -> list[int]:
     return sorted(rank["pid"] for rank in made.ranks() if rank["phase"] == "ready")
 
 
+NEVER_LESS = {"maxSurge": 1, "maxUnavailable": 0}
+FIFTY = (pytest.mark.nightly, pytest.mark.timeout(300))
+
+
 @pytest.mark.parametrize(
-    ("streams", "kinds"),
-    [(10, ["context and batch"]), pytest.param(50, list(CHANGES), marks=pytest.mark.nightly)],
-    ids=["some", "fifty"],
+    ("streams", "kinds", "strategy", "least"),
+    [
+        (10, ["context and batch"], NEVER_LESS, 2),
+        pytest.param(50, list(CHANGES), NEVER_LESS, 2, marks=FIFTY),
+        pytest.param(50, list(CHANGES), {}, 1, marks=FIFTY),
+    ],
+    ids=["some", "fifty, and an extra one", "fifty"],
 )
 def test_no_stream_notices_any_kind_of_change(
-    served: Cluster, folder: Path, streams: int, kinds: list[str]
+    served: Cluster, folder: Path, streams: int, kinds: list[str], strategy: dict[str, int], least: int
 ) -> None:
     clients = Clients(served, streams)
 
@@ -161,13 +175,13 @@ def test_no_stream_notices_any_kind_of_change(
         clients.until_answered()
         for what, spec in ((kind, CHANGES[kind]) for kind in kinds):
             before, begun = pids(served), time.monotonic()
-            apply(served, folder, **spec)
+            apply(served, folder, **spec, strategy=strategy)
             served.run("rollout", "status", "deployment/tiny")
             served.wait_settled()
             print(f"{what}: {time.monotonic() - begun:.1f} s, at least {clients.least} of 2 served")
             kept = set(before) & set(pids(served))
             assert kept == (set(before) if what in IN_PLACE else set())
-        apply(served, folder, **{**CHANGES[kinds[-1]], "model": "odd"})
+        apply(served, folder, **{**CHANGES[kinds[-1]], "model": "odd"}, strategy=strategy)
         served.wait("the change to be taken back", lambda: stalled(served) == "RevisionSetBack")
         served.wait("both to be served", lambda: served.deployments()["tiny"]["readyReplicas"] == 2)
         clients.until_answered()
@@ -177,9 +191,14 @@ def test_no_stream_notices_any_kind_of_change(
     print(
         f"{len(clients.answers)} streams, {served.metrics()['reconciler_requests_continued_total']:.0f} continued"
     )
-    assert clients.least >= 1
+    assert clients.least >= least
     told = " ".join(served.run("describe", "deployment", "tiny").stdout.split())
     assert "→ odd, weights" in told
+    changed = [event["message"] for event in served.events() if event["reason"] == "DeploymentChanged"]
+    assert changed[0].startswith(
+        "restart with the same weights: serving.context 2048 → 1024, serving.maxBatch"
+    )
+    assert ("in place: transport" in changed) is ("transport" in kinds)
     assert "the spec before is served instead" in told
     assert "RevisionSetBack" in {event["reason"] for event in served.events()}
     assert "serve tiny as before again" in served.run("incidents", "-o", "yaml").stdout

@@ -182,7 +182,7 @@ def _sync_window(item: Item, wide: bool) -> list[str]:
         item["metadata"]["name"],
         spec["kind"],
         spec["schedule"],
-        spec["duration"],
+        _hours(spec["duration"]),
         spec["timeZone"],
         str(len(status.get("holds", ()))),
     ]
@@ -191,7 +191,15 @@ def _sync_window(item: Item, wide: bool) -> list[str]:
         *spec["nodes"],
         *(f"{key}={value}" for key, value in spec["selector"].items()),
     ]
-    return [*row, ",".join(scope) or "everything", state(item)] if wide else [*row, state(item)]
+    told = condition(item, "Ready")["message"] or state(item)
+    return [*row, ",".join(scope) or "everything", told] if wide else [*row, told]
+
+
+def _hours(duration: str) -> str:
+    """Return a duration as people write it: manifests are shown with seconds."""
+    seconds = float(duration.removesuffix("s"))
+    hours, minutes = seconds / 3600, seconds / 60
+    return f"{hours:g}h" if hours.is_integer() else f"{minutes:g}m"
 
 
 def _phase(item: Item) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reconciler.console.snapshot import Body, Snapshot, condition
 
@@ -90,6 +90,8 @@ class Pulse:
 def overview(snapshot: Snapshot) -> Overview:
     """Return the first page's content."""
     served, found, wrong = _served(snapshot), machines(snapshot), troubles(snapshot)
+    told = {each.about for each in wrong[:TROUBLES_SHOWN]}
+    found = tuple(replace(each, text="") if f"node/{each.name}" in told else each for each in found)
     return Overview(
         headline=_headline(snapshot, served),
         state=_state(served, wrong),

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from reconciler.console.snapshot import Body, Snapshot, condition
 
+HARMLESS = ("Connected", "Unknown", "Undeclared")
+"""States of a cable that keep no group from anything."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
@@ -48,12 +51,26 @@ def _troubles(snapshot: Snapshot) -> Iterator[Trouble]:
                 incident["person"],
                 link=f"/incidents/{incident['id']}",
             )
+    asked = {incident["person"] for incident in snapshot.incidents if incident["open"]}
+    yield from (each for each in _cables(snapshot) if each.person not in asked)
     for each in snapshot.objects:
         name = f"{each['kind'].lower()}/{each['metadata']['name']}"
         found = condition(each, "Stalled")
         if found["status"] == "True" and name not in told:
             text, _, person = found["message"].partition("; to do: ")
             yield Trouble(name, text, found["lastTransitionTime"], found["reason"], person=person)
+
+
+def _cables(snapshot: Snapshot) -> Iterator[Trouble]:
+    """Return the cables that are not as declared: an idle group may go on without one, and has no incident then."""
+    for fabric in snapshot.of_kind("Fabric"):
+        since = condition(fabric, "Ready")["lastTransitionTime"]
+        for link in fabric["status"].get("links", ()):
+            if link["state"] not in HARMLESS:
+                about, person = f"fabric/{fabric['metadata']['name']}", link.get("person", "")
+                yield Trouble(
+                    about, link.get("text", ""), since, link["state"], person=person, link="/cabling"
+                )
 
 
 def what_of(incident: Body) -> str:

@@ -77,6 +77,7 @@ class Operating:
         }
         if message.dry:
             return body
+        self.parts.store.verify()  # a controller that was replaced writes nothing
         revision = await asyncio.to_thread(request.write)
         self.loop.look_at_source()
         return {**body, "revision": revision or head}

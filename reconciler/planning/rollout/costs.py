@@ -10,6 +10,7 @@ from enum import Enum
 from reconciler.state import AllocateEpoch, DeploymentName, Desired, GroupRecord, Plan, ReplicaId, WaitingFor
 
 from . import specs
+from .misfits import misfit
 
 
 class Kind(Enum):
@@ -28,7 +29,8 @@ class Cost:
     deployment: DeploymentName
     kind: Kind
     changes: tuple[str, ...]
-    """What differs, for people; empty for a change in place, and for a restart that was asked for."""
+    """What differs, for people: of a change in place the fields, else what groups are formed anew for; empty for a restart
+    that was asked for."""
     replicas: tuple[ReplicaId, ...]
     """Those whose groups are replaced."""
     at_once: int
@@ -50,9 +52,14 @@ class Cost:
         return 0.0 if others or self.paused or not self.replicas else self.seconds
 
     @property
+    def what(self) -> str:
+        """Say what happens, for people."""
+        return f"{self.kind.value}: {', '.join(self.changes)}" if self.changes else self.kind.value
+
+    @property
     def text(self) -> str:
         """Say what happens and what it costs, for people."""
-        what = f"{self.kind.value}: {', '.join(self.changes)}" if self.changes else self.kind.value
+        what = self.what
         if not self.replicas:
             return what
         each = f"about {duration(self.seconds)}" if self.seconds is not None else "as long as loading takes"
@@ -85,30 +92,34 @@ def foresee(
 ) -> Iterator[Cost]:
     """Yield what becomes of each deployment that is in both and whose spec, or whose Model's, is another.
 
-    ``plan`` is the first one that is made for what comes after.
+    ``plan`` is the first one that is made for what comes after; an empty one where none is made yet.
     """
     for name in sorted(before.deployments.keys() & after.deployments.keys()):
-        if _wish(before, name) != _wish(after, name):
-            yield _cost(after, name, groups, plan)
+        if fields := specs.fields_changed(before, after, name):
+            yield _cost(after, name, groups, plan, fields)
 
 
-def _wish(desired: Desired, name: DeploymentName) -> tuple[object, object]:
-    deployment = desired.deployments[name]
-    return deployment.spec, desired.models.get(deployment.spec.model)
-
-
-def _cost(after: Desired, name: DeploymentName, groups: Mapping[ReplicaId, GroupRecord], plan: Plan) -> Cost:
-    spec, wanted = after.deployments[name].spec, specs.of_manifests(after, name)
+def _cost(
+    after: Desired,
+    name: DeploymentName,
+    groups: Mapping[ReplicaId, GroupRecord],
+    plan: Plan,
+    fields: tuple[str, ...],
+) -> Cost:
+    deployment, wanted = after.deployments[name], specs.of_manifests(after, name)
+    spec = deployment.spec
     records = {r: groups[r] for i in range(spec.replicas) if (r := ReplicaId(name, i)) in groups}
-    replaced = {
-        r: each for r, each in records.items() if each.spec and wanted and _outdated(each.spec, wanted)
-    }
-    oldest = next(iter(replaced.values())).spec if replaced else ""
+    known = {r: each for r, each in records.items() if each.spec and wanted}
+    whys = {r: misfit(after.nodes, deployment, each) for r, each in known.items()}
+    replaced = {r: each for r, each in known.items() if _outdated(each.spec, wanted) or whys[r]}
+    first = next(iter(replaced), None)
+    oldest = replaced[first].spec if first else ""
+    why = (whys[first],) if first and whys[first] else ()
     took = [each.proven_at - each.created_at for each in records.values() if each.proven_at and each.secret]
     return Cost(
         name,
         kind(oldest, wanted) if oldest else Kind.IN_PLACE,
-        specs.changes(oldest, wanted) if oldest else (),
+        (specs.changes(oldest, wanted) or why) if oldest else fields,
         tuple(replaced),
         spec.replicas - spec.strategy.least(spec.replicas),
         spec.replicas,

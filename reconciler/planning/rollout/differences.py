@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from reconciler.planning.context import workload as workloads
 from reconciler.planning.context.world import World
-from reconciler.planning.nodes.eligible import suits
-from reconciler.planning.transport import fallback
 from reconciler.state import GroupRecord, ReplicaId
 
 from . import specs
 from .costs import kind
+from .misfits import misfit
 from .wish import Wish
 
 
@@ -21,24 +20,12 @@ def difference(world: World, found: Wish, replica: ReplicaId) -> str:
 
 
 def _difference(world: World, found: Wish, record: GroupRecord) -> str:
-    spec, nodes = found.deployment.spec, world.desired.nodes
-    bounds, size = spec.parallelism.nodes, len(record.members)
     if found.model is None:
         return "its model is gone"
     wanted = workloads.of(world.desired, record.replica, found.deployment, found.model)
     if not wanted.is_served_by(record.fingerprint, record.context):
         return _changed(found, record)
-    if fallback.used(record) and fallback.used(record) not in spec.transport:
-        return f"{fallback.used(record)} is no longer in its spec.transport"
-    if not bounds.min <= size <= bounds.max:
-        return f"it runs on {size} nodes, and {bounds.min} to {bounds.max} are wanted"
-    missing = [n for n in record.members if n not in nodes]
-    if missing:
-        return f"{', '.join(missing)} is no longer a node of this cluster"
-    unsuited = [n for n in record.members if not suits(nodes[n], found.deployment)]
-    if unsuited:
-        return f"{', '.join(unsuited)} lacks the labels of its nodeSelector"
-    return ""
+    return misfit(world.desired.nodes, found.deployment, record)
 
 
 def _changed(found: Wish, record: GroupRecord) -> str:

@@ -140,6 +140,29 @@ def changes(before: str, after: str) -> tuple[str, ...]:
     )
 
 
+def fields_changed(before: Desired, after: Desired, name: DeploymentName) -> tuple[str, ...]:
+    """List the fields of a deployment's spec that differ, and those of the Model that it is served with, for people."""
+    if _wish(before, name) == _wish(after, name):
+        return ()
+    old, new = _fields(before, name), _fields(after, name)
+    return tuple(field for field in sorted(old.keys() | new.keys()) if old.get(field) != new.get(field))
+
+
+def _wish(desired: Desired, name: DeploymentName) -> tuple[ModelDeploymentSpec, Model | None]:
+    spec = desired.deployments[name].spec
+    return spec, desired.models.get(spec.model)
+
+
+def _fields(desired: Desired, name: DeploymentName) -> dict[str, Any]:
+    """Return the fields of a deployment and its Model by their paths, without those that are as by default."""
+    spec, model = _wish(desired, name)
+    found = dict(_paths(spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)))
+    if model is not None:
+        of_model = model.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        found |= {f"model.{path}": value for path, value in _paths(of_model)}
+    return found
+
+
 RESTARTED = "restartedAt"
 
 

@@ -6,16 +6,20 @@ the replicas of the manifests serve again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 
 from reconciler.planning.context.decision import Decision
 from reconciler.planning.context.lost_nodes import is_lost
+from reconciler.planning.context.target import Hold
 from reconciler.planning.context.view import View, Wanted
 from reconciler.planning.context.world import World
 from reconciler.state import DeploymentName, ReplicaId, WaitingFor
 
 from .budget import COMES_UP, IS_CHANGED, Budget
 
+KNOWN_SECONDS = 2.0
+"""An extra replica ends when the gateway has known those beside it for so long."""
 WHY = "as many serve while others are changed (strategy.maxSurge)"
 
 
@@ -40,14 +44,30 @@ def wanted(world: World, budget: Budget, changing: Collection[ReplicaId]) -> tup
     """
     serving = sum(replica in budget.available for replica in budget.replicas)
     taken_away = sum(replica in budget.available for replica in changing)
+    needed = changing or serving < budget.least or any(_returns(budget, each) for each in budget.replicas)
     if taken_away and all(replica in world.memory.groups for replica in budget.replicas):
         count = taken_away
-    elif changing or serving < budget.least or any(_returns(budget, each) for each in budget.replicas):
+    elif needed or known_at(world, budget) > world.now:
         count = 0
     else:
         return ()
     more = [replica for replica in _possible(world, budget.name) if replica not in budget.extra]
     return (*budget.extra, *more[: max(0, count - len(budget.extra))])
+
+
+def known_at(world: World, budget: Budget) -> float:
+    """Return when the gateway knows all replicas of the manifests that serve; without end while nothing can be written."""
+    if world.memory.unwritable or world.memory.locked:
+        return math.inf
+    proven = (world.memory.groups[each].proven_at for each in budget.replicas if each in budget.available)
+    return KNOWN_SECONDS + max((at for at in proven if at is not None and at <= world.now), default=-math.inf)
+
+
+def last_moments(world: World, budget: Budget) -> Hold:
+    """Say what an extra replica waits for that nobody needs any more."""
+    until = known_at(world, budget)
+    text = f"an extra replica: it ends when the others have served for {KNOWN_SECONDS:g} s"
+    return Hold(WaitingFor.ROLLOUT, text, until if math.isfinite(until) else None)
 
 
 def _returns(budget: Budget, replica: ReplicaId) -> bool:

@@ -72,8 +72,12 @@ def _targets(world: World, name: DeploymentName) -> Mapping[ReplicaId, Target]:
         if hold is not None:
             like = replica if replica in whys else outdated[0]
             targets[replica] = replace(_as_before(world, found, like, hold, whys[like]), extra=own.extra)
+        elif replica in whys:
+            targets[replica] = replace(own, change=whys[replica])
+        elif own.extra and not whys and budget.available.issuperset(budget.replicas):
+            targets[replica] = replace(own, hold=surge.last_moments(world, budget))
         else:
-            targets[replica] = replace(own, change=whys[replica]) if replica in whys else own
+            targets[replica] = own
     return targets
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from reconciler.cli.output.kind_columns import COLUMNS, headers, row
 from reconciler.cli.output.table_layout import fold, folded_table, grown, lines, plain, table
 from reconciler.resources import KINDS
 from tests.cli import bodies
+from tests.worlds import sync_window
 
 WIDTH = 100
 
@@ -68,6 +70,20 @@ def test_any_object_of_any_kind_fits_a_hundred_columns(
         assert len(shown) == 2
         assert max(map(len, shown)) <= WIDTH
         assert shown[1].split()[0] == item["metadata"]["name"]
+
+
+def test_a_sync_window_is_shown_with_the_duration_that_people_write() -> None:
+    window = sync_window(duration="90m", deployments=["a", "b-*"], selector={"tier": "test"})
+    item = json.loads(window.model_dump_json(by_alias=True))
+    item["status"] = {
+        "holds": ["modeldeployment/a"],
+        "conditions": bodies.conditions(True, "begins at eight"),
+    }
+    assert row(item, wide=True)[1:] == [
+        "deny", "0 8 * * 1-5", "90m", "UTC", "1", "a,b-*,tier=test", "begins at eight",
+    ]  # fmt: skip
+    item["spec"]["duration"] = "36000s"
+    assert row(item)[3] == "10h"
 
 
 def test_the_last_column_is_cut_with_an_ellipsis_and_has_all_the_room_there_is() -> None:

@@ -6,6 +6,8 @@ Fonts are those of the machine that runs it: on Debian, ``fonts-inter`` is as ne
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import tempfile
 import threading
@@ -14,10 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.e2e.cluster import ROOT, Cluster
-from tests.e2e.emulated_macs.macs import answered, incidents, macs, served
+from tests.e2e.emulated_macs.macs import HEALED_SECONDS, answered, incidents, macs, served
 
 from .conftest import CHROMIUM
 from .everybody import PAINTED, TRANSFERRED
@@ -52,6 +54,7 @@ def main() -> int:
                 picture(browser, base, "/deployments/large", "deployment", "light")
                 healed = next(each["id"] for each in incidents(made) if each["object"].startswith("model"))
                 picture(browser, base, f"/incidents/{healed}", "incident", "dark", height=600)
+            chat(browser, base, made)
         browser.close()
     large = [path.name for path in IMAGES.glob("console-*.png") if path.stat().st_size > BYTES_MAX]
     if large:
@@ -64,7 +67,7 @@ def speed(browser: Browser, base: str, path: str) -> str:
     painted = []
     for _ in range(3):
         with opened(browser, base, path) as page:
-            page.wait_for_function(f"({PAINTED}) > 0")
+            page.wait_for_timeout(SETTLE_MILLISECONDS)
             painted.append(page.evaluate(PAINTED))
             size = page.evaluate(TRANSFERRED) / 1000
     return f"{path}: first paint after {min(painted):.0f} ms, {size:.0f} kB"
@@ -72,19 +75,39 @@ def speed(browser: Browser, base: str, path: str) -> str:
 
 def picture(browser: Browser, base: str, path: str, name: str, scheme: str, height: int = HEIGHT) -> None:
     """Take a picture of what is in sight."""
-    with opened(
-        browser,
-        base,
-        path,
-        color_scheme=scheme,
-        viewport={"width": WIDTH, "height": height},
-        device_scale_factor=SCALE,
-        locale="en-GB",
-    ) as page:
+    with in_sight(browser, base, path, scheme, height) as page:
         page.wait_for_timeout(SETTLE_MILLISECONDS)
-        taken = IMAGES / f"console-{name}.png"
-        page.screenshot(path=taken)
-        print(f"{taken.relative_to(ROOT)}: {taken.stat().st_size / 1000:.0f} kB", flush=True)
+        keep(page, name)
+
+
+def chat(browser: Browser, base: str, made: Cluster) -> None:
+    """Take a picture of an answer in whose middle a rank was killed."""
+    with in_sight(browser, base, "/chat/large", "light", 600) as page:
+        page.get_by_text("Settings").click()
+        page.get_by_label("Temperature").fill("0")
+        page.get_by_text("Settings").click()
+        page.get_by_label("Message to large").fill("Count from 1 to 100.")
+        page.get_by_label("Message to large").press("Enter")
+        page.get_by_text("30, 31").wait_for()
+        os.kill(made.ranks()[1]["pid"], signal.SIGKILL)
+        page.get_by_text("Continued by epoch").wait_for(timeout=1000 * HEALED_SECONDS)
+        page.wait_for_timeout(SETTLE_MILLISECONDS)
+        keep(page, "chat")
+
+
+@contextmanager
+def in_sight(browser: Browser, base: str, path: str, scheme: str, height: int) -> Iterator[Page]:
+    """Open a page as pictures have it."""
+    how = {"color_scheme": scheme, "viewport": {"width": WIDTH, "height": height}, "locale": "en-GB"}
+    with opened(browser, base, path, device_scale_factor=SCALE, **how) as page:
+        yield page
+
+
+def keep(page: Page, name: str) -> None:
+    """Write the picture of a page."""
+    taken = IMAGES / f"console-{name}.png"
+    page.screenshot(path=taken)
+    print(f"{taken.relative_to(ROOT)}: {taken.stat().st_size / 1000:.0f} kB", flush=True)
 
 
 @contextmanager

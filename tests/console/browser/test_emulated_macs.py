@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, expect
 from tests.e2e.cluster import Cluster
 from tests.e2e.emulated_macs.macs import macs
 
+from .everybody import WIDE, violations
 from .pages import console_of, opened
 
 CABLE_SECONDS = 1.0
@@ -33,6 +34,13 @@ def test_a_pulled_cable_is_red_within_a_second(browser: Browser, base: str, made
         made.run("sandbox", "unplug", "studio-1/3")
         made.wait("the fact", lambda: any(state != "Connected" for state in states(made)), pause=0.02)
         expect(page.locator(".cable.bad")).to_have_count(1, timeout=1000 * CABLE_SECONDS)
+        expect(page.locator(".todo")).to_contain_text("plug a Thunderbolt 5 cable into studio-1/3")
+        assert violations(page) == []
+        page.set_viewport_size(WIDE)
+        page.goto(base)
+        expect(page.locator(".todo")).to_be_in_viewport()
+        expect(page.locator("#machine-studio-4")).to_be_in_viewport(ratio=1)
+        page.goto(f"{base}/cabling")
         made.run("sandbox", "plug", "studio-1/3")
         expect(page.locator(".cable.good")).to_have_count(6, timeout=60_000)
 

@@ -94,6 +94,7 @@ def test_a_held_revision_is_approved_by_keyboard_alone(browser: Browser, base: s
         page.keyboard.press("Enter")
         expect(page.get_by_label("Reason")).to_be_focused()
         expect(page.locator("main")).to_contain_text(f"would remove apikey/key-{KEYS - 1}")
+        assert violations(page) == []
         page.keyboard.type("they are not used")
         page.keyboard.press("Enter")
         expect(page.locator(".history-subject")).to_contain_text("they are not used")
@@ -143,6 +144,7 @@ def test_the_log_of_a_rank_is_followed_and_its_markup_is_text(
             file.write("\x1b[31m<img src=/evil onerror=alert(1)>\x1b]0;owned\x07 done\n")
         expect(lines).to_contain_text("<img src=/evil onerror=alert(1)> done")
         assert page.locator("#log-lines *").count() == 0
+        assert violations(page) == []
         assert "\x1b" not in lines.inner_text()
 
 

@@ -26,7 +26,7 @@ from reconciler.agent.ranks import shim
 from reconciler.agent.weights import files as agent_weights
 from reconciler.bootstrap import home, service_lock, store
 from reconciler.cli.commands.cluster import supervise, up
-from reconciler.cli.core import app, commits
+from reconciler.cli.core import app
 from reconciler.controller import desired_state, publish, routes_file
 from reconciler.gateway import server
 from reconciler.planning import safety
@@ -39,6 +39,7 @@ from reconciler.runner.group import control_channel
 from reconciler.runner.model import files as runner_weights
 from reconciler.source import files, hook
 from reconciler.source.git import leftovers, pushes, repository
+from reconciler.source.operating import writing
 from reconciler.source.yaml import documents, fields, parser, pieces, syntax_errors
 from reconciler.status import conditions
 from reconciler.store import connection, schema, sqlite
@@ -319,7 +320,7 @@ IN_FORCE = (
     ),
     Mutant(
         "of-two-applies-one-is-lost",
-        commits.change,
+        writing.write_manifests,
         always(If, 1, 2),
         "of two people who apply at the same time one has to try again by hand",
         ("tests/cli/commands/write/test_manifests.py::test_two_applies_at_once_both_land",),

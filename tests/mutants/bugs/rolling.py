@@ -58,6 +58,13 @@ ROLLED = (
         SURGE,
     ),
     Mutant(
+        "an-extra-replica-ends-unrouted",
+        surge.wanted,
+        put(Compare, "False", 4, 6),
+        "the gateway has nobody left: the extra replica ends before it is told of the others",
+        SURGE,
+    ),
+    Mutant(
         "a-drain-takes-no-turn",
         ladder._in_turn,
         always(If),

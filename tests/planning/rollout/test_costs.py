@@ -34,20 +34,38 @@ def foreseen(world: World, after: list[Manifest]) -> Cost | None:
     return next(foresee(before, Desired.of("r2", after), world.groups, world.plan()), None)
 
 
-IN_PLACE: list[dict[str, Any]] = [
-    {"serving": {"aliases": ["gpt-4o"]}},
-    {"serving": {"sampling": {"temperature": 0.5}, "thinking": False}},
-    {"health": {"stallAfter": "90s"}},
-    {"growth": {"idle": "5m"}},
-    {"rolling": {"maxUnavailable": 2}},
-]
+IN_PLACE: dict[str, dict[str, Any]] = {
+    "serving.aliases": {"serving": {"aliases": ["gpt-4o"]}},
+    "serving.sampling.temperature, serving.thinking": {
+        "serving": {"sampling": {"temperature": 0.5}, "thinking": False}
+    },
+    "health.stallAfter": {"health": {"stallAfter": "90s"}},
+    "growth.idle": {"growth": {"idle": "5m"}},
+    "strategy.maxUnavailable": {"rolling": {"maxUnavailable": 2}},
+    "replicas": {"replicas": 2},
+    "transport": {"transport": ["ring-lan"]},
+}
 
 
-@pytest.mark.parametrize("spec", IN_PLACE, ids=lambda spec: next(iter(spec)))
-def test_what_is_changed_in_place_costs_nothing(spec: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("fields", "spec"), IN_PLACE.items(), ids=IN_PLACE)
+def test_what_is_changed_in_place_costs_nothing_and_is_named(fields: str, spec: dict[str, Any]) -> None:
     found = cost(served(), **spec)
     assert found is not None
-    assert (found.kind, found.text, found.unserved_seconds) == (Kind.IN_PLACE, "in place", 0.0)
+    assert (found.kind, found.unserved_seconds) == (Kind.IN_PLACE, 0.0)
+    assert found.text == f"in place: {fields}"
+
+
+def test_a_group_that_does_not_fit_any_more_is_formed_anew() -> None:
+    world = served()
+    wider = [*world.manifests[:-1], deployment(nodes=2)]
+    found = foreseen(world, wider)
+    assert found is not None
+    assert (found.kind, len(found.replicas)) == (Kind.RESTART, 1)
+    assert "parallelism.nodes" in found.text
+    world = served()
+    found = cost(world, placement={"nodeSelector": {"pool": "fast"}})
+    assert found is not None
+    assert "lacks the labels of its nodeSelector; not served for about 4 min" in found.text
 
 
 def test_with_one_replica_nobody_is_served_for_as_long_as_its_group_took_to_come_up() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from reconciler.planning import plan
 from reconciler.planning.rollout.surge import there
 from reconciler.state import AllocateEpoch, DeploymentName, Plan, StopRank, Waiting, WaitingFor
 from reconciler.status.model_routes import serving
@@ -46,10 +48,11 @@ def roll(world: World, passes: int = 80) -> tuple[list[int], int]:
     """Obey until all is done; in which order replicas were formed, and how many served at least at every moment."""
     begun, least = len(world.history), len(served(world))
     for _ in range(passes):
-        steps = world.plan().steps
-        if not steps:
+        decided = world.plan()
+        if not decided.steps and all(each.until is None for each in decided.waiting):
             break
-        for step in steps:
+        world.now += 1.0
+        for step in decided.steps:
             world.obey(step)
             least = min(least, len(served(world)))
     formed = [s.replica.index for s in world.history[begun:] if isinstance(s, AllocateEpoch)]
@@ -157,6 +160,27 @@ def test_an_extra_one_is_added_to_replicas_when_the_deployment_grows_meanwhile()
     change(world, replicas=2)
     assert roll(world)[1] == 1
     assert (served(world), there(_seen(world), NAME)) == ([0, 1], ())
+
+
+@pytest.mark.parametrize("problem", ["unwritable", "locked"])
+def test_an_extra_one_serves_for_as_long_as_no_routes_can_be_written(problem: str) -> None:
+    world = replicas(1, NEVER_LESS, machines=2)
+    change(world)
+    for _ in range(30):
+        for step in world.plan().steps:
+            world.obey(step)
+    assert served(world) == [0, 1]
+    (wait,) = world.plan().waiting
+    assert (wait.text, wait.until) == (
+        "tiny/1: an extra replica: it ends when the others have served for 2 s",
+        world.now + 2.0,
+    )
+    world.now += 60.0
+    trouble: dict[str, Any] = {problem: "the disk is full"}
+    memory = replace(world.memory(), **trouble)
+    held = plan(world.desired(), world.observed(), memory, world.now, "entropy")
+    assert not [step for step in held.steps if isinstance(step, StopRank)]
+    assert [step for step in world.plan().steps if isinstance(step, StopRank)]
 
 
 def test_a_store_that_is_lost_in_the_middle_leaves_the_extra_one_where_it_is_needed() -> None:
