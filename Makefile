@@ -88,7 +88,7 @@ mutants-generated: $(VENV)/dev ## bugs that rules make, drawn at random: which s
 	@$(BIN)/python -m tests.mutants --generated --sample $(or $(SAMPLE),300) --seed $(or $(SEED),1) \
 		$(if $(ROOMS),--rooms "$(ROOMS)")
 
-faults: $(VENV)/dev ## every fault at every effect of 17 scenarios, simulated (ALL=1: of 30; ONLY=hang,drain for some)
+faults: $(VENV)/dev ## every fault at every effect of 17 scenarios, simulated (ALL=1: of 34; ONLY=hang,drain for some)
 	@$(BIN)/python -m tests.simulation faults $(if $(ONLY),--only "$(ONLY)") $(if $(ALL),--all)
 
 fuzz-faults: $(VENV)/dev ## random schedules of many faults, some over days, simulated (SEEDS=n, FIRST=n)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from reconciler.cli.core.client import ask
 from reconciler.console.acts.form import TOKEN_SECONDS, Tokens, typed
 from reconciler.console.view.acts import command
+from reconciler.source.git.repository import MIRROR
 from reconciler.wire.admin import ListCommits, ShowCommit
 from tests.cli.live import Live, live
 
@@ -78,6 +80,20 @@ async def test_a_deployment_is_suspended_and_resumed_and_restarted(made: Live) -
         for verb, subject in (("suspend", "Suspend"), ("resume", "Resume"), ("restart", "Restart")):
             await confirmed(client, f"/act/{verb}/modeldeployment/tiny", **{"for": "2h"})
             assert newest(made)["subject"] == f"{subject} modeldeployment/tiny"
+
+
+def config(made: Live, *words: str) -> None:
+    """Change a setting of the cluster repository."""
+    subprocess.run(["git", f"--git-dir={made.home}/cluster.git", "config", *words], check=True)
+
+
+async def test_where_main_is_a_mirror_operations_work_all_the_same(made: Live) -> None:
+    config(made, MIRROR, "https://git.example/cluster.git")
+    async with console_of(made) as (client, _):
+        for act in ("cordon", "uncordon"):
+            done = await confirmed(client, f"/act/{act}/node/node-a")
+            assert done.headers["location"] == f"/history/{newest(made)['revision']}"
+    config(made, "--unset", MIRROR)
 
 
 async def test_what_cannot_be_done_is_said_and_what_was_typed_is_kept(made: Live) -> None:

@@ -44,11 +44,13 @@ def status(cluster: Live) -> Any:
 
 
 def history(made: Live) -> list[dict[str, Any]]:
-    return list(ask(made.home / "controller.sock", ListCommits())["items"])
+    """The three commits of main, newest first, then that of the operations: all may be of one second."""
+    items = ask(made.home / "controller.sock", ListCommits())["items"]
+    return sorted(items, key=lambda item: str(item["branch"]))
 
 
 def test_the_history_has_both_branches_newest_first_with_what_became_of_each(made: Live) -> None:
-    gone, less, cordon, first = history(made)
+    gone, less, first, cordon = history(made)
     assert [gone["state"], less["state"], cordon["state"], first["state"]] == [
         "Held",
         "InForce",
@@ -62,7 +64,7 @@ def test_the_history_has_both_branches_newest_first_with_what_became_of_each(mad
 
 
 def test_a_commit_is_shown_with_its_diff_and_what_takes_it_back(made: Live) -> None:
-    _, less, cordon, first = history(made)
+    _, less, first, cordon = history(made)
     shown = made.run("history", less["revision"][:8]).stdout
     assert "-metadata: {name: big, labels: {tier: test}}" in shown
     assert f"reconciler rollout undo modeldeployment/big --to-revision={first['revision'][:10]}" in shown
@@ -74,7 +76,7 @@ def test_a_commit_is_shown_with_its_diff_and_what_takes_it_back(made: Live) -> N
 
 
 async def test_the_pages_say_the_same_and_take_nothing_for_markup(made: Live) -> None:
-    gone, less, cordon, _ = history(made)
+    gone, less, _, cordon = history(made)
     async with console_of(made) as (client, _):
         listed = (await client.get("/history")).text
         assert "A revision is held: it removes 3 of 4 objects" in listed

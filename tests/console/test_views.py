@@ -14,7 +14,7 @@ from reconciler.console.view.overview import overview
 
 from .snapshots import enlarged, loading, recorded
 
-PAGE_BYTES_MAX = 110_000
+PAGE_BYTES_MAX = 95_000
 """What is left of 150 kB beside the style sheet and the scripts."""
 
 

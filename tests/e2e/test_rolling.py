@@ -154,7 +154,7 @@ def pids(made: Cluster) -> list[int]:
 
 
 NEVER_LESS = {"maxSurge": 1, "maxUnavailable": 0}
-FIFTY = pytest.mark.nightly
+FIFTY = (pytest.mark.nightly, pytest.mark.timeout(300))
 
 
 @pytest.mark.parametrize(

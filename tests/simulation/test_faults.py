@@ -14,8 +14,8 @@ from .world import world
 
 NAMES = sorted(SCENARIOS)
 PARTS = [
-    *((name, 250) for name in NAMES[::3]),
-    *(pytest.param(name, 100, marks=pytest.mark.second_tier) for name in NAMES),
+    *((name, 285) for name in NAMES[::3]),
+    *(pytest.param(name, 115, marks=pytest.mark.second_tier) for name in NAMES),
 ]
 """Every so many points of some scenarios, or of all, are tried here with every fault; all points by ``make faults``."""
 SEEDS = [range(1, 7), pytest.param(range(7, 37), marks=pytest.mark.second_tier)]

@@ -76,11 +76,14 @@ class History:
         }
 
 
-def _merged(one: Sequence[Body], other: Sequence[Body]) -> Iterator[Body]:
-    """Yield the commits of two branches, newest first; those of each keep git's order, whatever their dates say."""
-    left, right = deque(one), deque(other)
+def _merged(wishes: Sequence[Body], operations: Sequence[Body]) -> Iterator[Body]:
+    """Yield the commits of two branches, newest first; those of each keep git's order, whatever their dates say.
+
+    Of the same second, an operation is the newer one: it is about what there was.
+    """
+    left, right = deque(wishes), deque(operations)
     while left and right:
-        yield (left if left[0]["time"] >= right[0]["time"] else right).popleft()
+        yield (left if left[0]["time"] > right[0]["time"] else right).popleft()
     yield from left or right
 
 

@@ -36,35 +36,33 @@ LOADS = 20
 
 def measure(quick: bool) -> Iterator[Figure]:
     """Of the controller without open pages and with them, in turns; of the console; and of single pages."""
-    seconds, turns, count = (2.0, 1, 5) if quick else (10.0, 5, OPEN)
-    with _cluster() as (made, console, base), _events(made):
-        without, opened, share, rates = [], [], [], []
-        for _ in range(turns):
-            without.append(_used(made.controller, seconds))
-            with _pages(base, count):
-                time.sleep(1)
-                before, last = cpu_seconds([console.pid]), _last(made)
-                began = time.monotonic()
-                opened.append(_used(made.controller, seconds))
-                lasted = time.monotonic() - began
-                share.append(100 * (cpu_seconds([console.pid]) - before) / lasted)
-                rates.append((_last(made) - last) / lasted)
-                loads = [1000 * _loaded(base) for _ in range(LOADS)]
-                memory = resident_bytes(console.pid) / 2**20
-        yield alone("events a second meanwhile", "", rates, "~ 100")
-        yield alone("controller without open pages", "% core", without)
-        yield alone(f"controller with {count} open pages", "% core", opened)
-        more = [mine - other for mine, other in zip(opened, without, strict=True)]
-        yield alone("what the pages add to the controller", "% core", more, "< 5")
-        yield alone("console with them", "% core", share)
-        yield alone("console's memory with them", "MiB", [memory], "< 150")
-        yield alone("a page loaded meanwhile", "ms", loads, "< 200")
-    with _cluster() as (_, _, base):
+    seconds, turns, count = (0.5, 1, 5) if quick else (10.0, 5, OPEN)
+    with _cluster() as (made, console, base):
         yield alone("the largest page with all that it loads", "kB", [_largest(base) / 1000], "< 150")
-        if CHROMIUM:
-            yield alone(
-                "a page until it is painted, Chromium", "ms", _painted(base, 3 if quick else LOADS), "< 200"
-            )
+        if CHROMIUM and not quick:
+            yield alone("a page until it is painted, Chromium", "ms", _painted(base, LOADS), "< 200")
+        with _events(made):
+            without, opened, share, rates = [], [], [], []
+            for _ in range(turns):
+                without.append(_used(made.controller, seconds))
+                with _pages(base, count):
+                    time.sleep(1)
+                    before, last = cpu_seconds([console.pid]), _last(made)
+                    began = time.monotonic()
+                    opened.append(_used(made.controller, seconds))
+                    lasted = time.monotonic() - began
+                    share.append(100 * (cpu_seconds([console.pid]) - before) / lasted)
+                    rates.append((_last(made) - last) / lasted)
+                    loads = [1000 * _loaded(base) for _ in range(LOADS)]
+                    memory = resident_bytes(console.pid) / 2**20
+            yield alone("events a second meanwhile", "", rates, "~ 100")
+            yield alone("controller without open pages", "% core", without)
+            yield alone(f"controller with {count} open pages", "% core", opened)
+            more = [mine - other for mine, other in zip(opened, without, strict=True)]
+            yield alone("what the pages add to the controller", "% core", more, "< 5")
+            yield alone("console with them", "% core", share)
+            yield alone("console's memory with them", "MiB", [memory], "< 150")
+            yield alone("a page loaded meanwhile", "ms", loads, "< 200")
 
 
 @contextmanager

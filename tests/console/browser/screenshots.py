@@ -67,7 +67,7 @@ def speed(browser: Browser, base: str, path: str) -> str:
     painted = []
     for _ in range(3):
         with opened(browser, base, path) as page:
-            page.wait_for_function(f"({PAINTED}) > 0")
+            page.wait_for_timeout(SETTLE_MILLISECONDS)
             painted.append(page.evaluate(PAINTED))
             size = page.evaluate(TRANSFERRED) / 1000
     return f"{path}: first paint after {min(painted):.0f} ms, {size:.0f} kB"
