@@ -122,8 +122,8 @@ schemas: $(VENV)/dev ## write anew what is generated: schemas/, docs/cli.md, pac
 	$(BIN)/python -m reconciler.cli.manual packaging/share
 	$(BIN)/python -m reconciler.inventory.examination.script examples/examine-mac.sh
 
-screenshots: $(VENV)/dev ## pictures of the console for README.md and docs/console.md, of four emulated Macs: needs Chromium
-	@$(BIN)/python -m tests.console.browser.screenshots
+screenshots: $(VENV)/dev ## pictures of the console for README.md and docs/console.md, of four emulated Macs: needs Chromium (ALL=folder: of every page, to look at)
+	@$(BIN)/python -m tests.console.browser.screenshots $(ALL)
 
 tiny: $(TINY_VENV)/ready ## train the tiny model anew (PyTorch on the CPU, up to 30 minutes)
 	$(TINY_VENV)/bin/python examples/models/training/train.py --out examples/models/tiny

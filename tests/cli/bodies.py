@@ -184,18 +184,22 @@ USAGE: dict[str, Any] = {
 }  # fmt: skip
 
 
-COMMIT = {
-    "revision": "5d0f0a9c2f" + "0" * 30,
-    "branch": "main",
-    "author": "Ada",
-    "email": "ada@example.org",
-    "time": ago(),
-    "subject": "Scale modeldeployment/tiny to 2",
-    "state": "InForce",
-    "objects": [{"object": "modeldeployment/tiny", "action": "changed"}],
-    "objectsLeftOut": 0,
-}
 DIFF = ["@@ -5,2 +5,2 @@", " spec:", "-  replicas: 1", "+  replicas: 2"]
+
+
+def commit() -> dict[str, Any]:
+    """A commit of a while ago."""
+    return {
+        "revision": "5d0f0a9c2f" + "0" * 30,
+        "branch": "main",
+        "author": "Ada",
+        "email": "ada@example.org",
+        "time": ago(),
+        "subject": "Scale modeldeployment/tiny to 2",
+        "state": "InForce",
+        "objects": [{"object": "modeldeployment/tiny", "action": "changed"}],
+        "objectsLeftOut": 0,
+    }
 
 
 def at_rest() -> dict[str, Any]:
@@ -207,10 +211,10 @@ def at_rest() -> dict[str, Any]:
         "places": {"items": [PLACES]},
         "events": {"items": [event(*entry) for entry in EVENTS], "last": 3},
         "incidents": {"version": "1", "items": []},
-        "commits": {"version": "1", "items": [COMMIT], "problem": None},
+        "commits": {"version": "1", "items": [commit()], "problem": None},
         "commit": {
-            **COMMIT,
-            "message": COMMIT["subject"],
+            **commit(),
+            "message": commit()["subject"],
             "files": [{"path": "tiny.yaml", "action": "changed", "lines": DIFF, "leftOut": 0}],
             "undo": ["reconciler rollout undo modeldeployment/tiny --to-revision=1f0c2a9b3d"],
         },

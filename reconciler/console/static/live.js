@@ -49,17 +49,29 @@ function work() {
   if (waiting.size) requestAnimationFrame(work);
 }
 
+let source = null;
+
 function follow() {
-  const source = new EventSource(document.body.dataset.live);
+  if (source || document.hidden) return;
+  source = new EventSource(document.body.dataset.live);
   source.addEventListener("parts", (event) => {
     receive(JSON.parse(event.data));
     document.documentElement.classList.remove("away");
   });
   // A console that is gone closes the stream; the browser connects again by itself, but not to one that refuses it.
-  source.addEventListener("error", () => {
+  source.addEventListener("error", ({target}) => {
     document.documentElement.classList.add("away");
-    if (source.readyState === EventSource.CLOSED) setTimeout(comeBack, 2000);
+    if (target.readyState !== EventSource.CLOSED || target !== source) return;
+    source = null;
+    setTimeout(comeBack, 2000);
   });
+}
+
+// A browser opens six connections to a host: a page that nobody sees gives its own to another one.
+function leaveWhileHidden() {
+  if (!document.hidden) return follow();
+  source?.close();
+  source = null;
 }
 
 // Who is no longer logged in is led to the login; who was one too many follows again.
@@ -72,4 +84,7 @@ async function comeBack() {
 // Where pages are in a row that is wider than the screen, the one that is open is in sight.
 document.querySelector("nav [aria-current]")?.scrollIntoView({block: "nearest", inline: "center"});
 localTimes(document);
-if (document.body.dataset.live) follow();
+if (document.body.dataset.live) {
+  document.addEventListener("visibilitychange", leaveWhileHidden);
+  follow();
+}

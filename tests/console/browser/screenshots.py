@@ -14,10 +14,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import product
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from reconciler.console.pages import PAGES
 from tests.e2e.cluster import ROOT, Cluster
 from tests.e2e.emulated_macs.macs import HEALED_SECONDS, answered, incidents, macs, served
 
@@ -34,8 +36,9 @@ SHOWN_SECONDS = 8.0
 """Until the load is seen in tokens a second."""
 
 
-def main() -> int:
-    """The exit status: 1 where a picture is too large to be kept."""
+def main(every_page: Path | None = None) -> int:
+    """The exit status: 1 where a picture is too large to be kept. ``every_page``: a folder for pictures of all pages, whole, light
+    and dark, narrow and wide."""
     assert CHROMIUM is not None, "there is no chromium: apt-get install chromium"
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -54,6 +57,8 @@ def main() -> int:
                 picture(browser, base, "/deployments/large", "deployment", "light")
                 healed = next(each["id"] for each in incidents(made) if each["object"].startswith("model"))
                 picture(browser, base, f"/incidents/{healed}", "incident", "dark", height=600)
+            if every_page is not None:
+                all_pages(browser, base, made, every_page)
             chat(browser, base, made)
         browser.close()
     large = [path.name for path in IMAGES.glob("console-*.png") if path.stat().st_size > BYTES_MAX]
@@ -78,6 +83,32 @@ def picture(browser: Browser, base: str, path: str, name: str, scheme: str, heig
     with in_sight(browser, base, path, scheme, height) as page:
         page.wait_for_timeout(SETTLE_MILLISECONDS)
         keep(page, name)
+
+
+def all_pages(browser: Browser, base: str, made: Cluster, folder: Path) -> None:
+    """Take pictures of every page to look at; none is kept in the repository."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = {
+        "nodes": "studio-1",
+        "deployments": "large",
+        "chat": "large",
+        "incidents": str(incidents(made)[-1]["id"]),
+        "history": made.json("history")["items"][0]["revision"],
+    }
+    paths = [page.path.replace("{name}", names.get(page.path.split("/")[1], "")) for page in PAGES]
+    paths += [
+        "/?wall",
+        f"/logs/{made.ranks()[0]['name']}",
+        "/nodes/studio-1/drain",
+        "/deployments/large/restart",
+    ]
+    for path in paths:
+        for scheme, width in product(("light", "dark"), (390, WIDTH)):
+            how = {"color_scheme": scheme, "viewport": {"width": width, "height": HEIGHT}, "locale": "en-GB"}
+            with opened(browser, base, path, **how) as page:
+                page.wait_for_timeout(SETTLE_MILLISECONDS)
+                name = path.strip("/").replace("/", "-").replace("?", "") or "overview"
+                page.screenshot(path=folder / f"{name}-{scheme}-{width}.png", full_page=True)
 
 
 def chat(browser: Browser, base: str, made: Cluster) -> None:
@@ -132,4 +163,4 @@ def load(made: Cluster, askers: int = 3) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(Path(sys.argv[1]) if sys.argv[1:] else None))

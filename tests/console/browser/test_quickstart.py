@@ -22,6 +22,11 @@ from tests.e2e.cluster import Cluster, quickstart
 from .everybody import PAGE_BYTES_MAX, TRANSFERRED, addresses, violations
 from .pages import console_of, opened
 
+HIDE = """hidden => {
+  Object.defineProperty(document, "hidden", {configurable: true, value: hidden});
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Cluster]:
@@ -220,3 +225,12 @@ def test_without_scripts_every_page_has_its_content(browser: Browser, base: str,
         for address in addresses(names(made)):
             page.goto(base + address, wait_until="domcontentloaded")
             expect(page.locator("main")).to_contain_text(words.get(address, "The same"))
+
+
+def test_a_page_that_nobody_sees_gives_its_connection_to_another_one(browser: Browser, base: str) -> None:
+    with opened(browser, base) as page:
+        expect(page.locator("#pulse")).to_be_visible()
+        with page.expect_event("requestfailed", lambda asked: asked.url.endswith("/live/")):
+            page.evaluate(HIDE, True)
+        with page.expect_request(lambda asked: asked.url.endswith("/live/")):
+            page.evaluate(HIDE, False)

@@ -74,6 +74,7 @@ WAITING_SECONDS: Mapping[WaitingFor, float] = {
     WaitingFor.ROLLOUT: 3 * 600.0,
     WaitingFor.PAUSED: math.inf,
     WaitingFor.SUSPENDED: math.inf,
+    WaitingFor.WINDOW: math.inf,
     WaitingFor.REPAIR: 240.0,
     WaitingFor.REMOVAL: 120.0,
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from tests.cli.bodies import COMMIT
 from tests.cli.conftest import Cli, Controller
 
 
@@ -12,7 +11,7 @@ def test_commits_are_listed_with_what_became_of_them(cli: Cli, controller: Contr
     header, line = cli("history").out.splitlines()
     assert header.split() == ["REVISION", "AGE", "STATE", "AUTHOR", "OBJECTS", "CHANGE"]
     assert line.split()[:5] == ["5d0f0a9c2f", "90m", "InForce", "Ada", "modeldeployment/tiny"]
-    assert json.loads(cli("history", "-o", "json").out)["items"] == [COMMIT]
+    assert json.loads(cli("history", "-o", "json").out)["items"] == controller.answers["commits"]["items"]
 
 
 def test_a_commit_is_shown_as_a_diff_with_what_takes_it_back(cli: Cli, controller: Controller) -> None:
