@@ -363,6 +363,7 @@ class Metrics:
                 counts.stages[_Stage.WAITING],
                 counts.ended["error"],
                 counts.first_token.counts,
+                counts.generation_tokens,
             )
             for model, counts in self._models.items()
         )

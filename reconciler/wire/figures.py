@@ -21,6 +21,8 @@ class ModelFigures:
     """Requests that have ended with an error."""
     first_token: Tuple[int, ...]
     """First tokens by how long they took: as many as ``GatewayFigures.bounds``, and those that took longer than all of them."""
+    tokens: int = 0
+    """Tokens that were generated."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -45,7 +45,7 @@ class Keeper:
     def measure(self) -> None:
         """Measure once."""
         now, figures = self._clock(), self._gateway()
-        found = sample(self._nodes(), self._before, figures)
+        found = sample(self._nodes(), self._before, figures, FINE.seconds)
         self._before = figures
         minute = self.series.add(now, found)
         if self._fine is not None:

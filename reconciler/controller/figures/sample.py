@@ -16,11 +16,15 @@ SHORT, LONG = 0.5, 0.95
 
 
 def sample(
-    nodes: Mapping[NodeName, NodeObservation], before: GatewayFigures | None, now: GatewayFigures | None
+    nodes: Mapping[NodeName, NodeObservation],
+    before: GatewayFigures | None,
+    now: GatewayFigures | None,
+    seconds: float,
 ) -> Sample:
     """Return the figures of all nodes whose agent answers, and of all deployments with ranks or requests.
 
-    ``before``: the gateway's figures at the last sample, from which what is counted is taken.
+    ``before``: the gateway's figures at the last sample, ``seconds`` ago, from which what is counted is taken. Of tokens a
+    second the larger figure holds: a look at the ranks misses what came before it, and this gateway what other ones answer.
     """
     found: dict[Key, float] = dict(_of_nodes(nodes))
     if now is None:
@@ -28,7 +32,11 @@ def sample(
     same = before is not None and before.pid == now.pid and before.bounds == now.bounds
     known = {each.model: each for each in before.models} if before is not None and same else {}
     for each in now.models:
-        found.update(_of_requests(each, known.get(each.model), now.bounds))
+        early = known.get(each.model)
+        found.update(_of_requests(each, early, now.bounds))
+        if early is not None:
+            speed = Key(f"modeldeployment/{each.model}", "tokensPerSecond")
+            found[speed] = max(found.get(speed, 0.0), max(0, each.tokens - early.tokens) / seconds)
     return found
 
 

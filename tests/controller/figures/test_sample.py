@@ -29,7 +29,7 @@ def test_nodes_that_answer_and_deployments_that_speak_have_figures() -> None:
     assert report is not None
     nodes[a] = replace(nodes[a], report=replace(report, load=Load(0.0, 24 * 2**30, "warn", 2.5)))
     nodes[b] = replace(nodes[b], contact=Contact.UNREACHABLE)
-    assert sample(nodes, None, None) == {
+    assert sample(nodes, None, None, 10.0) == {
         Key("node/node-a", "load"): 2.5,
         Key("node/node-a", "memoryUsedBytes"): 40 * 2**30,
         Key(TINY, "tokensPerSecond"): 20.0,
@@ -37,13 +37,20 @@ def test_nodes_that_answer_and_deployments_that_speak_have_figures() -> None:
 
 
 def test_counts_of_the_gateway_are_those_since_the_last_sample() -> None:
-    assert sample({}, None, figures(5, 9, 9, 9)) == {Key(TINY, "running"): 2, Key(TINY, "waiting"): 1}
-    assert sample({}, figures(5, 9, 9, 9), figures(6, 9, 19, 9)) == {
+    assert sample({}, None, figures(5, 9, 9, 9), 10.0) == {Key(TINY, "running"): 2, Key(TINY, "waiting"): 1}
+    assert sample({}, figures(5, 9, 9, 9), figures(6, 9, 19, 9), 10.0) == {
         Key(TINY, "running"): 2,
         Key(TINY, "waiting"): 1,
+        Key(TINY, "tokensPerSecond"): 0.0,
         Key(TINY, "errors"): 1,
         Key(TINY, "firstTokenP50"): 0.1 + 0.1 * 0.5,
         Key(TINY, "firstTokenP95"): 0.1 + 0.1 * 0.95,
     }
-    begun_anew = sample({}, figures(5, 9, 9, 9), figures(0, 1, 0, 0, pid=8))
+    begun_anew = sample({}, figures(5, 9, 9, 9), figures(0, 1, 0, 0, pid=8), 10.0)
     assert Key(TINY, "errors") not in begun_anew
+
+
+def test_tokens_that_came_before_the_last_look_at_the_ranks_count_too() -> None:
+    before = GatewayFigures(1, 7, (), (ModelFigures("tiny", 0, 0, 0, (0,), tokens=1000),))
+    now = replace(before, models=(replace(before.models[0], tokens=1550),))
+    assert sample({}, before, now, 10.0)[Key(TINY, "tokensPerSecond")] == 55.0
