@@ -122,10 +122,11 @@ def _pages(base: str, count: int) -> Iterator[None]:
     async def read(path: str, slowly: bool) -> None:
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(f"GET /live{path} HTTP/1.1\r\nhost: {host}:{port}\r\n\r\n".encode())
-        if slowly:
-            await asyncio.Event().wait()
-        while await reader.read(65_536):
-            pass
+        with contextlib.closing(writer):
+            if slowly:
+                await asyncio.Event().wait()
+            while await reader.read(65_536):
+                pass
 
     async def keep() -> None:
         paths = itertools.islice(itertools.cycle(PATHS), count)

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -64,7 +65,7 @@ class Person:
 
     def types(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["python", "-m", "reconciler", *words], executable=Live(self.folder).command()[0],
+            [sys.executable, "-m", "reconciler", *words],
             env=self.environment, input=stdin, capture_output=True, text=True, timeout=90, check=False,
         )  # fmt: skip
 

@@ -19,9 +19,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(SECONDS_MAX))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A browser that knows no page yet."""
+    """A browser that knows no page yet. It ends with the file: as long as it is there, playwright's event loop runs in this thread,
+    and no other one may."""
     assert CHROMIUM is not None, "there is no chromium: apt-get install chromium"
     with sync_playwright() as playwright:
         made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
