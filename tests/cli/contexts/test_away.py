@@ -99,8 +99,8 @@ def test_a_change_is_a_commit_there_by_whoever_typed_it(person: Person, server: 
     assert '"author": "Ada"' in history
     assert "More for the evening" in history
     assert "More for the evening" in person.types("rollout", "history", "big", "-o", "json").stdout
-    replicas = person.types("get", "md/big", "-o", "jsonpath={.spec.replicas}").stdout
-    assert replicas == "3"
+    replicas = person.types("get", "md/big", "-o", "jsonpath={.spec.replicas}")
+    assert (replicas.stdout, replicas.stderr) == ("3", "")
 
 
 def test_a_change_of_somebody_else_meanwhile_is_kept(person: Person, cluster: Live) -> None:
