@@ -19,12 +19,11 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from reconciler.console.pages import PAGES
 from tests.e2e.cluster import ROOT, Cluster
 from tests.e2e.emulated_macs.macs import HEALED_SECONDS, answered, incidents, macs, served
 
 from .conftest import CHROMIUM
-from .everybody import PAINTED, TRANSFERRED
+from .everybody import PAINTED, TRANSFERRED, addresses
 from .pages import console_of, opened
 
 IMAGES = ROOT / "docs" / "images"
@@ -95,13 +94,9 @@ def all_pages(browser: Browser, base: str, made: Cluster, folder: Path) -> None:
         "incidents": str(incidents(made)[-1]["id"]),
         "history": made.json("history")["items"][0]["revision"],
     }
-    paths = [page.path.replace("{name}", names.get(page.path.split("/")[1], "")) for page in PAGES]
-    paths += [
-        "/?wall",
-        f"/logs/{made.ranks()[0]['name']}",
-        "/nodes/studio-1/drain",
-        "/deployments/large/restart",
-    ]
+    log = made.ask("get", "ranks", "-o", "name").split()[0].partition("/")[2]
+    acts = ("/act/drain/node/studio-1", "/act/restart/modeldeployment/large")
+    paths = (*addresses(names), f"/logs/{log}", *acts)
     for path in paths:
         for scheme, width in product(("light", "dark"), (390, WIDTH)):
             how = {"color_scheme": scheme, "viewport": {"width": width, "height": HEIGHT}, "locale": "en-GB"}
