@@ -78,13 +78,14 @@ def test_a_change_that_a_rank_refuses_is_taken_back_before_a_second_replica_is_t
     assert "the spec before is served instead; to do: reconciler rollout undo deployment/tiny" in text
 
 
-def test_a_change_that_crashes_twice_is_taken_back() -> None:
+@pytest.mark.parametrize("signal", [11, 9], ids=["crashed", "killed before it has served"])
+def test_a_change_that_ends_twice_is_taken_back(signal: int) -> None:
     world = served()
     change(world, serving={"maxBatch": 4})
     world.first_phase = Phase.LOADING
     for expected in (False, True):
         until_formed(world)
-        end(world, signal=11)
+        end(world, signal=signal)
         until_formed(world, passes=1)
         assert bool(world.rollbacks) is expected
 
@@ -169,17 +170,6 @@ def test_a_group_that_was_killed_does_not_count_as_one_of_the_two_that_fail() ->
     assert world.rollbacks == {}
     serve_and_end(world, CRASHED)
     assert world.rollbacks
-
-
-def test_a_group_that_is_killed_before_it_has_served_counts() -> None:
-    world = served()
-    change(world, serving={"maxBatch": 4})
-    world.first_phase = Phase.LOADING
-    for expected in (False, True):
-        until_formed(world)
-        end(world, signal=9)
-        until_formed(world, passes=1)
-        assert bool(world.rollbacks) is expected
 
 
 MORE: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
