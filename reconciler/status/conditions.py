@@ -80,6 +80,7 @@ def _of_node(
         desired.generations.get(key, 1),
         memory.leaving.get(key),
         planned.of_node(key),
+        desired.stopping,
         parity,
         _is_acted_on(key, snapshots),
     )

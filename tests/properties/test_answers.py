@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from reconciler import status
@@ -62,6 +62,7 @@ def test_whatever_has_happened_a_plan_asks_once(history: list[Action], fetched: 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(ACTIONS, max_size=12))
+@example([("obey", 0), ("lose", 0), ("down", 0)])
 def test_what_is_known_from_the_pass_before_changes_neither_plan_nor_statuses(history: list[Action]) -> None:
     """As on a cluster, manifests and observations that have not changed are the same objects in each pass."""
     world = World([node("node-0"), node("node-1"), node("node-2"), model(), deployment(replicas=2, nodes=1)])

@@ -6,14 +6,15 @@ long as the command: its remote end reads from a pipe that closes with this proc
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import select
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,11 @@ CONNECT_SECONDS = 10
 SECONDS_MAX = 20.0
 """How long a connection may take; longer on a terminal, where a person may be typing."""
 SECONDS_MAX_WITH_PERSON = 120.0
-POLL_SECONDS = 0.01
 END_SECONDS = 2.0
 ALIVE_SECONDS = 15
+HELD = "echo && cat >/dev/null"
+"""The command there. Its first output says that both local sockets listen: ssh makes their files a moment before, and
+begins a session after that (OpenSSH's ssh.c, ``ssh_session2``)."""
 HOME_QUESTION = 'printf %s "${RECONCILER_HOME:-$HOME/.reconciler}"'
 
 
@@ -58,22 +61,22 @@ class Away:
         self._folder, here = folder, folder / "controller.sock"
         forward = f"{here}:{self.context.home}/controller.sock"
         wait = ("-o", "ExitOnForwardFailure=yes", "-o", f"ConnectTimeout={CONNECT_SECONDS}")
-        command = [*self._ssh(), "-M", "-T", *wait, "-L", forward, self._target(), "cat >/dev/null"]
+        command = [*self._ssh(), "-M", "-T", *wait, "-L", forward, self._target(), HELD]
         try:
             with (folder / "log").open("wb") as log:
                 self._process = subprocess.Popen(
-                    command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
                 )
         except OSError as error:
             raise Unreachable(f"ssh cannot be started: {error}; install an OpenSSH client") from error
         seconds = SECONDS_MAX_WITH_PERSON if self._person else SECONDS_MAX
-        deadline = time.monotonic() + seconds
-        while not here.exists():
-            if self._process.poll() is not None:
-                raise self._barred((folder / "log").read_text(errors="replace"))
-            if time.monotonic() >= deadline:
-                raise Unreachable(f"{self.context.ssh} has not let this user in after {seconds:g} s")
-            time.sleep(POLL_SECONDS)
+        assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], seconds)[0]:
+            raise Unreachable(f"{self.context.ssh} has not let this user in after {seconds:g} s")
+        if not self._process.stdout.read(1):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(END_SECONDS)
+            raise self._barred((folder / "log").read_text(errors="replace"))
         return folder
 
     @property
@@ -177,6 +180,7 @@ class Away:
         process, self._process = self._process, None
         if process is not None:
             assert process.stdin is not None
+            assert process.stdout is not None
             process.stdin.close()
             for end in (process.kill, lambda: None):
                 try:
@@ -184,6 +188,7 @@ class Away:
                     break
                 except subprocess.TimeoutExpired:
                     end()
+            process.stdout.close()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
