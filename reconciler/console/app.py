@@ -8,7 +8,7 @@ from importlib.resources import files
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -21,9 +21,11 @@ from .feed import Feed
 from .guard import LOOPBACK, Guard
 from .live import asked, changes
 from .logs.log import Logs
-from .pages import PAGES, Page, Pages
+from .pages import MISSING, PAGES, Page, Pages
 from .settings import Settings
 
+NO_PAGES = ("/static/", "/live/")
+"""Addresses that a page asks for, and nobody types."""
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -44,7 +46,7 @@ def build_app(feed: Feed, doors: Doors, settings: Settings) -> Starlette:
         Middleware(Guard, hosts=LOOPBACK.union(settings.hosts), any_address=settings.keys),
         Middleware(Door, doors=doors),
     ]
-    return Starlette(routes=routes, middleware=before)
+    return Starlette(routes=routes, middleware=before, exception_handlers={404: _missing(feed, pages)})
 
 
 def _shown(feed: Feed, pages: Pages, page: Page) -> Answer:
@@ -67,6 +69,17 @@ def _live(feed: Feed, pages: Pages, page: Page) -> Answer:
             media_type="text/event-stream",
             headers={"cache-control": "no-store"},
         )
+
+    return answer
+
+
+def _missing(feed: Feed, pages: Pages) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def answer(request: Request, _: Exception) -> Response:
+        if request.url.path.startswith(NO_PAGES):
+            return PlainTextResponse("there is no such file\n", 404)
+        key = visitor_of(request).key
+        html = pages.whole(MISSING, request.url.path, feed.snapshot, wall=False, key=key)
+        return HTMLResponse(html, 404, {"cache-control": "no-store"})
 
     return answer
 

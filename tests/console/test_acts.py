@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -12,7 +13,10 @@ import pytest
 
 from reconciler.cli.core.client import ask
 from reconciler.console.acts.form import TOKEN_SECONDS, Tokens, typed
+from reconciler.console.snapshot import Snapshot
 from reconciler.console.view.acts import command
+from reconciler.console.view.machine import machines
+from reconciler.console.view.operation import commits_wait
 from reconciler.source.git.repository import MIRROR
 from reconciler.wire.admin import ListCommits, ShowCommit
 from tests.cli.live import Live, live
@@ -20,6 +24,7 @@ from tests.cli.live import Live, live
 from .doors import OWNER, client_of, doors_of, key, secret, with_keys
 from .live import BASE, console_of
 from .snapshots import recorded
+from .test_feed import until
 
 SAME_ORIGIN = {"origin": BASE}
 HOSTILE = "<b>loud</b>"
@@ -80,6 +85,34 @@ async def test_a_deployment_is_suspended_and_resumed_and_restarted(made: Live) -
         for verb, subject in (("suspend", "Suspend"), ("resume", "Resume"), ("restart", "Restart")):
             await confirmed(client, f"/act/{verb}/modeldeployment/tiny", **{"for": "2h"})
             assert newest(made)["subject"] == f"{subject} modeldeployment/tiny"
+
+
+def waiting(wished: bool, now: Snapshot) -> bool:
+    return commits_wait(now) == wished
+
+
+async def test_the_history_offers_to_suspend_new_commits_or_to_resume_them(made: Live) -> None:
+    async with console_of(made) as (client, feed):
+        for verb, other, waits in (("suspend", "resume", True), ("resume", "suspend", False)):
+            shown = (await client.get("/history")).text
+            assert f"/act/{verb}/cluster/main" in shown
+            assert f"/act/{other}/cluster/main" not in shown
+            await confirmed(client, f"/act/{verb}/cluster/main")
+            await until(feed, partial(waiting, waits))
+
+
+async def test_what_stands_is_said_where_the_object_is_shown(made: Live) -> None:
+    async with console_of(made) as (client, feed):
+        await confirmed(client, "/act/cordon/node/node-a", reason=HOSTILE)
+        await until(feed, lambda now: bool(machines(now)[0].standing))
+        page = (await client.get("/nodes/node-a")).text
+        assert f"<b>Cordoned</b> by {OWNER.name}" in page
+        assert ": &lt;b&gt;loud&lt;/b&gt;" in page
+        for path in ("/", "/nodes"):
+            assert "<small>cordoned</small>" in (await client.get(path)).text
+        await confirmed(client, "/act/uncordon/node/node-a")
+        await until(feed, lambda now: not machines(now)[0].standing)
+        assert "Cordoned" not in (await client.get("/nodes/node-a")).text.partition("<h2>")[0]
 
 
 def config(made: Live, *words: str) -> None:
