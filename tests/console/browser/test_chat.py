@@ -118,6 +118,7 @@ def test_thinking_is_apart_and_calls_of_tools_wait_for_their_results(
     page.locator(".chat-thinking summary").click()
     expect(page.locator(".chat-thinking em")).to_have_text("that")
     expect(page.locator(".chat-call pre")).to_contain_text('"city": "Ulm"')
+    assert violations(page) == []
     gateway.stream = says(said("Sunny."), said("", "stop"))
     page.get_by_label("Result of weather").fill("sun")
     page.get_by_role("button", name="Send the result").click()
@@ -163,6 +164,7 @@ def test_what_goes_wrong_is_said_and_can_be_tried_again(page: Page, gateway: Gat
     send(page, "Hello")
     expect(page.locator(".chat-problem")).to_have_text("the group that worked on it was lost")
     expect(page.locator(".chat-answer")).to_have_text("Half")
+    assert violations(page) == []
     expect(page.get_by_role("button", name="Try again")).to_be_visible()
 
 

@@ -19,7 +19,7 @@ from reconciler.wire.keys import hash_of
 from tests.console.doors import secret
 from tests.e2e.cluster import Cluster, quickstart
 
-from .everybody import PAGE_BYTES_MAX, TRANSFERRED, addresses, violations
+from .everybody import PAGE_BYTES_MAX, TRANSFERRED, addresses, cut_off, violations
 from .pages import console_of, opened
 
 HIDE = """hidden => {
@@ -180,6 +180,7 @@ def test_a_chat_goes_on_after_a_pause_when_a_rank_is_killed(
         seam = page.locator(".chat-seam").inner_text()
         counted = page.locator(".chat-answer").inner_text().replace(seam, "").replace(" ", "")
         assert ",".join(map(str, range(1, 101))).startswith(counted)
+        assert violations(page) == []
 
 
 def names(made: Cluster) -> dict[str, str]:
@@ -196,14 +197,19 @@ def names(made: Cluster) -> dict[str, str]:
     }
 
 
+ACTS = ("cordon/node/node-a", "drain/node/node-b", "suspend/modeldeployment/tiny", "resume/cluster/main")
+
+
 def test_every_page_is_for_everybody(browser: Browser, base: str, made: Cluster) -> None:
     """No serious violation by axe-core in light and dark, wide and narrow; no page is wider than the screen, or heavy."""
+    known = names(made)
     found, heavy = [], {}
-    with opened(browser, base) as page:
-        for address in addresses(names(made)):
+    with opened(browser, base, refused=True) as page:
+        others = (f"/logs/{known['logs']}", *(f"/act/{act}" for act in ACTS), "/metrics?since=24h")
+        for address in (*addresses(known), *others):
             page.goto(base + address, wait_until="domcontentloaded")
             expect(page.locator("h1")).to_be_attached()
-            found += violations(page)
+            found += violations(page) + cut_off(page)
             heavy[address] = page.evaluate(TRANSFERRED)
     assert found == []
     assert {address: size for address, size in heavy.items() if size > PAGE_BYTES_MAX} == {}
