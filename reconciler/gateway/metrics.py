@@ -141,6 +141,7 @@ class Timeline:
         self._prompt: int | None = None
         self._cached = 0
         self._tokens = 0
+        self._reading: tuple[int, int] | None = None
         self._first_at: float | None = None
         self._last_at = now
         counts.stages[_Stage.WAITING] += 1
@@ -149,6 +150,11 @@ class Timeline:
     def prompt_tokens(self) -> int:
         """Return the length of the prompt; 0 while no group has read it."""
         return self._prompt or 0
+
+    @property
+    def reading(self) -> tuple[int, int] | None:
+        """Return how many tokens of how many have been read of the prompt; None before the first part, and once all are."""
+        return self._reading
 
     @property
     def cached_tokens(self) -> int:
@@ -171,6 +177,7 @@ class Timeline:
             case Delta():
                 self._take(len(event.tokens), now)
             case Prefill():
+                self._reading = (event.done, event.total) if event.done < event.total else None
                 self._enter(_Stage.RUNNING, now)
             case Accepted() if self._prompt is None and event.prompt_tokens:
                 self._count_prompt(len(event.prompt_tokens))

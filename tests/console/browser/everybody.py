@@ -22,7 +22,7 @@ performance.getEntriesByType("navigation").concat(performance.getEntriesByType("
 """
 """Bytes of the page and all that belongs to it, whether they come from the network or from an earlier page."""
 CUT_OFF = """
-[...document.querySelectorAll("main .scroll")].filter(each => each.scrollWidth > each.clientWidth).map(each => each.ariaLabel)
+[...document.querySelectorAll("main .scroll:not(.history-diff)")].filter(each => each.scrollWidth > each.clientWidth).map(each => each.ariaLabel)
 """
 PAINTED = 'performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0'
 
@@ -57,7 +57,7 @@ def _serious(page: Page, options: dict[str, list[str]]) -> list[str]:
 
 
 def cut_off(page: Page) -> list[str]:
-    """Labels of what is wider than its place on a telephone, so that a part of it is out of sight."""
+    """Labels of what is wider than its place on a telephone, so that a part of it is out of sight. Lines of a diff may be."""
     page.set_viewport_size(NARROW)
     labels: list[str] = page.evaluate(CUT_OFF)
     return [f"{page.url}: {label}" for label in labels]

@@ -159,6 +159,22 @@ def test_escape_stops_an_answer_and_lets_the_gateway_go(page: Page, gateway: Gat
     expect(page.get_by_role("log")).to_contain_text("Say something to large")
 
 
+def test_a_long_prompt_says_how_much_of_it_has_been_read(page: Page, gateway: GatewayDouble) -> None:
+    async def reads(gateway: GatewayDouble) -> AsyncIterator[bytes]:
+        yield chunk(group=GROUP)
+        yield chunk(reading={"index": 0, "done": 2048, "total": 5000})
+        await gateway.until_go()
+        for part in (said("Long."), said("", "stop"), END):
+            yield part
+
+    gateway.stream = reads
+    send(page, "Read this")
+    expect(page.locator(".chat-pause")).to_contain_text("Reading the prompt: 2,048 of 5,000 tokens")
+    gateway.go.set()
+    expect(page.locator(".chat-answer")).to_have_text("Long.")
+    expect(page.locator(".chat-pause")).to_be_hidden()
+
+
 def test_what_goes_wrong_is_said_and_can_be_tried_again(page: Page, gateway: GatewayDouble) -> None:
     gateway.stream = says(said("Half"), chunk(error={"message": "the group that worked on it was lost"}))
     send(page, "Hello")
