@@ -158,17 +158,23 @@ LONG = "Count from 1 to 100."
 HEALED_MILLISECONDS = 60_000
 
 
+def log_of(rank: Mapping[str, Any]) -> str:
+    """The address of its log."""
+    return f"/logs/{rank['metadata']['name']}"
+
+
 def test_a_chat_goes_on_after_a_pause_when_a_rank_is_killed(
     browser: Browser, base: str, made: Cluster
 ) -> None:
-    with opened(browser, base, "/chat/tiny") as page:
+    rank = made.ranks()[1]
+    with opened(browser, base, "/chat/tiny") as page, opened(browser, base, log_of(rank)) as log:
+        expect(log.locator("#log-lines")).to_contain_text("ready")
         page.get_by_text("Settings").click()
         page.get_by_label("Temperature").fill("0")
         page.get_by_label("Most tokens").fill("120")
         page.get_by_label("Message to tiny").fill(LONG)
         page.get_by_label("Message to tiny").press("Enter")
         expect(page.locator(".chat-answer")).to_contain_text("5, 6, 7")
-        rank = made.ranks()[1]
         os.kill(rank["pid"], signal.SIGKILL)
         expect(page.locator(".chat-pause")).to_contain_text("Paused: the group is being formed again")
         expect(page.locator("#chat_state")).to_contain_text("rank crash", timeout=HEALED_MILLISECONDS)
@@ -180,6 +186,8 @@ def test_a_chat_goes_on_after_a_pause_when_a_rank_is_killed(
         seam = page.locator(".chat-seam").inner_text()
         counted = page.locator(".chat-answer").inner_text().replace(seam, "").replace(" ", "")
         assert ",".join(map(str, range(1, 101))).startswith(counted)
+        expect(log.locator("#log-lines")).to_contain_text(f": epoch {rank['epoch'] + 1} on {rank['node']}]")
+        expect(log.locator("#log-said")).to_have_text("")
         assert violations(page) == []
 
 
