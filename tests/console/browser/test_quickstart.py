@@ -185,7 +185,7 @@ def test_a_chat_goes_on_after_a_pause_when_a_rank_is_killed(
         expect(told).to_contain_text(f"Continued by epoch {rank['epoch'] + 1} on node-a, node-b.")
         expect(told).to_contain_text(f"Answered by epoch {rank['epoch']} on node-a, node-b")
         expect(told).to_contain_text(
-            re.compile(r"first token after [\d.]+ m?s[\d.]+ tokens/s%d tokens" % TOKENS)
+            re.compile(rf"first token after [\d.]+ m?s[\d.]+ tokens/s{TOKENS} tokens")
         )
         seam = page.locator(".chat-seam").inner_text()
         counted = page.locator(".chat-answer").inner_text().replace(seam, "").replace(" ", "")
