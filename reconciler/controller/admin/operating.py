@@ -38,7 +38,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(slots=True)
 class Operating:
-    """Carries out ``wire.admin.Operate``, one at a time."""
+    """Carries out ``wire.admin.Operate``. Of two at the same time, the later one is decided again on top of the earlier."""
 
     parts: Parts
     loop: Loop
