@@ -24,8 +24,8 @@ PROBLEMS_SHOWN_MAX = 100
 
 
 OTHER_THINGS = (
-    "reconciler: every YAML file is a manifest, except in folders whose names begin with a dot. To read",
-    "    one folder alone, of another repository: reconciler source set URL --path FOLDER",
+    "reconciler: every YAML file is a manifest, except in folders whose names begin with a dot;",
+    "reconciler: to read one folder of another repository: reconciler source set URL --path DIR",
 )
 """What to do with a file that is of no kind of ours."""
 

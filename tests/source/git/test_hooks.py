@@ -118,8 +118,8 @@ def test_a_file_of_other_things_is_kept_out_and_its_place_is_named(person: Perso
     status, output = person.pushes()
     assert status == 1
     assert output[3:] == [
-        "reconciler: every YAML file is a manifest, except in folders whose names begin with a dot. To read",
-        "    one folder alone, of another repository: reconciler source set URL --path FOLDER",
+        "reconciler: every YAML file is a manifest, except in folders whose names begin with a dot;",
+        "reconciler: to read one folder of another repository: reconciler source set URL --path DIR",
         "reconciler: main stays as it was",
     ]
 

@@ -130,9 +130,13 @@ def _print(found: Found, one: bool, how: dict[str, Any]) -> None:
         case "json" | "yaml":
             print_body(body, form.name)
         case "jsonpath":
-            click.echo(render(form.template, body), nl=False)
+            text = render(form.template, body)
+            click.echo(text, nl=False)
+            if found.items and not text:
+                click.echo("note: no object has this; what there is: reconciler get KIND -o yaml", err=True)
         case _ if not found.items:
-            click.echo("No resources found", err=True)
+            labels = "; their labels: reconciler get KIND --show-labels" if how["selector"] else ""
+            click.echo(f"No resources found{labels}", err=True)
         case "name":
             for item in found.items:
                 click.echo(full(item))
