@@ -133,10 +133,9 @@ def _print(found: Found, one: bool, how: dict[str, Any]) -> None:
             text = render(form.template, body)
             click.echo(text, nl=False)
             if found.items and not text:
-                click.echo("note: no object has this; what there is: reconciler get KIND -o yaml", err=True)
+                click.echo("note: no object has this; see what there is: reconciler get KIND -o yaml", err=True)
         case _ if not found.items:
-            labels = "; their labels: reconciler get KIND --show-labels" if how["selector"] else ""
-            click.echo(f"No resources found{labels}", err=True)
+            click.echo("No resources found", err=True)
         case "name":
             for item in found.items:
                 click.echo(full(item))
