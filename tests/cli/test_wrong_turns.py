@@ -43,7 +43,11 @@ TURNS = [
     ("kustomize .", 2, "kustomize build DIR"),
     ("patch md/tiny -p 'spec: {}' --type strategic", 2, "expected merge or json"),
     ("label md/tiny tier", 2, "expected KEY=VALUE to set a value, or KEY- to remove one"),
-    ("get md -o jsonpath={.items[0].spec.replica}", 0, "no object has this; see what there is: reconciler get KIND -o yaml"),
+    (
+        "get md -o jsonpath={.items[0].spec.replica}",
+        0,
+        "no object has this; see what there is: reconciler get KIND -o yaml",
+    ),
     ("top ranks --sort-by=cpu", 2, "All figures, to sort them: reconciler top -o json"),
     ("events --for tiny", 2, "expected KIND/NAME, such as: --for deployment/tiny"),
     ("bootstrap github", 2, "use: reconciler source set URL, and reconciler ci init"),

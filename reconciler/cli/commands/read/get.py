@@ -133,7 +133,9 @@ def _print(found: Found, one: bool, how: dict[str, Any]) -> None:
             text = render(form.template, body)
             click.echo(text, nl=False)
             if found.items and not text:
-                click.echo("note: no object has this; see what there is: reconciler get KIND -o yaml", err=True)
+                click.echo(
+                    "note: no object has this; see what there is: reconciler get KIND -o yaml", err=True
+                )
         case _ if not found.items:
             click.echo("No resources found", err=True)
         case "name":
