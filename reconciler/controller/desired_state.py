@@ -148,18 +148,19 @@ class DesiredState:
     async def _judge(self, revision: Revision, hook_at: float | None) -> None:
         before, wishes = await self._in_force(), _desired(revision)
         newer = before is None or revision.id != before.revision
-        if newer and before is not None:
-            suspended = self.suspended(revision.id)
-            if suspended is not None:
-                self._suspend(before, suspended)
-                return
+        suspended = self.suspended(revision.id) if before is not None else None
+        if newer and before is not None and suspended is not None:
+            self._suspend(before, suspended)
+            return
         hold = self.hold(self.with_operations(wishes)) if newer else None
         if hold is not None:
             await self._hold(hold)
             return
         admitted = self._admit(wishes, before)
         held = admitted.held
-        if admitted.nothing:
+        if before is not None and suspended is not None and _lets_in(admitted, before):
+            self._suspend(before, suspended, held)
+        elif admitted.nothing:
             self._put(before, held=held)
         else:
             was = self.desired
@@ -230,9 +231,15 @@ class DesiredState:
         return self._wishes
 
     async def _still_in_force(self) -> Admitted | None:
-        """Return the revision in force, with what sync windows let in of it by now."""
+        """Return the revision in force, with what sync windows let in of it by now; nothing while the cluster is
+        suspended."""
         before = await self._in_force()
-        return before and self._admit(self._whole, before)
+        if before is None:
+            return None
+        admitted = self._admit(self._whole, before)
+        if self.suspended(before.revision) is not None and _lets_in(admitted, before):
+            return replace(before, held=admitted.held)
+        return admitted
 
     def _put(
         self,
@@ -277,8 +284,8 @@ class DesiredState:
             key = ObjectKey("ModelDeployment", cost.deployment)
             self._tell(Event(self._clock(), key, False, "DeploymentChanged", cost.what))
 
-    def _suspend(self, wishes: Admitted, suspended: Suspended) -> None:
-        before = self._put(wishes, suspended=suspended)
+    def _suspend(self, wishes: Admitted, suspended: Suspended, held: HeldChanges | None = None) -> None:
+        before = self._put(wishes, suspended=suspended, held=held)
         if before.suspended != suspended:
             self._publish_once("RevisionSuspended", suspended.text)
 
@@ -317,6 +324,11 @@ class DesiredState:
 
 def _desired(revision: Revision) -> Desired:
     return Desired.of(revision.id, (document.manifest for document in revision.documents))
+
+
+def _lets_in(admitted: Admitted, before: Admitted) -> bool:
+    """Return whether a change comes into force that sync windows have kept out of the same revision."""
+    return bool(before.kept) and not admitted.nothing
 
 
 def _listed(error: InvalidManifests) -> str:

@@ -87,7 +87,10 @@ def forecast(
     after: Plan,
     now: float,
 ) -> list[str]:
-    """``change``: in words, what is new. Return what a revision lacks and costs, and what the next pass would do with it, beyond what it would do anyhow."""
+    """Return what a revision lacks and costs, and what the next pass would do with it, beyond what it would do anyhow.
+
+    ``change``: what is new, in words.
+    """
     known = set(_entries(before, now))
     fresh = [entry for entry in _entries(after, now) if entry not in known]
     shown = fresh[:ENTRIES_SHOWN]

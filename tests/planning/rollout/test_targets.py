@@ -9,19 +9,15 @@ import pytest
 
 from reconciler.state import (
     AllocateEpoch,
-    DeploymentName,
     Plan,
     RefusedBecause,
     StopRank,
     Waiting,
     WaitingFor,
 )
-from reconciler.status.model_routes import serving
 from reconciler.wire.launch import Phase, RankId
+from tests.planning.rollout.rolling import BATCH, NAME, roll, served
 from tests.worlds import World, deployment, model, node
-
-NAME = DeploymentName("tiny")
-BATCH = {"maxBatch": 4}
 
 
 def replicas(count: int = 3, machines: int | None = None, **spec: Any) -> World:
@@ -36,26 +32,6 @@ def replicas(count: int = 3, machines: int | None = None, **spec: Any) -> World:
 def change(world: World, **spec: Any) -> None:
     before = world.desired().deployments[NAME].spec
     world.manifests[-1] = deployment(nodes=1, replicas=before.replicas, **spec)
-
-
-def served(world: World) -> list[int]:
-    """The replicas that serve."""
-    observed = world.observed()
-    return [replica.index for replica, group in sorted(world.groups.items()) if serving(group, observed)]
-
-
-def roll(world: World, passes: int = 60) -> tuple[list[int], int]:
-    """Obey until all is done; in which order replicas were formed, and how many served at least at every moment."""
-    begun, least = len(world.history), len(served(world))
-    for _ in range(passes):
-        steps = world.plan().steps
-        if not steps:
-            break
-        for step in steps:
-            world.obey(step)
-            least = min(least, len(served(world)))
-    formed = [s.replica.index for s in world.history[begun:] if isinstance(s, AllocateEpoch)]
-    return formed, least
 
 
 def waits(world: World) -> dict[int, Waiting]:
