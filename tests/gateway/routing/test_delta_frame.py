@@ -36,7 +36,7 @@ def test_it_is_the_delta_that_the_codec_makes(delta: Delta) -> None:
 
 @pytest.mark.parametrize(
     "event",
-    [Delta("a", (1,), "w", calls=(CallPart(0, "id", "name", "{}"),)), Failed("a", "code", "text", False)],
+    [Delta("a", (1,), "w", calls=(CallPart(0, "id", "name", "{}"),)), Failed("a", "code", "text")],
 )
 def test_what_else_a_frame_says_is_left_to_the_codec(event: object) -> None:
     assert plain_delta(frame_of(event)) is None
