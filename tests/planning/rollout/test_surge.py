@@ -10,6 +10,8 @@ import pytest
 from reconciler.planning import plan
 from reconciler.planning.rollout.surge import there
 from reconciler.state import AllocateEpoch, Plan, StopRank, Waiting, WaitingFor
+from reconciler.status import Snapshots
+from reconciler.status.deployment import readiness
 from reconciler.wire.launch import ExitCode, Phase, RankId
 from reconciler.wire.node import Load
 from tests.planning.rollout.rolling import BATCH, NAME, served
@@ -144,6 +146,17 @@ def test_an_extra_one_is_added_to_replicas_when_the_deployment_grows_meanwhile()
     change(world, replicas=2)
     assert roll(world)[1] == 1
     assert (served(world), there(_seen(world), NAME)) == ([0, 1], ())
+
+
+@pytest.mark.parametrize("rolling", [{"maxSurge": 2}, {"maxSurge": "50%"}], ids=["number", "percentage"])
+def test_a_deployment_of_which_nothing_is_to_be_served_has_no_extra_one(rolling: dict[str, Any]) -> None:
+    world = replicas(2, rolling)
+    change(world, replicas=0)
+    seen = Snapshots(world.desired(), world.observed(), world.memory(), world.plan(), world.now)
+    assert not any(seen.wants(world.replica(index=index)) for index in range(2))
+    assert not any("extra" in group for group in readiness("tiny", seen).extra["groups"])
+    assert roll(world) == ([], 0)
+    assert world.groups == {}
 
 
 @pytest.mark.parametrize("problem", ["unwritable", "locked"])
