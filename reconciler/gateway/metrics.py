@@ -169,7 +169,7 @@ class Timeline:
         """Count an event of a backend."""
         match event:
             case Delta():
-                self._take(len(event.tokens), now)
+                self.on_tokens(len(event.tokens), now)
             case Prefill():
                 self._enter(_Stage.RUNNING, now)
             case Accepted() if self._prompt is None and event.prompt_tokens:
@@ -189,7 +189,8 @@ class Timeline:
         self._counts.prompt_tokens += tokens
         self._counts.request_prompt.observe(tokens)
 
-    def _take(self, tokens: int, now: float) -> None:
+    def on_tokens(self, tokens: int, now: float) -> None:
+        """Count the tokens of a ``Delta``; there may be none."""
         if self._stage is not _Stage.RUNNING:
             self._enter(_Stage.RUNNING, now)
         if not tokens:
@@ -201,7 +202,8 @@ class Timeline:
         else:
             self._counts.inter_token.observe((now - self._last_at) / tokens)
         self._last_at = now
-        self._count_tokens(tokens)
+        self._tokens += tokens
+        self._counts.generation_tokens += tokens
 
     def _count_tokens(self, tokens: int) -> None:
         if tokens:

@@ -183,6 +183,24 @@ async def test_what_is_held_is_held_over_a_restart_and_told_once(
     assert replicas(await controller.restart(GitSource(repo))) == {"a": 2, "b": 2}
 
 
+async def test_what_is_held_is_held_when_the_store_is_lost(
+    repo: ClusterRepo, controller: Controller, home: Path
+) -> None:
+    first = repo.commit(None, {**files(a=1, b=1), **window(deployments=["a", "new"])}, "one", AUTHOR)
+    await controller.look()
+    second = repo.commit(first, files(a=2, b=2, new=1), "two", AUTHOR)
+    before = await controller.look()
+    controller.path = home / "another.db"
+    desired = await controller.restart(GitSource(repo))
+    assert (desired.revision, replicas(desired)) == (second, {"a": 1, "b": 2})
+    assert desired.held_changes == before.held_changes
+    controller.now = EVENING
+    assert replicas(await controller.look()) == {"a": 2, "b": 2, "new": 1}
+    controller.path = home / "a third.db"
+    controller.now = NOON
+    assert replicas(await controller.restart(GitSource(repo))) == {"a": 2, "b": 2, "new": 1}, "it came in"
+
+
 async def test_a_later_revision_does_not_bring_an_older_spec_back(folder: Path, watching: Controller) -> None:
     night = manifest(
         "SyncWindow", "night", kind="deny", schedule="0 20 * * *", duration="1h", deployments=["b"]

@@ -91,7 +91,7 @@ def forecast(
 
     ``change``: what is new, in words.
     """
-    known = set(_entries(before, now))
+    known = {*_entries(before, now), *(("!", text) for text in lacking)}
     fresh = [entry for entry in _entries(after, now) if entry not in known]
     shown = fresh[:ENTRIES_SHOWN]
     lines = [f"reconciler: plan of {abbreviated(revision)[:7]}: {change}"]

@@ -185,7 +185,9 @@ class Runs:
         if outlet is None or waiter is None or waiter.done():
             return False
         try:
-            return outlet.take([(index, delta) for delta in deltas])
+            return outlet.take(
+                [(index, delta) for delta in deltas] if len(deltas) > 1 else ((index, deltas[0]),)
+            )
         except Exception as error:  # noqa: BLE001  # ends this request alone, in its own task
             waiter.set_exception(error)
             return True

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.planning.rollout.misfits import misfit
 from reconciler.state import (
     AllocateEpoch,
     Plan,
@@ -257,3 +258,16 @@ def test_a_group_that_comes_up_is_no_replica_that_serves() -> None:
     change(world, serving=BATCH)
     roll(world, passes=8)
     assert served(world) == [0]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "why"),
+    [
+        (2, "it runs on 1 node, and 2 are wanted"),
+        ({"min": 2, "max": 3}, "it runs on 1 node, and 2 to 3 are wanted"),
+    ],
+)
+def test_another_number_of_nodes_is_said_in_a_sentence(nodes: Any, why: str) -> None:
+    world = replicas(1)
+    (group,) = world.groups.values()
+    assert misfit(world.desired().nodes, deployment(nodes=nodes), group) == why
