@@ -56,7 +56,8 @@ class Runs:
         session: str = "",
         reports: bool = False,
     ) -> None:
-        """``name`` is unique; ``request`` is the client's id for it, ``session`` its name for what belongs together. With ``reports``, ``next`` also tells how they fare."""
+        """``name`` is unique; ``request`` is the client's id for it, ``session`` its name for what belongs together. With
+        ``reports``, ``next`` also tells how they fare."""
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
