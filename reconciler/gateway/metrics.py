@@ -175,7 +175,7 @@ class Timeline:
         """Count an event of a backend."""
         match event:
             case Delta():
-                self._take(len(event.tokens), now)
+                self.on_tokens(len(event.tokens), now)
             case Prefill():
                 self._reading = (event.done, event.total) if event.done < event.total else None
                 self._enter(_Stage.RUNNING, now)
@@ -196,7 +196,8 @@ class Timeline:
         self._counts.prompt_tokens += tokens
         self._counts.request_prompt.observe(tokens)
 
-    def _take(self, tokens: int, now: float) -> None:
+    def on_tokens(self, tokens: int, now: float) -> None:
+        """Count the tokens of a ``Delta``; there may be none."""
         if self._stage is not _Stage.RUNNING:
             self._enter(_Stage.RUNNING, now)
         if not tokens:
@@ -208,7 +209,8 @@ class Timeline:
         else:
             self._counts.inter_token.observe((now - self._last_at) / tokens)
         self._last_at = now
-        self._count_tokens(tokens)
+        self._tokens += tokens
+        self._counts.generation_tokens += tokens
 
     def _count_tokens(self, tokens: int) -> None:
         if tokens:

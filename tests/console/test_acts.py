@@ -129,6 +129,30 @@ async def test_where_main_is_a_mirror_operations_work_all_the_same(made: Live) -
     config(made, "--unset", MIRROR)
 
 
+async def test_what_a_manifest_says_is_taken_back_by_a_commit_to_main_and_its_page_is_shown(
+    made: Live,
+) -> None:
+    keeps_off = '{"spec":{"unschedulable":true}}'
+    assert made.run("patch", "node/node-a", "-p", keeps_off).returncode == 0
+    async with console_of(made) as (client, _):
+        done = await confirmed(client, "/act/uncordon/node/node-a")
+        (written,) = ask(made.home / "controller.sock", ListCommits(limit=1))["items"]
+        assert (written["branch"], written["subject"]) == ("main", "Uncordon node/node-a")
+        assert done.headers["location"] == f"/history/{written['revision']}"
+        assert made.run("patch", "node/node-a", "-p", keeps_off).returncode == 0
+        config(made, MIRROR, "https://git.example/cluster.git")
+        page = await client.get("/act/uncordon/node/node-a")
+        done = await client.post(
+            "/act/uncordon/node/node-a", data={"token": token(page.text)}, headers=SAME_ORIGIN
+        )
+        assert (done.status_code, "Nothing was written" in done.text) == (409, True)
+        assert made.run("cordon", "node-a").returncode == 0
+        done = await confirmed(client, "/act/uncordon/node/node-a")
+        assert (done.status_code, newest(made)["branch"]) == (303, "operations")
+    config(made, "--unset", MIRROR)
+    assert made.run("uncordon", "node-a").returncode == 0
+
+
 async def test_what_cannot_be_done_is_said_and_what_was_typed_is_kept(made: Live) -> None:
     async with console_of(made) as (client, _):
         for path, text in (

@@ -56,7 +56,8 @@ class Runs:
         session: str = "",
         reports: bool = False,
     ) -> None:
-        """``name`` is unique; ``request`` is the client's id for it, ``session`` its name for what belongs together. With ``reports``, ``next`` also tells how they fare."""
+        """``name`` is unique; ``request`` is the client's id for it, ``session`` its name for what belongs together. With
+        ``reports``, ``next`` also tells how they fare."""
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
@@ -191,7 +192,9 @@ class Runs:
         if outlet is None or waiter is None or waiter.done():
             return False
         try:
-            return outlet.take([(index, delta) for delta in deltas])
+            return outlet.take(
+                [(index, delta) for delta in deltas] if len(deltas) > 1 else ((index, deltas[0]),)
+            )
         except Exception as error:  # noqa: BLE001  # ends this request alone, in its own task
             waiter.set_exception(error)
             return True
