@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from importlib.resources import files
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import Route
 
+from . import files
 from .access.door import Door, Doors
 from .access.login import Login
 from .access.visitor import visitor_of
@@ -40,7 +39,7 @@ def build_app(feed: Feed, doors: Doors, settings: Settings) -> Starlette:
         *Chat(feed, pages).routes(),
         *Logs(feed, pages).routes(),
         *Acts(feed, pages, doors.clock).routes(),
-        Mount("/static", StaticFiles(directory=str(files("reconciler.console") / "static"))),
+        Route("/static/{name}", files.answer, name="File"),
     ]
     before = [
         Middleware(Guard, hosts=LOOPBACK.union(settings.hosts), any_address=settings.keys),

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from importlib.resources import files
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -17,6 +14,7 @@ from markupsafe import Markup
 from reconciler import __version__
 from reconciler.wire.admin import ShowCommit
 
+from .files import address_of
 from .snapshot import Snapshot
 from .view.acts import acts_of
 from .view.cabling import cablings
@@ -179,7 +177,6 @@ MISSING = Page(
 """Where an address leads nowhere, which is its name."""
 EVERYWHERE = ("lost", "pulse")
 """Parts of all pages: that the controller does not answer, and how the cluster is doing."""
-STATIC = files("reconciler.console") / "static"
 
 
 class Pages:
@@ -194,7 +191,7 @@ class Pages:
         )
         self._templates.filters.update(size=_size, rate=rate, watts=watts, loaded=loaded, duration=duration)
         self._templates.globals.update(
-            static=_static, acts_of=acts_of, standing_of=standing, logs_of=logs_of, spark=spark
+            static=address_of, acts_of=acts_of, standing_of=standing, logs_of=logs_of, spark=spark
         )
         self._rendered: dict[tuple[str, str], dict[str, str]] = {}
         self._number = -1
@@ -247,12 +244,6 @@ class Pages:
 
 def _iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-@functools.cache
-def _static(name: str) -> str:
-    """Return the address of a file of the page, which is another one whenever the file is: browsers may keep it."""
-    return f"/static/{name}?{hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
 
 
 def _size(count: float | None) -> str:

@@ -42,6 +42,17 @@ def test_an_address_without_a_page_says_so() -> None:
         assert client.get(path).headers["content-type"].startswith("text/plain")
 
 
+def test_browsers_may_keep_the_files_of_a_page_until_they_are_others() -> None:
+    client = client_of(doors_of(recorded("four-macs")))
+    address = re.search(r'href="(/static/console\.css\?\w+)"', client.get("/").text)
+    assert address is not None
+    style = client.get(address[1])
+    assert style.headers["content-type"].startswith("text/css")
+    assert "immutable" in style.headers["cache-control"]
+    assert client.get("/static/console.css").headers["cache-control"] == "no-cache"
+    assert client.get("/static/live.js").headers["content-type"].startswith("text/javascript")
+
+
 def test_a_pulled_cable_is_red_and_says_what_to_do() -> None:
     shown = html("/cabling", recorded("cable-pulled"))
     assert re.search(r'class="cable bad"', shown)
