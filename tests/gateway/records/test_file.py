@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import stat
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -19,6 +22,7 @@ from reconciler.gateway.records.file import RotatedFile
 from reconciler.gateway.records.writer import Writer
 from reconciler.wire.front import AccessLog
 
+ROOT = Path(__file__).parents[3]
 DAY = 86_400.0
 NOON = 20_000 * DAY + DAY / 2
 
@@ -140,36 +144,35 @@ def test_a_slow_disk_costs_lines_which_are_counted_and_no_time(
 
 
 APPENDS = """
-import sys
+import sys, time
 from pathlib import Path
 from reconciler.gateway.records.file import RotatedFile
 from reconciler.wire.front import AccessLog
-file = RotatedFile(Path(sys.argv[1]), AccessLog(max_bytes=4000, keep_files=500))
+file = RotatedFile(Path(sys.argv[1]), AccessLog(4000, 86_400.0, 500, 1e9))
 for number in range(400):
     file.append(b"%s %d\\n" % (sys.argv[2].encode(), number), 1_700_000_000.0)
 """
 
 
 def test_two_gateways_write_one_log_and_no_line_is_lost_or_cut(tmp_path: Path) -> None:
-    path = tmp_path / "access.jsonl"
-    command = [sys.executable, "-c", APPENDS, str(path)]
+    command = [sys.executable, "-c", APPENDS, str(tmp_path / "access.jsonl")]
     writers = [subprocess.Popen([*command, name], cwd=ROOT) for name in ("old", "new")]
     assert [writer.wait(60) for writer in writers] == [0, 0]
     files = list(tmp_path.iterdir())
-    assert sorted(line for file in files for line in file.read_text().splitlines()) == sorted(
+    assert sorted(line for each in files for line in each.read_text().splitlines()) == sorted(
         f"{name} {number}" for name in ("old", "new") for number in range(400)
     )
     assert len(files) > 1
-    assert all(0 < file.stat().st_size <= 4000 for file in files)
+    assert all(0 < each.stat().st_size <= 4000 for each in files)
 
 
 def test_a_gateway_that_keeps_its_turn_delays_lines_and_holds_none_back(tmp_path: Path) -> None:
-    path = tmp_path / "access.jsonl"
+    path, log = tmp_path / "access.jsonl", file(tmp_path, max_bytes=10)
     holding = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(holding, fcntl.LOCK_EX)
     try:
-        RotatedFile(path, AccessLog(max_bytes=10)).append(b"more than ten bytes\n", 1_700_000_000.0)
-        RotatedFile(path, AccessLog(max_bytes=10)).append(b"rotated later\n", 1_700_000_000.0)
+        log.append(b"more than ten bytes\n", NOON)
+        log.append(b"rotated later\n", NOON)
     finally:
         os.close(holding)
     assert path.read_bytes() == b"more than ten bytes\nrotated later\n"

@@ -197,7 +197,7 @@ class Supervisor:
         )
         reported, child.reported = child.reported, _without_time(text)
         if child.hands_over and process.returncode == NOT_HANDED_OVER:
-            child.leaves, child.restart_at = True, self.clock()
+            child.leaves, child.restart_at, child.reported = True, self.clock(), reported
         elif child.reported != reported or process.returncode < 0:
             self.say(text)
 
