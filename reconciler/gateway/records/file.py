@@ -15,7 +15,6 @@ from pathlib import Path
 
 from reconciler.wire.front import AccessLog
 
-
 TURN_LOOKS, TURN_LOOK_SECONDS = 50, 0.02
 """How long a turn of the other gateway is waited for, which takes a write, and how often to look."""
 

@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +46,15 @@ class Gateways:
     def url(self, path: str) -> str:
         return f"http://{self.listen}{path}"
 
-    def route(self, **front: Any) -> None:
+    def route(self) -> None:
         """Write the routes."""
         self._sequence += 1
         backends = tuple(Backend(number, 1, str(rank.path), "n") for number, rank in enumerate(self.ranks))
         routes = (Route("llama", (), 100_000, 1_700_000_000, backends),)
-        auth = {"auth": "keys", "keys": self.keys} if self.keys else {}
-        write_routes(self.home, Routes(1, self._sequence, self.listen, 20.0, routes, **auth, **front))
+        written = Routes(1, self._sequence, self.listen, 20.0, routes)
+        if self.keys:
+            written = replace(written, auth="keys", keys=self.keys)
+        write_routes(self.home, written)
 
     async def start(self, *options: str) -> asyncio.subprocess.Process:
         """Start one. It may have to take over first."""

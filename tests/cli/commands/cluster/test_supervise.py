@@ -353,7 +353,7 @@ def test_a_successor_that_fails_costs_nothing_until_all_are_to_end(house: House)
     pid = house.serves(first)
     second, _ = succeeding(house, "of a version that fails")
     second.start()
-    wait(lambda: second.restart_dead() or len(house.messages) > 1)
+    wait(lambda: house.serves(second) == pid and len(house.messages) > 1)
     assert house.messages[1:] == ["the worker exited with 1 and is restarted: a bug"]
     assert house.serves(second) == pid
     second.end()
