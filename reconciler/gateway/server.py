@@ -325,7 +325,9 @@ class _Gateway:
         except OSError as error:
             log.warning("another gateway could not take over from this one: %s", error)
             return None
-        return asyncio.create_task(giving.run(), name="hand over")
+        task = asyncio.create_task(giving.run(), name="hand over")
+        task.add_done_callback(lambda _: giving.close())
+        return task
 
     def _listening(self) -> tuple[str, Listener]:
         assert self._listener is not None

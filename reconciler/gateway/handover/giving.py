@@ -71,6 +71,10 @@ class Giving:
         self._desk = desk
         self._figures = figures
 
+    def close(self) -> None:
+        """Wait for nobody any more."""
+        self._listening.close()
+
     async def run(self) -> Heir:
         """Wait until everything is handed over. Return who has it."""
         loop = asyncio.get_running_loop()

@@ -106,6 +106,7 @@ class Heir:
             log.warning("the gateway that has taken over is gone: what is used from now on is not counted")
         finally:
             self.forget()
+            self._connection.sock.close()
 
     def close(self) -> None:
         """Have ``run`` end when all is said."""

@@ -21,10 +21,30 @@ from reconciler.bootstrap.service_lock import holder
 from reconciler.wire.generation import Backend, Route, Routes
 from reconciler.wire.keys import AccessKey
 from tests.gateway.conftest import HELLO, write_routes
-from tests.gateway.rank_double import RankDouble, Script, eventually
+from tests.gateway.rank_double import RankDouble, Script, Turn, eventually
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[3]
+
+
+WORDS = 100
+USED = 3 + WORDS
+"""Tokens of a ``Tale``, with its prompt."""
+
+
+class Tale:
+    """A script of a rank that says a few words, and the others when it is told to."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+
+    async def __call__(self, turn: Turn) -> None:
+        turn.accept()
+        for number in range(WORDS):
+            if number == WORDS // 2:
+                await self.go_on.wait()
+            turn.say(f"w{number} ", number)
+        turn.finish()
 
 
 class Gateways:
@@ -34,6 +54,8 @@ class Gateways:
         self.home = home
         self.listen = f"127.0.0.1:{free_port()}"
         self.keys: tuple[AccessKey, ...] = ()
+        self.front: dict[str, Any] = {}
+        """What the routes say of the endpoint beyond its address."""
         self.ranks: list[RankDouble] = []
         self.started: list[asyncio.subprocess.Process] = []
         self._sequence = 0
@@ -54,7 +76,7 @@ class Gateways:
         written = Routes(1, self._sequence, self.listen, 20.0, routes)
         if self.keys:
             written = replace(written, auth="keys", keys=self.keys)
-        write_routes(self.home, written)
+        write_routes(self.home, replace(written, **self.front))
 
     async def start(self, *options: str) -> asyncio.subprocess.Process:
         """Start one. It may have to take over first."""
@@ -104,11 +126,13 @@ class Gateways:
 
 
 @contextlib.asynccontextmanager
-async def gateways(*scripts: Script, keys: tuple[AccessKey, ...] = ()) -> AsyncIterator[Gateways]:
+async def gateways(
+    *scripts: Script, keys: tuple[AccessKey, ...] = (), **front: Any
+) -> AsyncIterator[Gateways]:
     """A home with ranks; everything that was started ends with the block."""
     home = Path(tempfile.mkdtemp(prefix="r-"))
     made = Gateways(home)
-    made.keys = keys
+    made.keys, made.front = keys, front
     try:
         for number, script in enumerate(scripts):
             rank = RankDouble(home / f"r-{number:012x}.sock", script)
