@@ -169,10 +169,12 @@ class _Gateway:
         sweeping = asyncio.create_task(self._end_overdue(), name="end overdue connections")
         sweeping.add_done_callback(lambda _: stop.set())
         heir: Heir | None = None
+        giver: Giving | None = None
         giving: asyncio.Task[Heir] | None = None
         try:
+            giver = self._giver(files, lock)  # first: whoever reads where this one listens may ask it at once
             await (self._move() if self._listener is None else self._follow())
-            giving = self._giving(files, lock)
+            giving = None if giver is None else asyncio.create_task(giver.run(), name="hand over")
             while not stopping.done():
                 changing = asyncio.create_task(self._changed.wait())
                 others = (giving, self._listener.task if self._listener is not None else None)
@@ -194,6 +196,8 @@ class _Gateway:
             stopping.cancel()
             if giving is not None:
                 giving.cancel()
+            if giver is not None:
+                giver.close()
             await self._end()
             if heir is not None:
                 await self._say_last(heir)
@@ -317,17 +321,14 @@ class _Gateway:
 
     # --- another gateway takes over ----------------------------------------------------------------
 
-    def _giving(self, files: Files, lock: Lock | None) -> asyncio.Task[Heir] | None:
+    def _giver(self, files: Files, lock: Lock | None) -> Giving | None:
         """Wait for the next gateway; None where that cannot be, and it replaces this one when this one has ended."""
         estate = Estate(self._listening, self._pool, self._sharing, files, lock, self._keep_still)
         try:
-            giving = Giving(self._home, estate, self._pool.desk, files.since_handed)
+            return Giving(self._home, estate, self._pool.desk, files.since_handed)
         except OSError as error:
             log.warning("another gateway could not take over from this one: %s", error)
             return None
-        task = asyncio.create_task(giving.run(), name="hand over")
-        task.add_done_callback(lambda _: giving.close())
-        return task
 
     def _listening(self) -> tuple[str, Listener]:
         assert self._listener is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -19,6 +18,8 @@ from .ledger import MemoryLedger
 from .shared.ledger import Gateway, SharedLedger
 from .shared.store import SharedStore
 
+CLOSE_TRIES, CLOSE_SECONDS = 3, 2.5
+"""How often the talk with a store is ended, and how long each may take: two answers of the store."""
 OWN = "-"
 """The name of the controller's own gateway among all; no node has it."""
 
@@ -61,10 +62,11 @@ class Sharing(Collector):
         """Count alone."""
         running, self._running, self._shared, self._place = self._running, None, None, None
         self._desk.ledger = self.own
-        if running is not None:
-            running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await running
+        for _ in range(CLOSE_TRIES):
+            if running is None or running.done():
+                return
+            running.cancel()  # a client of a store may lose that while it closes its connection
+            await asyncio.wait([running], timeout=CLOSE_SECONDS)
 
     def state(self) -> dict[str, Any] | None:
         """Return how limits are counted; None where one gateway alone counts, or nobody."""

@@ -541,7 +541,7 @@ MACHINES = (
     Mutant(
         "a-freed-port-is-not-taken",
         server._Gateway.run,
-        put(IfExp, "None", 2, 3),
+        put(IfExp, "None", 3, 4),
         "an endpoint stays where nobody looks for it after its port got free",
         GATEWAY_PROCESS,
     ),
