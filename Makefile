@@ -65,7 +65,7 @@ check-others:
 	$(BIN)/lint-imports
 	$(BIN)/python -m reconciler.source.write_schemas schemas --check
 	$(BIN)/python -m reconciler.cli.reference docs/cli.md --check
-	$(BIN)/python -m reconciler.cli.manual packaging/share --check
+	$(BIN)/python -m reconciler.cli.manual reconciler/shipped/share --check
 	$(BIN)/python -m reconciler.inventory.examination.script examples/examine-mac.sh --check
 
 wheel: $(VENV)/dev ## build dist/mlx_reconciler-*.whl, with all that a machine without a clone needs
@@ -116,10 +116,10 @@ clients: $(VENV)/dev ## SDKs and coding agents from PyPI and npm against two ran
 schema-fuzz: $(VENV)/dev ## requests and answers as OpenAI's and Anthropic's published schemas have them (EXAMPLES=n)
 	@$(BIN)/python -m tests.clients.schemas $(if $(EXAMPLES),--examples $(EXAMPLES))
 
-schemas: $(VENV)/dev ## write anew what is generated: schemas/, docs/cli.md, packaging/share, examples/examine-mac.sh
+schemas: $(VENV)/dev ## write anew what is generated: schemas/, docs/cli.md, reconciler/shipped/share, examples/examine-mac.sh
 	$(BIN)/python -m reconciler.source.write_schemas schemas
 	$(BIN)/python -m reconciler.cli.reference docs/cli.md
-	$(BIN)/python -m reconciler.cli.manual packaging/share
+	$(BIN)/python -m reconciler.cli.manual reconciler/shipped/share
 	$(BIN)/python -m reconciler.inventory.examination.script examples/examine-mac.sh
 
 screenshots: $(VENV)/dev ## pictures of the console for README.md and docs/console.md, of four emulated Macs: needs Chromium (ALL=folder: of every page, to look at)

@@ -31,6 +31,14 @@ def make(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_the_top_level_has_six_folders() -> None:
+    listed = subprocess.run(
+        ["git", "ls-tree", "-d", "--name-only", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    )
+    folders = {name for name in listed.stdout.split() if not name.startswith(".")}
+    assert folders == {"docs", "examples", "manifests", "reconciler", "schemas", "tests"}
+
+
 def test_help_lists_every_target() -> None:
     listed = {line.split()[1] for line in make("help").stdout.splitlines()}
     assert listed >= set(TARGETS)

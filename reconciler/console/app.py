@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from importlib.resources import files
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
 
+from . import files
 from .access.door import Door, Doors
 from .access.login import Login
 from .access.visitor import visitor_of
@@ -21,9 +20,11 @@ from .feed import Feed
 from .guard import LOOPBACK, Guard
 from .live import asked, changes
 from .logs.log import Logs
-from .pages import PAGES, Page, Pages
+from .pages import MISSING, PAGES, Page, Pages
 from .settings import Settings
 
+NO_PAGES = ("/static/", "/live/")
+"""Addresses that a page asks for, and nobody types."""
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -38,13 +39,13 @@ def build_app(feed: Feed, doors: Doors, settings: Settings) -> Starlette:
         *Chat(feed, pages).routes(),
         *Logs(feed, pages).routes(),
         *Acts(feed, pages, doors.clock).routes(),
-        Mount("/static", StaticFiles(directory=str(files("reconciler.console") / "static"))),
+        Route("/static/{name}", files.answer, name="File"),
     ]
     before = [
         Middleware(Guard, hosts=LOOPBACK.union(settings.hosts), any_address=settings.keys),
         Middleware(Door, doors=doors),
     ]
-    return Starlette(routes=routes, middleware=before)
+    return Starlette(routes=routes, middleware=before, exception_handlers={404: _missing(feed, pages)})
 
 
 def _shown(feed: Feed, pages: Pages, page: Page) -> Answer:
@@ -67,6 +68,17 @@ def _live(feed: Feed, pages: Pages, page: Page) -> Answer:
             media_type="text/event-stream",
             headers={"cache-control": "no-store"},
         )
+
+    return answer
+
+
+def _missing(feed: Feed, pages: Pages) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def answer(request: Request, _: Exception) -> Response:
+        if request.url.path.startswith(NO_PAGES):
+            return PlainTextResponse("there is no such file\n", 404)
+        key = visitor_of(request).key
+        html = pages.whole(MISSING, request.url.path, feed.snapshot, wall=False, key=key)
+        return HTMLResponse(html, 404, {"cache-control": "no-store"})
 
     return answer
 

@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 WAIT_SECONDS = 25.0
 """How long the controller may hold an answer back while nothing changes."""
 ANSWER_SECONDS = 15.0
+LAYER = ("operations", "operationsInForce")
+"""Fields of the status that are others when operations come into force or end."""
 EVENTS_AT_ONCE = 1000
 EVENTS_MAX = 500
 """Events that are kept for the pages; `reconciler events` has all."""
@@ -133,11 +135,18 @@ class Feed:
             await client.close()
 
     async def _beat(self, client: RpcClient) -> None:
+        layer: tuple[Any, ...] = ()
         while True:
             status = (await client.request(ShowStatus(), timeout=self._rhythm.answer_seconds)).body
             self._heard_at = self._clock()
-            if self.snapshot.lost or (self.snapshot.status and status != self.snapshot.status):
+            if self.snapshot.lost:
+                self._update()
+            if (
+                self.snapshot.status and status != self.snapshot.status
+            ):  # never before the objects: they say who needs a key
                 self._update(status=status)
+            if layer != (layer := tuple(status.get(field) for field in LAYER)):
+                self._update(operations=tuple((await _ask(client, Get("Operation")))["items"]))
             await asyncio.sleep(self._rhythm.seconds)
 
     @property

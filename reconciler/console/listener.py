@@ -62,6 +62,7 @@ class Listener:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             ws="none",
             timeout_keep_alive=int(WAITING_SECONDS),
             timeout_graceful_shutdown=LAST_WORDS_SECONDS,

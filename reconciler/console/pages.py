@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from importlib.resources import files
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -17,6 +14,7 @@ from markupsafe import Markup
 from reconciler import __version__
 from reconciler.wire.admin import ShowCommit
 
+from .files import address_of
 from .snapshot import Snapshot
 from .view.acts import acts_of
 from .view.cabling import cablings
@@ -28,6 +26,7 @@ from .view.logs import logs_of
 from .view.machine import machines, scale
 from .view.metrics import RANGES, metrics, metrics_of, spark
 from .view.node import node
+from .view.operation import commits_wait, standing
 from .view.overview import overview, pulse
 from .view.plots import Span, span_of
 from .view.quantities import duration, loaded, rate, size, watts
@@ -105,6 +104,10 @@ def _deployment(snapshot: Snapshot, name: str) -> dict[str, Any]:
     return {"deployment": found, "over_time": over_time, **_ends(span)}
 
 
+def _history(snapshot: Snapshot, _: str) -> dict[str, Any]:
+    return {"held": held(snapshot), "history": history(snapshot), "commits_wait": commits_wait(snapshot)}
+
+
 def _ends(span: Span | None) -> dict[str, str]:
     """Return when the time of plots begins and ends."""
     return {} if span is None else {"begins": span.begins.isoformat(), "ends": span.ends.isoformat()}
@@ -152,7 +155,7 @@ PAGES = (
         in_menu=False,
     ),
     Page("/events", "Events", ("event_filter", "events"), _events, query="object"),
-    Page("/history", "History", ("held", "commits"), lambda s, _: {"held": held(s), "history": history(s)}),
+    Page("/history", "History", ("held", "commits"), _history),
     Page(
         "/history/{name}",
         "Commit",
@@ -162,9 +165,18 @@ PAGES = (
         asks=ShowCommit,
     ),
 )
+MISSING = Page(
+    "/404",
+    "No such page",
+    ("missing",),
+    lambda s, name: {"address": name},
+    in_menu=False,
+    still=True,
+    reloads=False,
+)
+"""Where an address leads nowhere, which is its name."""
 EVERYWHERE = ("lost", "pulse")
 """Parts of all pages: that the controller does not answer, and how the cluster is doing."""
-STATIC = files("reconciler.console") / "static"
 
 
 class Pages:
@@ -178,7 +190,9 @@ class Pages:
             trim_blocks=True,
         )
         self._templates.filters.update(size=_size, rate=rate, watts=watts, loaded=loaded, duration=duration)
-        self._templates.globals.update(static=_static, acts_of=acts_of, logs_of=logs_of, spark=spark)
+        self._templates.globals.update(
+            static=address_of, acts_of=acts_of, standing_of=standing, logs_of=logs_of, spark=spark
+        )
         self._rendered: dict[tuple[str, str], dict[str, str]] = {}
         self._number = -1
 
@@ -230,12 +244,6 @@ class Pages:
 
 def _iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-@functools.cache
-def _static(name: str) -> str:
-    """Return the address of a file of the page, which is another one whenever the file is: browsers may keep it."""
-    return f"/static/{name}?{hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
 
 
 def _size(count: float | None) -> str:

@@ -40,6 +40,8 @@ class Settings:
     """Its certificate; None where it speaks plain HTTP."""
     read_only: bool = False
     """Whether nobody may change anything in it."""
+    tls_proxy: bool = False
+    """Whether browsers that call it by one of ``hosts`` speak TLS with a proxy in front of it."""
 
 
 def settings_of(snapshot: Snapshot, keys_before: bool = False) -> Settings:
@@ -59,4 +61,5 @@ def settings_of(snapshot: Snapshot, keys_before: bool = False) -> Settings:
         tuple(spec["hosts"]),
         Tls(tls["certificate"], tls["key"]) if tls else None,
         declared.get("readOnly", False),
+        declared.get("tlsProxy", False),
     )

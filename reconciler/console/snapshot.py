@@ -38,6 +38,8 @@ class Snapshot:
     """``ShowMetrics`` for each of ``view.metrics.RANGES``, by its name."""
     commits: Body = field(default_factory=dict)
     """``ListCommits``."""
+    operations: tuple[Body, ...] = ()
+    """``Get("Operation")``."""
     answer: Body = field(default_factory=dict)
     """What the controller was asked for one page alone; ``{"problem": text}`` where it has refused or did not answer."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from reconciler.errors import Conflict, Invalid, InvalidManifests, ReconcilerError, Refused, Unreachable
 from reconciler.planning import safety
 from reconciler.planning.rollout.costs import foresee
+from reconciler.resources import Manifest
 from reconciler.source.sources import Revision, Source
 from reconciler.state import Desired, Hold, Plan, Rejection
 from reconciler.state.desired import Suspended, abbreviated
@@ -50,7 +51,7 @@ class DesiredState:
         """What is in force of the revision in force, without operations."""
         self._whole = Desired(revision="")
         """The same revision with what sync windows keep out of it."""
-        self._kept = ("", "")
+        self._noted: tuple[str, str, Mapping[ObjectKey, Manifest | None]] = ("", "", {})
 
     async def refresh(self, hook_at: float | None) -> None:
         """Read the source again. A rejected or held revision is reported, and the one in force stays."""
@@ -98,12 +99,14 @@ class DesiredState:
             log.warning("cannot read which revision was in force: %s", error)
             return
         if kept is not None:
-            self._store.objects.apply(_desired(kept), self._clock())
+            in_force = _merged(_desired(kept), kept.kept)
+            self._store.objects.apply(Desired.of(kept.id, in_force), self._clock(), kept.kept)
 
     async def record_in_force(self) -> None:
         """Note the revision in force with the source, in case the store is lost; nothing waits for this."""
-        found = self.desired.revision, self.desired.operations
-        if not found[0] or found == self._kept:
+        kept = self._wishes.kept if self._wishes is not None else {}
+        found = self.desired.revision, self.desired.operations, kept
+        if not found[0] or found == self._noted:
             return
         self._store.verify()
         try:
@@ -111,7 +114,7 @@ class DesiredState:
         except (ReconcilerError, OSError) as error:
             log.warning("cannot note the revision in force: %s", error)
             return
-        self._kept = found
+        self._noted = found
 
     async def tidy(self) -> None:
         """Remove what killed processes have left in the source, and report it: it may have kept out every push."""
@@ -148,18 +151,19 @@ class DesiredState:
     async def _judge(self, revision: Revision, hook_at: float | None) -> None:
         before, wishes = await self._in_force(), _desired(revision)
         newer = before is None or revision.id != before.revision
-        if newer and before is not None:
-            suspended = self.suspended(revision.id)
-            if suspended is not None:
-                self._suspend(before, suspended)
-                return
+        suspended = self.suspended(revision.id) if before is not None else None
+        if newer and before is not None and suspended is not None:
+            self._suspend(before, suspended)
+            return
         hold = self.hold(self.with_operations(wishes)) if newer else None
         if hold is not None:
             await self._hold(hold)
             return
         admitted = self._admit(wishes, before)
         held = admitted.held
-        if admitted.nothing:
+        if before is not None and suspended is not None and _lets_in(admitted, before):
+            self._suspend(before, suspended, held)
+        elif admitted.nothing:
             self._put(before, held=held)
         else:
             was = self.desired
@@ -222,17 +226,20 @@ class DesiredState:
             whole = _desired(read) if read is not None else self._store.objects.in_force()
             if whole is not None:
                 kept = self._store.objects.kept()
-                found = {**whole.objects(), **kept}.values()
-                self._wishes = Admitted(
-                    revision, tuple(each for each in found if each is not None), None, kept
-                )
+                self._wishes = Admitted(revision, _merged(whole, kept), None, kept)
                 self._whole = whole
         return self._wishes
 
     async def _still_in_force(self) -> Admitted | None:
-        """Return the revision in force, with what sync windows let in of it by now."""
+        """Return the revision in force, with what sync windows let in of it by now; nothing while the cluster is
+        suspended."""
         before = await self._in_force()
-        return before and self._admit(self._whole, before)
+        if before is None:
+            return None
+        admitted = self._admit(self._whole, before)
+        if self.suspended(before.revision) is not None and _lets_in(admitted, before):
+            return replace(before, held=admitted.held)
+        return admitted
 
     def _put(
         self,
@@ -277,8 +284,8 @@ class DesiredState:
             key = ObjectKey("ModelDeployment", cost.deployment)
             self._tell(Event(self._clock(), key, False, "DeploymentChanged", cost.what))
 
-    def _suspend(self, wishes: Admitted, suspended: Suspended) -> None:
-        before = self._put(wishes, suspended=suspended)
+    def _suspend(self, wishes: Admitted, suspended: Suspended, held: HeldChanges | None = None) -> None:
+        before = self._put(wishes, suspended=suspended, held=held)
         if before.suspended != suspended:
             self._publish_once("RevisionSuspended", suspended.text)
 
@@ -317,6 +324,16 @@ class DesiredState:
 
 def _desired(revision: Revision) -> Desired:
     return Desired.of(revision.id, (document.manifest for document in revision.documents))
+
+
+def _merged(whole: Desired, kept: Mapping[ObjectKey, Manifest | None]) -> tuple[Manifest, ...]:
+    """Return the manifests of a revision, with what stays as it was before it."""
+    return tuple(each for each in {**whole.objects(), **kept}.values() if each is not None)
+
+
+def _lets_in(admitted: Admitted, before: Admitted) -> bool:
+    """Return whether a change comes into force that sync windows have kept out of the same revision."""
+    return bool(before.kept) and not admitted.nothing
 
 
 def _listed(error: InvalidManifests) -> str:

@@ -13,7 +13,8 @@ from reconciler.resources import LOCAL, Manifest
 from reconciler.resources.operation import Operation
 from reconciler.state import Desired, GatewayObservation, Memory, NodeName, NodeObservation, Observed, Plan
 from reconciler.state.identity import ObjectKey
-from reconciler.state.overlay import overlay
+from reconciler.state.overlay import Operations, overlay
+from reconciler.state.sync_windows import admit
 
 from . import declared
 from .form import Malformed, outline, read
@@ -49,11 +50,21 @@ class Facts:
     operations: tuple[Operation, ...] = ()
     """Those in force, without who asked for them and why."""
 
-    def desired(self, wished: Desired) -> Desired:
-        """Return what other manifests come to with the operations that were in force."""
-        return Desired.of(
-            wished.revision, overlay(wished.objects().values(), self.operations, self.at).manifests
-        )
+    def desired(self, wished: Desired, now: float) -> Desired:
+        """Return what would come into force of other manifests, with the operations that were in force.
+
+        What sync windows hold is what they hold at ``now``, in seconds since the Unix epoch. Only those count that were
+        in force, as the other manifests have them.
+        """
+        laid = overlay(wished.objects().values(), self.operations, self.at).manifests
+        incoming = Desired.of(wished.revision, laid).objects()
+        served = {ObjectKey(each.kind, each.metadata.name): each for each in self.served}
+        # How an object that is not recorded was is not known: it is taken not to change.
+        was = {key: served.get(key, incoming.get(key)) for key in self.in_force}
+        in_force = {key: manifest for key, manifest in was.items() if manifest is not None}
+        overridden = Operations("", self.operations).overridden(now)
+        admitted = admit(wished.revision, in_force, incoming, overridden, now)
+        return replace(Desired.of(wished.revision, admitted.manifests), held_changes=admitted.held)
 
     def costs(self, desired: Desired, plan: Plan) -> tuple[Cost, ...]:
         """Return what the changes of deployments cost; ``plan`` is the one for them."""

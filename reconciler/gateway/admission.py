@@ -47,9 +47,8 @@ class ConnectionLimits:
 class Stage(Enum):
     """What a connection is doing."""
 
-    __hash__ = (
-        object.__hash__
-    )  # the library's is written in Python, and each request asks for it a dozen times
+    # The library's is written in Python, and each request asks for it a dozen times.
+    __hash__ = object.__hash__
 
     UNFINISHED = "unfinished"
     """Its next request has no complete head yet, or its handshake is not over."""

@@ -29,10 +29,19 @@ class Waiting:
     """There is no group that could, or others go first."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reading:
+    """The group reads the prompt, and has read a part of it. That it has read all of it is not told: then comes text."""
+
+    done: int
+    """Tokens, of ``total``."""
+    total: int
+
+
 Answer = Accepted | Delta | ToolCall | Finished
 """What a dialect gets of it: ``Accepted`` first and once, ``Finished`` last, nothing twice."""
 
-Report = Working | Waiting
+Report = Working | Waiting | Reading
 """How an answer fares: a dialect gets that too where ``Parsed.reports`` asks for it, also before ``Accepted``."""
 
 Part = Answer | Report

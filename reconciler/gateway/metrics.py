@@ -141,6 +141,7 @@ class Timeline:
         self._prompt: int | None = None
         self._cached = 0
         self._tokens = 0
+        self._reading: tuple[int, int] | None = None
         self._first_at: float | None = None
         self._last_at = now
         counts.stages[_Stage.WAITING] += 1
@@ -149,6 +150,11 @@ class Timeline:
     def prompt_tokens(self) -> int:
         """Return the length of the prompt; 0 while no group has read it."""
         return self._prompt or 0
+
+    @property
+    def reading(self) -> tuple[int, int] | None:
+        """Return how many tokens of how many have been read of the prompt; None before the first part, and once all are."""
+        return self._reading
 
     @property
     def cached_tokens(self) -> int:
@@ -169,8 +175,9 @@ class Timeline:
         """Count an event of a backend."""
         match event:
             case Delta():
-                self._take(len(event.tokens), now)
+                self.on_tokens(len(event.tokens), now)
             case Prefill():
+                self._reading = (event.done, event.total) if event.done < event.total else None
                 self._enter(_Stage.RUNNING, now)
             case Accepted() if self._prompt is None and event.prompt_tokens:
                 self._count_prompt(len(event.prompt_tokens))
@@ -189,7 +196,8 @@ class Timeline:
         self._counts.prompt_tokens += tokens
         self._counts.request_prompt.observe(tokens)
 
-    def _take(self, tokens: int, now: float) -> None:
+    def on_tokens(self, tokens: int, now: float) -> None:
+        """Count the tokens of a ``Delta``; there may be none."""
         if self._stage is not _Stage.RUNNING:
             self._enter(_Stage.RUNNING, now)
         if not tokens:
@@ -201,7 +209,8 @@ class Timeline:
         else:
             self._counts.inter_token.observe((now - self._last_at) / tokens)
         self._last_at = now
-        self._count_tokens(tokens)
+        self._tokens += tokens
+        self._counts.generation_tokens += tokens
 
     def _count_tokens(self, tokens: int) -> None:
         if tokens:

@@ -133,6 +133,9 @@ class GatewayConsole(Strict):
     read_only: bool = False
     """Whether nobody may change anything in the console, with whatever key. Without keys, everybody who has an account on
     the machine may otherwise."""
+    tls_proxy: bool = False
+    """Whether browsers that call the console by a name of `hosts` speak TLS with a proxy in front of it. The cookie of their
+    login is then sent over TLS alone. What a request says of a proxy is never believed."""
 
 
 class GatewaySpec(Strict):
@@ -187,6 +190,8 @@ class GatewaySpec(Strict):
     @classmethod
     def _console_address(cls, value: GatewayConsole, info: ValidationInfo) -> GatewayConsole:
         _checked_address(value.listen, info.data.get("auth"), "the console", CONSOLE_LISTEN)
+        if value.tls_proxy and not info.data.get("hosts"):
+            raise ValueError("with tlsProxy, hosts must have the name by which browsers call the proxy")
         return value
 
 

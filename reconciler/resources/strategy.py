@@ -116,8 +116,8 @@ class Strategy(Strict):
         return value
 
     def extra(self, replicas: int) -> int:
-        """Return how many extra replicas there may be."""
-        return of_replicas(self.max_surge, replicas, up=True)
+        """Return how many extra replicas there may be: none beside none."""
+        return of_replicas(self.max_surge, replicas, up=True) if replicas else 0
 
     def least(self, replicas: int) -> int:
         """Return how many replicas serve at least, whatever is changed."""

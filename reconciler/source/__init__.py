@@ -2,5 +2,6 @@
 
 The only room that uses PyYAML, watchfiles and git. ``yaml/documents.py`` reads (start there), ``editing.py`` writes
 without reformatting, ``git/`` keeps the cluster repository, ``hook.py`` guards it, and ``sources.py`` serves the
-controller's loop. ``operating/`` commits operations, for the command line and for the console alike. This module imports nothing, because the hook runs at every push and has to start quickly.
+controller's loop. ``operating/`` commits operations, for the command line and for the console alike. This module imports
+nothing, because the hook runs at every push and has to start quickly.
 """

@@ -23,6 +23,13 @@ from .yaml.documents import load
 PROBLEMS_SHOWN_MAX = 100
 
 
+OTHER_THINGS = (
+    "reconciler: every YAML file is a manifest, except in folders whose names begin with a dot;",
+    "reconciler: to read one folder of another repository: reconciler source set URL --path DIR",
+)
+"""What to do with a file that is of no kind of ours."""
+
+
 def main() -> int:
     """Return the exit status: 0 accepts the push, 1 rejects it."""
     if sys.argv[1:] != ["pre-receive"]:
@@ -51,8 +58,15 @@ def pre_receive(lines: Iterable[str], folder: Path, environment: Mapping[str, st
 
 def objection_lines(error: ReconcilerError, branch: str) -> list[str]:
     """Return for the pusher why a branch does not move."""
-    text = _listed(error) if isinstance(error, InvalidManifests) else str(error)
-    return [*f"reconciler: {text}".splitlines(), f"reconciler: {branch} stays as it was"]
+    text, others = str(error), False
+    if isinstance(error, InvalidManifests):
+        text = _listed(error)
+        others = any(problem.path == "apiVersion" for problem in error.problems)
+    return [
+        *f"reconciler: {text}".splitlines(),
+        *(OTHER_THINGS if others else ()),
+        f"reconciler: {branch} stays as it was",
+    ]
 
 
 _OBJECT_VARIABLES = ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")

@@ -103,7 +103,8 @@ def _at(root: Any, path: list[str]) -> Any:
         elif isinstance(root, list):
             root = root[_index(root, step, len(root) - 1)]
         else:
-            raise Invalid(f"there is no /{'/'.join(path[: depth + 1])}")
+            missing = "/".join(path[: depth + 1])
+            raise Invalid(f"there is no /{missing}; what there is: reconciler get KIND/NAME -o yaml")
     return root
 
 

@@ -7,18 +7,21 @@ import hashlib
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 import watchfiles
 
 from reconciler.errors import Invalid, InvalidManifests, Refused, Unreachable
+from reconciler.resources import Manifest
+from reconciler.state.identity import ObjectKey
 from reconciler.state.overlay import Operations
 
 from .files import read_directory
 from .git.pushes import Push, quarantined
-from .git.repository import EMPTY, OPERATIONS, OPERATIONS_IN_FORCE, ClusterRepo
+from .git.repository import EMPTY, IN_FORCE, KEPT, OPERATIONS, OPERATIONS_IN_FORCE, ClusterRepo
+from .kept import kept_of, text_of
 from .operations import load_operations
 from .pushed import Pushed, read_push
 from .yaml.documents import Document, load
@@ -35,6 +38,8 @@ class Revision:
     documents: tuple[Document, ...]
     refused: str = ""
     """Why a newer one of the remote repository is not here; empty if there is none."""
+    kept: Mapping[ObjectKey, Manifest | None] = field(default_factory=dict)
+    """Of the revision noted last: what of it stays as it was before, as ``record_in_force`` got it."""
 
 
 class Source(Protocol):
@@ -49,9 +54,11 @@ class Source(Protocol):
     async def operations(self) -> Operations:
         """Return the current operations, which come from elsewhere than the manifests. Raises like ``read``."""
 
-    async def record_in_force(self, revision: str, operations: str) -> None:
-        """Note, beside the manifests, which revision is in force, and which commit of the operations. Raises ``Invalid``
-        and ``Unreachable``."""
+    async def record_in_force(
+        self, revision: str, operations: str, kept: Mapping[ObjectKey, Manifest | None]
+    ) -> None:
+        """Note, beside the manifests, which revision is in force, and which commit of the operations. ``kept``: what of the
+        revision stays as it was before, None for an object that stays out. Raises ``Invalid`` and ``Unreachable``."""
 
     async def last_in_force(self) -> Revision | None:
         """Return the revision noted last, if it can be read. Raises like ``read``."""
@@ -160,9 +167,15 @@ class GitSource:
             return loaded.get(EMPTY, Operations)
         return loaded.get(commit, lambda: Operations(commit, load_operations(self._repo.read(commit))))
 
-    async def record_in_force(self, revision: str, operations: str) -> None:
-        await asyncio.to_thread(self._repo.keep, None if revision == EMPTY else revision)
-        await asyncio.to_thread(self._repo.keep, operations or None, OPERATIONS_IN_FORCE)
+    async def record_in_force(
+        self, revision: str, operations: str, kept: Mapping[ObjectKey, Manifest | None]
+    ) -> None:
+        noted = {
+            IN_FORCE: None if revision == EMPTY else revision,
+            KEPT: text_of(revision, kept) if kept else None,
+            OPERATIONS_IN_FORCE: operations or None,
+        }
+        await asyncio.to_thread(self._repo.keep, noted)
 
     async def last_in_force(self) -> Revision | None:
         return await asyncio.to_thread(self._last_in_force)
@@ -177,7 +190,11 @@ class GitSource:
 
     def _last_in_force(self) -> Revision | None:
         commit = self._repo.in_force()
-        return None if commit is None else Revision(commit, load(self._repo.read(commit)))
+        if commit is None:
+            return None
+        text = self._repo.in_force(KEPT)
+        kept = kept_of(self._repo.blobs((text,))[text], commit) if text is not None else {}
+        return Revision(commit, load(self._repo.read(commit)), kept=kept)
 
     async def changes(self) -> AsyncIterator[None]:
         unread: tuple[str, str] | None = None
@@ -221,7 +238,9 @@ class DirectorySource:
     async def operations(self) -> Operations:
         return Operations()
 
-    async def record_in_force(self, revision: str, operations: str) -> None:
+    async def record_in_force(
+        self, revision: str, operations: str, kept: Mapping[ObjectKey, Manifest | None]
+    ) -> None:
         """Do nothing: a folder has only its present state."""
 
     async def last_in_force(self) -> Revision | None:

@@ -47,9 +47,13 @@ class Hold:
     @property
     def text(self) -> str:
         """Return why it is held and what to do, for people."""
+        revision = abbreviated(self.revision)
+        a_commit = len(self.revision) >= COMMIT_CHARACTERS
+        keep = f", in a clone: git revert {revision}" if a_commit else ": put their manifests back"
         return (
-            f"revision {abbreviated(self.revision)} is held: it would remove {len(self.removes)} of {self.of}"
-            f" objects ({few_names([str(key) for key in self.removes], OBJECTS_SHOWN)}); to remove them: {self.command}; to keep them: commit their manifests again"
+            f"revision {revision} is held: it would remove {len(self.removes)} of {self.of} objects"
+            f" ({few_names([str(key) for key in self.removes], OBJECTS_SHOWN)}); to remove them: {self.command};"
+            f" to keep them{keep}"
         )
 
 
@@ -73,6 +77,8 @@ class Suspended:
 
 
 OBJECTS_SHOWN = 10
+COMMIT_CHARACTERS = 40
+"""Those of a commit's name; other revisions have shorter ones."""
 
 
 def abbreviated(revision: str) -> str:

@@ -57,18 +57,19 @@ class Decoder:
 
     def feed(self, chunk: bytes) -> List[Dict[str, Any]]:
         """Return the frames that ``chunk`` completes. Raises ``WireError`` for an invalid frame."""
-        self._buffer += chunk
+        buffer, read = self._buffer, self._read
+        buffer += chunk
         frames: List[Dict[str, Any]] = []
-        start = 0
-        while len(self._buffer) - start >= _HEADER.size:
-            (length,) = _HEADER.unpack_from(self._buffer, start)
+        start, size = _HEADER.size, len(buffer)  # of the next frame's JSON
+        while start <= size:
+            (length,) = _HEADER.unpack_from(buffer, start - _HEADER.size)
             _check(length)
-            end = start + _HEADER.size + length
-            if len(self._buffer) < end:
+            end = start + length
+            if end > size:
                 break
-            frames.append(_parse(self._buffer[start + _HEADER.size : end], self._read))
-            start = end
-        del self._buffer[:start]
+            frames.append(_parse(buffer[start:end], read))
+            start = end + _HEADER.size
+        del buffer[: start - _HEADER.size]
         return frames
 
 

@@ -35,6 +35,8 @@ async def serve(path: Path, recording: str) -> None:
         match message:
             case Get("Rank"):
                 return Answer(answers["ranks"])
+            case Get("Operation"):
+                return Answer({"items": []})
             case Get():
                 return Answer({"version": "1", **answers["objects"]})
             case ListEvents():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -12,7 +13,10 @@ import pytest
 
 from reconciler.cli.core.client import ask
 from reconciler.console.acts.form import TOKEN_SECONDS, Tokens, typed
+from reconciler.console.snapshot import Snapshot
 from reconciler.console.view.acts import command
+from reconciler.console.view.machine import machines
+from reconciler.console.view.operation import commits_wait
 from reconciler.source.git.repository import MIRROR
 from reconciler.wire.admin import ListCommits, ShowCommit
 from tests.cli.live import Live, live
@@ -20,6 +24,7 @@ from tests.cli.live import Live, live
 from .doors import OWNER, client_of, doors_of, key, secret, with_keys
 from .live import BASE, console_of
 from .snapshots import recorded
+from .test_feed import until
 
 SAME_ORIGIN = {"origin": BASE}
 HOSTILE = "<b>loud</b>"
@@ -82,6 +87,34 @@ async def test_a_deployment_is_suspended_and_resumed_and_restarted(made: Live) -
             assert newest(made)["subject"] == f"{subject} modeldeployment/tiny"
 
 
+def waiting(wished: bool, now: Snapshot) -> bool:
+    return commits_wait(now) == wished
+
+
+async def test_the_history_offers_to_suspend_new_commits_or_to_resume_them(made: Live) -> None:
+    async with console_of(made) as (client, feed):
+        for verb, other, waits in (("suspend", "resume", True), ("resume", "suspend", False)):
+            shown = (await client.get("/history")).text
+            assert f"/act/{verb}/cluster/main" in shown
+            assert f"/act/{other}/cluster/main" not in shown
+            await confirmed(client, f"/act/{verb}/cluster/main")
+            await until(feed, partial(waiting, waits))
+
+
+async def test_what_stands_is_said_where_the_object_is_shown(made: Live) -> None:
+    async with console_of(made) as (client, feed):
+        await confirmed(client, "/act/cordon/node/node-a", reason=HOSTILE)
+        await until(feed, lambda now: bool(machines(now)[0].standing))
+        page = (await client.get("/nodes/node-a")).text
+        assert f"<b>Cordoned</b> by {OWNER.name}" in page
+        assert ": &lt;b&gt;loud&lt;/b&gt;" in page
+        for path in ("/", "/nodes"):
+            assert "<small>cordoned</small>" in (await client.get(path)).text
+        await confirmed(client, "/act/uncordon/node/node-a")
+        await until(feed, lambda now: not machines(now)[0].standing)
+        assert "Cordoned" not in (await client.get("/nodes/node-a")).text.partition("<h2>")[0]
+
+
 def config(made: Live, *words: str) -> None:
     """Change a setting of the cluster repository."""
     subprocess.run(["git", f"--git-dir={made.home}/cluster.git", "config", *words], check=True)
@@ -94,6 +127,30 @@ async def test_where_main_is_a_mirror_operations_work_all_the_same(made: Live) -
             done = await confirmed(client, f"/act/{act}/node/node-a")
             assert done.headers["location"] == f"/history/{newest(made)['revision']}"
     config(made, "--unset", MIRROR)
+
+
+async def test_what_a_manifest_says_is_taken_back_by_a_commit_to_main_and_its_page_is_shown(
+    made: Live,
+) -> None:
+    keeps_off = '{"spec":{"unschedulable":true}}'
+    assert made.run("patch", "node/node-a", "-p", keeps_off).returncode == 0
+    async with console_of(made) as (client, _):
+        done = await confirmed(client, "/act/uncordon/node/node-a")
+        (written,) = ask(made.home / "controller.sock", ListCommits(limit=1))["items"]
+        assert (written["branch"], written["subject"]) == ("main", "Uncordon node/node-a")
+        assert done.headers["location"] == f"/history/{written['revision']}"
+        assert made.run("patch", "node/node-a", "-p", keeps_off).returncode == 0
+        config(made, MIRROR, "https://git.example/cluster.git")
+        page = await client.get("/act/uncordon/node/node-a")
+        done = await client.post(
+            "/act/uncordon/node/node-a", data={"token": token(page.text)}, headers=SAME_ORIGIN
+        )
+        assert (done.status_code, "Nothing was written" in done.text) == (409, True)
+        assert made.run("cordon", "node-a").returncode == 0
+        done = await confirmed(client, "/act/uncordon/node/node-a")
+        assert (done.status_code, newest(made)["branch"]) == (303, "operations")
+    config(made, "--unset", MIRROR)
+    assert made.run("uncordon", "node-a").returncode == 0
 
 
 async def test_what_cannot_be_done_is_said_and_what_was_typed_is_kept(made: Live) -> None:

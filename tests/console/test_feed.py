@@ -58,6 +58,17 @@ async def test_a_controller_that_hangs_or_dies_is_noticed_and_found_again(tmp_pa
             await until(feed, lambda each: not each.lost)
 
 
+async def test_no_status_is_known_before_the_manifests_that_say_who_needs_a_key(tmp_path: Path) -> None:
+    feed, shown = Feed(tmp_path / "controller.sock", time.time, BEAT), list[Snapshot]()
+    async with following(feed):
+        await until(feed, lambda each: bool(each.lost))
+        with controller(tmp_path / "controller.sock"):
+            while not feed.snapshot.objects:
+                async with asyncio.timeout(SECONDS_MAX):
+                    shown.append(await feed.changed(feed.snapshot.number))
+    assert not any(each.status and not each.objects for each in shown)
+
+
 async def test_nothing_is_published_while_nothing_changes(tmp_path: Path) -> None:
     socket = tmp_path / "controller.sock"
     feed = Feed(socket, time.time, BEAT)

@@ -75,6 +75,15 @@ def test_a_commit_is_shown_with_its_diff_and_what_takes_it_back(made: Live) -> N
         ask(made.home / "controller.sock", ShowCommit("ffffffff"))
 
 
+async def test_a_deployment_names_the_commit_in_force_that_changed_it_last(made: Live) -> None:
+    gone, less, first, _ = history(made)
+    async with console_of(made) as (client, _):
+        shown = (await client.get("/deployments/tiny")).text
+    assert f"Changed last by {first['author']}" in shown
+    assert f'<a href="/history/{first["revision"]}">{first["subject"]}</a>' in shown
+    assert not any(f"/history/{other['revision']}" in shown for other in (gone, less))
+
+
 async def test_the_pages_say_the_same_and_take_nothing_for_markup(made: Live) -> None:
     gone, less, _, cordon = history(made)
     async with console_of(made) as (client, _):

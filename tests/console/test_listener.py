@@ -89,7 +89,7 @@ async def flood(made: Listener, count: int, sent: bytes) -> list[socket.socket]:
 async def test_thousands_of_connections_that_ask_nothing_keep_nobody_out(count: int, sent: bytes) -> None:
     async with console(doors_of(recorded("four-macs"))) as made:
         with descriptors() as most:
-            found = await flood(made, min(count, most // 2 - OPEN_MAX), sent)
+            found = await flood(made, min(count, most - 2 * OPEN_MAX), sent)
             try:
                 async with client_of(made) as client:
                     began = time.monotonic()
@@ -202,6 +202,22 @@ async def test_in_tls_the_console_shows_the_newest_certificate(
         with pytest.raises(httpx2.TransportError):
             async with client_of(made) as client:
                 await client.get(f"http://{made.address}/login")
+
+
+async def test_what_a_request_says_of_a_proxy_is_not_believed(caplog: pytest.LogCaptureFixture) -> None:
+    said = {
+        "x-forwarded-proto": "https",
+        "x-forwarded-for": "192.0.2.7",
+        "forwarded": "for=192.0.2.7;proto=https",
+    }
+    keyed = with_keys(recorded("four-macs"), key("alice", 1, "operate"))
+    async with console(doors_of(keyed)) as made, client_of(made) as client:
+        answer = await client.post("/login", data={"key": secret(1)}, headers=said)
+        assert answer.headers["set-cookie"].startswith("reconciler-")
+        assert "Secure" not in answer.headers["set-cookie"]
+        await client.post("/login", data={"key": secret(2)}, headers=said)
+    assert "refused a key from 127.0.0.1" in caplog.text
+    assert "192.0.2.7" not in caplog.text
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -154,6 +154,26 @@ def test_the_cookie_is_for_this_console_alone(client: TestClient, doors: Doors) 
     assert "Secure" in sealed.headers["set-cookie"]
 
 
+def test_behind_a_declared_proxy_the_cookie_is_for_tls_alone_by_the_names_of_the_proxy(clock: Time) -> None:
+    spec = {
+        "hosts": ["console.example"],
+        "console": {"enabled": True, "listen": "0.0.0.0:8480", "tlsProxy": True},
+    }
+    doors = doors_of(with_keys(recorded("four-macs"), *KEYS, **spec), clock)
+    client = client_of(doors, "http://console.example")
+    assert "not encrypted" not in client.get("/login").text
+    answer = client.post("/login", data={"key": secret(ALICE)}, headers={"origin": "https://console.example"})
+    kept = answer.headers["set-cookie"]
+    assert kept.startswith("__Host-reconciler-443=")
+    assert "Secure" in kept
+    shown = {"cookie": kept.partition(";")[0]}
+    assert client.get("/", headers=shown).status_code == 200
+    assert "Secure" in client.post("/logout", headers=shown).headers["set-cookie"]
+    assert client.get("/", headers=shown).status_code == 303
+    direct = client_of(doors).post("/login", data={"key": secret(ALICE)}).headers["set-cookie"]
+    assert direct.startswith("reconciler-8480=")
+
+
 @pytest.mark.parametrize(
     "target", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"]
 )

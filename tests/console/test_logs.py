@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from contextlib import aclosing
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.console.feed import Feed
+from reconciler.console.logs import log
 from reconciler.console.logs.lines import LINE_CHARACTERS_MAX, Splitter, plain, whole_lines
 from reconciler.console.logs.log import PIECE_BYTES, Logs
 from reconciler.console.pages import Pages
+from reconciler.console.snapshot import Snapshot
 from reconciler.console.view.logs import logs_of
 from reconciler.errors import Refused
 from reconciler.wire.admin import ReadRankLog
@@ -76,11 +80,49 @@ class Rank(Feed):
         return {"text": piece.decode(), "offset": max(0, begin) + len(piece), "node": "node-a"}
 
 
+async def heard(events: AsyncGenerator[bytes, None]) -> tuple[str, Any]:
+    """The next that a browser hears."""
+    kind, _, data = (await anext(events)).decode().strip().split("\n")
+    return kind.removeprefix("event: "), json.loads(data.removeprefix("data: "))
+
+
 async def first(feed: Feed, id: RankId = RANK, at: int = 0) -> tuple[str, Any]:
     """The first that a browser hears."""
     async with aclosing(Logs(feed, Pages()).lines(id, at)) as events:
-        kind, _, data = (await anext(events)).decode().strip().split("\n")
-    return kind.removeprefix("event: "), json.loads(data.removeprefix("data: "))
+        return await heard(events)
+
+
+def running(epoch: int) -> dict[str, Any]:
+    """The rank of an epoch, as the controller lists it."""
+    name = f"{RANK.deployment}.{RANK.replica}.{epoch}.{RANK.rank}"
+    known = {"deployment": RANK.deployment, "replica": RANK.replica, "rank": RANK.rank, "node": "node-a"}
+    return {"metadata": {"name": name}, "epoch": epoch, **known}
+
+
+async def test_a_log_that_was_followed_goes_on_with_the_next_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "LOOK_SECONDS", 0.01)
+    feed = Rank("one\n")
+    feed.snapshot = Snapshot(ranks=(running(RANK.epoch),))
+    async with aclosing(Logs(feed, Pages()).lines(RANK, 0)) as events:
+        assert await heard(events) == ("lines", {"lines": ["one"], "leftOut": 0})
+        feed.snapshot = Snapshot()
+        assert await heard(events) == ("end", {"waits": True})
+        feed.snapshot = Snapshot(ranks=(running(RANK.epoch + 1),))
+        name = running(RANK.epoch + 1)["metadata"]["name"]
+        assert await heard(events) == ("next", {"name": name, "text": f"epoch {RANK.epoch + 1} on node-a"})
+        with pytest.raises(StopAsyncIteration):
+            await anext(events)
+
+
+async def test_who_follows_the_same_log_asks_for_it_together() -> None:
+    feed = Rank("one\n")
+    logs = Logs(feed, Pages())
+    async with AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(aclosing(logs.lines(RANK, 0))) for _ in range(20)]
+        assert (
+            await asyncio.gather(*map(heard, streams)) == [("lines", {"lines": ["one"], "leftOut": 0})] * 20
+        )
+    assert len(feed.read) == 1
 
 
 async def test_a_log_is_sent_from_where_the_page_ends() -> None:
@@ -98,7 +140,7 @@ async def test_who_is_too_far_behind_gets_the_newest_and_how_much_is_left_out() 
 
 
 async def test_a_rank_that_nobody_knows_ends_at_once() -> None:
-    assert await first(Rank(""), RankId.parse("tiny.0.9.0")) == ("end", {})
+    assert await first(Rank(""), RankId.parse("tiny.0.9.0")) == ("end", {"waits": False})
 
 
 def test_an_incident_leads_to_the_logs_of_the_ranks_that_it_names() -> None:

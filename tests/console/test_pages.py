@@ -10,6 +10,7 @@ import pytest
 from reconciler.console.pages import PAGES, Page, Pages
 from reconciler.console.snapshot import Snapshot
 
+from .doors import client_of, doors_of
 from .snapshots import recorded
 
 HOSTILE = '<script>alert("x")</script>'
@@ -29,6 +30,27 @@ def test_the_overview_says_what_is_served_and_where() -> None:
     shown = html("/", recorded("four-macs"))
     assert "studio-1" in shown
     assert "served" in shown
+
+
+def test_an_address_without_a_page_says_so() -> None:
+    client = client_of(doors_of(recorded("four-macs")))
+    answer = client.get("/nowhere/<b>")
+    assert answer.status_code == 404
+    assert "<code>/nowhere/&lt;b&gt;</code>" in answer.text
+    assert 'href="/cabling"' in answer.text
+    for path in ("/live/nowhere", "/static/nowhere.js"):
+        assert client.get(path).headers["content-type"].startswith("text/plain")
+
+
+def test_browsers_may_keep_the_files_of_a_page_until_they_are_others() -> None:
+    client = client_of(doors_of(recorded("four-macs")))
+    address = re.search(r'href="(/static/console\.css\?\w+)"', client.get("/").text)
+    assert address is not None
+    style = client.get(address[1])
+    assert style.headers["content-type"].startswith("text/css")
+    assert "immutable" in style.headers["cache-control"]
+    assert client.get("/static/console.css").headers["cache-control"] == "no-cache"
+    assert client.get("/static/live.js").headers["content-type"].startswith("text/javascript")
 
 
 def test_a_pulled_cable_is_red_and_says_what_to_do() -> None:

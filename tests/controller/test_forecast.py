@@ -56,6 +56,13 @@ def test_only_what_the_push_adds_to_the_plan_is_shown_and_lines_are_short() -> N
     assert "it is known" not in "".join(lines)
 
 
+def test_what_is_lacking_is_said_once() -> None:
+    lacking = Refusal(TINY, RefusedBecause.NO_NODES, "needs 5 nodes, 2 can be used")
+    said = (f"{TINY}: {lacking.text}",)
+    lines = forecast(REVISION, Change((), (TINY,), ()), said, (), Plan(), Plan(refused=(lacking,)), 0.0)
+    assert lines[1:] == ["  ! modeldeployment/tiny: needs 5 nodes, 2 can be used"]
+
+
 def test_a_large_plan_is_a_few_lines() -> None:
     many = tuple(Refusal(ObjectKey("Node", f"n{i}"), RefusedBecause.MODEL_UNKNOWN, "no") for i in range(300))
     lines = forecast(REVISION, Change((), (), ()), (), (), Plan(), Plan(refused=many), 0.0)

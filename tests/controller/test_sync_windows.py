@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from reconciler.controller.admin.versions import Versions
 from reconciler.controller.mirror.verdict import Verdict, verdict
 from reconciler.planning.safety import held_revision
 from reconciler.resources.operation import Operation, operation_name
@@ -19,6 +20,7 @@ from reconciler.source.operations import file_of, text_of
 from reconciler.source.sources import DirectorySource, GitSource
 from reconciler.state import Desired, WaitingFor
 from reconciler.state.identity import ObjectKey
+from tests.properties.test_operations import operation
 from tests.source.conftest import AUTHOR
 
 from .mirror.test_verdict import SEEN
@@ -51,24 +53,15 @@ def replicas(desired: Desired) -> dict[str, int]:
     return {name: each.spec.replicas for name, each in sorted(desired.deployments.items())}
 
 
+def operated(repo: ClusterRepo, said: Operation | None) -> None:
+    """Write an operation; None undoes that of the whole cluster."""
+    name = operation_name("suspend", "Cluster", "main") if said is None else said.metadata.name
+    changes = {file_of(name): None if said is None else text_of(said)}
+    repo.commit(repo.head(OPERATIONS), changes, "Operate", AUTHOR, OPERATIONS)
+
+
 def overridden(repo: ClusterRepo, until: str) -> None:
-    spec = {
-        "verb": "override",
-        "target": {"kind": "SyncWindow", "name": "office-hours"},
-        "by": "Ada <a@example.org>",
-        "at": "2026-11-25T11:00:00Z",
-        "reason": "incident 12",
-        "until": until,
-    }
-    name = operation_name("override", "SyncWindow", "office-hours")
-    body = {
-        "apiVersion": "reconciler/v1alpha1",
-        "kind": "Operation",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-    operation = Operation.model_validate(body)
-    repo.commit(repo.head(OPERATIONS), {file_of(name): text_of(operation)}, "Override", AUTHOR, OPERATIONS)
+    operated(repo, operation("override", "SyncWindow", "office-hours", reason="incident 12", until=until))
 
 
 @pytest.fixture
@@ -190,6 +183,24 @@ async def test_what_is_held_is_held_over_a_restart_and_told_once(
     assert replicas(await controller.restart(GitSource(repo))) == {"a": 2, "b": 2}
 
 
+async def test_what_is_held_is_held_when_the_store_is_lost(
+    repo: ClusterRepo, controller: Controller, home: Path
+) -> None:
+    first = repo.commit(None, {**files(a=1, b=1), **window(deployments=["a", "new"])}, "one", AUTHOR)
+    await controller.look()
+    second = repo.commit(first, files(a=2, b=2, new=1), "two", AUTHOR)
+    before = await controller.look()
+    controller.path = home / "another.db"
+    desired = await controller.restart(GitSource(repo))
+    assert (desired.revision, replicas(desired)) == (second, {"a": 1, "b": 2})
+    assert desired.held_changes == before.held_changes
+    controller.now = EVENING
+    assert replicas(await controller.look()) == {"a": 2, "b": 2, "new": 1}
+    controller.path = home / "a third.db"
+    controller.now = NOON
+    assert replicas(await controller.restart(GitSource(repo))) == {"a": 2, "b": 2, "new": 1}, "it came in"
+
+
 async def test_a_later_revision_does_not_bring_an_older_spec_back(folder: Path, watching: Controller) -> None:
     night = manifest(
         "SyncWindow", "night", kind="deny", schedule="0 20 * * *", duration="1h", deployments=["b"]
@@ -217,6 +228,38 @@ async def test_what_is_held_comes_in_also_while_a_newer_revision_is_held_for_its
     watching.now = EVENING
     desired = await watching.look()
     assert (desired.revision, replicas(desired)) == (second, {"a": 2, "b": 2})
+
+
+async def test_what_is_held_stays_out_while_the_cluster_is_suspended_also_when_the_window_ends(
+    repo: ClusterRepo, controller: Controller
+) -> None:
+    first = repo.commit(None, {**files(a=1, b=1), **window(deployments=["a"])}, "one", AUTHOR)
+    await controller.look()
+    second = repo.commit(first, files(a=2, b=2), "two", AUTHOR)
+    operated(repo, operation("suspend", "Cluster", "main", reason="freeze"))
+    assert replicas(await controller.look()) == {"a": 1, "b": 1}
+    operated(repo, None)
+    assert replicas(await controller.look()) == {"a": 1, "b": 2}
+    operated(repo, operation("suspend", "Cluster", "main", reason="freeze"))
+    controller.now = EVENING
+    for _ in range(2):
+        desired = await controller.look()
+        assert (desired.revision, replicas(desired)) == (second, {"a": 1, "b": 2})
+        assert desired.suspended is not None
+        assert desired.suspended.revision == second
+    operated(repo, None)
+    desired = await controller.look()
+    assert (replicas(desired), desired.suspended) == ({"a": 2, "b": 2}, None)
+
+
+async def test_a_reader_of_the_commits_is_told_that_one_is_held(folder: Path, watching: Controller) -> None:
+    versions = Versions("origin")
+    write(folder, {**files(a=1), **window()})
+    before = versions.of_commits(await watching.look())
+    write(folder, files(a=2))
+    held = await watching.look()
+    assert versions.of_commits(held) != before
+    assert versions.of_commits(await watching.look()) == versions.of_commits(held)
 
 
 async def test_a_watched_folder_has_windows_too(folder: Path, watching: Controller) -> None:

@@ -13,15 +13,16 @@ from reconciler.cli.core.app import LISTED
 
 from .newcomer import ROOT
 
-PACKAGING = ROOT / "packaging"
+PACKAGING = ROOT / "examples" / "packaging"
+SHARE = ROOT / "reconciler" / "shipped" / "share"
 FORMULA = (PACKAGING / "homebrew" / "reconciler.rb").read_text()
 IMAGE = (PACKAGING / "Containerfile").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-PAGE = (PACKAGING / "share" / manual.PAGE).read_text()
+PAGE = (SHARE / manual.PAGE).read_text()
 
 
 def test_what_is_generated_is_up_to_date() -> None:
-    assert manual.main([str(PACKAGING / "share"), "--check"]) == 0
+    assert manual.main([str(SHARE), "--check"]) == 0
 
 
 @pytest.mark.parametrize("name", LISTED)
@@ -35,7 +36,7 @@ def test_no_line_of_the_manual_page_is_an_unknown_request() -> None:
 
 
 def test_bash_takes_its_completion() -> None:
-    source = f"source {PACKAGING / 'share' / 'reconciler.bash'} && complete -p reconciler"
+    source = f"source {SHARE / 'reconciler.bash'} && complete -p reconciler"
     told = subprocess.run(["bash", "-c", source], capture_output=True, text=True, check=True, timeout=20)
     assert told.stdout.rstrip().endswith("reconciler")
 

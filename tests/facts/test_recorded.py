@@ -9,6 +9,7 @@ import types
 import typing
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
@@ -20,8 +21,8 @@ from reconciler.facts.privacy import LEFT_OUT, TEXTS, Disguise
 from reconciler.facts.recorded import Facts, facts_of, of_file, written
 from reconciler.planning import plan
 from reconciler.resources import Manifest
-from reconciler.resources.operation import Operation
-from reconciler.state import Desired, Memory, NodeObservation, ReplicaId
+from reconciler.resources.operation import Operation, operation_name
+from reconciler.state import Desired, Memory, NodeObservation, ReplicaId, WaitingFor
 from reconciler.state.identity import ObjectKey
 from reconciler.state.machine.facts import MachineFacts, PortFacts, Route
 from reconciler.state.observed import Ends
@@ -81,17 +82,22 @@ def test_what_was_in_force_is_recorded() -> None:
     assert facts.memory.groups.keys() == {worlds.two_nodes().replica()}
 
 
-def scaled() -> Operation:
+def operation(verb: str, kind: str, name: str, **spec: Any) -> Operation:
     spec = {
-        "verb": "scale", "target": {"kind": "ModelDeployment", "name": "tiny"}, "replicas": 3,
-        "by": "Ada <ada@example.com>", "at": "2026-01-01T00:00:00Z", "reason": "a demonstration for Lovelace",
+        "verb": verb, "target": {"kind": kind, "name": name},
+        "by": "Ada <ada@example.com>", "at": "2026-01-01T00:00:00Z", "reason": "a demonstration for Lovelace", **spec,
     }  # fmt: skip
-    body = {
-        "apiVersion": "reconciler/v1alpha1",
-        "kind": "Operation",
-        "metadata": {"name": "scale.modeldeployment.tiny"},
-    }
+    metadata = {"name": operation_name(verb, kind, name)}
+    body = {"apiVersion": "reconciler/v1alpha1", "kind": "Operation", "metadata": metadata}
     return Operation.model_validate({**body, "spec": spec}, strict=False)
+
+
+def scaled() -> Operation:
+    return operation("scale", "ModelDeployment", "tiny", replicas=3)
+
+
+def overridden(until: str) -> Operation:
+    return operation("override", "SyncWindow", "office-hours", until=until)
 
 
 def test_operations_in_force_are_laid_over_a_change_and_nobody_is_named() -> None:
@@ -103,10 +109,52 @@ def test_operations_in_force_are_laid_over_a_change_and_nobody_is_named() -> Non
     assert not {"Ada", "ada@example.com", "Lovelace"} & set(re.findall(r"[\w@.]+", text))
     read = of_file(json.loads(text), "facts.json")
     change = Desired.of("this change", CHANGES["another context"])
-    assert len(read.desired(change).replicas()) == 3
-    desired = read.desired(change)
+    desired = read.desired(change, made.now)
+    assert len(desired.replicas()) == 3
     (cost,) = read.costs(desired, read.plan(desired))
     assert cost.changes == ("serving.context auto → 1024",)
+
+
+NOON = datetime(2026, 11, 25, 12, tzinfo=UTC).timestamp()
+EVENING = datetime(2026, 11, 25, 18, tzinfo=UTC).timestamp()
+HELD = {
+    "nothing": (),
+    "another context": ("modeldeployment/tiny",),
+    "another model": ("model/tiny",),
+    "a node more": ("node/node-c",),
+    "nothing served": ("model/tiny", "modeldeployment/tiny"),
+}
+"""What a window for everything holds of a change."""
+
+
+def recorded_with(*windows: Manifest) -> Facts:
+    made = World([*worlds.two_nodes().manifests, *windows])
+    made.settle()
+    return recorded(made)
+
+
+@pytest.mark.parametrize("change", HELD)
+def test_the_windows_of_the_manifests_hold_what_they_hold_at_the_present_time(change: str) -> None:
+    window = worlds.sync_window()
+    facts = recorded_with(window)
+    wished = Desired.of("this change", [*CHANGES[change], window])
+    at_noon = facts.desired(wished, NOON)
+    in_force = Desired.of("", [*worlds.two_nodes().manifests, window])
+    assert at_noon.objects() == in_force.objects()
+    waiting = [each for each in facts.plan(at_noon).waiting if each.reason is WaitingFor.WINDOW]
+    assert {str(each.object): each.until for each in waiting} == dict.fromkeys(HELD[change], EVENING)
+    in_the_evening = facts.desired(wished, EVENING)
+    assert (in_the_evening.objects(), in_the_evening.held_changes) == (wished.objects(), None)
+
+
+def test_a_window_that_is_new_holds_nothing_nor_does_one_that_is_overridden() -> None:
+    wished = Desired.of("this change", [*CHANGES["another context"], worlds.sync_window()])
+    assert recorded(serving()).desired(wished, NOON).held_changes is None
+    facts = replace(
+        recorded_with(worlds.sync_window()), operations=(overridden(until="2026-11-25T13:00:00Z"),)
+    )
+    assert facts.desired(wished, NOON).held_changes is None
+    assert facts.desired(wished, NOON + 3600).held_changes is not None
 
 
 # --- what does not go ----------------------------------------------------------------------------------

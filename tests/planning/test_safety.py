@@ -74,6 +74,10 @@ def test_a_hold_names_what_would_go_and_the_command() -> None:
     assert found.command == "reconciler approve 1f0c2a9b3d"
     assert "it would remove 13 of 13 objects (node/n000, " in found.text
     assert "and 3 more); to remove them: reconciler approve 1f0c2a9b3d;" in found.text
+    assert found.text.endswith("; to keep them, in a clone: git revert 1f0c2a9b3d")
+    folder = hold("dir-1f0c2a9b3d", keys(3), [], ())
+    assert folder is not None
+    assert folder.text.endswith("; to keep them: put their manifests back")
 
 
 # --- leaving ---------------------------------------------------------------------------------------

@@ -157,6 +157,23 @@ def test_a_window_closes_until_the_moment_that_it_names_and_not_longer(
         assert closed(found, frozenset(), earlier) is not None
 
 
+@given(
+    windows("w"),
+    st.sampled_from([1_774_746_000, 1_775_313_000, 1_791_041_400, 1_792_890_000]),
+    st.integers(-100_000, 100_000),
+    st.integers(0, 90_000),
+)
+def test_the_next_beginning_is_the_same_from_wherever_it_is_looked_for(
+    window: SyncWindow, clocks_change: int, before: int, later: int
+) -> None:
+    """Around the moments at which clocks change in Europe and on Lord Howe Island."""
+    moment = float(clocks_change + before)
+    begins = window.spec.next_begin(moment)
+    assert begins > moment
+    if begins > moment + later:
+        assert window.spec.next_begin(moment + later) == begins
+
+
 @given(clusters(), moments, overrides)
 def test_an_operation_is_refused_by_closed_windows_that_name_it_and_by_no_others(
     found: Manifests, now: float, overridden: frozenset[str]

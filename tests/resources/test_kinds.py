@@ -137,6 +137,13 @@ def test_all_pages_may_ask_only_where_keys_are_on() -> None:
     make("Gateway", {**SPEC, **every, "auth": {"mode": "keys"}})
 
 
+def test_a_proxy_that_speaks_tls_has_a_name() -> None:
+    proxied = {"console": {"tlsProxy": True}}
+    with pytest.raises(ValidationError, match="hosts must have the name by which browsers call the proxy"):
+        make("Gateway", {**SPEC, **proxied})
+    make("Gateway", {**SPEC, **proxied, "hosts": ["console.example"]})
+
+
 @pytest.mark.parametrize("address", ["limits.example.com:6379", "10.0.0.7:6379", "[fd00::7]:6379"])
 def test_a_store_of_limits_is_a_host_and_a_port_and_needs_keys(address: str) -> None:
     limits = {"limits": {"store": {"address": address}}}

@@ -63,7 +63,7 @@ def test_a_json_patch_does_what_its_rfc_says(plain: Any, operation: Any, after: 
         ([{"op": "ad", "path": "/a"}], 'expected "op" to be one of add, remove'),
         ([{"op": "add", "path": "/a"}], '"value" is missing'),
         ([{"op": "remove", "path": "a"}], "expected a path such as /spec/replicas, got 'a'"),
-        ([{"op": "remove", "path": "/x/y"}], "there is no /x"),
+        ([{"op": "remove", "path": "/x/y"}], "there is no /x; what there is: reconciler get KIND/NAME -o yaml"),
         ([{"op": "remove", "path": ""}], "the whole object cannot be removed"),
         ([{"op": "replace", "path": "/l/2", "value": 1}], 'expected a place from 0 to 1 in a list of 2, got "2"'),
         ([{"op": "add", "path": "/l/01", "value": 1}], 'got "01"'),

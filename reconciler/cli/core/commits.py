@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from reconciler.cli.output.form import print_body
-from reconciler.errors import Invalid, Unreachable, few_names
+from reconciler.errors import Invalid, Refused, Unreachable, few_names
 from reconciler.wire.admin import Preview, ShowStatus
 
 from .app import Settings
@@ -39,12 +40,25 @@ Message = str | Callable[[tuple[Any, ...]], str]
 
 
 class WritingCommand(click.Command):
-    """A command whose bare `--dry-run` means `--dry-run=client`, whatever word follows."""
+    """A command whose bare `--dry-run` means `--dry-run=client`, whatever word follows.
+
+    What it does not find may be in force, and removed by a revision that is held: that is noted.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = args[: args.index("--")] if "--" in args else args
         bare = ["--dry-run=client" if word == "--dry-run" else word for word in words]
         return super().parse_args(ctx, bare + args[len(words) :])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Refused as error:
+            if error.code == "NotFound":
+                with suppress(Unreachable):
+                    if held := ask(ctx.obj.socket, ShowStatus()).get("held"):
+                        click.echo(f"note: {held['text']}", err=True)
+            raise
 
 
 @dataclass(frozen=True, slots=True)

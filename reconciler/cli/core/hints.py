@@ -8,6 +8,8 @@ _STATE = "use: reconciler get all"
 _STOP = "Ctrl-C in the terminal of `reconciler up` stops every rank; for one deployment: reconciler delete"
 _LOGS = "ranks take no commands; see their output with: reconciler logs DEPLOYMENT"
 _GIT = "a push to the cluster repository takes effect at once; see what is happening with: reconciler plan"
+_REMOTE = f"look at a remote repository now: reconciler source sync; {_GIT}"
+_SOURCE = "a remote repository: reconciler source show"
 _NO_PLUGINS = "there are no plugins and no settings of your own; see: reconciler help"
 _NO_ROLES = (
     "whoever can open the controller's socket may do everything; clients have keys: reconciler get apikeys"
@@ -20,7 +22,9 @@ COMMANDS = {
     "attach": _LOGS,
     "auth": _NO_ROLES,
     "autoscale": "groups grow where there is room (spec.growth); the number of replicas: reconciler scale",
+    "bootstrap": "use: reconciler source set URL, and reconciler ci init for pull requests",
     "certificate": _NO_ROLES,
+    "check": "use: reconciler doctor",
     "cluster-info": "use: reconciler get gateways",
     "cp": _LOGS,
     "create": _APPLY,
@@ -40,13 +44,14 @@ COMMANDS = {
     "port-forward": "the gateway listens on this machine: reconciler get gateways",
     "proxy": "the gateway listens on this machine: reconciler get gateways",
     "ps": "use: reconciler get ranks",
-    "reconcile": _GIT,
+    "reconcile": _REMOTE,
     "replace": _APPLY,
     "restart": "use: reconciler rollout restart deployment/NAME",
     "rm": "use: reconciler delete KIND/NAME",
     "run": "a deployment is a manifest; an example is in manifests/: reconciler apply -f FILE",
     "serve": "use: reconciler up",
     "set": "use: reconciler patch KIND/NAME -p PATCH, or reconciler edit KIND/NAME",
+    "stats": _STATE,
     "status": _STATE,
     "taint": "taints are in the manifest of a Node: reconciler edit node/NAME, then spec.taints",
     "watch": "use: reconciler get KIND -w",
@@ -74,8 +79,8 @@ KINDS = {
     "ev": "use: reconciler events",
     "event": "use: reconciler events",
     "events": "use: reconciler events",
-    "gitrepositories": _GIT,
-    "gitrepository": _GIT,
+    "gitrepositories": _SOURCE,
+    "gitrepository": _SOURCE,
     "helmrelease": _GIT,
     "helmreleases": _GIT,
     "groups": "a group is the ranks of one replica: reconciler get ranks",
@@ -103,6 +108,8 @@ KINDS = {
     "rs": _DEPLOYMENTS,
     "service": _ENDPOINT,
     "services": _ENDPOINT,
+    "source": _SOURCE,
+    "sources": _SOURCE,
     "statefulsets": _DEPLOYMENTS,
     "sts": _DEPLOYMENTS,
     "svc": _ENDPOINT,
@@ -119,6 +126,7 @@ OPTIONS = {
     "--server": _HOME,
     "logs -n": "choose the number of lines with: --tail N",
     "logs --lines": "choose the number of lines with: --tail N",
+    "top --sort-by": "all figures, to sort them: reconciler top -o json",
     "version --client": "the client's version is the first line of: reconciler version",
     "version --short": "it is short already; omit it",
     "-c": "a rank is one process; choose one with: --rank N",

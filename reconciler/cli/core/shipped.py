@@ -1,6 +1,7 @@
 """What comes with the package beside code: manifests and a model to try, and the schemas of the kinds.
 
-In a clone these are links to the folders where people look for them; a wheel has the files.
+In a clone these are links to the folders where people look for them; a wheel has the files. The manual page and the
+completions are in the folder of a clone only: a wheel installs them where man and shells look for them.
 """
 
 from __future__ import annotations

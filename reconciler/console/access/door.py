@@ -123,7 +123,9 @@ class Door:
                     answer.text + "\n", 401, {"www-authenticate": 'Bearer realm="reconciler"'}
                 )
             return Session(answer.hash, secret.strip(), float("inf")), answer
-        session = doors.sessions.find(connection.cookies.get(cookie_name(connection), ""), now)
+        session = doors.sessions.find(
+            connection.cookies.get(cookie_name(connection, doors.settings()), ""), now
+        )
         if session is not None:
             standing = doors.rights.look(session.hash, now)
             if isinstance(standing, Admitted):
@@ -139,11 +141,19 @@ def address_of(connection: HTTPConnection) -> str:
     return connection.client.host if connection.client else ""
 
 
-def cookie_name(connection: HTTPConnection) -> str:
+def by_tls(connection: HTTPConnection, settings: Settings) -> bool:
+    """Return whether the browser speaks TLS: with the console, or as declared with a proxy, whose name it then calls. A browser
+    that calls that name without TLS is refused nothing, but keeps no cookie that is for TLS alone."""
+    proxied = settings.tls_proxy and (connection.url.hostname or "") in settings.hosts
+    return connection.url.scheme == "https" or proxied
+
+
+def cookie_name(connection: HTTPConnection, settings: Settings) -> str:
     """Return the name of the cookie with a session's id: browsers send a host's cookies to all of its ports, and each may have
     a console. With TLS the name itself makes browsers refuse one that was set without."""
-    port = connection.url.port or (443 if connection.url.scheme == "https" else 80)
-    return f"__Host-reconciler-{port}" if connection.url.scheme == "https" else f"reconciler-{port}"
+    tls = by_tls(connection, settings)
+    port = connection.url.port or (443 if tls else 80)
+    return f"__Host-reconciler-{port}" if tls else f"reconciler-{port}"
 
 
 def _visitor(admitted: Admitted, secret: str, read_only: bool) -> Visitor:

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from reconciler.console.pages import Pages
 
-from .door import LOGIN, LOGOUT, Doors, address_of, cookie_name
+from .door import LOGIN, LOGOUT, Doors, address_of, by_tls, cookie_name
 from .rights import Refusal
 from .sessions import SESSION_SECONDS
 
@@ -61,24 +61,25 @@ class Login:
         log.info("login of key %s from %s: %s", answer.key, address, "operate" if answer.operate else "view")
         response = RedirectResponse(target, 303)
         response.set_cookie(
-            cookie_name(request),
+            cookie_name(request, self._doors.settings()),
             id,
             max_age=int(SESSION_SECONDS),
             path="/",
-            secure=request.url.scheme == "https",
+            secure=by_tls(request, self._doors.settings()),
             httponly=True,
             samesite="strict",
         )
         return response
 
     async def _left(self, request: Request) -> Response:
-        name = cookie_name(request)
+        settings = self._doors.settings()
+        name = cookie_name(request, settings)
         if id := request.cookies.get(name, ""):
             self._doors.sessions.log_out(id)
             log.info("logout from %s", address_of(request))
-        response = RedirectResponse(LOGIN if self._doors.settings().keys else "/", 303)
+        response = RedirectResponse(LOGIN if settings.keys else "/", 303)
         response.delete_cookie(
-            name, path="/", secure=request.url.scheme == "https", httponly=True, samesite="strict"
+            name, path="/", secure=by_tls(request, settings), httponly=True, samesite="strict"
         )
         return response
 
@@ -95,7 +96,7 @@ class Login:
             target=target,
             problem=problem,
             known=bool(self._doors.feed.snapshot.at),
-            open_line=request.url.scheme == "http" and not _is_loopback(request),
+            open_line=not by_tls(request, self._doors.settings()) and not _is_loopback(request),
         )
         return HTMLResponse(html, status, {"cache-control": "no-store", **(headers or {})})
 

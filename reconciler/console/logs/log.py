@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from typing import Any
 
 from starlette.requests import Request
@@ -30,6 +30,8 @@ ALIVE_LOOKS = 30
 """After how many looks without news a browser hears something, so that both ends find out when the other is gone."""
 ENDED_LOOKS = 4
 """How many looks without news end the log of a rank that runs no more."""
+NEXT_SECONDS = 600.0
+"""How long a page whose rank has ended waits for the same rank of a later epoch, whose log it then goes on with."""
 FOLLOWERS_MAX = 64
 """Most logs that are followed at a time, by all browsers together."""
 
@@ -41,6 +43,8 @@ class Logs:
         self._feed = feed
         self._pages = pages
         self._followers = 0
+        self._asked: dict[tuple[RankId, int], tuple[float, asyncio.Task[tuple[Body, int]]]] = {}
+        """What was asked last of a rank's output from an offset on, and when: who has read as far shares the answer."""
 
     def routes(self) -> list[Route]:
         """Return the routes of the page and its stream."""
@@ -100,8 +104,9 @@ class Logs:
         )
 
     async def lines(self, id: RankId, at: int) -> AsyncGenerator[bytes, None]:
-        """Yield events of a rank's output from an offset on: ``lines`` as ``{"lines", "leftOut": bytes}``, and ``end``, after which nothing comes."""
-        splitter, quiet = Splitter(), 0
+        """Yield events of a rank's output from an offset on: ``lines`` as ``{"lines", "leftOut": bytes}``; ``end`` as ``{"waits": bool}``
+        once it has ended; and where it waits, ``next`` as ``{"name", "text"}``, the same rank of a later epoch. Then nothing comes."""
+        splitter, quiet, followed = Splitter(), 0, self._runs(id)
         self._followers += 1
         try:
             with self._feed.watching():
@@ -121,11 +126,39 @@ class Logs:
                     elif quiet % ALIVE_LOOKS == ALIVE_LOOKS - 1:
                         yield b": still here\n\n"
                     await asyncio.sleep(LOOK_SECONDS)
-            yield _event("end", {}, at)
+                yield _event("end", {"waits": followed}, at)
+                if followed:
+                    async for event in self._until_next(id, at):
+                        yield event
         finally:
             self._followers -= 1
 
+    async def _until_next(self, id: RankId, at: int) -> AsyncGenerator[bytes, None]:
+        """Wait for the rank of a later epoch; yield its name, or comments while there is none."""
+        for look in range(int(NEXT_SECONDS / LOOK_SECONDS)):
+            if later := _later(self._feed.snapshot.ranks, id):
+                name, text = later["metadata"]["name"], f"epoch {later['epoch']} on {later['node']}"
+                yield _event("next", {"name": name, "text": text}, at)
+                return
+            if look % ALIVE_LOOKS == ALIVE_LOOKS - 1:
+                yield b": still here\n\n"
+            await asyncio.sleep(LOOK_SECONDS)
+
     async def _read(self, id: RankId, at: int) -> tuple[Body, int]:
+        """Return what ``_ask`` does. All who have read as far ask once together in ``LOOK_SECONDS``."""
+        now = asyncio.get_running_loop().time()
+        for key, (asked_at, task) in tuple(self._asked.items()):
+            if task.done() and now - asked_at >= LOOK_SECONDS:
+                del self._asked[key]
+        if (id, at) not in self._asked:
+            task = asyncio.create_task(self._ask(id, at), name=f"read the log of {id}")
+            task.add_done_callback(
+                lambda done: done.cancelled() or done.exception()
+            )  # also where nobody waits any more
+            self._asked[id, at] = now, task
+        return await asyncio.shield(self._asked[id, at][1])
+
+    async def _ask(self, id: RankId, at: int) -> tuple[Body, int]:
         """Return what a rank has printed since, and how many bytes of it are left out because it is too much."""
         body = await self._feed.ask(ReadRankLog(id, PIECE_BYTES, at))
         if body["offset"] - at < PIECE_BYTES:
@@ -143,6 +176,17 @@ class Logs:
 
 def _event(kind: str, data: dict[str, Any], at: int) -> bytes:
     return f"event: {kind}\nid: {at}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+def _later(ranks: Iterable[Body], id: RankId) -> Body | None:
+    """Return the same rank of the newest epoch after this one; None where there is none."""
+    same = [
+        row
+        for row in ranks
+        if (row["deployment"], row["replica"], row["rank"]) == (id.deployment, id.replica, id.rank)
+    ]
+    later = [row for row in same if row["epoch"] > id.epoch]
+    return max(later, key=lambda row: int(row["epoch"]), default=None)
 
 
 def _beside(rows: list[Body], id: RankId) -> dict[str, Any]:

@@ -203,7 +203,7 @@ class Chat {
       const interrupted = answer.first !== null;
       view.wait(interrupted ? `Paused: ${WAITS[answer.waits.reason]}` : `Waiting: ${FIRST_WAITS[answer.waits.reason]}`, now - answer.waits.since);
     } else if (answer.first === null) {
-      view.wait("Reading the prompt", now - answer.began, true);
+      view.wait(readingText(answer.reading), now - answer.began, true);
     } else {
       view.wait("", null);
     }

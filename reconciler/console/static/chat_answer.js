@@ -27,6 +27,7 @@ class Answer {
     this.groups = [];
     this.pauses = [];
     this.waits = null;     // {reason, since} while no group works on it
+    this.reading = null;   // {done, total} tokens of the prompt, until the first token of the answer
     this.first = null;     // when its first token came
     this.last = null;
     this.thoughtUntil = null;
@@ -39,6 +40,7 @@ class Answer {
   take(event, now) {
     if (event.error) this.fail(event.error.message, now);
     if (event.waiting) this.waits = {reason: event.waiting.for, since: this.waits ? this.waits.since : now};
+    if (event.reading) this.reading = event.reading;
     if (event.group) this.join(event.group, now);
     if (event.usage) this.usage = event.usage;
     for (const choice of event.choices || []) {
@@ -49,6 +51,7 @@ class Answer {
 
   join(group, now) {
     const before = this.groups.at(-1);
+    this.reading = null;
     this.rest(now);
     const other = before && (before.replica !== group.replica || before.epoch !== group.epoch);
     if (!before || other) this.groups.push(group);

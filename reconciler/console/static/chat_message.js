@@ -20,6 +20,11 @@ const WAITS = {group: "the group is being formed again", turn: "others go first"
 const PAUSED = {group: "the group was lost, and formed again", turn: "others went first"};
 const FIRST_WAITS = {group: "no group serves it now; one is being formed", turn: "in the queue: others go first"};
 
+function readingText(reading) {
+  if (!reading) return "Reading the prompt";
+  return `Reading the prompt: ${reading.done.toLocaleString()} of ${reading.total.toLocaleString()} tokens`;
+}
+
 function messageElement(by, className) {
   return element("article", `chat-message ${className}`, element("h2", "chat-by", by));
 }

@@ -28,9 +28,19 @@
       append(news.lines);
       said.textContent = "";
     });
-    source.addEventListener("end", () => {
+    source.addEventListener("end", (event) => {
+      const {waits} = JSON.parse(event.data);
+      if (!waits) source.close();
+      said.textContent = waits
+        ? "This rank has ended. Once its group is formed again, the next epoch's log goes on here."
+        : "This rank has ended, and prints nothing more.";
+    });
+    source.addEventListener("next", (event) => {
       source.close();
-      said.textContent = "This rank has ended, and prints nothing more.";
+      const {name, text} = JSON.parse(event.data);
+      append(["", `[from here on ${name}: ${text}]`, ""]);
+      place.dataset.follow = `/live/logs/${encodeURIComponent(name)}?after=0`;
+      follow();
     });
     source.addEventListener("error", () => {
       said.textContent = source.readyState === EventSource.CLOSED

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from reconciler.console.snapshot import Body, Snapshot
 from reconciler.wire.launch import Phase
 
+from .history import last_change
 from .overview import Served, serving, transport_of
 
 COMING_UP = (Phase.STARTING, Phase.RENDEZVOUS, Phase.VERBS, Phase.LOADING, Phase.WARM, Phase.READY)
@@ -88,6 +89,9 @@ class Deployment:
     spec: str
     """As YAML would have it: a line for each field."""
     revision: str
+    """In force."""
+    changed: Body | None
+    """The commit in force that changed it last; None where it is older than those that are kept."""
 
 
 EVENTS_SHOWN = 20
@@ -139,6 +143,7 @@ def _deployment(snapshot: Snapshot, each: Body) -> Deployment:
         incidents=tuple(i for i in reversed(snapshot.incidents) if i["object"] == of)[:INCIDENTS_SHOWN],
         spec="\n".join(spec_lines(each["spec"])),
         revision=snapshot.status.get("revision") or "",
+        changed=last_change(snapshot, of),
     )
 
 

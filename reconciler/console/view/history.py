@@ -104,6 +104,16 @@ def history(snapshot: Snapshot) -> tuple[Line, ...]:
     return tuple(map(_line, snapshot.commits.get("items", ())))
 
 
+def last_change(snapshot: Snapshot, of: str) -> Body | None:
+    """Return the newest commit of ``main`` in force that changed an object, ``kind/name`` in lower case; None where none of
+    those that are known has."""
+    for item in snapshot.commits.get("items", ()):
+        in_force = item["branch"] == "main" and item["state"] in ("InForce", "Earlier")
+        if in_force and any(each["object"] == of for each in item["objects"]):
+            return dict(item)
+    return None
+
+
 def held(snapshot: Snapshot) -> tuple[Held, ...]:
     """Return the revisions that are not in force although they are newer."""
     return tuple(_held(snapshot.status))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from reconciler.console.snapshot import Body, Snapshot
 
+from .operation import words
 from .state import doing, state_of
 
 FULL = 0.9
@@ -33,6 +34,8 @@ class Machine:
     load: float | None
     watts: float | None
     system: str
+    standing: str
+    """What stands of what was done to it at once; empty for nothing."""
 
     @property
     def used(self) -> float | None:
@@ -77,6 +80,7 @@ def _machine(each: Body, use: Body, models: tuple[str, ...]) -> Machine:
         load=use.get("load"),
         watts=use.get("gpuWatts"),
         system=_system(status),
+        standing=words(each),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from reconciler.console.snapshot import Body, Snapshot, condition
 
 from .machine import Machine, machines, scale
+from .operation import words
 from .state import doing, state_of, worst
 from .trouble import Trouble, troubles
 
@@ -40,6 +41,8 @@ class Served:
     transports: tuple[str, ...]
     """Of its groups, without the reason why better ones were skipped."""
     epochs: tuple[int, ...]
+    standing: str
+    """What stands of what was done to it at once; empty for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,7 @@ def serving(snapshot: Snapshot, each: Body) -> Served:
         nodes=tuple(dict.fromkeys(node for group in groups for node in group["nodes"])),
         transports=tuple(dict.fromkeys(transport_of(group)[0] for group in groups if group.get("transport"))),
         epochs=tuple(group["epoch"] for group in groups),
+        standing=words(each),
     )
 
 

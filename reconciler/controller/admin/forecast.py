@@ -87,8 +87,11 @@ def forecast(
     after: Plan,
     now: float,
 ) -> list[str]:
-    """``change``: in words, what is new. Return what a revision lacks and costs, and what the next pass would do with it, beyond what it would do anyhow."""
-    known = set(_entries(before, now))
+    """Return what a revision lacks and costs, and what the next pass would do with it, beyond what it would do anyhow.
+
+    ``change``: what is new, in words.
+    """
+    known = {*_entries(before, now), *(("!", text) for text in lacking)}
     fresh = [entry for entry in _entries(after, now) if entry not in known]
     shown = fresh[:ENTRIES_SHOWN]
     lines = [f"reconciler: plan of {abbreviated(revision)[:7]}: {change}"]

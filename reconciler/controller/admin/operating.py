@@ -38,7 +38,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(slots=True)
 class Operating:
-    """Carries out ``wire.admin.Operate``, one at a time."""
+    """Carries out ``wire.admin.Operate``. Of two at the same time, the later one is decided again on top of the earlier."""
 
     parts: Parts
     loop: Loop
@@ -175,7 +175,8 @@ class _Request:
         return ["its manifest keeps ranks off it too: a commit to main takes that back"]
 
     def write(self) -> str | None:
-        """Commit, and return the revision of the operations."""
+        """Commit, and return the revision: of the operations, or of ``main`` where only a manifest has changed. Raises
+        ``Refused`` where there is nothing to write but to a mirror."""
         wished: dict[Key, verbs.Values] = {}
 
         def decide(now: Now) -> Change:
@@ -184,14 +185,15 @@ class _Request:
             return self.decide(now)
 
         written = write(self.repo, self.author, self.asking, decide, lambda: self.at)
-        if wished:
-            url = self.repo.mirrored()
-            if url:
-                raise Refused(
-                    "Mirrored",
-                    f"the manifest of node/{self.message.name} says it too, and {mirror_text(url)}",
-                )
-            write_manifests(
-                self.repo, self.author, lambda files: set_fields(files, wished), subject("Uncordon"), {}
+        if not wished:
+            return written.revision
+        if url := self.repo.mirrored():
+            if written.change.operations:
+                return written.revision  # the page has said what is left to do: ``notes``
+            raise Refused(
+                "Mirrored", f"the manifest of node/{self.message.name} says so, and {mirror_text(url)}"
             )
-        return written.revision
+        in_main, _ = write_manifests(
+            self.repo, self.author, lambda files: set_fields(files, wished), subject("Uncordon"), {}
+        )
+        return written.revision if written.change.operations else in_main

@@ -54,5 +54,5 @@ def _undone(verb: str, kind: str, own: str, name: str, removed: bool) -> Iterato
             yield f"reconciler {verb if removed else 'resume'} {whole}"
         case "stop":
             yield f"reconciler {verb if removed else 'start'}"
-        case "scale" | "reboot" if not removed:
+        case "scale" | "reboot" | "pause" | "resume" | "override" if not removed:
             yield f"reconciler undo {shlex.quote(name)}"

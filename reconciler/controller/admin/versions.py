@@ -36,8 +36,9 @@ class Versions:
 
     def of_commits(self, desired: Desired) -> str:
         """Return a version that changes with every commit that was read, and with what has become of it."""
-        kept_out = desired.rejection, desired.hold, desired.suspended, desired.operations_rejection
-        return self._version("commits", (desired.revision, desired.operations, kept_out))
+        kept_out = desired.rejection, desired.hold, desired.suspended, desired.held_changes
+        operations = desired.operations, desired.operations_rejection
+        return self._version("commits", (desired.revision, operations, kept_out))
 
     def of_incidents(self, changes: int) -> str:
         """Return a version that changes whenever an incident is written."""

@@ -15,8 +15,11 @@ from .series import COARSE, FINE, Series
 
 
 class Keeper:
-    """The figures of the last hours. ``folder``: where they survive a restart; None keeps them in memory alone. ``nodes`` and ``gateway`` return what was reported last; ``clock`` seconds since the Unix
-    epoch."""
+    """The figures of the last hours.
+
+    ``folder``: where they survive a restart; None keeps them in memory alone. ``nodes`` and ``gateway`` return what was
+    reported last, ``clock`` seconds since the Unix epoch.
+    """
 
     def __init__(
         self,
@@ -30,6 +33,8 @@ class Keeper:
         self._gateway = gateway
         self._clock = clock
         self._before: GatewayFigures | None = None
+        self._at: float | None = None
+        """When was measured last."""
         self._fine = self._coarse = None
         if folder is not None:
             self._fine, self._coarse = File(folder, FINE), File(folder, COARSE)
@@ -43,10 +48,14 @@ class Keeper:
             self.measure()
 
     def measure(self) -> None:
-        """Measure once."""
+        """Measure, unless that was done in the same ten seconds: a sleep may end a moment early."""
         now, figures = self._clock(), self._gateway()
-        found = sample(self._nodes(), self._before, figures, FINE.seconds)
-        self._before = figures
+        if self._at is not None and FINE.slot(now) == FINE.slot(self._at):
+            return
+        seconds = 0.0 if self._at is None else now - self._at
+        before = self._before if seconds > 0 else None  # there is none, or the clock was set back
+        found = sample(self._nodes(), before, figures, seconds)
+        self._at, self._before = now, figures
         minute = self.series.add(now, found)
         if self._fine is not None:
             self._fine.add(FINE.slot(now), found)

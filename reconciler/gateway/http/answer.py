@@ -40,12 +40,13 @@ class _Straight:
 
     def take(self, pieces: Sequence[Piece]) -> bool:
         """Write the next pieces, if the connection takes more."""
-        if not self._body.ready:
+        body = self._body
+        if not body.ready:
             return False
         part = self._stream.encode(pieces)
         if part:
-            self._body.write(part)
-            self.written()
+            body.write(part)
+            self.written_at = self._loop.time()
         return True
 
     def written(self) -> None:

@@ -36,9 +36,9 @@ class Exchange(RequestResponseCycle):
     @property
     def ready(self) -> bool:
         """Return whether the answer has begun, in chunks, and its client reads it."""
-        return bool(self.chunked_encoding) and not (
-            self._head or self.flow.write_paused or self.disconnected or self.response_complete
-        )
+        if self._head or self.disconnected or self.response_complete or not self.chunked_encoding:
+            return False
+        return not self.flow.write_paused
 
     def write(self, part: bytes) -> None:
         """Write a part of the body at once, in a chunk as HTTP has it (RFC 9112, 7.1). It must not be empty: that would be

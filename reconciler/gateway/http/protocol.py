@@ -162,9 +162,8 @@ class Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.cycle.response_complete:
-            self.cycle.scope[
-                "state"
-            ].clear()  # leads back to it: nothing else would free the two before the collector
+            # Its state leads back to it: nothing else would free the two before the collector does.
+            self.cycle.scope["state"].clear()
             stage = Stage.UNFINISHED if self._in_head else Stage.IDLE
             self._admission.move(self, stage, self.loop.time())
 

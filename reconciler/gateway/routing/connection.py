@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, cast
 
 import orjson
@@ -23,6 +23,7 @@ from reconciler.wire.generation import (
     Machine,
 )
 
+from .delta_frame import plain_delta
 from .request_frame import request_frame
 from .timeouts import Timing
 
@@ -47,8 +48,8 @@ UNSENT_BYTES_MAX = 4 * 1024 * 1024
 class Listener(Protocol):
     """Receives the events of one request. Called from the event loop's callbacks: must not block."""
 
-    def on_events(self, events: Sequence[Event]) -> None:
-        """Take the events that have arrived together, in their order."""
+    def on_events(self, events: Sequence[Event], now: float) -> None:
+        """Take the events that have arrived together, in their order. ``now``: the time of the event loop."""
 
     def on_lost(self) -> None:
         """Take note that the connection is gone; no event follows."""
@@ -171,16 +172,20 @@ class RankConnection:
 
     def _on_events(self, events: Sequence[Event]) -> None:
         """Hand each request what has arrived for it, all at once: it is then one write to its client."""
-        self.last_event_at = asyncio.get_running_loop().time()
+        self.last_event_at = now = asyncio.get_running_loop().time()
         of_request: dict[str, list[Event]] = {}
         for event in events:
             if type(event) is Finished:
                 self.kept = event.prefix_cache or self.kept
-            of_request.setdefault(event.request, []).append(event)
+            its = of_request.get(event.request)
+            if its is None:
+                of_request[event.request] = [event]
+            else:
+                its.append(event)
         for request, its in of_request.items():
             listener = self._listeners.get(request)
             if listener is not None:
-                listener.on_events(its)
+                listener.on_events(its, now)
 
     def _lost(self, connection: _Connection) -> None:
         if connection is not self._connection:
@@ -220,6 +225,8 @@ class _Connection(asyncio.Protocol):
         self._decoder = Decoder(_read_json)
         self._transport: asyncio.Transport | None = None
         self.hello: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._greeted = False
+        """Whether the rank's ``Hello`` has come, and fits."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by inheritance
@@ -239,7 +246,11 @@ class _Connection(asyncio.Protocol):
         broken: WireError | None = None
         try:
             for frame in self._decoder.feed(data):
-                self._take(frame, events)
+                delta = plain_delta(frame)
+                if delta is not None and self._greeted:
+                    events.append(delta)
+                else:
+                    self._take(decode(frame, GATEWAY_RECEIVES), events)
         except WireError as error:
             broken = error
         if events:
@@ -248,13 +259,13 @@ class _Connection(asyncio.Protocol):
             log.error("a rank broke the protocol: %s", broken)
             self._end(broken)
 
-    def _take(self, frame: Mapping[str, Any], events: list[Event]) -> None:
-        event = decode(frame, GATEWAY_RECEIVES)
-        if type(event) is Hello:
+    def _take(self, event: Event | Hello, events: list[Event]) -> None:
+        if isinstance(event, Hello):
             agree(SPOKEN, event.versions)
+            self._greeted = True
             if not self.hello.done():
                 self.hello.set_result(None)
-        elif self.hello.done():
+        elif self._greeted:
             events.append(event)
         else:
             raise WireError("expected hello first")

@@ -180,26 +180,31 @@ class Run:
 
     # --- called from callbacks ---------------------------------------------------------------------
 
-    def on_events(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event], now: float) -> None:
         """Take events of the attempt: all that is no text is kept until ``answers`` is called."""
-        now = self._loop.time()
+        timeline, suspicion = self._timeline, self.suspicion
         deltas: list[Delta] = []
         for event in events:
             if type(event) is Delta:
                 deltas.append(event)
-            else:
-                self._note(event)
-            self.suspicion.on_event(event)
-            if self._timeline is not None:
-                self._timeline.on_event(event, now)
+                tokens = len(event.tokens)
+                suspicion.on_tokens(tokens)
+                if timeline is not None:
+                    timeline.on_tokens(tokens, now)
+                continue
+            self._note(event)
+            suspicion.on_event(event)
+            if timeline is not None:
+                timeline.on_event(event, now)
         if len(deltas) < len(events) or self._inbox or self._kept or not self.take(deltas):
             self._inbox.extend(events)
             self._wake()
             return
-        if self._taken is None:
-            self._taken = []
+        taken = self._taken
+        if taken is None:
+            taken = self._taken = []
         for delta in deltas:
-            self._taken += delta.tokens
+            taken += delta.tokens
 
     def on_lost(self) -> None:
         """Keep the end of the connection until ``answers`` is called."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from reconciler.gateway.errors import ApiError, ClientGone, shutting_down
-from reconciler.gateway.events import Piece, Report, Waiting, Working
+from reconciler.gateway.events import Piece, Reading, Report, Waiting, Working
 from reconciler.gateway.keys.usage import Usage
 from reconciler.wire.generation import Delta, Generate
 
@@ -56,7 +56,8 @@ class Runs:
         session: str = "",
         reports: bool = False,
     ) -> None:
-        """``name`` is unique; ``request`` is the client's id for it, ``session`` its name for what belongs together. With ``reports``, ``next`` also tells how they fare."""
+        """``name`` is unique; ``request`` is the client's id for it, ``session`` its name for what belongs together. With
+        ``reports``, ``next`` also tells how they fare."""
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
@@ -72,6 +73,8 @@ class Runs:
             run.take = functools.partial(self._take, index)
         self._reported: list[Report | None] | None = [None] * len(self._runs) if reports else None
         """The last report of each; None where none are wanted."""
+        self._read: list[tuple[int, int] | None] = [None] * len(self._runs)
+        """How much of its prompt each has told last."""
         self.outlet: Outlet | None = None
         """Takes text that comes while ``next`` waits, which goes on waiting: to wake a task for each token costs more
         than all the rest. What it does not take, ``next`` returns."""
@@ -166,6 +169,10 @@ class Runs:
             if not run.done and report != last[index]:
                 last[index] = report
                 pieces.append((index, report))
+            reading = run.timeline.reading if run.timeline is not None else None
+            if reading != self._read[index]:
+                self._read[index] = reading
+                pieces += [(index, Reading(*reading))] if reading is not None else []
         return pieces
 
     def _report(self, run: Run) -> Report:
@@ -185,7 +192,9 @@ class Runs:
         if outlet is None or waiter is None or waiter.done():
             return False
         try:
-            return outlet.take([(index, delta) for delta in deltas])
+            return outlet.take(
+                [(index, delta) for delta in deltas] if len(deltas) > 1 else ((index, deltas[0]),)
+            )
         except Exception as error:  # noqa: BLE001  # ends this request alone, in its own task
             waiter.set_exception(error)
             return True

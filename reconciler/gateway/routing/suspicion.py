@@ -92,12 +92,16 @@ class Suspicion:
         if not suspects.idle:
             suspects.begun(self._run, attempt, self.digest, now)
 
+    def on_tokens(self, tokens: int) -> None:
+        """Count new tokens of the attempt."""
+        self._tokens += tokens
+        if not self._cleared and self._progressing():
+            self._clear()
+
     def on_event(self, event: Event) -> None:
-        """Count the new tokens of the attempt."""
+        """Note an event of the attempt."""
         if isinstance(event, Delta):
-            self._tokens += len(event.tokens)
-            if not self._cleared and self._progressing():
-                self._clear()
+            self.on_tokens(len(event.tokens))
         elif isinstance(event, Accepted):
             self._prompt_tokens = len(event.prompt_tokens)
 

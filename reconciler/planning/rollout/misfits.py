@@ -17,7 +17,8 @@ def misfit(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, record: 
     if fallback.used(record) and fallback.used(record) not in spec.transport:
         return f"{fallback.used(record)} is no longer in its spec.transport"
     if not bounds.min <= size <= bounds.max:
-        return f"it runs on {size} nodes, and {bounds.min} to {bounds.max} are wanted"
+        wanted = f"{bounds.min} to {bounds.max}" if bounds.min < bounds.max else f"{bounds.min}"
+        return f"it runs on {size} node{'s' * (size > 1)}, and {wanted} {'is' if wanted == '1' else 'are'} wanted"
     missing = [n for n in record.members if n not in nodes]
     if missing:
         return f"{', '.join(missing)} is no longer a node of this cluster"

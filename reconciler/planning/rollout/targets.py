@@ -69,8 +69,8 @@ def _targets(world: World, name: DeploymentName) -> Mapping[ReplicaId, Target]:
     for replica in (*budget.replicas, *extras):
         hold = everything.get(replica) or turns.get(replica)
         own = replace(free, extra=replica in extras)
-        if hold is not None:
-            like = replica if replica in whys else outdated[0]
+        like = replica if replica in whys else next(iter(outdated), None)
+        if hold is not None and like is not None:
             targets[replica] = replace(_as_before(world, found, like, hold, whys[like]), extra=own.extra)
         elif replica in whys:
             targets[replica] = replace(own, change=whys[replica])

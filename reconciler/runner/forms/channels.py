@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from reconciler.runner.markup.channels import Channels
 from reconciler.wire.form import Form
 
@@ -13,12 +15,16 @@ def channels(
     family: Channels, grammar: Grammar, form: Form, prompt: str, content: str, calls: Calls | None
 ) -> str:
     """Return the grammar of an answer. ``content`` is empty where it may be any. Raises ``Inexpressible``."""
-    written = {"harmony": _Harmony, "muse": _Muse, "functionary-3.2": _Functionary}[family.name]
-    return written(family, grammar, calls).answer(form, prompt, content)
+    written: dict[str, type[_Messages]] = {
+        "harmony": _Harmony,
+        "muse": _Muse,
+        "functionary-3.2": _Functionary,
+    }
+    return written[family.name](family, grammar, calls).answer(form, prompt, content)
 
 
-class _Messages:
-    """What all such families have in common: messages, of which the last one ends the answer."""
+class _Messages(ABC):
+    """What all such families have in common: messages of text and of calls."""
 
     def __init__(self, family: Channels, grammar: Grammar, calls: Calls | None) -> None:
         self._family = family
@@ -26,8 +32,38 @@ class _Messages:
         self._calls = calls
         self._text = grammar.terminal(regex(ANYTHING))
 
+    @abstractmethod
     def answer(self, form: Form, prompt: str, content: str) -> str:
         """Return an answer from its first message on."""
+
+    @abstractmethod
+    def said(self, content: str) -> str:
+        """Return a message for the client."""
+
+    @abstractmethod
+    def called(self, calls: Calls) -> str:
+        """Return messages that call tools."""
+
+    def literal(self, text: str) -> str:
+        return self._grammar.literal(text)
+
+    def next(self) -> str:
+        """Return what begins another message."""
+        return self.literal(self._family.begins[0])
+
+
+class _Thinking(_Messages):
+    """A family whose messages may be thoughts and asides too; the last message ends the answer."""
+
+    @abstractmethod
+    def thought(self) -> str:
+        """Return a message of reasoning, with its end."""
+
+    @abstractmethod
+    def aside(self) -> str:
+        """Return a message for the client that others follow, with its end."""
+
+    def answer(self, form: Form, prompt: str, content: str) -> str:
         thoughts = many(sequence(self.thought(), self.next()))
         ends: list[str] = []
         if not form.calls_required:
@@ -40,32 +76,13 @@ class _Messages:
             )
         return sequence(thoughts, choice(*ends))
 
-    def literal(self, text: str) -> str:
-        return self._grammar.literal(text)
-
     def until(self, end: str) -> str:
         """Return a text up to what ends its message, and with it."""
         family = self._family
         return self._grammar.until(end, [stop for stop in (*family.ends, *family.begins) if stop != end])
 
-    def next(self) -> str:
-        """Return what begins another message."""
-        return self.literal(self._family.begins[0])
 
-    def thought(self) -> str:
-        raise NotImplementedError
-
-    def aside(self) -> str:
-        raise NotImplementedError
-
-    def said(self, content: str) -> str:
-        raise NotImplementedError
-
-    def called(self, calls: Calls) -> str:
-        raise NotImplementedError
-
-
-class _Harmony(_Messages):
+class _Harmony(_Thinking):
     def thought(self) -> str:
         return sequence(self.literal("<|channel|>analysis<|message|>"), self.until("<|end|>"))
 
@@ -89,7 +106,7 @@ class _Harmony(_Messages):
         return choice(*found)
 
 
-class _Muse(_Messages):
+class _Muse(_Thinking):
     def thought(self) -> str:
         return sequence(self.literal(" to=self<|message|>"), self.until("<|eom|>"))
 

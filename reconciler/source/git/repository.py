@@ -31,6 +31,8 @@ OPERATIONS = "refs/heads/operations"
 """The operations: what is done to the running cluster for a while, beside the wishes."""
 IN_FORCE = "refs/reconciler/in-force"
 """Ref of the revision last in force, for a controller that lost its store. Clones do not fetch it."""
+KEPT = "refs/reconciler/kept"
+"""Ref of a text: what of the revision last in force stays as it was before it."""
 OPERATIONS_IN_FORCE = "refs/reconciler/operations-in-force"
 """Ref of the operations last in force, for a controller that starts while the newest are wrong."""
 EMPTY = "empty"
@@ -246,12 +248,14 @@ class ClusterRepo:
             raise Invalid(f"git merge-base: {error_text(process.stderr)}")
         return process.returncode == 0
 
-    def keep(self, revision: str | None, ref: str = IN_FORCE) -> None:
-        """Note at ``ref`` which commit is in force; None if there is none."""
-        if revision is None:
-            self._git("update-ref", "-d", ref)
-        else:
-            self._git("update-ref", ref, _checked(revision))
+    def keep(self, noted: Mapping[str, str | bytes | None]) -> None:
+        """Note at refs, at all of them or at none, which commit is in force, or a text; None removes a ref."""
+        names = {ref: self._blob(each) if isinstance(each, bytes) else each for ref, each in noted.items()}
+        lines = [
+            f"delete {ref}\n" if name is None else f"update {ref} {_checked(name)}\n"
+            for ref, name in names.items()
+        ]
+        self._git("update-ref", "--stdin", stdin="".join(lines).encode())
 
     # --- writing -----------------------------------------------------------------------------------
 
@@ -296,10 +300,12 @@ class ClusterRepo:
                 if content is None:
                     entries += b"0 " + b"0" * 40 + b"\t" + os.fsencode(path) + b"\0"
                 else:
-                    sha = self._bytes("hash-object", "-w", "--no-filters", "--stdin", stdin=content).strip()
-                    entries += b"100644 " + sha + b"\t" + os.fsencode(path) + b"\0"
+                    entries += f"100644 {self._blob(content)}\t".encode() + os.fsencode(path) + b"\0"
             self._bytes("update-index", "-z", "--index-info", stdin=entries, environment=index)
             return self._bytes("write-tree", environment=index).decode().strip()
+
+    def _blob(self, content: bytes) -> str:
+        return self._git("hash-object", "-w", "--no-filters", "--stdin", stdin=content).strip()
 
     def _land(self, base: str | None, revision: str, ref: str) -> None:
         checked: tuple[str, ...] = ()
@@ -338,8 +344,8 @@ class ClusterRepo:
             self._located(arguments), stdin=stdin, environment={**self.environment, **(environment or {})}
         )
 
-    def _git(self, *arguments: str) -> str:
-        return self._bytes(*arguments).decode("utf-8", "replace")
+    def _git(self, *arguments: str, stdin: bytes = b"") -> str:
+        return self._bytes(*arguments, stdin=stdin).decode("utf-8", "replace")
 
 
 def author_of(folder: Path) -> Author:

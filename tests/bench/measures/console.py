@@ -1,5 +1,5 @@
-"""What the console costs: fifty open pages while a hundred events a second happen, one of them read by nobody; and a page
-until it is painted."""
+"""What the console costs: fifty open pages while a hundred events a second happen, one of them read by nobody; and each
+page until it is painted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 from reconciler.cli.core.client import ask
@@ -25,14 +24,14 @@ from tests.bench.figures import Figure, alone
 from tests.cli.live import MANIFESTS, Live, manifest, wait_for
 from tests.processes import cpu_seconds, resident_bytes
 
+from .first_paint import measure_pages
+
 OPEN = 50
 CHANGED = 50
 """Objects that change with each revision, which is two events of each."""
 IDLE = "apiVersion: reconciler/v1alpha1\nkind: ModelDeployment\nmetadata: {name: d%d}\nspec: {model: tiny, replicas: %d}\n"
 PATHS = [page.path for page in PAGES if "{" not in page.path]
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 LOADS = 20
-PAINTED = 'performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0'
 
 
 def measure(quick: bool) -> Iterator[Figure]:
@@ -40,8 +39,6 @@ def measure(quick: bool) -> Iterator[Figure]:
     seconds, turns, count = (0.5, 1, 5) if quick else (10.0, 5, OPEN)
     with _cluster() as (made, console, base):
         yield alone("the largest page with all that it loads", "kB", [_largest(base) / 1000], "< 150")
-        if CHROMIUM and not quick:
-            yield alone("a page until it is painted, Chromium", "ms", _painted(base, LOADS), "< 200")
         with _events(made):
             without, opened, share, rates = [], [], [], []
             for _ in range(turns):
@@ -64,6 +61,8 @@ def measure(quick: bool) -> Iterator[Figure]:
             yield alone("console with them", "% core", share)
             yield alone("console's memory with them", "MiB", [memory], "< 150")
             yield alone("a page loaded meanwhile", "ms", loads, "< 200")
+    if not quick:
+        yield from measure_pages()
 
 
 @contextmanager
@@ -181,25 +180,3 @@ def _whole(base: str, path: str) -> int:
     html = _body(base + path).decode()
     addresses = {part.partition('"')[0] for part in html.split('="')[1:] if part.startswith("/static/")}
     return len(html.encode()) + sum(len(_body(base + address)) for address in addresses)
-
-
-def _painted(base: str, times: int) -> list[float]:
-    """Milliseconds until the first paint with content, each time in a browser that has kept nothing."""
-    from playwright.sync_api import sync_playwright
-
-    found = []
-    with (
-        sync_playwright() as playwright,
-        contextlib.closing(
-            playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        ) as browser,
-    ):
-        for _ in range(times):
-            context = browser.new_context()
-            page = context.new_page()
-            page.goto(base + "/")
-            # The page's own policy forbids playwright's waits, which evaluate texts: it is asked instead.
-            wait_for(partial(page.evaluate, PAINTED))
-            found.append(float(page.evaluate(PAINTED)))
-            context.close()
-    return found

@@ -21,6 +21,9 @@ performance.getEntriesByType("navigation").concat(performance.getEntriesByType("
   .reduce((sum, each) => sum + each.encodedBodySize, 0)
 """
 """Bytes of the page and all that belongs to it, whether they come from the network or from an earlier page."""
+CUT_OFF = """
+[...document.querySelectorAll("main .scroll:not(.history-diff)")].filter(each => each.scrollWidth > each.clientWidth).map(each => each.ariaLabel)
+"""
 PAINTED = 'performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0'
 
 
@@ -51,3 +54,10 @@ def _serious(page: Page, options: dict[str, list[str]]) -> list[str]:
         for each in page.evaluate("options => axe.run(options)", options)["violations"]
         if each["impact"] in SERIOUS
     ]
+
+
+def cut_off(page: Page) -> list[str]:
+    """Labels of what is wider than its place on a telephone, so that a part of it is out of sight. Lines of a diff may be."""
+    page.set_viewport_size(NARROW)
+    labels: list[str] = page.evaluate(CUT_OFF)
+    return [f"{page.url}: {label}" for label in labels]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, ConsoleMessage, Page
 
 from tests.e2e.cluster import Cluster
 
@@ -24,18 +24,24 @@ def _url(made: Cluster) -> str:
 
 
 @contextmanager
-def opened(browser: Browser, base: str, path: str = "/", **how: Any) -> Iterator[Page]:
+def opened(
+    browser: Browser, base: str, path: str = "/", *, refused: bool = False, **how: Any
+) -> Iterator[Page]:
     """Open a page in a context of its own (``how``: as ``Browser.new_context`` takes it). Fails for errors on the page, and
-    for requests to other hosts."""
+    for requests to other hosts. ``refused``: the console may answer with an error status, which Chromium takes for an error."""
     context = browser.new_context(**how)
     page = context.new_page()
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
-    page.on("request", lambda asked: None if asked.url.startswith(base) else wrong.append(asked.url))
+    page.on("console", lambda said: None if _expected(said, refused) else wrong.append(said.text))
+    page.on("request", lambda asked: None if asked.url.startswith(f"{base}/") else wrong.append(asked.url))
     try:
         page.goto(base + path, wait_until="domcontentloaded")
         yield page
     finally:
         context.close()
-    assert wrong == []
+    assert not wrong, wrong
+
+
+def _expected(said: ConsoleMessage, refused: bool) -> bool:
+    return said.type != "error" or (refused and "the server responded with a status of 4" in said.text)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -99,7 +100,11 @@ def all_pages(browser: Browser, base: str, made: Cluster, folder: Path) -> None:
     paths = (*addresses(names), f"/logs/{log}", *acts)
     for path in paths:
         for scheme, width in product(("light", "dark"), (390, WIDTH)):
-            how = {"color_scheme": scheme, "viewport": {"width": width, "height": HEIGHT}, "locale": "en-GB"}
+            how: dict[str, Any] = {
+                "color_scheme": scheme,
+                "viewport": {"width": width, "height": HEIGHT},
+                "locale": "en-GB",
+            }
             with opened(browser, base, path, **how) as page:
                 page.wait_for_timeout(SETTLE_MILLISECONDS)
                 name = path.strip("/").replace("/", "-").replace("?", "") or "overview"
@@ -124,7 +129,11 @@ def chat(browser: Browser, base: str, made: Cluster) -> None:
 @contextmanager
 def in_sight(browser: Browser, base: str, path: str, scheme: str, height: int) -> Iterator[Page]:
     """Open a page as pictures have it."""
-    how = {"color_scheme": scheme, "viewport": {"width": WIDTH, "height": height}, "locale": "en-GB"}
+    how: dict[str, Any] = {
+        "color_scheme": scheme,
+        "viewport": {"width": WIDTH, "height": height},
+        "locale": "en-GB",
+    }
     with opened(browser, base, path, device_scale_factor=SCALE, **how) as page:
         yield page
 

@@ -118,6 +118,7 @@ def test_thinking_is_apart_and_calls_of_tools_wait_for_their_results(
     page.locator(".chat-thinking summary").click()
     expect(page.locator(".chat-thinking em")).to_have_text("that")
     expect(page.locator(".chat-call pre")).to_contain_text('"city": "Ulm"')
+    assert violations(page) == []
     gateway.stream = says(said("Sunny."), said("", "stop"))
     page.get_by_label("Result of weather").fill("sun")
     page.get_by_role("button", name="Send the result").click()
@@ -158,11 +159,28 @@ def test_escape_stops_an_answer_and_lets_the_gateway_go(page: Page, gateway: Gat
     expect(page.get_by_role("log")).to_contain_text("Say something to large")
 
 
+def test_a_long_prompt_says_how_much_of_it_has_been_read(page: Page, gateway: GatewayDouble) -> None:
+    async def reads(gateway: GatewayDouble) -> AsyncIterator[bytes]:
+        yield chunk(group=GROUP)
+        yield chunk(reading={"index": 0, "done": 2048, "total": 5000})
+        await gateway.until_go()
+        for part in (said("Long."), said("", "stop"), END):
+            yield part
+
+    gateway.stream = reads
+    send(page, "Read this")
+    expect(page.locator(".chat-pause")).to_contain_text("Reading the prompt: 2,048 of 5,000 tokens")
+    gateway.go.set()
+    expect(page.locator(".chat-answer")).to_have_text("Long.")
+    expect(page.locator(".chat-pause")).to_be_hidden()
+
+
 def test_what_goes_wrong_is_said_and_can_be_tried_again(page: Page, gateway: GatewayDouble) -> None:
     gateway.stream = says(said("Half"), chunk(error={"message": "the group that worked on it was lost"}))
     send(page, "Hello")
     expect(page.locator(".chat-problem")).to_have_text("the group that worked on it was lost")
     expect(page.locator(".chat-answer")).to_have_text("Half")
+    assert violations(page) == []
     expect(page.get_by_role("button", name="Try again")).to_be_visible()
 
 

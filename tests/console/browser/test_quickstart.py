@@ -19,7 +19,7 @@ from reconciler.wire.keys import hash_of
 from tests.console.doors import secret
 from tests.e2e.cluster import Cluster, quickstart
 
-from .everybody import PAGE_BYTES_MAX, TRANSFERRED, addresses, violations
+from .everybody import PAGE_BYTES_MAX, TRANSFERRED, addresses, cut_off, violations
 from .pages import console_of, opened
 
 HIDE = """hidden => {
@@ -155,20 +155,28 @@ def test_the_log_of_a_rank_is_followed_and_its_markup_is_text(
 
 LONG = "Count from 1 to 100."
 """The model knows the answer by heart, and it takes some seconds."""
+TOKENS = 300
+"""So many that a rank is killed in the middle on a busy machine too."""
 HEALED_MILLISECONDS = 60_000
+
+
+def log_of(rank: Mapping[str, Any]) -> str:
+    """The address of its log."""
+    return f"/logs/{rank['metadata']['name']}"
 
 
 def test_a_chat_goes_on_after_a_pause_when_a_rank_is_killed(
     browser: Browser, base: str, made: Cluster
 ) -> None:
-    with opened(browser, base, "/chat/tiny") as page:
+    rank = made.ranks()[1]
+    with opened(browser, base, "/chat/tiny") as page, opened(browser, base, log_of(rank)) as log:
+        expect(log.locator("#log-lines")).to_contain_text("ready")
         page.get_by_text("Settings").click()
         page.get_by_label("Temperature").fill("0")
-        page.get_by_label("Most tokens").fill("120")
+        page.get_by_label("Most tokens").fill(str(TOKENS))
         page.get_by_label("Message to tiny").fill(LONG)
         page.get_by_label("Message to tiny").press("Enter")
         expect(page.locator(".chat-answer")).to_contain_text("5, 6, 7")
-        rank = made.ranks()[1]
         os.kill(rank["pid"], signal.SIGKILL)
         expect(page.locator(".chat-pause")).to_contain_text("Paused: the group is being formed again")
         expect(page.locator("#chat_state")).to_contain_text("rank crash", timeout=HEALED_MILLISECONDS)
@@ -176,10 +184,15 @@ def test_a_chat_goes_on_after_a_pause_when_a_rank_is_killed(
         expect(told).to_contain_text(re.compile(r"Paused for \d+(\.\d)? s"), timeout=HEALED_MILLISECONDS)
         expect(told).to_contain_text(f"Continued by epoch {rank['epoch'] + 1} on node-a, node-b.")
         expect(told).to_contain_text(f"Answered by epoch {rank['epoch']} on node-a, node-b")
-        expect(told).to_contain_text(re.compile(r"first token after [\d.]+ m?s[\d.]+ tokens/s120 tokens"))
+        expect(told).to_contain_text(
+            re.compile(rf"first token after [\d.]+ m?s[\d.]+ tokens/s{TOKENS} tokens")
+        )
         seam = page.locator(".chat-seam").inner_text()
         counted = page.locator(".chat-answer").inner_text().replace(seam, "").replace(" ", "")
         assert ",".join(map(str, range(1, 101))).startswith(counted)
+        expect(log.locator("#log-lines")).to_contain_text(f": epoch {rank['epoch'] + 1} on {rank['node']}]")
+        expect(log.locator("#log-said")).to_have_text("")
+        assert violations(page) == []
 
 
 def names(made: Cluster) -> dict[str, str]:
@@ -196,14 +209,19 @@ def names(made: Cluster) -> dict[str, str]:
     }
 
 
+ACTS = ("cordon/node/node-a", "drain/node/node-b", "suspend/modeldeployment/tiny", "resume/cluster/main")
+
+
 def test_every_page_is_for_everybody(browser: Browser, base: str, made: Cluster) -> None:
     """No serious violation by axe-core in light and dark, wide and narrow; no page is wider than the screen, or heavy."""
+    known = names(made)
     found, heavy = [], {}
-    with opened(browser, base) as page:
-        for address in addresses(names(made)):
+    with opened(browser, base, refused=True) as page:
+        others = (f"/logs/{known['logs']}", *(f"/act/{act}" for act in ACTS), "/metrics?since=24h")
+        for address in (*addresses(known), *others):
             page.goto(base + address, wait_until="domcontentloaded")
             expect(page.locator("h1")).to_be_attached()
-            found += violations(page)
+            found += violations(page) + cut_off(page)
             heavy[address] = page.evaluate(TRANSFERRED)
     assert found == []
     assert {address: size for address, size in heavy.items() if size > PAGE_BYTES_MAX} == {}

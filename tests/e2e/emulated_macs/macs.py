@@ -77,7 +77,7 @@ def macs(
         copied = manifests(example, folder / example, change)
         made.run("sandbox", "up", *how, "-f", str(copied), "--detach")
         try:
-            made.start("-f", str(made.home / "sandbox" / "cluster"), console=console)
+            made.start("-f", str(made.home / "sandbox" / "cluster"), "--any-port", console=console)
             made.wait("a controller", lambda: made.json("get", "nodes")["items"])
             yield made
         finally:

@@ -30,7 +30,7 @@ class Listening:
         self.events: list[str] = []
         self.lost = 0
 
-    def on_events(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event], now: float) -> None:
         self.events += [type(event).__name__ for event in events]
 
     def on_lost(self) -> None:

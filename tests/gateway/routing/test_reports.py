@@ -99,6 +99,27 @@ async def test_a_request_that_waits_for_its_turn_says_so(start: Start) -> None:
     assert reports(await second)[:2] == [("waiting", "turn"), ("group", 1)]
 
 
+async def test_a_long_prompt_says_how_much_of_it_has_been_read(start: Start) -> None:
+    told = [asyncio.Event(), asyncio.Event()]
+
+    async def slow(turn: Turn) -> None:
+        turn.accept()
+        for part, event in enumerate(told, 1):
+            turn.prefill(2048 * part, 5000)
+            await event.wait()
+        turn.prefill(5000, 5000)
+        turn.say("w", 0)
+        turn.finish()
+
+    cluster = await start(slow)
+    asking = asyncio.create_task(chunks(cluster))
+    for event in told:
+        await asyncio.sleep(0.1)
+        event.set()
+    read = [chunk["reading"] for chunk in await asking if "reading" in chunk]
+    assert read == [{"index": 0, "done": done, "total": 5000} for done in (2048, 4096)]
+
+
 async def test_a_whole_answer_has_every_group_that_worked_on_it(start: Start) -> None:
     cluster = await begin_and_die(start)
     body = {"model": "llama", "messages": HELLO, "return_groups": True}

@@ -9,14 +9,15 @@ import pytest
 
 from reconciler.planning import plan
 from reconciler.planning.rollout.surge import there
-from reconciler.state import AllocateEpoch, DeploymentName, Plan, StopRank, Waiting, WaitingFor
-from reconciler.status.model_routes import serving
+from reconciler.state import AllocateEpoch, Plan, StopRank, Waiting, WaitingFor
+from reconciler.status import Snapshots
+from reconciler.status.deployment import readiness
 from reconciler.wire.launch import ExitCode, Phase, RankId
 from reconciler.wire.node import Load
+from tests.planning.rollout.rolling import BATCH, NAME, served
+from tests.planning.rollout.rolling import roll as roll_at
 from tests.worlds import World, deployment, model, node
 
-NAME = DeploymentName("tiny")
-BATCH = {"maxBatch": 4}
 NEVER_LESS: dict[str, Any] = {"maxSurge": 1, "maxUnavailable": 0}
 ONE_EACH = 900 * 2**20
 """Memory of a machine with room for one group."""
@@ -39,24 +40,9 @@ def change(world: World, **spec: Any) -> None:
     )
 
 
-def served(world: World) -> list[int]:
-    observed = world.observed()
-    return [replica.index for replica, group in sorted(world.groups.items()) if serving(group, observed)]
-
-
 def roll(world: World, passes: int = 80) -> tuple[list[int], int]:
-    """Obey until all is done; in which order replicas were formed, and how many served at least at every moment."""
-    begun, least = len(world.history), len(served(world))
-    for _ in range(passes):
-        decided = world.plan()
-        if not decided.steps and all(each.until is None for each in decided.waiting):
-            break
-        world.now += 1.0
-        for step in decided.steps:
-            world.obey(step)
-            least = min(least, len(served(world)))
-    formed = [s.replica.index for s in world.history[begun:] if isinstance(s, AllocateEpoch)]
-    return formed, least
+    """Roll with a second a pass: an extra replica ends a moment after the others serve."""
+    return roll_at(world, passes, 1.0)
 
 
 def waits(world: World) -> dict[int, Waiting]:
@@ -162,6 +148,17 @@ def test_an_extra_one_is_added_to_replicas_when_the_deployment_grows_meanwhile()
     assert (served(world), there(_seen(world), NAME)) == ([0, 1], ())
 
 
+@pytest.mark.parametrize("rolling", [{"maxSurge": 2}, {"maxSurge": "50%"}], ids=["number", "percentage"])
+def test_a_deployment_of_which_nothing_is_to_be_served_has_no_extra_one(rolling: dict[str, Any]) -> None:
+    world = replicas(2, rolling)
+    change(world, replicas=0)
+    seen = Snapshots(world.desired(), world.observed(), world.memory(), world.plan(), world.now)
+    assert not any(seen.wants(world.replica(index=index)) for index in range(2))
+    assert not any("extra" in group for group in readiness("tiny", seen).extra["groups"])
+    assert roll(world) == ([], 0)
+    assert world.groups == {}
+
+
 @pytest.mark.parametrize("problem", ["unwritable", "locked"])
 def test_an_extra_one_serves_for_as_long_as_no_routes_can_be_written(problem: str) -> None:
     world = replicas(1, NEVER_LESS, machines=2)
@@ -181,6 +178,22 @@ def test_an_extra_one_serves_for_as_long_as_no_routes_can_be_written(problem: st
     held = plan(world.desired(), world.observed(), memory, world.now, "entropy")
     assert not [step for step in held.steps if isinstance(step, StopRank)]
     assert [step for step in world.plan().steps if isinstance(step, StopRank)]
+
+
+def test_changes_that_are_paused_keep_no_replica_out_that_lost_its_group_beside_an_extra_one() -> None:
+    world = replicas(2, NEVER_LESS, machines=3)
+    change(world)
+    for _ in range(60):
+        if [group.epoch for group in world.groups.values()] == [2, 2, 1] and served(world) == [0, 1, 2]:
+            break
+        for step in world.plan().steps:
+            world.obey(step)
+    del world.groups[world.replica(index=1)]
+    for rank in [rank for rank in world.alive() if rank.replica == 1]:
+        world.end_rank(rank, signal=9)
+    change(world, paused=True)
+    assert roll(world)[0] == [1]
+    assert served(world) == [0, 1]
 
 
 def test_a_store_that_is_lost_in_the_middle_leaves_the_extra_one_where_it_is_needed() -> None:

@@ -7,21 +7,18 @@ from typing import Any
 
 import pytest
 
+from reconciler.planning.rollout.misfits import misfit
 from reconciler.state import (
     AllocateEpoch,
-    DeploymentName,
     Plan,
     RefusedBecause,
     StopRank,
     Waiting,
     WaitingFor,
 )
-from reconciler.status.model_routes import serving
 from reconciler.wire.launch import Phase, RankId
+from tests.planning.rollout.rolling import BATCH, NAME, roll, served
 from tests.worlds import World, deployment, model, node
-
-NAME = DeploymentName("tiny")
-BATCH = {"maxBatch": 4}
 
 
 def replicas(count: int = 3, machines: int | None = None, **spec: Any) -> World:
@@ -36,26 +33,6 @@ def replicas(count: int = 3, machines: int | None = None, **spec: Any) -> World:
 def change(world: World, **spec: Any) -> None:
     before = world.desired().deployments[NAME].spec
     world.manifests[-1] = deployment(nodes=1, replicas=before.replicas, **spec)
-
-
-def served(world: World) -> list[int]:
-    """The replicas that serve."""
-    observed = world.observed()
-    return [replica.index for replica, group in sorted(world.groups.items()) if serving(group, observed)]
-
-
-def roll(world: World, passes: int = 60) -> tuple[list[int], int]:
-    """Obey until all is done; in which order replicas were formed, and how many served at least at every moment."""
-    begun, least = len(world.history), len(served(world))
-    for _ in range(passes):
-        steps = world.plan().steps
-        if not steps:
-            break
-        for step in steps:
-            world.obey(step)
-            least = min(least, len(served(world)))
-    formed = [s.replica.index for s in world.history[begun:] if isinstance(s, AllocateEpoch)]
-    return formed, least
 
 
 def waits(world: World) -> dict[int, Waiting]:
@@ -281,3 +258,16 @@ def test_a_group_that_comes_up_is_no_replica_that_serves() -> None:
     change(world, serving=BATCH)
     roll(world, passes=8)
     assert served(world) == [0]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "why"),
+    [
+        (2, "it runs on 1 node, and 2 are wanted"),
+        ({"min": 2, "max": 3}, "it runs on 1 node, and 2 to 3 are wanted"),
+    ],
+)
+def test_another_number_of_nodes_is_said_in_a_sentence(nodes: Any, why: str) -> None:
+    world = replicas(1)
+    (group,) = world.groups.values()
+    assert misfit(world.desired().nodes, deployment(nodes=nodes), group) == why

@@ -25,6 +25,7 @@ from reconciler.source.pushed import Pushed
 from reconciler.source.sources import Revision, Source
 from reconciler.source.yaml.documents import Document
 from reconciler.state import FrontDoor, GatewayObservation, MachineFacts, NodeName, Step
+from reconciler.state.identity import ObjectKey
 from reconciler.state.overlay import Operations
 from reconciler.store.connection import Connection, Signature
 from reconciler.wire.file_identity import FileIdentity
@@ -186,7 +187,9 @@ class SimSource(Source):
     async def operations(self) -> Operations:
         return Operations()
 
-    async def record_in_force(self, revision: str, operations: str) -> None:
+    async def record_in_force(
+        self, revision: str, operations: str, kept: Mapping[ObjectKey, Manifest | None]
+    ) -> None:
         self._world.kept = revision
 
     async def last_in_force(self) -> Revision | None:

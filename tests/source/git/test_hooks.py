@@ -113,6 +113,17 @@ def test_bad_manifests_are_kept_out_with_every_problem(repo: ClusterRepo, person
     assert repo.head() is None
 
 
+def test_a_file_of_other_things_is_kept_out_and_its_place_is_named(person: Person) -> None:
+    person.commits("replicas: 2\n", "values.yaml")
+    status, output = person.pushes()
+    assert status == 1
+    assert output[3:] == [
+        "reconciler: every YAML file is a manifest, except in folders whose names begin with a dot;",
+        "reconciler: to read one folder of another repository: reconciler source set URL --path DIR",
+        "reconciler: main stays as it was",
+    ]
+
+
 def test_a_later_commit_that_repairs_an_earlier_one_is_enough(repo: ClusterRepo, person: Person) -> None:
     person.commits("kind: Nod\n")
     person.commits(NODE)

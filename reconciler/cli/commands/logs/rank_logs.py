@@ -238,7 +238,9 @@ class Reading:
         if target.rank is not None and rows:
             known = sorted({row["rank"] for row in rows})
             return Refused(
-                "NotFound", f"{name} has no rank {target.rank} now; it has {', '.join(map(str, known))}"
+                "NotFound",
+                f"{name} has no rank {target.rank} now; choose one of {', '.join(map(str, known))},"
+                f" such as: --rank {known[0]}",
             )
         which = "" if self._target.replica is None else f"replica {self._target.replica} of "
         if self._target.previous:

@@ -10,7 +10,7 @@ import click
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.durations import Duration
-from reconciler.cli.core.kinds import object_named
+from reconciler.cli.core.kinds import is_kind, object_named
 from reconciler.cli.core.objects import reconnect
 from reconciler.cli.output.colour import Cell, painted
 from reconciler.cli.output.form import output_option, print_body, print_line
@@ -98,7 +98,11 @@ def _parse_for(text: str | None) -> tuple[str | None, str | None]:
     """Return the object of `--for`; `cluster` stands for all manifests together."""
     if text is None:
         return None, None
-    return ("Cluster", None) if text.partition("/")[0].lower() == "cluster" else object_named((text,))
+    if text.partition("/")[0].lower() == "cluster":
+        return "Cluster", None
+    if "/" not in text and not is_kind(text):
+        raise click.UsageError(f"expected KIND/NAME, such as: --for deployment/{text}")
+    return object_named((text,))
 
 
 def _print(body: dict[str, Any], output: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ def foreseen(files: Mapping[str, bytes], path: Path) -> dict[str, Any]:
     from reconciler.facts.recorded import of_file
 
     found = of_file(_read(path), str(path))
-    desired = found.desired(preview.wished(files))
+    desired = found.desired(preview.wished(files), time.time())
     plan = found.plan(desired)
     body = preview.foreseen(desired, plan, found.in_force, found.memory.groups, found.costs(desired, plan))
     return {**body, "facts": {"recordedAt": bodies.iso(found.at), "revision": found.revision}}

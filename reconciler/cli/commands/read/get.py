@@ -130,7 +130,12 @@ def _print(found: Found, one: bool, how: dict[str, Any]) -> None:
         case "json" | "yaml":
             print_body(body, form.name)
         case "jsonpath":
-            click.echo(render(form.template, body), nl=False)
+            text = render(form.template, body)
+            click.echo(text, nl=False)
+            if found.items and not text:
+                click.echo(
+                    "note: no object has this; see what there is: reconciler get KIND -o yaml", err=True
+                )
         case _ if not found.items:
             click.echo("No resources found", err=True)
         case "name":

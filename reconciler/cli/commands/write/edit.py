@@ -105,7 +105,10 @@ def _edited(draft: Path, key: Key, opened: str, check: Callable[[str], Any]) -> 
             return False
         if text == refused:
             click.echo(_save_draft(draft), err=True)
-            raise Invalid("Edit cancelled, no valid changes were saved.")
+            raise Invalid(
+                "Edit cancelled, no valid changes were saved; correct the copy, then: "
+                f"reconciler apply -f {draft}"
+            )
         try:
             check(text)
         except Invalid as error:

@@ -108,11 +108,8 @@ def resume(settings: Settings, targets: Targets, how: HowLong) -> None:
 
     if mirrored(settings):
         landed = operate(settings, how, beside_main)
-        made = [
-            result
-            for result in landed.results
-            if _named(RESUME, _key(result)) in present_operations(settings)
-        ]
+        present = present_operations(settings)
+        made = [result for result in landed.results if _named(RESUME, _key(result)) in present]
         if not how.dry:
             _say_how_to_undo(RESUME, made)
         ended = False

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from reconciler.gateway.events import Part, Waiting, Working
+from reconciler.gateway.events import Part, Reading, Waiting, Working
 from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, ToolCall
 
 THINKING, TEXT, TOOL_USE, SIGNATURE = "thinking", "text", "tool_use", "signature"
@@ -77,7 +77,7 @@ class Blocks:
                 self._begin_call(CallPart(answer.index, answer.name, self._call_id(), answer.arguments))
             case Finished():
                 self._end()
-            case Accepted() | Working() | Waiting():
+            case Accepted() | Working() | Waiting() | Reading():
                 pass
         return self._steps
 

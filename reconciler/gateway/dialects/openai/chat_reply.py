@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from reconciler.gateway.events import Answer, Part, Piece, Report, Waiting, Working
+from reconciler.gateway.events import Answer, Part, Piece, Reading, Report, Waiting, Working
 from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, TokenLogprobs, ToolCall
 
 from .event_stream import DONE, EventStream
@@ -44,7 +44,7 @@ class ChatStream(EventStream):
                 return self._deltas[index] + dumps(call) + b"}]}\n\n"
             case Finished():
                 return self._finish(index, answer)
-            case Working() | Waiting():
+            case Working() | Waiting() | Reading():
                 report = b',"choices":[],' + dumps(_report(index, answer))[1:]
                 return self._head + self._no_usage + report + b"\n\n"
 
@@ -97,6 +97,8 @@ def _report(index: int, report: Report) -> dict[str, Any]:
     """Return how a choice fares, as a field of a chunk."""
     if isinstance(report, Waiting):
         return {"waiting": {"index": index, "for": report.reason}}
+    if isinstance(report, Reading):
+        return {"reading": {"index": index, "done": report.done, "total": report.total}}
     return {"group": {"index": index, **dataclasses.asdict(report)}}
 
 
@@ -115,7 +117,7 @@ class ChatReply:
             match answer:
                 case Working():
                     self._groups.append(_report(index, answer)["group"])
-                case Waiting():
+                case Waiting() | Reading():
                     pass
                 case _:
                     self._choices[index].add(answer)

@@ -22,6 +22,9 @@ class EventStream(ABC):
 
     def encode(self, pieces: Sequence[Piece]) -> bytes:
         """Return all of ``pieces``, for one write."""
+        if len(pieces) == 1:  # as nearly always
+            ((index, answer),) = pieces
+            return self._encode_one(index, answer)
         return b"".join([self._encode_one(index, answer) for index, answer in pieces])
 
     def error(self, error: ApiError) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from reconciler.gateway.events import Part, Waiting, Working
+from reconciler.gateway.events import Part, Reading, Waiting, Working
 from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, TokenLogprobs, ToolCall
 
 from .output_items import BROKEN, DONE, Call, Event, Item, Message, Reasoning
@@ -55,7 +55,7 @@ class Output:
                     yield from self._part(part)
             case Finished():
                 yield from self._finish(answer)
-            case Accepted() | Working() | Waiting():
+            case Accepted() | Working() | Waiting() | Reading():
                 return
 
     def _delta(self, delta: Delta) -> Iterator[Event]:

@@ -49,6 +49,20 @@ def test_a_held_revision_is_noted_beside_whatever_is_read(
         assert result.out == plain.out
 
 
+def test_what_is_not_found_because_a_held_revision_removes_it_is_explained(
+    cli: Cli, watched: Controller
+) -> None:
+    answer = watched.answers["status"]
+    watched.answers["status"] = lambda _: {**answer(None), "held": HELD}
+    for command in (("label", "node/absent", "a=b"), ("cordon", "absent"), ("edit", "node/absent")):
+        result = cli(*command)
+        assert result.code == 1
+        assert result.err.splitlines() == [
+            f"note: {HELD['text']}",
+            'error: nodes "absent" not found; list them with: reconciler get nodes',
+        ]
+
+
 def test_a_rejected_revision_is_noted_with_its_mistakes(cli: Cli, controller: Controller) -> None:
     keep_out(controller, held=None, rejection="a.yaml:1:7: unknown kind")
     assert cli("get", "all").err == "note: the newest revision is not in force: a.yaml:1:7: unknown kind\n"

@@ -117,7 +117,8 @@ def test_mistakes_that_stay_are_given_up_and_kept(
     assert result.code == 1
     assert result.err.splitlines() == [
         f"A copy of your changes has been stored to {kept}",
-        "error: Edit cancelled, no valid changes were saved.",
+        "error: Edit cancelled, no valid changes were saved; correct the copy, then: "
+        f"reconciler apply -f {kept}",
     ]
     assert "replicas: many" in kept.read_text()
     assert head(committed) == before

@@ -15,10 +15,10 @@ class Reconciler < Formula
     system "uv", "pip", "install", "--python", libexec/"bin/python",
            "--constraints", "constraints.txt", "#{buildpath}[runtime]"
     bin.install_symlink libexec/"bin/reconciler"
-    man1.install "packaging/share/reconciler.1"
-    bash_completion.install "packaging/share/reconciler.bash" => "reconciler"
-    zsh_completion.install "packaging/share/_reconciler"
-    fish_completion.install "packaging/share/reconciler.fish"
+    man1.install "reconciler/shipped/share/reconciler.1"
+    bash_completion.install "reconciler/shipped/share/reconciler.bash" => "reconciler"
+    zsh_completion.install "reconciler/shipped/share/_reconciler"
+    fish_completion.install "reconciler/shipped/share/reconciler.fish"
   end
 
   def caveats

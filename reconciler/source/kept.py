@@ -1,0 +1,45 @@
+"""What of the revision in force stays as it was before it, as a text that is kept beside the commits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from reconciler.resources import KINDS, Manifest
+from reconciler.state.identity import ObjectKey
+
+
+def text_of(revision: str, kept: Mapping[ObjectKey, Manifest | None]) -> bytes:
+    """Write down what of a revision stays as it was before; None for an object that stays out."""
+    objects = [
+        {"kind": key.kind, "name": key.name, "manifest": manifest and manifest.model_dump(mode="json", by_alias=True)}
+        for key, manifest in sorted(kept.items())
+    ]  # fmt: skip
+    return json.dumps({"revision": revision, "objects": objects}).encode()
+
+
+def kept_of(text: bytes, revision: str) -> dict[ObjectKey, Manifest | None]:
+    """Return what stays as it was before a revision; nothing if the text is about another one.
+
+    An object that this version cannot read is left out: it is as the revision has it.
+    """
+    try:
+        body = json.loads(text)
+        objects = body["objects"] if body["revision"] == revision else ()
+        read = ((ObjectKey(each["kind"], each["name"]), each["manifest"]) for each in objects)
+        found = {key: (body, _manifest(key.kind, body)) for key, body in read}
+    except (ValueError, KeyError, TypeError):
+        return {}
+    return {key: manifest for key, (body, manifest) in found.items() if manifest is not None or body is None}
+
+
+def _manifest(kind: str, body: Any) -> Manifest | None:
+    if body is None or kind not in KINDS:
+        return None
+    try:
+        return KINDS[kind].model_validate_json(json.dumps(body))
+    except ValidationError:
+        return None

@@ -1,0 +1,100 @@
+"""States of pages that a cluster which is well never shows, in Chromium: they are for everybody too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from reconciler.console.app import build_app
+from reconciler.console.snapshot import Snapshot
+from tests.console.chat.gateway_double import serving
+from tests.console.doors import doors_of, key, secret, with_keys
+from tests.console.snapshots import recorded
+
+from .everybody import addresses, cut_off, violations
+from .pages import opened
+
+KNOWN = {"nodes": "studio-1", "deployments": "large", "chat": "large", "incidents": "1"}
+NOBODY = (
+    "/nodes/nobody",
+    "/deployments/nobody",
+    "/incidents/9999",
+    "/history/0123456789",
+    "/chat/nobody",
+    "/logs/nobody.0.1.0",
+    "/logs/nobody",
+    "/nowhere",
+)
+"""Addresses of what does not exist."""
+
+
+@contextmanager
+def console(snapshot: Snapshot) -> Iterator[str]:
+    """The console's URL. Its controller has answered this, and nothing comes any more."""
+    doors = doors_of(snapshot)
+    with serving(build_app(doors.feed, doors, doors.settings())) as address:
+        yield f"http://{address}"
+
+
+@pytest.fixture(scope="module")
+def lost() -> Iterator[str]:
+    """A console whose controller does not answer any more; a cable was pulled before."""
+    known = recorded("cable-pulled")
+    with console(replace(known, lost="it has given no answer for 4 s")) as base:
+        yield base
+
+
+@pytest.fixture(scope="module")
+def keyed() -> Iterator[str]:
+    """A console that asks for keys, of which one may look and one operate."""
+    keys = key("victor", 1, "view"), key("alice", 2, "operate")
+    with console(with_keys(recorded("cable-pulled"), *keys)) as base:
+        yield base
+
+
+def log_in(page: Page, base: str, number: int) -> None:
+    page.goto(f"{base}/login", wait_until="domcontentloaded")
+    page.get_by_label("API key").fill(secret(number))
+    page.get_by_role("button", name="Log in").click()
+    expect(page.locator("h1")).to_have_text("Overview")
+
+
+def test_every_page_is_for_everybody_while_the_controller_does_not_answer(
+    browser: Browser, lost: str
+) -> None:
+    found = []
+    with opened(browser, lost) as page:
+        for address in addresses(KNOWN):
+            page.goto(lost + address, wait_until="domcontentloaded")
+            expect(page.locator(".banner")).to_contain_text("The controller does not answer")
+            found += violations(page) + cut_off(page)
+    assert found == []
+
+
+def test_what_does_not_exist_is_said_on_a_page_for_everybody(browser: Browser, lost: str) -> None:
+    found = []
+    with opened(browser, lost, refused=True) as page:
+        for address in NOBODY:
+            page.goto(lost + address, wait_until="domcontentloaded")
+            expect(page.locator("h1")).to_be_visible()
+            found += violations(page)
+        expect(page.locator("main")).to_contain_text("The console has no page at /nowhere")
+    assert found == []
+
+
+def test_the_login_is_for_everybody(browser: Browser, keyed: str) -> None:
+    with opened(browser, keyed, "/deployments/large", refused=True) as page:
+        expect(page.get_by_label("API key")).to_be_focused()
+        found = violations(page)
+        page.get_by_label("API key").fill("no key")
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("alert")).to_be_visible()
+        found += violations(page)
+        log_in(page, keyed, 1)
+        expect(page.get_by_role("button", name="Log out")).to_be_visible()
+        found += violations(page)
+    assert found == []
