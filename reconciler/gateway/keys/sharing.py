@@ -18,8 +18,10 @@ from .ledger import MemoryLedger
 from .shared.ledger import Gateway, SharedLedger
 from .shared.store import SharedStore
 
-CLOSE_TRIES, CLOSE_SECONDS = 3, 2.5
-"""How often the talk with a store is ended, and how long each may take: two answers of the store."""
+CLOSE_TRIES = 3
+"""How often the talk with a store is ended."""
+CLOSE_SECONDS = 2.5
+"""How long that may take: two answers of the store."""
 OWN = "-"
 """The name of the controller's own gateway among all; no node has it."""
 
