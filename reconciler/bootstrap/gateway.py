@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from pathlib import Path
 
 from reconciler.errors import Conflict
-from reconciler.gateway import server
+from reconciler.gateway import process
+from reconciler.gateway.handover.claim import Claim
+from reconciler.gateway.handover.lock import Lock
+from reconciler.gateway.handover.messages import NotHandedOver
+from reconciler.gateway.handover.taking import Taking
 from reconciler.wire.log_lines import log_to
 
-from .home import GATEWAY, Home
+from .home import GATEWAY, NOT_HANDED_OVER, Home, own_start
 from .log_format import LOG_FORMAT
+from .service_lock import holder, inherited
 
 log = logging.getLogger("reconciler")
 
 
-def run_gateway(home: Path, any_port: bool) -> int:
-    """Run the gateway until it is stopped; its exit status. ``any_port``: the next free one if it is taken."""
+def run_gateway(home: Path, any_port: bool, take_over: bool = False) -> int:
+    """Run the gateway until it is stopped; its exit status. ``any_port``: the next free one if it is taken.
+
+    ``take_over``: from the gateway that runs, if one does. The status is ``NOT_HANDED_OVER`` where that one cannot.
+    """
     log_to(sys.stderr, LOG_FORMAT)
     place = Home(home.absolute())
     try:
-        with place.lock(GATEWAY) as identity:
-            return server.run_gateway(place.root, any_port, identity)
+        if take_over and holder(place.lock_of(GATEWAY)) is not None:
+            return _successor(place, any_port)
+        with place.lock_to_hand_over(GATEWAY) as lock:
+            return process.run_gateway(place.root, any_port, Claim(lock))
     except (Conflict, OSError) as error:
         log.error("%s", error)
         return 1
+
+
+def _successor(place: Home, any_port: bool) -> int:
+    """Run the gateway from when it has taken over from the one that runs."""
+    with contextlib.ExitStack() as stack:
+
+        def inherit(descriptor: int) -> Lock:
+            return stack.enter_context(inherited(place.lock_of(GATEWAY), descriptor, own_start()))
+
+        try:
+            before = Taking(place.root, inherit, any_port)
+        except NotHandedOver as error:
+            log.info("%s", error)
+            return NOT_HANDED_OVER
+        with contextlib.closing(before):
+            return process.run_gateway(place.root, any_port, Claim(before=before))

@@ -20,7 +20,7 @@ from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.paths import agent_socket
 
 from . import swap
-from .service_lock import held, started_as
+from .service_lock import Lock, held, started_as
 
 if TYPE_CHECKING:
     from reconciler.state import NodeName
@@ -28,6 +28,17 @@ if TYPE_CHECKING:
 
 CONTROLLER, GATEWAY, CONSOLE = "controller", "gateway", "console"
 """The services of a home, as their commands and locks are named."""
+
+
+TAKE_OVER = "--take-over"
+"""Has a service take over from the one that runs."""
+NOT_HANDED_OVER = 3
+"""Exit status of a service that was to take over, where the one that runs does not know how."""
+
+
+def own_start() -> str:
+    """Return how this process was started: in the same way whether it is to take over or not."""
+    return started_as([word for word in sys.argv[1:] if word != TAKE_OVER])
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +172,17 @@ class Home:
     @contextlib.contextmanager
     def lock(self, service: str = CONTROLLER) -> Iterator[FileIdentity]:
         """Allow one process of a service at a time. Raises ``Conflict`` naming the process that runs."""
+        with self.lock_to_hand_over(service) as lock:
+            yield lock.identity
+
+    @contextlib.contextmanager
+    def lock_to_hand_over(self, service: str) -> Iterator[Lock]:
+        """Do the same for a service that hands its lock over to the next one."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with held(self.lock_of(service), started_as(sys.argv[1:])) as (identity, holder):
-            if identity is None:
+        with held(self.lock_of(service), own_start()) as (lock, holder):
+            if lock is None:
                 raise Conflict(
                     f"{self.root} is in use by another {service} (pid {holder}); `reconciler up` takes it over, and ends"
                     " it with Ctrl-C"
                 )
-            yield identity
+            yield lock

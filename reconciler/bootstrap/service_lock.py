@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from reconciler import __version__
 from reconciler.wire.file_identity import FileIdentity
@@ -36,8 +37,33 @@ def started_as(arguments: Sequence[str]) -> str:
     return shlex.join([sys.executable, str(Path(__file__).parents[1]), __version__, *arguments])
 
 
+class Lock:
+    """A lock that this process holds, or another one by now, to which it was handed over."""
+
+    def __init__(self, path: Path, file: TextIO, description: str) -> None:
+        """Write down who holds it."""
+        self._file = file
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n{description}\n")
+        file.flush()
+        self.identity = FileIdentity.held(str(path), file.fileno())
+
+    def fileno(self) -> int:
+        """Return its descriptor: whoever has it holds the lock."""
+        return self._file.fileno()
+
+    def let_go(self) -> None:
+        """Close the descriptor. Another process holds the lock, and the file is its own."""
+        self._file.close()
+
+    def give_back(self) -> None:
+        """Show that this process ends in order, unless another one holds the lock."""
+        if not self._file.closed:
+            self._file.truncate(0)
+
+
 @contextlib.contextmanager
-def held(path: Path, description: str) -> Iterator[tuple[FileIdentity, None] | tuple[None, Holder]]:
+def held(path: Path, description: str) -> Iterator[tuple[Lock, None] | tuple[None, Holder]]:
     """Hold the lock at ``path`` for this process, or yield the process that holds it already."""
     with path.open("a+") as file:
         try:
@@ -45,11 +71,18 @@ def held(path: Path, description: str) -> Iterator[tuple[FileIdentity, None] | t
         except OSError:
             yield None, _holder(path)
             return
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n{description}\n")
-        file.flush()
-        yield FileIdentity.held(str(path), file.fileno()), None
-        file.truncate(0)  # not after an error: so an empty lock is one that was given back in order
+        lock = Lock(path, file, description)
+        yield lock, None
+        lock.give_back()  # not after an error: so an empty lock is one that was given back in order
+
+
+@contextlib.contextmanager
+def inherited(path: Path, descriptor: int, description: str) -> Iterator[Lock]:
+    """Hold the lock at ``path`` by a descriptor that another process has handed over."""
+    with os.fdopen(descriptor, "a+") as file:
+        lock = Lock(path, file, description)
+        yield lock
+        lock.give_back()
 
 
 def holder(path: Path) -> Holder | None:

@@ -96,6 +96,8 @@ class Admission:
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self.ended: Counter[End] = Counter()
+        self.last_answers = False
+        """Whether each connection's next answer is its last, and says so: another process has the listening socket."""
         self._since: dict[Stage, dict[Connection, float]] = {stage: {} for stage in Stage}
         """When each connection entered its stage; the oldest first."""
         self._stage: dict[Connection, Stage] = {}

@@ -1,4 +1,7 @@
-"""The gateway's process: waits for routes, listens at their address, follows it when it changes, stops in order."""
+"""One gateway: waits for routes, listens at their address, follows it when it changes, stops in order.
+
+Where another gateway runs, it takes over from that one once it is ready, and hands over to the next one.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,28 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 import socket
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-
-import orjson
 
 from reconciler.certificates import Certificates
 from reconciler.errors import Conflict, Invalid
 from reconciler.listening import bind, reached_at
-from reconciler.wire.file_identity import FileIdentity, wait_until_removed, wait_until_replaced
 
 from .admission import Admission, ConnectionLimits
 from .app import build_app
 from .dialects.dialect import Sources
+from .estate import Estate
+from .files import Files, write_state
+from .handover.claim import NOTHING_TO_CLAIM, Claim
+from .handover.giving import Giving
+from .handover.heir import Heir
+from .handover.inheritance import Inheritance, take_over
+from .handover.lock import Lock
 from .hooks.announcer import Announcer
 from .http import descriptors
 from .http.listener import Listener
 from .keys.sharing import Sharing
 from .keys.usage import KeyMetrics
-from .keys.usage_file import UsageFile
-from .records import figures_file
 from .records.logs import Logs
 from .routing import quarantine_file
 from .routing.pool import Pool
@@ -39,12 +40,15 @@ from .routing.timeouts import Timing
 
 log = logging.getLogger(__name__)
 
-EXIT_CANNOT_LISTEN = 2
 CONTROLLER_SOCKET = "controller.sock"
 RETRY_SECONDS = 1.0
 """How often an address that is taken is tried again."""
-_ROUTES_POLL_SECONDS = 0.1
-_REMIND_SECONDS = 30.0
+FINISH_SECONDS = 3600.0
+"""How long a gateway finishes its answers after another one has taken over: the longest answer that the console waits for.
+Nobody waits for the end of this one, so a long answer costs nothing but its memory."""
+_FINISH_LOOK_SECONDS = 0.1
+_SAY_SECONDS = 2.0
+"""How long the last words to the gateway that has taken over may take."""
 _STATE_RETRY_SECONDS = 1.0
 _ENDS_AT_ONCE = 50
 """Connections that are ended without a request going on in between: ending one takes some 50 µs."""
@@ -54,33 +58,6 @@ _LAST_WORDS_SECONDS = 5.0
 """How long clients have to read the error that ends their stream when the gateway stops."""
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's loop where it is installed."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
-
-
-def run_gateway(home: Path, any_port: bool, *held: FileIdentity) -> int:
-    """Serve until SIGTERM or SIGINT. Returns the exit status: 0, or 2 when it cannot listen.
-
-    Reads ``home/routes.json``, and writes ``home/gateway.json``, ``home/prompts.json``, ``home/usage.json`` and
-    ``home/figures.json``. ``held``: the lock in its home,
-    which is watched.
-    """
-    log.info("%d descriptors", descriptors.raised())
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        try:
-            runner.run(_serve_until_signalled(home, any_port, *held))
-        except (Invalid, Conflict) as error:
-            _write_state(home, {"version": 1, "pid": os.getpid(), "endpoint": None, "problem": str(error)})
-            sys.stderr.write(f"gateway: {error}\n")
-            return EXIT_CANNOT_LISTEN
-    return 0
-
-
 async def serve(
     home: Path,
     any_port: bool,
@@ -88,41 +65,50 @@ async def serve(
     timing: Timing,
     sources: Sources,
     limits: ConnectionLimits | None = None,
+    claim: Claim = NOTHING_TO_CLAIM,
 ) -> None:
     """Serve until ``stop`` is set, then let running requests end for ``timing.shutdown`` seconds.
 
-    ``limits``: of connections; by default what the descriptors of this process allow.
+    ``limits``: of connections; by default what the descriptors of this process allow. ``claim``: its lock, which the
+    next gateway gets, or the one that it takes over from.
 
     Raises ``Invalid`` or ``Conflict`` when the first address cannot be listened on; a later one that
-    cannot leaves the gateway where it is.
+    cannot leaves the gateway where it is. Raises ``OSError`` or ``WireError`` when nothing can be taken over.
     """
     file = RoutesFile(home / "routes.json")
-    if not await _wait_for_routes(file, home, stop):
+    if not await file.wait(stop):
         return
     reach = Reach(home / "keys" / "gateway")
-    quarantine = home / "prompts.json"
-    pool = Pool(file, timing, reach.connect, sources.now, quarantine_file.read(quarantine))
-    pool.quarantined = lambda: quarantine_file.write(quarantine, pool.quarantined_prompts())
+    pool = Pool(file, timing, reach.connect, sources.now, quarantine_file.read(home / "prompts.json"))
     sharing = Sharing(pool.desk, sources.new_id())
-    usage = UsageFile(home / "usage.json", pool.desk)
     pool.desk.follow(file.ring)
-    saving = asyncio.create_task(usage.keep())
-    telling = asyncio.create_task(figures_file.keep(home / "figures.json", pool.metrics))
     watching = asyncio.create_task(pool.watch())
     watching.add_done_callback(lambda _: stop.set())
+    files = None
     try:
         count = descriptors.limit()
         admission = Admission(limits or ConnectionLimits.of(count))
         if shortage := descriptors.shortage(count):
             log.warning("%s", shortage)
-        await _Gateway(home, any_port, pool, sources, admission, sharing).run(stop)
+        gateway = _Gateway(home, any_port, pool, sources, admission, sharing)
+        lock = claim.lock
+        if claim.before is not None:
+            inheritance = await take_over(claim.before, pool, sharing)
+            lock = inheritance.lock
+            if lock is not None:
+                claim.taken(lock)
+            gateway.inherit(inheritance)
+            files = Files(home, pool, inheritance.predecessor)
+            files.quarantine(inheritance.prompts)
+        else:
+            files = Files(home, pool, None)
+        await gateway.run(stop, files, lock)
     finally:
         await sharing.close()
         pool.close()
         reach.close()
-        saving.cancel()
-        telling.cancel()
-        usage.save()
+        if files is not None:
+            files.close()
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watching
@@ -163,30 +149,58 @@ class _Gateway:
         self._rewrite: asyncio.TimerHandle | None = None
         self._listener: Listener | None = None
         self._leaving: set[asyncio.Task[None]] = set()
+        self._inheritance: Inheritance | None = None
+        self._talking: asyncio.Task[None] | None = None
+        self._handing = False
+        """Whether another gateway is taking over, or has: nothing moves or is written any more."""
         pool.replaced = self._changed.set
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Serve until ``stop`` is set, or until a listener ends by itself."""
+    def inherit(self, inheritance: Inheritance) -> None:
+        """Begin with the socket of the gateway before."""
+        assert self._pool.file.current is not None
+        self._inheritance, self._wanted = inheritance, inheritance.listen
+        self._certificates.follow(self._pool.file.current.tls)
+        self._listener = Listener(self._app, inheritance.sock, self._admission, self._certificates)
+
+    async def run(self, stop: asyncio.Event, files: Files, lock: Lock | None) -> None:
+        """Serve until ``stop`` is set, until a listener ends by itself, or until another gateway has taken over and the last
+        answer is given."""
         stopping = asyncio.create_task(stop.wait())
         sweeping = asyncio.create_task(self._end_overdue(), name="end overdue connections")
         sweeping.add_done_callback(lambda _: stop.set())
+        heir: Heir | None = None
+        giver: Giving | None = None
+        giving: asyncio.Task[Heir] | None = None
         try:
-            await self._move()
+            giver = self._giver(files, lock)  # first: whoever reads where this one listens may ask it at once
+            await (self._move() if self._listener is None else self._follow())
+            giving = None if giver is None else asyncio.create_task(giver.run(), name="hand over")
             while not stopping.done():
                 changing = asyncio.create_task(self._changed.wait())
-                ends = [changing, stopping, *([self._listener.task] if self._listener else [])]
+                others = (giving, self._listener.task if self._listener is not None else None)
+                ends = [changing, stopping, *[each for each in others if each is not None]]
                 again = RETRY_SECONDS if self._problem else None
                 await asyncio.wait(ends, timeout=again, return_when=asyncio.FIRST_COMPLETED)
                 changing.cancel()
                 if self._listener is not None and self._listener.task.done():
                     self._listener.task.result()
                     return
+                if giving is not None and giving.done():
+                    heir = giving.result()
+                    await self._finish(heir, stop)
+                    return
                 if self._changed.is_set() or self._problem:
                     self._changed.clear()
                     await self._follow()
         finally:
             stopping.cancel()
+            if giving is not None:
+                giving.cancel()
+            if giver is not None:
+                giver.close()
             await self._end()
+            if heir is not None:
+                await self._say_last(heir)
             sweeping.cancel()
             self._logs.close()
 
@@ -214,6 +228,8 @@ class _Gateway:
             self._write_state()
 
     async def _follow(self) -> None:
+        if self._handing:
+            return
         try:
             await self._move()
         except (Invalid, Conflict) as error:
@@ -259,6 +275,8 @@ class _Gateway:
         return bind(listen, keys, self._any_port)
 
     def _write_state(self) -> None:
+        if self._handing:
+            return
         assert self._pool.file.current is not None
         assert self._listener is not None
         state = {
@@ -277,7 +295,7 @@ class _Gateway:
         }
         if state == self._written:
             return
-        if _write_state(self._home, state):
+        if write_state(self._home, state):
             self._written = state
         elif self._rewrite is None or self._rewrite.when() <= asyncio.get_running_loop().time():
             self._rewrite = asyncio.get_running_loop().call_later(_STATE_RETRY_SECONDS, self._write_state)
@@ -301,9 +319,57 @@ class _Gateway:
             "problem": self._certificates.problem,
         }
 
+    # --- another gateway takes over ----------------------------------------------------------------
+
+    def _giver(self, files: Files, lock: Lock | None) -> Giving | None:
+        """Wait for the next gateway; None where that cannot be, and it replaces this one when this one has ended."""
+        estate = Estate(self._listening, self._pool, self._sharing, files, lock, self._keep_still)
+        try:
+            return Giving(self._home, estate, self._pool.desk, files.since_handed)
+        except OSError as error:
+            log.warning("another gateway could not take over from this one: %s", error)
+            return None
+
+    def _listening(self) -> tuple[str, Listener]:
+        assert self._listener is not None
+        return self._wanted, self._listener
+
+    def _keep_still(self, still: bool) -> None:
+        self._handing = still
+        self._changed.set()
+
+    async def _finish(self, heir: Heir, stop: asyncio.Event) -> None:
+        """Answer whoever is connected, until all have gone or ``stop`` is set. Each client's next answer says that its
+        connection is closed: to close one that is idle could meet its next request."""
+        log.info("another gateway has taken over; this one finishes its answers")
+        heir.stop = stop.set
+        self._admission.last_answers = True
+        self._talking = asyncio.create_task(heir.run(), name="tell the gateway that has taken over")
+        for _ in range(round(FINISH_SECONDS / _FINISH_LOOK_SECONDS)):
+            if stop.is_set() or not self._connected:
+                return
+            await asyncio.sleep(_FINISH_LOOK_SECONDS)
+
+    @property
+    def _connected(self) -> bool:
+        """Return whether anybody is still connected, or the gateway before has not finished, whose counts pass this one."""
+        before = self._inheritance
+        waits = before is not None and not before.predecessor.gone.is_set()
+        return waits or bool(self._leaving) or (self._listener is not None and self._listener.connected)
+
+    async def _say_last(self, heir: Heir) -> None:
+        if self._talking is not None:
+            heir.close()
+            _, late = await asyncio.wait([self._talking], timeout=_SAY_SECONDS)
+            for task in late:
+                task.cancel()
+
     async def _end(self) -> None:
         """Take no new requests, wait for those that run, then fail the rest: none is cut silently."""
         tasks = set(self._leaving)
+        if self._inheritance is not None:
+            await self._inheritance.predecessor.end()
+            tasks.add(self._inheritance.hearing)
         if self._listener is not None:
             tasks.add(self._listener.leave())
         if not tasks:
@@ -316,19 +382,6 @@ class _Gateway:
                 task.cancel()
 
 
-def _write_state(home: Path, state: dict[str, object]) -> bool:
-    """Write ``gateway.json``. Returns whether that worked: a full disk is no reason to stop serving."""
-    target = home / "gateway.json"
-    draft = target.with_name(f".{target.name}.new")
-    try:
-        draft.write_bytes(orjson.dumps(state, option=orjson.OPT_APPEND_NEWLINE))
-        draft.replace(target)
-    except OSError as error:
-        log.warning("cannot write %s, trying again later: %s", target, error)
-        return False
-    return True
-
-
 async def end_overdue(admission: Admission) -> None:
     """End the connections that are overdue, a few at a time: thousands may have come together, and so end together."""
     overdue = admission.overdue(asyncio.get_running_loop().time())
@@ -339,51 +392,5 @@ async def end_overdue(admission: Admission) -> None:
             connection.expire(stage)
 
 
-def _new_id() -> str:
-    return os.urandom(12).hex()  # what ``secrets`` does, with fewer layers: three are drawn for each request
-
-
-def _new_seed() -> int:
-    return int.from_bytes(os.urandom(8)) >> 1
-
-
 def _port(address: str) -> str:
     return address.rpartition(":")[2]
-
-
-async def _serve_until_signalled(home: Path, any_port: bool, *held: FileIdentity) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    sources = Sources(time.time, _new_id, _new_seed)
-    watching = asyncio.create_task(_watch_identity(home, stop, *held), name="watch the home")
-    try:
-        await serve(home, any_port, stop, Timing(), sources)
-    finally:
-        watching.cancel()
-
-
-async def _watch_identity(home: Path, stop: asyncio.Event, *held: FileIdentity) -> None:
-    """Stop when the home, or the lock in it, is removed: another gateway may serve what replaces it."""
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if held:
-        await wait_until_replaced(*held)
-    else:
-        await wait_until_removed(home)
-    log.error("%s was removed: the gateway stops", held[0].path if held else home)
-    stop.set()
-
-
-async def _wait_for_routes(file: RoutesFile, home: Path, stop: asyncio.Event) -> bool:
-    """Wait for routes, as long as it takes the controller, or for ``stop``. Returns whether there are routes."""
-    loop = asyncio.get_running_loop()
-    remind_at = loop.time() + _REMIND_SECONDS
-    while not file.refresh() and not stop.is_set():
-        if loop.time() >= remind_at:
-            log.info("waiting for %s, which the controller writes", home / "routes.json")
-            remind_at += _REMIND_SECONDS
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_ROUTES_POLL_SECONDS):
-                await stop.wait()
-    return not stop.is_set()

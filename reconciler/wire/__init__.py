@@ -17,6 +17,7 @@ module             conversation
 ``weights``        agent and fetcher: weights that a node fetches
 ``group``          rank 0 and the other ranks of its group
 ``admin``          command line and controller
+``handover``       a gateway and the one that takes over from it
 ``paths``          where the sockets of a node are
 ``file_identity``  whether a lock, socket or folder was replaced
 ``log_lines``      the beginning of log lines

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
-from reconciler.bootstrap.service_lock import Holder, given_back, held, holder, started_as
+from reconciler.bootstrap.service_lock import Holder, given_back, held, holder, inherited, started_as
 
 ROOT = Path(__file__).parents[2]
 HOLDS = """
@@ -36,16 +37,16 @@ def test_who_holds_a_lock_is_known_until_its_process_ends(tmp_path: Path) -> Non
         process.stdout.read()
         assert holder(lock) is None, "also before anybody has asked for its end"
     assert not given_back(lock)
-    with held(lock, "the next") as (identity, other):
+    with held(lock, "the next") as (mine, other):
         assert other is None
-        assert identity is not None
-        assert not identity.replaced
+        assert mine is not None
+        assert not mine.identity.replaced
     assert given_back(lock)
     assert holder(lock) is None
-    with held(lock, "the last") as (identity, other):
-        assert identity is not None
+    with held(lock, "the last") as (mine, other):
+        assert mine is not None
         lock.unlink()
-        assert identity.replaced
+        assert mine.identity.replaced
     assert not given_back(lock)
 
 
@@ -64,3 +65,19 @@ def test_other_arguments_are_another_way_to_start() -> None:
     assert started_as(["gateway"]) == started_as(["gateway"])
     assert started_as(["gateway"]) != started_as(["gateway", "--any-port"])
     assert sys.executable in started_as([])
+
+
+def test_a_lock_that_is_handed_over_is_held_without_a_gap_and_given_back_by_the_last_holder(
+    tmp_path: Path,
+) -> None:
+    lock = tmp_path / "gateway.lock"
+    with held(lock, "the first") as (first, _):
+        assert first is not None
+        with inherited(lock, os.dup(first.fileno()), "the second") as second:
+            first.let_go()
+            assert holder(lock) == Holder(os.getpid(), "the second")
+            first.give_back()
+            assert holder(lock) == Holder(os.getpid(), "the second"), "it has nothing to give back"
+            assert not second.identity.replaced
+    assert given_back(lock)
+    assert holder(lock) is None

@@ -19,6 +19,7 @@ import pytest
 
 from reconciler.gateway import server
 from reconciler.gateway.admission import Admission, ConnectionLimits
+from reconciler.gateway.process import watch_identity
 from reconciler.inventory.gateway_probe import ask
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.front import Tls
@@ -29,7 +30,7 @@ from tests.ports import free_port
 from .conftest import HELLO, Start, write_routes
 from .rank_double import RankDouble, eventually, silent, story, told
 
-PROGRAM = "import sys, pathlib; from reconciler.gateway.server import run_gateway; "
+PROGRAM = "import sys, pathlib; from reconciler.gateway.process import run_gateway; "
 PROGRAM += "sys.exit(run_gateway(pathlib.Path(sys.argv[1]), sys.argv[2] == 'any'))"
 
 
@@ -91,7 +92,7 @@ async def test_a_gateway_whose_lock_is_removed_stops(home: Path) -> None:
     identity = FileIdentity.at(str(lock))
     lock.unlink()
     async with asyncio.timeout(30):
-        await server._watch_identity(home, stop, identity)
+        await watch_identity(home, stop, identity)
     assert stop.is_set()
 
 

@@ -25,8 +25,6 @@ from . import systemd
 pytestmark = [pytest.mark.timeout(400), pytest.mark.nightly]
 
 START_SECONDS = 60.0
-AWAY_SECONDS = 30.0
-"""How long nobody may be able to connect while a version is replaced, on a busy machine."""
 CLIENTS = """
 import http.client, json, pathlib, sys, threading, time
 end, whole, cut, refused, lock, last, longest = pathlib.Path(sys.argv[1]), 0, 0, 0, threading.Lock(), time.monotonic(), 0.0
@@ -151,9 +149,8 @@ def test_a_service_survives_upgrade_rollback_and_restart_and_leaves_nothing(
         assert (here.ranks(), here.version()) == (ranks, "0.1.0")
         for seen in (upgraded, rolled_back):
             print(seen)
-            assert seen["cut"] == 0
+            assert (seen["cut"], seen["refused"]) == (0, 0)
             assert seen["whole"] > 0
-            assert seen["longest"] < AWAY_SECONDS
     with systemd.user_manager(short) as machine:
         here = Installed(machine, command, folder_of_wheels)
         here.until_serving()

@@ -31,6 +31,8 @@ class Listener:
         self, app: ASGIApp, sock: socket.socket, admission: Admission, certificates: Certificates
     ) -> None:
         self.address = address_of(sock)
+        self._sock = sock
+        """Stays as long as this listens; what accepts has a copy, which is closed to pause."""
         self._handshakes: set[Handshake] = set()
         config = uvicorn.Config(
             app,
@@ -45,18 +47,41 @@ class Listener:
             ws="none",
         )
         self._server = _Server(config)
-        self.task = asyncio.create_task(self._serve(sock))
+        self.task = asyncio.create_task(self._serve(sock.dup()))
+
+    @property
+    def connected(self) -> bool:
+        """Return whether any client is connected."""
+        return bool(self._server.server_state.connections or self._handshakes)
+
+    def fileno(self) -> int:
+        """Return the descriptor of the listening socket."""
+        return self._sock.fileno()
+
+    async def pause(self) -> None:
+        """Accept no more, and listen on: who connects waits in the system. Connections stay."""
+        await self._server.begun.wait()
+        self._server.accept_no_more()
+
+    async def resume(self) -> None:
+        """Accept again. Raises ``OSError``."""
+        await self._server.startup(sockets=[self._sock.dup()])
+
+    def let_go(self) -> None:
+        """Leave the listening socket to another process."""
+        self._sock.close()
 
     def leave(self) -> asyncio.Task[None]:
         """Stop listening; the returned task ends with the last connection. Who is in a handshake has asked for nothing."""
+        self._sock.close()
         self._server.leave()
         for handshake in tuple(self._handshakes):
             handshake.end()
         return self.task
 
-    async def _serve(self, sock: socket.socket) -> None:
-        with contextlib.closing(sock):
-            await self._server.serve(sockets=[sock])
+    async def _serve(self, accepting: socket.socket) -> None:
+        with contextlib.closing(self._sock), contextlib.closing(accepting):
+            await self._server.serve(sockets=[accepting])
 
     def _connections(self, admission: Admission, certificates: Certificates) -> type[asyncio.Protocol]:
         """Return what uvicorn calls for each connection. Whether it is to speak TLS is looked up then: a Gateway that
@@ -80,6 +105,18 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._told = asyncio.Event()
+        self.begun = asyncio.Event()
+        """Set once it accepts."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept."""
+        await super().startup(sockets)
+        self.begun.set()
+
+    def accept_no_more(self) -> None:
+        """Close what accepts, and no connection."""
+        for server in self.servers:
+            server.close()
 
     def leave(self) -> None:
         """Stop listening, and end with the last connection."""

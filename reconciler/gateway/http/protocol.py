@@ -143,7 +143,9 @@ class Protocol(HttpToolsProtocol):
             default_headers=self.server_state.default_headers,
             message_event=asyncio.Event(),
             expect_100_continue=self.expect_100_continue,
-            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+            keep_alive=version != "1.0"
+            and self.parser.should_keep_alive()
+            and not self._admission.last_answers,
             on_response=self.on_response_complete,
         )
 

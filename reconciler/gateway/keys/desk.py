@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -33,18 +34,41 @@ class Metered(Protocol):
         """End it with an error."""
 
 
+class Heir(Protocol):
+    """The gateway that has taken over, and counts for both."""
+
+    async def begin(self, number: int, name: str, limits: KeyLimits, tokens: int) -> Grant | Refusal | None:
+        """Let a request in; None where nobody answers."""
+
+    def ended(self, number: int, usage: Usage, never_began: bool) -> None:
+        """Count what a request has used."""
+
+    def seen(self, name: str) -> None:
+        """Note that a key was used."""
+
+
 class Ticket:
     """One request of a key. Use as a context manager: leaving it settles what the request has used."""
 
-    __slots__ = ("_answers", "_desk", "_grant", "_metered", "caller", "figures")
+    __slots__ = ("_answers", "_desk", "_metered", "caller", "counted_here", "figures", "grant", "number")
 
     def __init__(
-        self, desk: Desk, caller: Caller, grant: Grant | None, metered: Metered, answers: int
+        self,
+        desk: Desk,
+        caller: Caller,
+        grant: Grant | None,
+        metered: Metered,
+        answers: int,
+        number: int = 0,
+        counted_here: bool = True,
     ) -> None:
         self._desk = desk
-        self._grant = grant
         self._metered = metered
         self._answers = answers
+        self.grant = grant
+        self.number = number
+        self.counted_here = counted_here
+        """Whether this gateway's ledger has granted it, and not that of the one that has taken over."""
         self.caller = caller
         self.figures = grant.figures if grant is not None else Figures()
         """What the key has left."""
@@ -55,11 +79,11 @@ class Ticket:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        if self._grant is None:
+        if self.grant is None:
             return
         usage = self.usage()
         never_began = not usage.total and isinstance(error, ApiError) and error.status >= 500
-        self._desk.close(self, self._grant, usage, never_began)
+        self._desk.close(self, self.grant, usage, never_began)
 
     def usage(self) -> Usage:
         """Return the tokens of the request so far."""
@@ -79,6 +103,9 @@ class Desk:
         self._monotonic = monotonic
         self._open: dict[Ticket, None] = {}
         self._looked_at = 0.0
+        self._numbers = itertools.count(1)
+        self.heir: Heir | None = None
+        """Who counts since another gateway has taken over; None before."""
         self.book = Book()
         self.ledger: Ledger = MemoryLedger()
 
@@ -92,30 +119,73 @@ class Desk:
         limits = key.limits
         counts_tokens = limits.tokens_per_minute is not None or limits.tokens_per_day is not None
         tokens = estimate(choices, answers).within(limits) if counts_tokens else 0
-        verdict = await self.ledger.reserve(key.name, limits, tokens, self._now())
+        opened = await self.open(caller, key.name, limits, tokens, metered, answers)
+        if isinstance(opened, Refusal):
+            raise _refusal(key, opened, tokens)
+        return opened
+
+    async def open(
+        self, caller: Caller, name: str, limits: KeyLimits, tokens: int, metered: Metered, answers: int = 1
+    ) -> Ticket | Refusal:
+        """Let in a request of a key that takes so many tokens at most."""
+        number = next(self._numbers)
+        verdict = await self._ask_heir(number, name, limits, tokens)
+        here = verdict is None
+        if verdict is None:
+            verdict = await self.ledger.reserve(name, limits, tokens, self.now())
+            if isinstance(verdict, Grant) and self.heir is not None:  # which has taken over meanwhile
+                decided = await self._ask_heir(number, name, limits, tokens)
+                if decided is not None:
+                    self.ledger.release(name, verdict, self.now())
+                    here, verdict = False, decided
         if isinstance(verdict, Refusal):
-            self.book.refused(key.name, verdict.limit, self._wall())
-            raise _refusal(key, verdict, tokens)
-        self.book.began(key.name, self._wall())
-        ticket = Ticket(self, caller, verdict, metered, answers)
+            if here:
+                self.book.refused(name, verdict.limit, self._wall())
+            return verdict
+        if here:
+            self.book.began(name, self._wall())
+        return self._note(Ticket(self, caller, verdict, metered, answers, number, here))
+
+    def adopt(self, caller: Caller, grant: Grant, metered: Metered) -> Ticket:
+        """Go on with a request that another gateway has let in, and has counted in what this one goes on from."""
+        self.ledger.adopt(caller.key_name, grant, self.now())
+        return self._note(Ticket(self, caller, grant, metered, 1, next(self._numbers)))
+
+    def _note(self, ticket: Ticket) -> Ticket:
         self._open[ticket] = None
         return ticket
+
+    async def _ask_heir(
+        self, number: int, name: str, limits: KeyLimits, tokens: int
+    ) -> Grant | Refusal | None:
+        return None if self.heir is None else await self.heir.begin(number, name, limits, tokens)
 
     def seen(self, caller: Caller) -> None:
         """Note that a key was used for something that costs nothing."""
         if caller.key is not None:
             self.book.seen(caller.key.name, self._wall())
+            if self.heir is not None:
+                self.heir.seen(caller.key.name)
 
     def close(self, ticket: Ticket, grant: Grant, usage: Usage, never_began: bool) -> None:
         """Settle what a request has used. One that ``never_began``, which was not its client's fault, does not count."""
         self._open.pop(ticket, None)
+        if self.heir is not None:
+            self.heir.ended(ticket.number, usage, never_began)
+        if not ticket.counted_here:
+            return
         name = ticket.caller.key_name
         if never_began:
-            self.ledger.release(name, grant, self._now())
+            self.ledger.release(name, grant, self.now())
             self.book.never_began(name, self._wall())
         else:
-            self.ledger.settle(name, grant, usage.total, self._now())
+            self.ledger.settle(name, grant, usage.total, self.now())
             self.book.ended(name, usage, self._wall())
+
+    @property
+    def open_tickets(self) -> tuple[Ticket, ...]:
+        """Return those of requests that run."""
+        return tuple(self._open)
 
     def follow(self, ring: KeyRing | None) -> None:
         """Take note of other keys: forget what those have used that are there no longer, and end their requests."""
@@ -153,7 +223,8 @@ class Desk:
             if error is not None:
                 ticket.end(error)
 
-    def _now(self) -> Moment:
+    def now(self) -> Moment:
+        """Return the time by both clocks."""
         return Moment(self._monotonic(), self._wall())
 
 

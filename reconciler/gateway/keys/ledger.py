@@ -73,6 +73,9 @@ class Ledger(Protocol):
     def release(self, name: str, grant: Grant, now: Moment) -> None:
         """Forget a request that never began: neither it nor its tokens count."""
 
+    def adopt(self, name: str, grant: Grant, now: Moment) -> None:
+        """Count a request as open that another gateway has granted, and whose tokens are counted already."""
+
     def keep(self, names: frozenset[str]) -> None:
         """Forget all other keys."""
 
@@ -199,6 +202,12 @@ class MemoryLedger:
         account.requests.forget(now.monotonic)
         account.requests.correct(grant.second, -1)
 
+    def adopt(self, name: str, grant: Grant, now: Moment) -> None:
+        """Count a request as open that another gateway has granted, and whose tokens are counted already."""
+        account = self.account(name, now)
+        account.open += 1
+        account.reserved += grant.tokens
+
     def keep(self, names: frozenset[str]) -> None:
         """Forget all other keys that have no open request."""
         self._accounts = {
@@ -209,6 +218,10 @@ class MemoryLedger:
         """Go on with a day's count from before."""
         account = self._accounts.setdefault(name, Account())
         account.day, account.used_today = day, tokens
+
+    def go_on(self, name: str, account: Account) -> None:
+        """Go on from what another gateway has counted for a key."""
+        self._accounts[name] = account
 
     def names(self) -> tuple[str, ...]:
         """Return the keys that have asked."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -19,29 +18,34 @@ from .ledger import MemoryLedger
 from .shared.ledger import Gateway, SharedLedger
 from .shared.store import SharedStore
 
+CLOSE_TRIES = 3
+"""How often the talk with a store is ended."""
+CLOSE_SECONDS = 2.5
+"""How long that may take: two answers of the store."""
 OWN = "-"
 """The name of the controller's own gateway among all; no node has it."""
 
 
 class Sharing(Collector):
-    """Gives the desk its ledger. ``process`` names this process."""
+    """Gives the desk its ledger. ``own``: what this gateway alone has counted."""
 
     def __init__(self, desk: Desk, process: str) -> None:
         self._desk = desk
-        self._process = process
+        self.process = process
+        """By which the store knows what was counted: a gateway that takes over goes on with it."""
         self.changed: Callable[[], object] = lambda: None
         """Called when ``state`` has changed."""
-        self._own = MemoryLedger()
+        self.own = MemoryLedger()
         self._place: tuple[LimitsStore, str] | None = None
         self._shared: SharedLedger | None = None
         self._running: asyncio.Task[None] | None = None
         self._keys = False
-        desk.ledger = self._own
+        desk.ledger = self.own
 
     async def follow(self, routes: Routes) -> None:
         """Count as the routes say."""
         self._keys = routes.auth != "none"
-        self._own.gateways = 1 + len(routes.nodes)
+        self.own.gateways = 1 + len(routes.nodes)
         store = routes.limits_store if self._keys else None
         place = (store, routes.gateway or OWN) if store is not None else None
         if place == self._place:
@@ -51,27 +55,28 @@ class Sharing(Collector):
         if place is not None:
             where, name = place
             clock = asyncio.get_running_loop().time
-            gateway = Gateway(name, self._process)
-            self._shared = SharedLedger(self._own, SharedStore(where), gateway, clock, lambda: self.changed())
+            gateway = Gateway(name, self.process)
+            self._shared = SharedLedger(self.own, SharedStore(where), gateway, clock, lambda: self.changed())
             self._running = asyncio.create_task(self._shared.run(), name="share limits")
             self._desk.ledger = self._shared
 
     async def close(self) -> None:
         """Count alone."""
-        running, self._running, self._shared = self._running, None, None
-        self._desk.ledger = self._own
-        if running is not None:
-            running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await running
+        running, self._running, self._shared, self._place = self._running, None, None, None
+        self._desk.ledger = self.own
+        for _ in range(CLOSE_TRIES):
+            if running is None or running.done():
+                return
+            running.cancel()  # a client of a store may lose that while it closes its connection
+            await asyncio.wait([running], timeout=CLOSE_SECONDS)
 
     def state(self) -> dict[str, Any] | None:
         """Return how limits are counted; None where one gateway alone counts, or nobody."""
-        if not self._keys or (self._own.gateways == 1 and self._place is None):
+        if not self._keys or (self.own.gateways == 1 and self._place is None):
             return None
         shared = self._shared
         return {
-            "gateways": self._own.gateways,
+            "gateways": self.own.gateways,
             "store": self._place[0].address if self._place is not None else "",
             "shared": shared is not None and shared.shared,
             "problem": shared.problem if shared is not None else "",

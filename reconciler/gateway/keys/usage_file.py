@@ -37,13 +37,16 @@ def read(path: Path) -> tuple[KeyUsage, ...]:
 
 
 class UsageFile:
-    """Keeps the file up to date."""
+    """Keeps the file up to date, and begins with what it says unless the counts are ``known`` better."""
 
-    def __init__(self, path: Path, desk: Desk) -> None:
+    def __init__(self, path: Path, desk: Desk, known: bool = False) -> None:
+        self.written = True
+        """Whether this gateway writes it: not while another one counts."""
         self._path = path
         self._desk = desk
-        self._written = 0
-        desk.restore(read(path))
+        self._written = -1 if known else 0
+        if not known:
+            desk.restore(read(path))
 
     async def keep(self) -> None:
         """Write it now and then, until cancelled."""
@@ -55,7 +58,7 @@ class UsageFile:
         """Replace the file atomically, readable to its owner only, if something has changed. A full disk is no reason to
         stop serving."""
         changes = self._desk.book.changes
-        if changes == self._written:
+        if changes == self._written or not self.written:
             return
         draft = self._path.with_name(f".{self._path.name}.new")
         usage = KeysUsage(SPOKEN[-1], self._desk.snapshot())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 
 SECONDS = 60
 
@@ -64,6 +65,16 @@ class Window:
         """Return after how many seconds nothing is left of what was taken."""
         self.forget(now)
         return self._seconds[-1] + SECONDS + 1 - now if self.total else 0.0
+
+    def taken(self) -> list[int]:
+        """Return, one after the other, each second in which something was taken, and how much was."""
+        return [each for second in self._seconds for each in (second, self._amounts[second])]
+
+    def go_on(self, taken: Sequence[int], later: int = 0) -> None:
+        """Go on from what another one has ``taken``, whose clock shows ``later`` seconds less."""
+        self._seconds = deque(second + later for second in taken[::2])
+        self._amounts = dict(zip(self._seconds, taken[1::2], strict=True))
+        self.total = sum(taken[1::2])
 
     def ages(self, now: float) -> list[float]:
         """Return, one after the other, how long ago each second began in which something was taken, and how much was."""

@@ -5,27 +5,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
 
-from reconciler.gateway.metrics import Metrics
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import to_wire
-from reconciler.wire.figures import GatewayFigures
+from reconciler.wire.figures import GatewayFigures, ModelFigures
 
 log = logging.getLogger(__name__)
+
+Counted = tuple[tuple[float, ...], tuple[ModelFigures, ...]]
 
 SAVED_SECONDS = 5.0
 """How often it is written while requests come: twice as often as the controller measures."""
 
 
-async def keep(path: Path, metrics: Metrics) -> None:
-    """Write it now and then where something has changed, until cancelled. A full disk is no reason to stop serving."""
+async def keep(path: Path, counted: Callable[[], Counted | None]) -> None:
+    """Write it now and then where something has changed, until cancelled. A full disk is no reason to stop serving.
+
+    ``counted`` returns bounds and counts; None while another gateway writes the file.
+    """
     written = None
     while True:
-        figures = GatewayFigures(SPOKEN[-1], os.getpid(), *metrics.figures())
-        if figures != written:
+        found = counted()
+        figures = written if found is None else GatewayFigures(SPOKEN[-1], os.getpid(), *found)
+        if figures is not None and figures != written:
             draft = path.with_name(f".{path.name}.new")
             try:
                 draft.write_bytes(orjson.dumps(to_wire(figures), option=orjson.OPT_APPEND_NEWLINE))

@@ -1,14 +1,22 @@
-"""A log file with bounds: rotated by size and time, and kept for a while. Used by one thread."""
+"""A log file with bounds: rotated by size and time, and kept for a while. Used by one thread of a gateway.
+
+Two gateways write it while one finishes its answers after the other has taken over. They take turns by a lock of the folder.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from reconciler.wire.front import AccessLog
+
+TURN_LOOKS, TURN_LOOK_SECONDS = 50, 0.02
+"""How long a turn of the other gateway is waited for, which takes a write, and how often to look."""
 
 
 class RotatedFile:
@@ -34,20 +42,40 @@ class RotatedFile:
     def append(self, text: bytes, now: float) -> None:
         """Append complete lines, all or none. ``now``: seconds since the Unix epoch. Raises ``OSError``."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._rotate(len(text), now)
+        with self._turn() as alone:
+            if alone:
+                self._rotate(len(text), now)
+            self._append(text, alone)
+
+    def _append(self, text: bytes, alone: bool) -> None:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             before = os.fstat(descriptor).st_size
             try:
                 self._write(descriptor, text)
             except OSError:
-                os.ftruncate(descriptor, before)  # a part of a line would spoil the next one too
+                if alone:
+                    os.ftruncate(descriptor, before)  # a part of a line would spoil the next one too
                 raise
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _turn(self) -> Iterator[bool]:
+        """Keep other gateways from the folder, and yield whether that can be: one that is suspended keeps its turn."""
+        descriptor = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield _locked(descriptor)
         finally:
             os.close(descriptor)
 
     def tidy(self, now: float) -> None:
         """Rotate what is due, and remove what was kept for long enough. A failure is left to the next time."""
+        with suppress(OSError), self._turn() as alone:
+            if alone:
+                self._tidy(now)
+
+    def _tidy(self, now: float) -> None:
         with suppress(OSError):
             self._rotate(0, now)
         for number, file in self._rotated():
@@ -88,3 +116,15 @@ class RotatedFile:
 
     def _numbered(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}")
+
+
+def _locked(descriptor: int) -> bool:
+    """Lock a folder until it is closed. Returns whether that was possible in time."""
+    for look in range(TURN_LOOKS):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if look + 1 < TURN_LOOKS:
+                time.sleep(TURN_LOOK_SECONDS)
+    return False

@@ -205,6 +205,13 @@ class Pool:
                 async with asyncio.timeout(self.timing.routes_idle):
                     await self._look.wait()
 
+    async def until_ready(self, seconds: float) -> None:
+        """Wait until every routed backend can be asked, for some seconds at most: requests wait for the others."""
+        for _ in range(round(seconds / self.timing.routes_held)):
+            if all(each.ready for each in self._connections.values()):
+                return
+            await asyncio.sleep(self.timing.routes_held)
+
     def close(self) -> None:
         """End every run with an error, and close every connection that no run uses."""
         self.closing = True

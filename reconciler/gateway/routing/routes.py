@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from pathlib import Path
 
@@ -14,6 +16,9 @@ from reconciler.wire.generation import Route, Routes
 from reconciler.wire.hook import HookSecret
 
 log = logging.getLogger(__name__)
+
+_POLL_SECONDS = 0.1
+_REMIND_SECONDS = 30.0
 
 
 def parse_routes(text: bytes) -> Routes:
@@ -61,6 +66,19 @@ class RoutesFile:
             )
             return False
         return self.take(routes)
+
+    async def wait(self, stop: asyncio.Event) -> bool:
+        """Wait for routes, as long as it takes the controller, or for ``stop``. Returns whether there are routes."""
+        loop = asyncio.get_running_loop()
+        remind_at = loop.time() + _REMIND_SECONDS
+        while not self.refresh() and not stop.is_set():
+            if loop.time() >= remind_at:
+                log.info("waiting for %s, which the controller writes", self._path)
+                remind_at += _REMIND_SECONDS
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_POLL_SECONDS):
+                    await stop.wait()
+        return not stop.is_set()
 
     def take(self, routes: Routes) -> bool:
         """Put routes into force. Returns whether they are: those of a replaced controller are not."""

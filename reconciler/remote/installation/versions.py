@@ -97,6 +97,14 @@ class Versions:
         finally:
             note.unlink(missing_ok=True)
 
+    @property
+    def being_switched(self) -> bool:
+        """Return whether a process is replacing the version at this moment."""
+        with suppress(OSError, ValueError):
+            os.kill(int((self.root / SWITCHING).read_text()), 0)
+            return True
+        return False
+
     def drop_unused(self) -> None:
         """Remove versions that are neither in use nor to go back to, and that no process was started from."""
         found = {path.name for path in self.root.iterdir() if path.is_dir() and not path.is_symlink()}

@@ -39,7 +39,7 @@ count = int(sys.argv[2])
 if count:
     limit(count)
 signal.signal(signal.SIGUSR1, lambda *_: limit(256))
-from reconciler.gateway.server import run_gateway
+from reconciler.gateway.process import run_gateway
 sys.exit(run_gateway(pathlib.Path(sys.argv[1]), False))
 """
 HALF = b"GET /health HTTP/1.1\r\nhost: local"

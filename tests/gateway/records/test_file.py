@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import stat
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -19,6 +22,7 @@ from reconciler.gateway.records.file import RotatedFile
 from reconciler.gateway.records.writer import Writer
 from reconciler.wire.front import AccessLog
 
+ROOT = Path(__file__).parents[3]
 DAY = 86_400.0
 NOON = 20_000 * DAY + DAY / 2
 
@@ -137,3 +141,38 @@ def test_a_slow_disk_costs_lines_which_are_counted_and_no_time(
     lines = [orjson.loads(line) for line in (tmp_path / "access.jsonl").read_bytes().splitlines()]
     assert [line["number"] for line in lines if "number" in line] == list(range(1000 - dropped))
     assert sum(line.get("dropped", 0) for line in lines) == dropped
+
+
+APPENDS = """
+import sys, time
+from pathlib import Path
+from reconciler.gateway.records.file import RotatedFile
+from reconciler.wire.front import AccessLog
+file = RotatedFile(Path(sys.argv[1]), AccessLog(4000, 86_400.0, 500, 1e9))
+for number in range(400):
+    file.append(b"%s %d\\n" % (sys.argv[2].encode(), number), 1_700_000_000.0)
+"""
+
+
+def test_two_gateways_write_one_log_and_no_line_is_lost_or_cut(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", APPENDS, str(tmp_path / "access.jsonl")]
+    writers = [subprocess.Popen([*command, name], cwd=ROOT) for name in ("old", "new")]
+    assert [writer.wait(60) for writer in writers] == [0, 0]
+    files = list(tmp_path.iterdir())
+    assert sorted(line for each in files for line in each.read_text().splitlines()) == sorted(
+        f"{name} {number}" for name in ("old", "new") for number in range(400)
+    )
+    assert len(files) > 1
+    assert all(0 < each.stat().st_size <= 4000 for each in files)
+
+
+def test_a_gateway_that_keeps_its_turn_delays_lines_and_holds_none_back(tmp_path: Path) -> None:
+    path, log = tmp_path / "access.jsonl", file(tmp_path, max_bytes=10)
+    holding = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(holding, fcntl.LOCK_EX)
+    try:
+        log.append(b"more than ten bytes\n", NOON)
+        log.append(b"rotated later\n", NOON)
+    finally:
+        os.close(holding)
+    assert path.read_bytes() == b"more than ten bytes\nrotated later\n"

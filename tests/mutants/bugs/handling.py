@@ -28,6 +28,7 @@ from reconciler.bootstrap import home, service_lock, store
 from reconciler.cli.commands.cluster import supervise, up
 from reconciler.cli.core import app
 from reconciler.controller import desired_state, publish, routes_file
+from reconciler.gateway import files as gateway_files
 from reconciler.gateway import server
 from reconciler.planning import safety
 from reconciler.planning.context import sharding
@@ -540,7 +541,7 @@ MACHINES = (
     Mutant(
         "a-freed-port-is-not-taken",
         server._Gateway.run,
-        put(IfExp, "None", 1, 2),
+        put(IfExp, "None", 3, 4),
         "an endpoint stays where nobody looks for it after its port got free",
         GATEWAY_PROCESS,
     ),
@@ -605,7 +606,7 @@ MACHINES = (
     ),
     Mutant(
         "a-gateway-ends-on-a-full-disk",
-        server._write_state,
+        gateway_files.write_state,
         catch_nothing(),
         "the endpoint goes because its own state cannot be written",
         GATEWAY_PROCESS,
@@ -669,7 +670,7 @@ MACHINES = (
     Mutant(
         "two-controllers-run",
         service_lock.held,
-        drop(Expr, 1, 8),
+        drop(Expr, 1, 5),
         "two controllers start and stop each other's ranks",
         ("tests/controller/test_controller.py::test_a_second_controller_is_refused_by_name",),
     ),
@@ -718,14 +719,14 @@ MACHINES = (
     Mutant(
         "a-service-is-started-twice",
         supervise.Supervisor._begin,
-        always(If, 0, 3),
+        always(If, 0, 4),
         "after the death of `up`, the next one tries over and over to start what runs already",
         SUPERVISION,
     ),
     Mutant(
         "any-service-is-taken-over",
         supervise.Supervisor._begin,
-        always(If, 2, 3),
+        always(If, 3, 4),
         "after an upgrade the old version's controller goes on",
         SUPERVISION,
     ),

@@ -23,12 +23,15 @@ def controller(settings: Settings, watch: Path | None) -> int:
 
 @click.command(hidden=True)
 @click.option("--any-port", is_flag=True, help="Use the next free port if the manifest's is taken.")
+@click.option(
+    "--take-over", is_flag=True, help="Take over from the gateway that runs, without refusing anybody."
+)
 @click.pass_obj
-def gateway(settings: Settings, any_port: bool) -> int:
+def gateway(settings: Settings, any_port: bool, take_over: bool) -> int:
     """Run the gateway."""
     from reconciler.bootstrap.gateway import run_gateway
 
-    return run_gateway(settings.home, any_port)
+    return run_gateway(settings.home, any_port, take_over)
 
 
 @click.command(hidden=True)

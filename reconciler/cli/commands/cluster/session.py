@@ -26,7 +26,7 @@ from reconciler.wire.admin import Get, ListEvents, ShowPlan, ShowStatus, Stop
 from reconciler.wire.file_identity import FileIdentity
 
 from .question import QUESTION, ask_endpoint, request_body
-from .supervise import Child, Supervisor
+from .supervise import Child, Supervisor, being_switched
 
 TICK_SECONDS = 0.1
 LOOK_SECONDS = 0.3
@@ -153,7 +153,8 @@ class Session:
             try:
                 self._end()
             finally:
-                self._supervisor.end()
+                switched = self._options.leave and being_switched(self._settings.home)
+                self._supervisor.end(but_handing_over=switched)
 
     def _forever(self) -> int:
         while not self._options.any:

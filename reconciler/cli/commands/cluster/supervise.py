@@ -1,7 +1,8 @@
 """Supervises the services of a home: restarts them when they die, and ends them when it is told to.
 
 They outlive a supervisor that is killed: an endpoint must not go because of who watches it. The next supervisor finds them
-by their locks, and takes over those that it would start in the same way.
+by their locks, and takes over those that it would start in the same way. Of the others it asks a service to hand over to its
+successor where that can be, and ends it where not.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from reconciler.bootstrap.service_lock import given_back, holder
+from reconciler.bootstrap import NOT_HANDED_OVER, TAKE_OVER
+from reconciler.bootstrap.service_lock import Holder, given_back, holder
 
 BACK_OFF_SECONDS_MIN = 0.2
 BACK_OFF_SECONDS_MAX = 5.0
@@ -98,6 +100,10 @@ class Child:
     """The lock that the process holds as long as it runs; None for one that cannot be taken over."""
     started_as: str = ""
     """What the lock says of a process that was started by this command."""
+    hands_over: bool = False
+    """Whether the next process takes over from one that runs, and nobody notices; one that cannot is ended before."""
+    leaves: bool = False
+    """Whether the process that runs has said that it cannot hand over."""
     process: Process | None = None
     started_at: float = 0.0
     restart_at: float = 0.0
@@ -190,18 +196,24 @@ class Supervisor:
             f"the {child.name} {_ending(process.returncode)} and is restarted{': ' if words else ''}{words}"
         )
         reported, child.reported = child.reported, _without_time(text)
-        if child.reported != reported or process.returncode < 0:
+        if child.hands_over and process.returncode == NOT_HANDED_OVER:
+            child.leaves, child.restart_at, child.reported = True, self.clock(), reported
+        elif child.reported != reported or process.returncode < 0:
             self.say(text)
 
     def _begin(self, child: Child) -> None:
-        """Take over the process that holds the child's lock, or start one. One that was started differently is asked to
-        end, and is replaced when it has."""
+        """Take over the process that holds the child's lock, or start one. One that was started differently hands over to
+        the one that is started, or is asked to end, and is replaced when it has."""
         running = holder(child.lock) if child.lock is not None else None
         if child.lock is None or running is None:
+            child.leaves = False
             self._spawn(child)
             return
         if not running.pid:  # it has just begun, and is looked at again
             child.restart_at = self.clock() + BACK_OFF_SECONDS_MIN
+            return
+        if running.started_as != child.started_as and child.hands_over and not child.leaves:
+            self._succeed(child, running)
             return
         child.process, child.started_at = AdoptedProcess(running.pid, child.lock), self.clock()
         child.log_offset = _make_room(child.log)
@@ -212,14 +224,21 @@ class Supervisor:
         child.kill_at = self.clock() + END_SECONDS
         child.process.send_signal(signal.SIGTERM)
 
-    def _spawn(self, child: Child) -> None:
+    def _succeed(self, child: Child, running: Holder) -> None:
+        """Start a process that takes over from the one that runs. That one serves until then, and ends by itself."""
+        text = f"the {child.name} runs already (pid {running.pid}), started in another way: it hands over to the next one"
+        if not child.reported:
+            self.say(text)
+        self._spawn(child, TAKE_OVER)
+
+    def _spawn(self, child: Child, *more: str) -> None:
         paths = os.pathsep.join(filter(None, (str(self.search_path), os.environ.get("PYTHONPATH"))))
         environment = {**os.environ, "PYTHONPATH": paths}
         child.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         child.log_offset = _make_room(child.log)
         with child.log.open("ab") as log:
             child.process = subprocess.Popen(
-                child.command,
+                (*child.command, *more),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -234,9 +253,25 @@ class Supervisor:
             [child for child in self.children if not isinstance(child.process, AdoptedProcess)], END_SECONDS
         )
 
-    def end(self, seconds: float = END_SECONDS) -> None:
-        """End all children in parallel; kill those that still run after ``seconds``."""
-        self._end(self.children, seconds)
+    def end(self, seconds: float = END_SECONDS, but_handing_over: bool = False) -> None:
+        """End all children in parallel; kill those that still run after ``seconds``.
+
+        ``but_handing_over``: leave those running from which the next supervisor's take over."""
+        children = [child for child in self.children if not (but_handing_over and child.hands_over)]
+        for child in children:
+            self._end_unsucceeded(child)
+        self._end(children, seconds)
+
+    def _end_unsucceeded(self, child: Child) -> None:
+        """Ask one to end from which the child was to take over, and has not yet."""
+        running = holder(child.lock) if child.lock is not None and child.hands_over else None
+        if (
+            running is not None
+            and running.pid
+            and (child.process is None or running.pid != child.process.pid)
+        ):
+            with suppress(ProcessLookupError):
+                os.kill(running.pid, signal.SIGTERM)
 
     def _end(self, children: Sequence[Child], seconds: float) -> None:
         for child in children:
@@ -262,6 +297,13 @@ class Supervisor:
                 f"the {child.name} (pid {process.pid}) has not ended within {KILLED_SECONDS:g} s of SIGKILL: only a"
                 " restart of this machine ends it"
             )
+
+
+def being_switched(home: Path) -> bool:
+    """Return whether a command ends `up` to start another version: then the gateway of that takes over from this one's."""
+    from reconciler.remote.installation.versions import Versions
+
+    return Versions(home / "versions").being_switched
 
 
 def _ending(status: int) -> str:

@@ -179,6 +179,7 @@ def _supervisor(settings: Settings, say: Callable[[str], None], how: How) -> Sup
             logs / f"{service}.log",
             Home(settings.home).lock_of(service),
             started_as((*home, service, *options)),
+            hands_over=service == GATEWAY,
         )
         for service, options in services
     ]

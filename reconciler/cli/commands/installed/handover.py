@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from reconciler.bootstrap import GATEWAY, Home
+from reconciler.bootstrap.service_lock import holder
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import LOCK_NAME, ask
 from reconciler.errors import ReconcilerError, Unreachable
@@ -21,6 +24,8 @@ STOP_ALL_SECONDS = 90.0
 SERVE_SECONDS = 60.0
 """How long a new controller may take to answer, and its gateway to listen."""
 LOOK_SECONDS = 0.1
+_VERSION = 2
+"""Which word it is of what a lock says (``service_lock.started_as``)."""
 
 
 def running_up(home: Path) -> int:
@@ -36,7 +41,8 @@ def running_up(home: Path) -> int:
 
 
 def end_up(home: Path, everything: bool = False) -> None:
-    """End the `up` of a home, if one runs, with its controller and gateway; ranks keep running.
+    """End the `up` of a home, if one runs, with its controller; ranks keep running, and so does its gateway where a version
+    is being switched.
 
     ``everything``: as Ctrl-C does, with every rank and agent. Raises ``Unreachable`` if it does not end.
     """
@@ -60,13 +66,25 @@ def status(settings: Settings) -> dict[str, object] | None:
 
 
 def until_serving(settings: Settings, version: str, endpoint: bool) -> bool:
-    """Wait for a controller of a version to answer and, if there was an ``endpoint``, for that. Return whether both do."""
+    """Wait for a controller of a version to answer and, if there was an ``endpoint``, for that, and for a gateway of that
+    version to have taken over. Return whether all is so."""
 
     def serves() -> bool:
         found = status(settings)
-        return found is not None and found["version"] == version and bool(found["endpoint"] or not endpoint)
+        if found is None or found["version"] != version:
+            return False
+        return not endpoint or (bool(found["endpoint"]) and _gateway_version(settings.home) in (version, ""))
 
     return _until(serves, SERVE_SECONDS)
+
+
+def _gateway_version(home: Path) -> str | None:
+    """Return the version of the gateway that runs; empty where that does not say it, None where none runs."""
+    running = holder(Home(home).lock_of(GATEWAY))
+    if running is None:
+        return None
+    words = shlex.split(running.started_as)
+    return words[_VERSION] if len(words) > _VERSION else ""
 
 
 def _until(true: Callable[[], bool], seconds: float) -> bool:

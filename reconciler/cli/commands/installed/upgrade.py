@@ -32,9 +32,9 @@ RESTORE_SECONDS = 120.0
 def upgrade(settings: Settings, version: str | None, source: Path | None) -> None:
     """Have the service run another version: by default that of this command.
 
-    Makes the new version's environment beside the present one, ends controller and gateway, copies the store, and starts
-    them from the new version. Ranks keep running, and are adopted. If the new version does not answer, the present one is
-    put back. Clients cannot connect for the seconds between the two gateways.
+    Makes the new version's environment beside the present one, ends the controller, copies the store, and starts the new
+    version. Ranks keep running, and are adopted. The new gateway takes over from the present one, which finishes its answers:
+    no client is refused. If the new version does not answer, the present one is put back.
 
     \b
     Examples:

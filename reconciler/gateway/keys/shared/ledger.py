@@ -155,6 +155,11 @@ class SharedLedger:
         self._own.release(name, grant, self._by_store(now.monotonic, now.wall))
         self._touch(name)
 
+    def adopt(self, name: str, grant: Grant, now: Moment) -> None:
+        """Count a request as open that another gateway has granted, and whose tokens are counted already."""
+        self._own.adopt(name, grant, self._by_store(now.monotonic, now.wall))
+        self._touch(name)
+
     def keep(self, names: frozenset[str]) -> None:
         """Forget all other keys."""
         self._own.keep(names)

@@ -291,6 +291,87 @@ def test_a_service_that_was_started_in_another_way_is_replaced(house: House) -> 
     second.end()
 
 
+SUCCEEDS = """
+import os, signal, sys, time
+from pathlib import Path
+from reconciler.bootstrap.service_lock import held, holder, inherited
+lock, way = Path(sys.argv[1]), sys.argv[2]
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+if sys.argv[-1] == "--take-over":
+    if way == "of a version that fails":
+        sys.exit("a bug")
+    if Path(str(lock) + ".knows nothing").exists():
+        sys.exit(3)
+    os.kill(holder(lock).pid, signal.SIGKILL)
+    while holder(lock):
+        time.sleep(0.01)
+with held(lock, way) as (identity, other):
+    if identity:
+        signal.sigwait([signal.SIGTERM])
+"""
+"""A service that takes over from another one, as far as its supervisor sees; it ends that instead of asking it."""
+
+
+def succeeding(house: House, way: str) -> tuple[Supervisor, Child]:
+    """A supervisor whose service takes over from the one that runs."""
+    supervisor, child = house.supervisor(way)
+    child.command, child.hands_over = (sys.executable, "-c", SUCCEEDS, str(house.lock), way), True
+    return supervisor, child
+
+
+def test_a_service_that_hands_over_is_not_ended_by_the_supervisor_of_the_next(house: House) -> None:
+    first, _ = house.supervisor("of another version")
+    first.start()
+    pid = house.serves(first)
+    second, child = succeeding(house, "as always")
+    second.start()
+    assert house.serves(second, but=pid) == pid_of(child)
+    assert house.messages == [
+        f"the worker runs already (pid {pid}), started in another way: it hands over to the next one"
+    ]
+    second.end()
+    assert holder(house.lock) is None
+
+
+def test_a_service_that_cannot_hand_over_is_ended_first(house: House) -> None:
+    first, _ = house.supervisor("of another version")
+    first.start()
+    pid = house.serves(first)
+    Path(f"{house.lock}.knows nothing").touch()
+    second, child = succeeding(house, "as always")
+    second.start()
+    assert house.serves(second, but=pid) == pid_of(child)
+    assert house.messages[1:] == [
+        f"the worker runs already (pid {pid}), started in another way: it is replaced",
+        "the worker exited with 0 and is restarted",
+    ]
+
+
+def test_a_successor_that_fails_costs_nothing_until_all_are_to_end(house: House) -> None:
+    first, _ = house.supervisor("of another version")
+    first.start()
+    pid = house.serves(first)
+    second, _ = succeeding(house, "of a version that fails")
+    second.start()
+    wait(lambda: house.serves(second) == pid and len(house.messages) > 1)
+    assert house.messages[1:] == ["the worker exited with 1 and is restarted: a bug"]
+    assert house.serves(second) == pid
+    second.end()
+    wait(lambda: holder(house.lock) is None)
+
+
+def test_a_service_is_left_for_the_next_supervisor_where_that_is_to_take_over(house: House) -> None:
+    first, child = succeeding(house, "of another version")
+    first.start()
+    pid = house.serves(first)
+    first.end(but_handing_over=True)
+    assert house.serves(first) == pid == pid_of(child)
+    second, _ = house.supervisor("of another version")
+    second.start()
+    second.end()
+    assert holder(house.lock) is None
+
+
 def test_a_replaced_service_that_does_not_end_is_killed(house: House) -> None:
     first, old = house.supervisor("of another version")
     first.start()

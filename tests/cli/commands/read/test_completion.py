@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -93,28 +92,6 @@ def test_without_anything_completion_is_silent(home: Path, command: Path) -> Non
     home.mkdir()
     (home / "cluster.git").write_text("no repository")
     assert completed(command, home, "reconciler get modeldeployments ti") == ([], "")
-
-
-def test_a_completion_costs_less_than_a_typed_letter_is_felt(home: Path, controller: Controller) -> None:
-    """In seconds of the processor, which a busy machine does not make more of: the best of three."""
-
-    def cost() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        environment = {
-            "COMP_WORDS": "reconciler get modeldeployments ti",
-            "COMP_CWORD": "3",
-            "_RECONCILER_COMPLETE": "bash_complete",
-            "RECONCILER_HOME": str(home),
-        }
-        done = subprocess.run(
-            [sys.executable, "-m", "reconciler"],
-            env={**os.environ, **environment}, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        assert done.stdout == "plain,tiny\n"
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    assert min(cost() for _ in range(3)) < 0.3
 
 
 def test_a_completed_word_needs_no_pydantic() -> None:

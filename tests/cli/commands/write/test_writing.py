@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -321,7 +322,8 @@ def test_an_end_that_cannot_be_is_wrong_usage(
 
 def test_what_has_expired_is_removed_by_the_next_commit_which_says_so(cli: Cli, committed: Path) -> None:
     cli("cordon", "node-a", "--for", "1s")
-    time.sleep(1.1)
+    until = datetime.fromisoformat(str(operations(committed)["cordon.node.node-a"]["until"]))
+    time.sleep(max(0.0, (until - datetime.now(UTC)).total_seconds()) + 0.1)
     assert cli("cordon", "node-b").out == "node/node-b cordoned\n"
     assert list(operations(committed)) == ["cordon.node.node-b"]
     assert "Expired: cordon.node.node-a" in git(committed, "log", "-1", "--format=%b", "operations")

@@ -1,0 +1,160 @@
+"""An old gateway's side, until it has let go: who asks for everything gets it, or nothing has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from reconciler.gateway.keys.desk import Desk
+from reconciler.gateway.keys.ledger import MemoryLedger
+from reconciler.wire.codec import WireError
+from reconciler.wire.figures import ModelFigures
+from reconciler.wire.handover import (
+    OLD_RECEIVES,
+    Complete,
+    CountedKey,
+    Given,
+    Offer,
+    OpenRequest,
+    Take,
+    Taken,
+    Yours,
+)
+from reconciler.wire.keys import KeyUsage
+
+from .heir import Heir
+from .messages import HELLO_SECONDS, SOCKET, Waiting, check_hello, hello, listen, same_user
+
+log = logging.getLogger(__name__)
+
+READY_SECONDS = 60.0
+"""How long a new gateway may take until it is ready to answer, after it has said hello."""
+SWITCH_SECONDS = 20.0
+"""How long it may take from its question until it has taken everything. Meanwhile connections wait in the system."""
+
+
+class Gateway(Protocol):
+    """What is handed over."""
+
+    def offer(self) -> Offer:
+        """Return what it listens on."""
+
+    async def pause(self) -> None:
+        """Stop to accept, and to count in a store that others share."""
+
+    def given(self) -> tuple[Sequence[int], Given]:
+        """Return the descriptors of the listening socket and of the lock, and what goes with them."""
+
+    def bequeath(self, heir: Heir | None) -> None:
+        """Have the heir told of all that is used from now on; None: it is counted here again."""
+
+    async def resume(self) -> None:
+        """Go on as before ``pause``."""
+
+    def let_go(self) -> None:
+        """Close what another gateway has now."""
+
+
+class Giving:
+    """Waits for a new gateway."""
+
+    def __init__(
+        self, home: Path, gateway: Gateway, desk: Desk, figures: Callable[[], tuple[ModelFigures, ...]]
+    ) -> None:
+        """Listen in ``home``. ``figures``: what all requests have done. Raises ``OSError``."""
+        self._listening = listen(home / SOCKET)
+        self._gateway = gateway
+        self._desk = desk
+        self._figures = figures
+
+    def close(self) -> None:
+        """Wait for nobody any more."""
+        self._listening.close()
+
+    async def run(self) -> Heir:
+        """Wait until everything is handed over. Return who has it."""
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                sock, _ = await loop.sock_accept(self._listening)
+                heir = None
+                try:
+                    heir = await self._answer(sock)
+                except (OSError, WireError) as error:
+                    log.warning("nothing is handed over: %s", error or type(error).__name__)
+                finally:
+                    if heir is None:
+                        sock.close()
+                if heir is not None:
+                    return heir
+        finally:
+            self._listening.close()
+
+    async def _answer(self, sock: socket.socket) -> Heir:
+        """Hand everything over. Raises ``OSError`` and ``WireError`` where nothing was."""
+        if not same_user(sock):
+            raise WireError("who asks belongs to another user")
+        connection = Waiting(sock, OLD_RECEIVES)
+        async with asyncio.timeout(HELLO_SECONDS):
+            said = await connection.receive()
+            await connection.send(hello("gateway"), self._gateway.offer())
+            check_hello(said, "successor")
+        async with asyncio.timeout(READY_SECONDS):
+            if not isinstance(await connection.receive(), Take):
+                raise WireError("expected Take")
+        heir = Heir(connection, self._desk, self._figures)
+        try:
+            async with asyncio.timeout(SWITCH_SECONDS):
+                await self._gateway.pause()
+                await self._say_all(connection, heir)
+        except BaseException:
+            heir.forget()
+            self._gateway.bequeath(None)
+            await self._gateway.resume()
+            raise
+        self._gateway.let_go()
+        try:
+            await connection.send(Yours())
+        except OSError as error:  # it has died in this moment, as any gateway may
+            log.warning("the gateway that has taken over is gone: %s", error)
+        return heir
+
+    async def _say_all(self, connection: Waiting, heir: Heir) -> None:
+        descriptors, given = self._gateway.given()
+        counted = tuple(counted_by(self._desk))
+        self._gateway.bequeath(heir)  # from the moment on in which that was counted
+        connection.send_with(descriptors, given)
+        await connection.send(*counted, Complete())
+        if not isinstance(await connection.receive(), Taken):
+            raise WireError("expected Taken")
+
+
+def counted_by(desk: Desk) -> Iterator[CountedKey | OpenRequest]:
+    """Return all that a gateway has counted; it shares nothing with others at this moment."""
+    now, ledger = desk.now(), desk.ledger
+    assert isinstance(ledger, MemoryLedger)
+    used = {each.name: each for each in desk.book.snapshot()}
+    for name in sorted({*used, *ledger.names()}):
+        account = ledger.account(name, now)
+        yield CountedKey(
+            used.get(name, KeyUsage(name, account.day)),
+            account.day,
+            account.used_today,
+            tuple(account.requests.taken()),
+            tuple(account.tokens.taken()),
+        )
+    for ticket in desk.open_tickets:
+        grant, usage = ticket.grant, ticket.usage()
+        if grant is not None and ticket.counted_here:
+            yield OpenRequest(
+                ticket.number,
+                ticket.caller.key_name,
+                grant.tokens,
+                grant.second,
+                usage.prompt,
+                usage.completion,
+            )

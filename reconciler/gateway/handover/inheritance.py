@@ -1,0 +1,56 @@
+"""What a gateway begins with that has taken over from another."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import socket
+
+from reconciler.gateway.keys.sharing import Sharing
+from reconciler.gateway.routing.pool import Pool
+from reconciler.listening import parse_listen
+from reconciler.wire.handover import NEW_RECEIVES
+from reconciler.wire.prompts import QuarantinedPrompt
+
+from .lock import Lock
+from .messages import Waiting
+from .predecessor import Predecessor
+from .taking import Taking
+
+log = logging.getLogger(__name__)
+
+GROUPS_SECONDS = 5.0
+"""How long a gateway waits until all groups can be asked, before it takes over. Requests wait for the others."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Inheritance:
+    """What a gateway has of the one before."""
+
+    sock: socket.socket
+    listen: str
+    """As the routes of that one had it."""
+    lock: Lock | None
+    prompts: tuple[QuarantinedPrompt, ...]
+    predecessor: Predecessor
+    hearing: asyncio.Task[None]
+
+
+async def take_over(before: Taking, pool: Pool, sharing: Sharing) -> Inheritance:
+    """Take over once all groups can be asked. Raises ``Invalid``, ``OSError`` and ``WireError``: the other one goes on."""
+    routes = pool.file.current
+    assert routes is not None
+    parse_listen(before.offer.listen, pool.file.ring is not None)
+    await pool.until_ready(GROUPS_SECONDS)
+    handed = await asyncio.to_thread(before.take)
+    predecessor = Predecessor(pool.desk)
+    predecessor.restore(handed.keys, handed.requests, handed.given.now)
+    sharing.process = handed.given.process
+    lock = await asyncio.to_thread(before.own)
+    log.info("taken over from the gateway before, with %d open requests of keys", len(handed.requests))
+    connection = Waiting(before.sock, NEW_RECEIVES, before.side)
+    hearing = asyncio.create_task(predecessor.run(connection), name="hear of the gateway before")
+    handed.sock.setblocking(False)
+    listen, prompts = before.offer.listen, handed.given.prompts
+    return Inheritance(handed.sock, listen, lock, prompts, predecessor, hearing)

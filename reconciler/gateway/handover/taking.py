@@ -1,0 +1,108 @@
+"""A new gateway's side: it asks the one that runs for its listening socket, its lock and its counts. It waits in a thread."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import socket
+from pathlib import Path
+from typing import TypeVar
+
+from reconciler.wire.codec import WireError
+from reconciler.wire.handover import (
+    NEW_RECEIVES,
+    Complete,
+    CountedKey,
+    Given,
+    Offer,
+    OpenRequest,
+    Take,
+    Taken,
+    Yours,
+)
+
+from .lock import Inherit, Lock
+from .messages import HELLO_SECONDS, SOCKET, Blocking, NotHandedOver, check_hello, hello, same_user
+
+log = logging.getLogger(__name__)
+
+GIVE_SECONDS = 15.0
+"""How long the old gateway may take to stop accepting and to say what it has counted: a store of limits may need a second."""
+M = TypeVar("M")
+
+
+@dataclasses.dataclass(slots=True)
+class Handed:
+    """What the old gateway has said."""
+
+    given: Given
+    sock: socket.socket
+    """It listens."""
+    keys: list[CountedKey]
+    requests: list[OpenRequest]
+
+
+class Taking:
+    """A conversation with the gateway of a home. Close it where nothing was taken."""
+
+    def __init__(self, home: Path, inherit: Inherit, any_port: bool) -> None:
+        """Begin it. Raises ``NotHandedOver`` where no gateway answers, or one that does not know how, or that listens on
+        another port than the routes say and ``any_port`` allows none."""
+        self._inherit = inherit
+        self._handed: Handed | None = None
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.side = Blocking(self.sock, NEW_RECEIVES)
+        try:
+            self.sock.settimeout(HELLO_SECONDS)
+            self.sock.connect(str(home / SOCKET))
+            if not same_user(self.sock):
+                raise WireError("it belongs to another user")
+            self.side.send(hello("successor"))
+            check_hello(self.side.receive(HELLO_SECONDS), "gateway")
+            self.offer = self._next(Offer, HELLO_SECONDS)
+            if not any_port and _port(self.offer.listen) != _port(self.offer.address):
+                raise WireError(f"it listens on {self.offer.address} instead of {self.offer.listen}")
+        except (OSError, WireError) as error:
+            self.sock.close()
+            raise NotHandedOver(f"the gateway that runs hands nothing over: {error}") from None
+
+    def close(self) -> None:
+        """Leave the old gateway as it is."""
+        self.sock.close()
+
+    def take(self) -> Handed:
+        """Have the old gateway stop accepting, and say all. Raises ``OSError`` and ``WireError``; it goes on then."""
+        self.side.send(Take())
+        given = self._next(Given, GIVE_SECONDS)
+        if not self.side.descriptors:
+            raise WireError("no socket came with the message")
+        handed = Handed(given, socket.socket(fileno=self.side.descriptors[0]), [], [])
+        while not isinstance(said := self.side.receive(GIVE_SECONDS), Complete):
+            if isinstance(said, CountedKey):
+                handed.keys.append(said)
+            elif isinstance(said, OpenRequest):
+                handed.requests.append(said)
+            else:
+                raise WireError(f"unexpected {type(said).__name__}")
+        return handed
+
+    def own(self) -> Lock | None:
+        """Have the old gateway let go; return the lock, if it had one. Raises as ``take``."""
+        self.side.send(Taken())
+        self._next(Yours, GIVE_SECONDS)
+        lock, *more = [*self.side.descriptors[1:], None]
+        for descriptor in more:
+            if descriptor is not None:
+                os.close(descriptor)
+        return None if lock is None else self._inherit(lock)
+
+    def _next(self, kind: type[M], seconds: float) -> M:
+        said: object = self.side.receive(seconds)
+        if not isinstance(said, kind):
+            raise WireError(f"expected {kind.__name__}, got {type(said).__name__}")
+        return said
+
+
+def _port(address: str) -> str:
+    return address.rpartition(":")[2]

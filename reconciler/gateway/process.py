@@ -1,0 +1,102 @@
+"""The gateway's process: its loop, its clock, and the signals and the files that end it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from reconciler.errors import Conflict, Invalid
+from reconciler.wire.codec import WireError
+from reconciler.wire.file_identity import FileIdentity, wait_until_removed, wait_until_replaced
+
+from .dialects.dialect import Sources
+from .files import cannot_listen, write_state
+from .handover.claim import NOTHING_TO_CLAIM, Claim
+from .handover.lock import Lock
+from .http import descriptors
+from .routing.timeouts import Timing
+from .server import serve
+
+log = logging.getLogger(__name__)
+
+EXIT_CANNOT_LISTEN = 2
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return uvloop's loop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def run_gateway(home: Path, any_port: bool, claim: Claim = NOTHING_TO_CLAIM) -> int:
+    """Serve until SIGTERM or SIGINT, or until another gateway has taken over and all answers are given. Returns the exit
+    status: 0; 2 when it cannot listen; 1 when nothing could be taken over, and the gateway before goes on.
+
+    Reads ``home/routes.json``, and writes ``home/gateway.json``, ``home/prompts.json``, ``home/usage.json`` and
+    ``home/figures.json``. The lock of the home is watched.
+    """
+    log.info("%d descriptors", descriptors.raised())
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        try:
+            runner.run(_serve_until_signalled(home, any_port, claim))
+        except (Invalid, Conflict) as error:
+            if claim.before is None:
+                write_state(home, cannot_listen(str(error)))
+            sys.stderr.write(f"gateway: {error}\n")
+            return EXIT_CANNOT_LISTEN
+        except (OSError, WireError) as error:
+            if claim.before is None:
+                raise
+            log.error("nothing could be taken over: %s", error)
+            return 1
+    return 0
+
+
+def _new_id() -> str:
+    return os.urandom(12).hex()  # what ``secrets`` does, with fewer layers: three are drawn for each request
+
+
+def _new_seed() -> int:
+    return int.from_bytes(os.urandom(8)) >> 1
+
+
+async def _serve_until_signalled(home: Path, any_port: bool, claim: Claim) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    sources = Sources(time.time, _new_id, _new_seed)
+    held = [] if claim.lock is None else [claim.lock.identity]
+    watching = [asyncio.create_task(watch_identity(home, stop, *held), name="watch the home")]
+
+    def watch(taken: Lock) -> None:
+        watching.append(
+            asyncio.create_task(watch_identity(home, stop, taken.identity), name="watch the lock")
+        )
+
+    try:
+        await serve(home, any_port, stop, Timing(), sources, claim=dataclasses.replace(claim, taken=watch))
+    finally:
+        for each in watching:
+            each.cancel()
+
+
+async def watch_identity(home: Path, stop: asyncio.Event, *held: FileIdentity) -> None:
+    """Stop when the home, or the lock in it, is removed: another gateway may serve what replaces it."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if held:
+        await wait_until_replaced(*held)
+    else:
+        await wait_until_removed(home)
+    log.error("%s was removed: the gateway stops", held[0].path if held else home)
+    stop.set()

@@ -1,0 +1,239 @@
+"""One gateway takes over from another under clients that ask all the time: nobody is refused, nothing is cut, all is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import stat
+
+import aiohttp
+import pytest
+
+from reconciler.bootstrap import NOT_HANDED_OVER
+from reconciler.gateway.handover.lock import Lock
+from reconciler.gateway.handover.messages import Blocking
+from reconciler.gateway.handover.taking import Taking
+from reconciler.wire.codec import Hello
+from reconciler.wire.handover import NEW_RECEIVES, SPOKEN, Offer
+from tests.gateway.keys.test_accounting import tell
+from tests.gateway.rank_double import eventually, story
+from tests.ports import free_port
+
+from .gateways import USED, WORDS, Tale, gateways
+from .load import SECRET, check_switches, key
+
+pytestmark = pytest.mark.second_tier
+
+
+async def test_nobody_is_refused_nothing_is_cut_and_all_is_counted() -> None:
+    await check_switches()
+
+
+async def test_a_long_answer_is_finished_by_who_began_it_across_two_switches() -> None:
+    tale = Tale()
+    async with gateways(tale, keys=(key(tokens_per_day=10**9),)) as made:
+        first = await made.start()
+        await made.serves(first)
+        async with aiohttp.ClientSession() as http:
+            asking = asyncio.create_task(made.ask(http, secret=SECRET, stream=True))
+            await eventually(lambda: bool(made.ranks[0].asked))
+            for _ in range(2):
+                await made.serves(await made.start("--take-over"))
+            assert not asking.done()
+            tale.go_on.set()
+            status, body = await asking
+            assert (status, body.count(b'"content":"w')) == (200, WORDS)
+            assert body.endswith(b"data: [DONE]\n\n")
+            assert len(made.ranks[0].asked) == 1
+            assert first.returncode is None, "its client may ask once more on its connection"
+            async with http.get(made.url("/v1/models"), headers={"x-api-key": SECRET}) as answer:
+                assert answer.status == 200
+                assert answer.headers["connection"] == "close"
+        for each in made.started[:2]:
+            assert await each.wait() == 0
+        await eventually(lambda: made.used() == {"agent": USED})
+
+
+async def test_limits_hold_for_both_together() -> None:
+    tale = Tale()
+    async with gateways(tale, keys=(key(parallel_requests=1, tokens_per_day=10 * USED),)) as made:
+        first = await made.start()
+        await made.serves(first)
+        async with aiohttp.ClientSession() as kept, aiohttp.ClientSession() as http:
+            async with kept.get(made.url("/v1/models"), headers={"x-api-key": SECRET}) as answer:
+                assert answer.status == 200
+            asking = asyncio.create_task(made.ask(http, secret=SECRET, max_tokens=WORDS))
+            await eventually(lambda: bool(made.ranks[0].asked))
+            await made.serves(await made.start("--take-over"))
+            async with aiohttp.ClientSession() as new:
+                assert (await made.ask(new, secret=SECRET, max_tokens=WORDS))[0] == 429
+            status, body = await made.ask(kept, secret=SECRET, max_tokens=WORDS)
+            assert (status, b"1 requests at a time" in body) == (429, True), (
+                "the old gateway asks the new one"
+            )
+            tale.go_on.set()
+            assert (await asking)[0] == 200
+            await eventually(lambda: made.used() == {"agent": USED})
+            async with aiohttp.ClientSession() as new:
+                assert (await made.ask(new, secret=SECRET, max_tokens=WORDS))[0] == 200
+        await eventually(lambda: made.used() == {"agent": 2 * USED})
+
+
+async def test_who_asks_for_everything_and_then_dies_changes_nothing() -> None:
+    async with gateways(tell, keys=(key(tokens_per_day=10**9),)) as made:
+        only = await made.start()
+        await made.serves(only)
+        async with aiohttp.ClientSession() as http:
+            for asks in (False, True, True):
+                taking = await asyncio.to_thread(Taking, made.home, _inherits_nothing, False)
+                assert taking.offer == Offer(made.listen, made.listen)
+                if asks:
+                    handed = await asyncio.to_thread(taking.take)
+                    assert {each.used.name for each in handed.keys} <= {"agent"}
+                    handed.sock.close()
+                    asking = asyncio.create_task(made.ask(http, "7 5 stop", SECRET))
+                    await asyncio.sleep(0.2)
+                    assert not asking.done(), "who connects meanwhile waits"
+                taking.close()
+                if asks:
+                    assert (await asking)[0] == 200
+        assert made.owner() == only.pid
+        await eventually(lambda: made.used() == {"agent": 24})
+        assert "nothing is handed over" in made.log
+
+
+def _inherits_nothing(descriptor: int) -> Lock:
+    raise AssertionError("the lock was not handed over")
+
+
+async def test_of_a_gateway_that_is_killed_while_it_finishes_counts_what_it_has_said() -> None:
+    async with gateways(story(10_000, pause=0.02), keys=(key(parallel_requests=1),)) as made:
+        first = await made.start()
+        await made.serves(first)
+        async with aiohttp.ClientSession() as http:
+            asking = asyncio.create_task(made.ask(http, secret=SECRET, stream=True))
+            await eventually(lambda: bool(made.ranks[0].asked))
+            second = await made.start("--take-over")
+            await made.serves(second)
+            await eventually(lambda: made.used().get("agent", 0) > 100)
+            first.kill()
+            with contextlib.suppress(aiohttp.ClientError):
+                await asking
+            assert made.used()["agent"] <= 3 + 10_000
+            async with http.get(made.url("/v1/models"), headers={"x-api-key": SECRET}) as answer:
+                assert answer.status == 200
+            again = asyncio.create_task(made.ask(http, secret=SECRET, stream=True))
+            await eventually(lambda: len(made.ranks[0].asked) == 2)
+            again.cancel()
+
+
+async def test_a_gateway_that_is_killed_after_it_took_over_cuts_no_answer_of_the_one_before() -> None:
+    tale = Tale()
+    async with gateways(tale, keys=(key(tokens_per_day=10**9),)) as made:
+        first = await made.start()
+        await made.serves(first)
+        async with aiohttp.ClientSession() as http:
+            asking = asyncio.create_task(made.ask(http, secret=SECRET, stream=True))
+            await eventually(lambda: bool(made.ranks[0].asked))
+            second = await made.start("--take-over")
+            await made.serves(second)
+            await eventually(lambda: made.used() == {"agent": 3 + WORDS // 2})
+            second.kill()
+            await second.wait()
+            third = await made.start("--take-over")
+            await made.serves(third)
+            tale.go_on.set()
+            status, body = await asking
+            assert (status, body[-14:]) == (200, b"data: [DONE]\n\n")
+        assert await first.wait() == 0
+        assert made.used() == {"agent": 3 + WORDS // 2}, "what is used after the death nobody is told"
+
+
+async def test_a_stop_ends_the_gateway_before_as_well() -> None:
+    async with gateways(story(10_000, pause=0.05)) as made:
+        first = await made.start()
+        await made.serves(first)
+        async with aiohttp.ClientSession() as http:
+            asking = asyncio.create_task(made.ask(http, stream=True))
+            await eventually(lambda: bool(made.ranks[0].asked))
+            second = await made.start("--take-over")
+            await made.serves(second)
+            second.send_signal(signal.SIGTERM)
+            _, body = await asking
+            assert b"shutting_down" in body
+            assert await first.wait() == 0
+            assert await second.wait() == 0
+
+
+async def test_an_address_that_has_changed_is_moved_to_after_the_switch() -> None:
+    async with gateways(tell) as made:
+        first = await made.start()
+        await made.serves(first)
+        os.kill(first.pid, signal.SIGSTOP)  # it does not see the new routes before it is asked
+        before, made.listen = made.listen, f"127.0.0.1:{free_port()}"
+        made.route()
+        after = await made.start("--take-over")
+        await asyncio.sleep(0.1)
+        os.kill(first.pid, signal.SIGCONT)
+        await made.serves(after)
+        await eventually(lambda: made.state()["listen"] == made.listen)
+        async with aiohttp.ClientSession() as http:
+            assert (await made.ask(http, "3 3 stop"))[0] == 200
+            await first.wait()
+            made.listen = before
+            with pytest.raises(aiohttp.ClientConnectorError):
+                await made.ask(http, "3 3 stop")
+
+
+async def test_a_port_that_is_not_that_of_the_routes_is_kept_only_where_any_will_do() -> None:
+    async with gateways(tell) as made:
+        with socket.create_server(("127.0.0.1", int(made.listen.rpartition(":")[2]))):
+            first = await made.start("--any-port")
+            await made.serves(first)
+        taken = made.state()["listen"]
+        assert taken != made.listen
+        strict = await made.start("--take-over")
+        assert await strict.wait() == NOT_HANDED_OVER
+        assert made.owner() == first.pid
+        second = await made.start("--any-port", "--take-over")
+        await made.serves(second)
+        assert made.state()["listen"] == taken
+
+
+async def test_a_gateway_that_cannot_hand_over_is_told_from_one_that_fails() -> None:
+    async with gateways(tell) as made:
+        first = await made.start()
+        await made.serves(first)
+        (made.home / "gateway.sock").unlink()
+        second = await made.start("--take-over")
+        assert await second.wait() == NOT_HANDED_OVER
+        assert "hands nothing over" in made.log
+        assert made.owner() == first.pid
+
+
+async def test_a_gateway_that_answers_nobody_is_not_waited_for() -> None:
+    async with gateways(tell) as made:
+        first = await made.start()
+        await made.serves(first)
+        os.kill(first.pid, signal.SIGSTOP)
+        second = await made.start("--take-over")
+        assert await second.wait() == NOT_HANDED_OVER
+
+
+async def test_other_versions_of_the_conversation_are_refused_before_anything_is_said() -> None:
+    async with gateways(tell) as made:
+        only = await made.start()
+        await made.serves(only)
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(str(made.home / "gateway.sock"))
+            side = Blocking(sock, NEW_RECEIVES)
+            side.send(Hello("successor", (99,)))
+            assert (await asyncio.to_thread(side.receive, 5.0)).versions == SPOKEN
+            assert isinstance(await asyncio.to_thread(side.receive, 5.0), Offer)
+            with pytest.raises(ConnectionResetError):
+                await asyncio.to_thread(side.receive, 5.0)
+        assert stat.S_IMODE((made.home / "gateway.sock").stat().st_mode) == 0o600
+        assert made.owner() == only.pid
