@@ -20,7 +20,7 @@ from .view.acts import acts_of
 from .view.cabling import cablings
 from .view.chat import SETTINGS, chat, chosen, models
 from .view.deployment import deployment, deployments
-from .view.history import commit, held, history
+from .view.history import commit, held, history, waiting_change
 from .view.incident import stories
 from .view.logs import logs_of
 from .view.machine import machines, scale
@@ -191,7 +191,12 @@ class Pages:
         )
         self._templates.filters.update(size=_size, rate=rate, watts=watts, loaded=loaded, duration=duration)
         self._templates.globals.update(
-            static=address_of, acts_of=acts_of, standing_of=standing, logs_of=logs_of, spark=spark
+            static=address_of,
+            acts_of=acts_of,
+            standing_of=standing,
+            waiting_change=waiting_change,
+            logs_of=logs_of,
+            spark=spark,
         )
         self._rendered: dict[tuple[str, str], dict[str, str]] = {}
         self._number = -1

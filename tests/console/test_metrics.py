@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from dataclasses import replace
@@ -97,6 +98,22 @@ def test_of_two_hundred_machines_the_page_stays_small() -> None:
     page = next(page for page in PAGES if page.path == "/metrics")
     assert len(Pages().whole(page, "", whole, wall=False)) < PAGE_BYTES_MAX
     assert metrics(whole, "1h").more == 176 + 16
+
+
+def test_the_page_of_metrics_writes_power_as_all_others_do() -> None:
+    snapshot = recorded("four-macs")
+    metrics = copy.deepcopy(dict(snapshot.metrics))
+    metrics["1h"]["series"].append(
+        {"object": "node/studio-1", "name": "watts", "values": [12_345.0] * metrics["1h"]["count"]}
+    )
+    shown = Pages().whole(
+        next(page for page in PAGES if page.path == "/metrics"),
+        "",
+        replace(snapshot, metrics=metrics),
+        wall=False,
+    )
+    assert "12.3 kW" in shown
+    assert "12345 W" not in shown
 
 
 def test_sizes_and_numbers_are_as_people_write_them() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from reconciler.console.pages import PAGES, Page, Pages
+from reconciler.console.snapshot import Snapshot
 from reconciler.console.view.deployment import deployment, spec_lines
 from reconciler.console.view.incident import stories
 from reconciler.console.view.node import node
@@ -119,3 +122,76 @@ def test_events_of_one_object_alone() -> None:
 def test_pages_stay_small_for_200_machines(page: Page) -> None:
     shown = Pages().whole(page, "model-007", enlarged(200), wall=False)
     assert len(shown.encode()) < PAGE_BYTES_MAX
+
+
+def with_status(of: str, **status: object) -> Snapshot:
+    """The four machines, with further fields of the status of a ModelDeployment."""
+    snapshot = recorded("four-macs")
+    objects = copy.deepcopy(snapshot.objects)
+    for each in objects:
+        if (each["kind"], each["metadata"]["name"]) == ("ModelDeployment", of):
+            each["status"].update(status)
+    commits = {"items": [commit_of(f"modeldeployment/{of}")]}
+    return replace(snapshot, objects=objects, commits=commits)
+
+
+def commit_of(of: str) -> dict[str, Any]:
+    """The newest commit, in force for some objects, which changed this one."""
+    return {
+        "revision": "1" * 40,
+        "branch": "main",
+        "author": "Olga",
+        "time": "2025-11-25T00:00:00Z",
+        "subject": "Change it",
+        "state": "InForce",
+        "objects": [{"object": of, "action": "changed"}],
+        "objectsLeftOut": 0,
+    }
+
+
+def page_of(snapshot: Snapshot, path: str, name: str = "") -> str:
+    """The page, whose address has no name or this."""
+    page = next(page for page in PAGES if page.path == path)
+    return Pages().whole(page, name, snapshot, wall=False)
+
+
+def test_a_change_that_waits_is_told_of_with_its_window_its_end_and_the_command_that_lets_it_in() -> None:
+    held = {"syncWindow": "office", "until": "2025-11-25T18:00:00Z", "text": "its change is held"}
+    waiting = {
+        "object": "modeldeployment/large",
+        "reason": "HeldBySyncWindow",
+        "text": held["text"],
+        "until": held["until"],
+    }
+    snapshot = replace(with_status("large", heldBy=held), plan={"refused": [], "waiting": [waiting]})
+    shown = page_of(snapshot, "/deployments/{name}", "large")
+    assert "for sync window office" in shown
+    assert "2025-11-25 18:00:00 UTC" in shown
+    assert "reconciler override office --reason WHY" in shown
+    assert held["text"] not in shown, "it would be said twice"
+    assert "It is as declared before the change that waits." in shown
+    assert "Changed last by" not in shown
+    assert "A change of it waits" not in page_of(recorded("four-macs"), "/deployments/{name}", "large")
+
+
+def test_a_deployment_under_an_operation_is_not_said_to_be_as_git_declares_it() -> None:
+    scaled = {"verb": "scale", "replicas": 3, "by": "Olga", "standing": "InForce"}
+    shown = page_of(with_status("large", operations=[scaled]), "/deployments/{name}", "large")
+    assert "Changed last by Olga" in shown
+    assert "Operations are laid over what git declares: scaled to 3." in shown
+    older = replace(with_status("large", operations=[scaled]), commits={})
+    shown = page_of(older, "/deployments/{name}", "large")
+    assert "declares it, but for what operations lay over it" in shown
+
+
+def test_the_history_has_a_command_for_each_window_that_keeps_changes_out() -> None:
+    changes = [
+        {"object": f"modeldeployment/{name}", "window": window, "until": None}
+        for name, window in (("a", "office"), ("b", "freeze"), ("c", "office"))
+    ]
+    held_changes = {"revision": "1" * 40, "changes": changes, "text": "three wait"}
+    snapshot = recorded("four-macs")
+    shown = page_of(replace(snapshot, status={**snapshot.status, "heldChanges": held_changes}), "/history")
+    assert "Changes wait for sync windows office, freeze" in shown
+    for window in ("office", "freeze"):
+        assert shown.count(f"reconciler override {window} --reason WHY") == 1

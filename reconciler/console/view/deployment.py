@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from reconciler.console.snapshot import Body, Snapshot
 from reconciler.wire.launch import Phase
 
-from .history import last_change
+from .history import last_change, waiting_change
+from .operation import words
 from .overview import Served, serving, transport_of
 
 COMING_UP = (Phase.STARTING, Phase.RENDEZVOUS, Phase.VERBS, Phase.LOADING, Phase.WARM, Phase.READY)
@@ -80,7 +81,8 @@ class Deployment:
     line: Served
     groups: tuple[Group, ...]
     planned: tuple[Body, ...]
-    """What the plan waits for and refuses: ``reason``, ``text``, and ``until`` where it is known."""
+    """What the plan waits for and refuses: ``reason``, ``text``, and ``until`` where it is known. Without the sync window that
+    keeps a change out, which is told of beside what was done to it."""
     conditions: tuple[Body, ...]
     events: tuple[Body, ...]
     """Newest first."""
@@ -91,11 +93,18 @@ class Deployment:
     revision: str
     """In force."""
     changed: Body | None
-    """The commit in force that changed it last; None where it is older than those that are kept."""
+    """The commit in force that changed it last; None where it is older than those that are kept, and where a change waits: the
+    newest commit is then in force for other objects."""
+    waits: bool
+    """Whether a sync window keeps out a change of it."""
+    laid_over: str
+    """What operations make of it beside what git declares; empty where none do."""
 
 
 EVENTS_SHOWN = 20
 INCIDENTS_SHOWN = 5
+HELD_BY_WINDOW = "HeldBySyncWindow"
+"""The plan's reason for what a sync window keeps out."""
 
 
 def deployments(snapshot: Snapshot) -> tuple[Deployment, ...]:
@@ -133,17 +142,20 @@ def _written(value: object) -> str:
 def _deployment(snapshot: Snapshot, each: Body) -> Deployment:
     name = each["metadata"]["name"]
     of = f"modeldeployment/{name}"
+    waits = waiting_change(each) is not None
     transports = each["spec"].get("transport", ())
     return Deployment(
         line=serving(snapshot, each),
         groups=tuple(_group(snapshot, name, transports, group) for group in each["status"].get("groups", ())),
-        planned=tuple(snapshot.planned(of)),
+        planned=tuple(entry for entry in snapshot.planned(of) if entry["reason"] != HELD_BY_WINDOW),
         conditions=tuple(each["status"]["conditions"]),
         events=tuple(event for event in reversed(snapshot.events) if event["object"] == of)[:EVENTS_SHOWN],
         incidents=tuple(i for i in reversed(snapshot.incidents) if i["object"] == of)[:INCIDENTS_SHOWN],
         spec="\n".join(spec_lines(each["spec"])),
         revision=snapshot.status.get("revision") or "",
-        changed=last_change(snapshot, of),
+        changed=None if waits else last_change(snapshot, of),
+        waits=waits,
+        laid_over=words(each),
     )
 
 

@@ -94,9 +94,20 @@ class Held:
     title: str
     text: str
     removes: tuple[str, ...]
-    command: str
-    """What lets it in; empty where it has to be changed first."""
+    commands: tuple[str, ...]
+    """What lets it in, each a part of it; none where it has to be changed first."""
     act: Act | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingChange:
+    """A newer manifest of one object that a sync window keeps out."""
+
+    window: str
+    until: str | None
+    """None if no such time is near."""
+    command: str
+    """What lets it in now."""
 
 
 def history(snapshot: Snapshot) -> tuple[Line, ...]:
@@ -124,19 +135,32 @@ def _held(status: Body) -> Iterator[Held]:
         removes = tuple(found["removes"])
         title = f"A revision is held: it removes {len(removes)} of {found['of']} objects"
         let_in = act("approve", "revision", found["revision"])
-        yield Held(found["revision"], title, found["text"], removes, found["command"], let_in)
+        yield Held(found["revision"], title, found["text"], removes, (found["command"],), let_in)
     if found := status.get("suspended"):
         title = "A revision waits: new commits are suspended"
         let_in = act("resume", "cluster", "main")
-        yield Held(found["revision"], title, found["text"], (), "reconciler resume --all", let_in)
+        yield Held(found["revision"], title, found["text"], (), ("reconciler resume --all",), let_in)
     if found := status.get("heldChanges"):
-        window = found["changes"][0]["window"]
-        title = f"Changes wait for sync window {window}"
-        yield Held(found["revision"], title, found["text"], (), f"reconciler override {window} --reason WHY")
+        windows = tuple(dict.fromkeys(change["window"] for change in found["changes"]))
+        title = f"Changes wait for sync window{'s' if len(windows) > 1 else ''} {', '.join(windows)}"
+        yield Held(found["revision"], title, found["text"], (), tuple(map(_override, windows)))
     if text := status.get("rejection"):
-        yield Held("", "The newest revision is refused", text, (), "")
+        yield Held("", "The newest revision is refused", text, (), ())
     if text := status.get("operationsRejection"):
-        yield Held("", "The newest operations are refused", text, (), "")
+        yield Held("", "The newest operations are refused", text, (), ())
+
+
+def waiting_change(each: Body | None) -> WaitingChange | None:
+    """Return what keeps a change of an object out; None where nothing does."""
+    found = each["status"].get("heldBy") if each is not None else None
+    if not found:
+        return None
+    window = found["syncWindow"]
+    return WaitingChange(window, found.get("until"), _override(window))
+
+
+def _override(window: str) -> str:
+    return f"reconciler override {window} --reason WHY"
 
 
 def commit(snapshot: Snapshot) -> Commit | str:

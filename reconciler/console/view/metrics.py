@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from reconciler.console.snapshot import Body, Snapshot
 
 from .plots import Mark, Plot, Span, Table, marks, nice, path, plot, span_of, table, values_of
-from .quantities import number, seconds, size
+from .quantities import number, seconds, size, watts
 
 RANGES = (("1h", 3600), ("6h", 6 * 3600), ("24h", 24 * 3600))
 """What one can choose: names as in addresses, and seconds."""
@@ -144,8 +144,3 @@ def _of_machine(answer: Body, name: str) -> OfMachine:
         last = said(newest[-1]) if newest else "not known"
         cells.append(Cell(title, path(values, nice(max(known))), last) if known else None)
     return OfMachine(name, tuple(cells))
-
-
-def watts(value: float) -> str:
-    """Return a power as people write it."""
-    return f"{value:.0f} W"
