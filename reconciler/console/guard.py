@@ -62,7 +62,7 @@ class Guard:
         if not self._knows(_name(host)):
             return "this is no name of the console; name it in spec.hosts of the Gateway"
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and _authority(origin) != host:
             return "pages of another origin may not use the console"
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             navigation = (
@@ -79,6 +79,14 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _authority(origin: str) -> str | None:
+    """Return host and port of an origin; None where it is no URL."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def _name(host: str) -> str:

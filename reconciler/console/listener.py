@@ -154,7 +154,7 @@ class _Connection:
         self.protocol: _Protocol | None = None
         self.agreeing: asyncio.Task[None] | None = None
         self._good_at = now
-        """When it was last seen to be answered, and to read what it is sent."""
+        """When a sweep last saw that it is answered, and reads what it is sent."""
 
     @property
     def busy(self) -> bool:
@@ -165,7 +165,8 @@ class _Connection:
         """Return whether it has asked nothing, or read nothing, for too long."""
         if self.busy and self.protocol is not None and not self.protocol.unread:
             self._good_at = now
-        return now - self._good_at > (UNREAD_SECONDS if self.busy else WAITING_SECONDS)
+        answered_at = self.protocol.answered_at if self.protocol is not None else 0.0
+        return now - max(self._good_at, answered_at) > (UNREAD_SECONDS if self.busy else WAITING_SECONDS)
 
     def end(self) -> None:
         """Close at once."""
@@ -183,6 +184,8 @@ class _Protocol(H11Protocol):
     def __init__(self, config: uvicorn.Config, state: Any, lost: Callable[[], object]) -> None:
         super().__init__(config, state, {})
         self._lost = lost
+        self.answered_at = 0.0
+        """When an answer was complete last, on the event loop's clock: most begin and end between two sweeps."""
 
     @property
     def busy(self) -> bool:
@@ -197,6 +200,10 @@ class _Protocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=UNREAD_BYTES)
+
+    def on_response_complete(self) -> None:
+        self.answered_at = self.loop.time()
+        super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost()

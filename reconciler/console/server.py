@@ -108,6 +108,7 @@ class _Console:
     async def _follow(self) -> bool:
         """Listen as is declared now; return whether that works."""
         wanted = self._wanted()
+        self._keys_before = wanted.keys
         if wanted == self._settings:
             return True
         await self._end()

@@ -47,18 +47,19 @@ class Settings:
 def settings_of(snapshot: Snapshot, keys_before: bool = False) -> Settings:
     """Return what the Gateway declares; without one, or before it is known, the console is on loopback.
 
-    ``keys_before``: whether keys were needed when manifests were known last. Until they are known again, they still are.
+    What an answer leaves out, as an older controller's may, is as the kind has it by default. ``keys_before``: whether keys
+    were needed when it was known last. Until it is known again, they still are.
     """
     gateways = snapshot.of_kind("Gateway")
     if not gateways:
         known = bool(snapshot.status.get("revision"))
         return Settings(CONSOLE_LISTEN, keys_before and not known)
     spec = gateways[0]["spec"]
-    declared, tls = spec["console"], spec.get("tls")
+    declared, auth, tls = spec.get("console", {}), spec.get("auth"), spec.get("tls")
     return Settings(
-        declared["listen"] if declared["enabled"] else None,
-        spec["auth"]["mode"] == "keys",
-        tuple(spec["hosts"]),
+        declared.get("listen", CONSOLE_LISTEN) if declared.get("enabled", True) else None,
+        keys_before if auth is None else auth["mode"] == "keys",
+        tuple(spec.get("hosts", ())),
         Tls(tls["certificate"], tls["key"]) if tls else None,
         declared.get("readOnly", False),
         declared.get("tlsProxy", False),

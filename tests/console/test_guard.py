@@ -32,6 +32,7 @@ def test_every_page_forbids_scripts_of_others_and_requests_to_others(client: Tes
         {"host": "127.0.0.1.evil.example:8480"},
         {"origin": "https://evil.example"},
         {"origin": "null"},
+        {"origin": "http://["},
         {"sec-fetch-site": "cross-site", "sec-fetch-mode": "cors", "sec-fetch-dest": "empty"},
         {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"},
     ],

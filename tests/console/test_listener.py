@@ -18,7 +18,7 @@ import pytest
 from reconciler.console import listener as listening
 from reconciler.console.access.door import Doors
 from reconciler.console.app import build_app
-from reconciler.console.listener import OPEN_MAX, Listener
+from reconciler.console.listener import OPEN_MAX, WAITING_SECONDS, Listener
 from reconciler.listening import bind
 from reconciler.wire.front import Tls
 from tests.certificates import made as made_certificate
@@ -122,6 +122,18 @@ async def test_what_asks_nothing_for_long_is_ended(monkeypatch: pytest.MonkeyPat
         await until(lambda: not made.open)
         for sock in found:
             sock.close()
+
+
+async def test_a_connection_may_wait_as_long_after_each_of_its_requests() -> None:
+    async with console(doors_of(recorded("four-macs"))) as made, client_of(made) as client:
+        clock = asyncio.get_running_loop().time
+        await client.get("/static/console.css")
+        asked = clock()
+        await client.get("/static/console.css")
+        answered = clock()
+        (connection,) = made.open
+        assert not connection.overdue(asked + WAITING_SECONDS)
+        assert connection.overdue(answered + WAITING_SECONDS + 1)
 
 
 async def test_who_reads_nothing_is_ended_and_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 
 import pytest
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reconciler.console.access.attempts import WRONG_MAX
 from reconciler.console.access.door import Door, Doors
 from reconciler.console.access.sessions import SESSION_SECONDS
 from reconciler.console.access.visitor import may_operate, person_of, secret_of
-from reconciler.console.settings import settings_of
+from reconciler.console.server import _Console
+from reconciler.console.settings import Places, settings_of
 from reconciler.console.snapshot import Snapshot
+from reconciler.resources.gateway import CONSOLE_LISTEN
 
 from .doors import OWNER, Time, client_of, doors_of, key, secret, with_keys
 from .snapshots import recorded
@@ -215,31 +218,84 @@ def test_keys_are_asked_for_until_it_is_known_that_none_are_needed() -> None:
     assert not settings_of(recorded("four-macs"), keys_before=True).keys
 
 
-async def test_open_streams_end_when_their_key_does(doors: Doors) -> None:
-    ended: list[Message] = []
+@pytest.mark.parametrize("left_out", ["auth", "console", "hosts"])
+def test_what_an_older_controller_leaves_out_is_as_by_default_and_keys_as_they_were(left_out: str) -> None:
+    snapshot = with_keys(recorded("four-macs"))
+    (gateway,) = snapshot.of_kind("Gateway")
+    del gateway["spec"][left_out]
+    settings = settings_of(snapshot, keys_before=True)
+    assert settings.keys
+    assert settings.hosts == ()
+    assert settings.listen == (CONSOLE_LISTEN if left_out == "console" else "0.0.0.0:8480")
 
-    async def endless(_: Scope, __: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await asyncio.Event().wait()
+
+def test_a_console_is_on_unless_it_is_declared_off() -> None:
+    assert settings_of(with_keys(recorded("four-macs"), console={})).listen == CONSOLE_LISTEN
+    assert settings_of(with_keys(recorded("four-macs"), console={"enabled": False})).listen is None
+
+
+async def test_keys_that_are_declared_while_the_console_runs_are_asked_for_when_nothing_is_known_any_more(
+    tmp_path: Path,
+) -> None:
+    places = Places(tmp_path / "controller.sock", tmp_path / "console.json", tmp_path, Time())
+    console = _Console(places, any_port=True)
+    console._feed.snapshot = with_keys(recorded("four-macs"), console={"enabled": False})
+    await console._follow()
+    console._feed.snapshot = Snapshot()
+    assert console._wanted().keys
+
+
+async def until_revoked(doors: Doors, app: ASGIApp) -> list[Message]:
+    """What a browser is sent whose key is revoked while an application answers it."""
+    sent: list[Message] = []
 
     async def receive() -> Message:
         await asyncio.Event().wait()
         return {"type": "http.disconnect"}
 
     async def send(message: Message) -> None:
-        ended.append(message)
+        sent.append(message)
 
     bearer = (b"authorization", f"Bearer {secret(ALICE)}".encode())
     scope = {"type": "http", "method": "GET", "path": "/live/", "query_string": b"", "headers": [bearer]}
     watching = asyncio.create_task(doors.watch())
-    stream = asyncio.create_task(Door(endless, doors)(scope, receive, send))
+    answer = asyncio.create_task(Door(app, doors)(scope, receive, send))
     await asyncio.sleep(0.05)
-    assert [message["type"] for message in ended] == ["http.response.start"]
     doors.feed.snapshot = with_keys(doors.feed.snapshot, key("alice", ALICE, "operate", revoked=True))
     async with asyncio.timeout(5):
-        await stream
-    assert ended[-1] == {"type": "http.response.body", "body": b""}
+        await answer
     watching.cancel()
+    return sent
+
+
+async def test_open_streams_end_when_their_key_does(doors: Doors) -> None:
+    async def endless(_: Scope, __: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await asyncio.Event().wait()
+
+    sent = await until_revoked(doors, endless)
+    assert sent[0] == {"type": "http.response.start", "status": 200, "headers": []}
+    assert sent[1:] == [{"type": "http.response.body", "body": b""}]
+
+
+async def test_a_request_that_waits_is_refused_when_its_key_ends(doors: Doors) -> None:
+    async def silent(_: Scope, __: Receive, ___: Send) -> None:
+        await asyncio.Event().wait()
+
+    sent = await until_revoked(doors, silent)
+    assert [message.get("status") for message in sent] == [401, None]
+
+
+async def test_an_application_that_still_answers_when_a_key_ends_gives_the_one_answer(doors: Doors) -> None:
+    async def late(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.01)
+            await PlainTextResponse("done")(scope, receive, send)
+
+    sent = await until_revoked(doors, late)
+    assert [message.get("status") for message in sent] == [200, None]
 
 
 async def test_who_watches_sessions_lets_others_work_where_no_keys_are_needed() -> None:

@@ -162,7 +162,7 @@ def _visitor(admitted: Admitted, secret: str, read_only: bool) -> Visitor:
 
 
 async def _until_over(app: ASGIApp, scope: Scope, receive: Receive, send: Send, session: Session) -> None:
-    """Answer a request; when its session ends first, so does the answer."""
+    """Answer a request; when its session ends first, so does the answer: one that has begun is closed, and no other follows."""
     began = complete = False
 
     async def sent(message: Message) -> None:
@@ -177,7 +177,12 @@ async def _until_over(app: ASGIApp, scope: Scope, receive: Receive, send: Send, 
         await asyncio.wait((answering, ending), return_when=asyncio.FIRST_COMPLETED)
         if answering.done():
             answering.result()
-        elif not began:
+            return
+        answering.cancel()  # to its end, before anything is sent here: else both could answer
+        await asyncio.wait((answering,))
+        if not answering.cancelled():
+            answering.result()
+        if not began:
             await PlainTextResponse("log in first\n", 401)(scope, receive, send)
         elif not complete:
             await send({"type": "http.response.body", "body": b""})
