@@ -92,8 +92,8 @@ class Run:
         self._finished: Finished | None = None
         """The last event of the attempt, once it has come."""
         self.suspicion = Suspicion(pool, generate, name, request or name)
-        self._timeline: Timeline | None = None
-        """None before it is known that there is such a model."""
+        self.timeline: Timeline | None = None
+        """What is measured; None before it is known that there is such a model."""
         self.groups: list[tuple[int, int]] = []
         """Replica and epoch of each group that it was sent to."""
         self._turn: Turn | None = None
@@ -116,11 +116,6 @@ class Run:
         return self._progress.finish or ("abort" if self._abandoned else "error")
 
     @property
-    def timeline(self) -> Timeline | None:
-        """Return what was measured; None before it is known that there is such a model."""
-        return self._timeline
-
-    @property
     def backend(self) -> Backend | None:
         """Return the group that works on it; None while none does."""
         return self._attempt.connection.backend if self._attempt is not None else None
@@ -138,8 +133,8 @@ class Run:
         self._detach(cancel=True)
         self._pool.leave(self)
         self.suspicion.left()
-        if self._timeline is not None:
-            self._timeline.end(self.end, self._loop.time())
+        if self.timeline is not None:
+            self.timeline.end(self.end, self._loop.time())
         self._turn, self._wake, self.take = None, lambda: None, lambda _: False  # all lead back to it
 
     def usage(self) -> Usage:
@@ -182,7 +177,7 @@ class Run:
 
     def on_events(self, events: Sequence[Event], now: float) -> None:
         """Take events of the attempt: all that is no text is kept until ``answers`` is called."""
-        timeline, suspicion = self._timeline, self.suspicion
+        timeline, suspicion = self.timeline, self.suspicion
         deltas: list[Delta] = []
         for event in events:
             if type(event) is Delta:
@@ -200,9 +195,7 @@ class Run:
             self._inbox.extend(events)
             self._wake()
             return
-        taken = self._taken
-        if taken is None:
-            taken = self._taken = []
+        taken = self._taken = self._taken or []
         for delta in deltas:
             taken += delta.tokens
 
@@ -240,8 +233,8 @@ class Run:
         self._kept = list(self.answers())
         self._detach(cancel=True)
         self._renew(now)
-        if self._timeline is not None:
-            self._timeline.give_way(now)
+        if self.timeline is not None:
+            self.timeline.give_way(now)
         self._wake()
 
     def _note(self, event: Event) -> None:
@@ -304,8 +297,8 @@ class Run:
 
     def _look_at(self, route: Route) -> None:
         """Note which groups may have read the beginning of the prompt, and that an answer to it was asked for."""
-        if self._timeline is None:
-            self._timeline = self._pool.metrics.begin(route.model, self._began)
+        if self.timeline is None:
+            self.timeline = self._pool.metrics.begin(route.model, self._began)
         if len(route.backends) > 1 and not self._begins:
             self._begins = beginnings(route.model, self._generate, self._session)
 
@@ -385,8 +378,8 @@ class Run:
         self._detach(cancel=False)
         self._inbox.clear()
         self._finished = None
-        if self._timeline is not None:
-            self._timeline.wait(now)
+        if self.timeline is not None:
+            self.timeline.wait(now)
         route = self._pool.find(self._model)
         other = route is not None and self._pool.may_choose(route, self._progress.avoided(now))
         if decision.unless_alone is not None and not other:
