@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Protocol, Tuple
 
 from reconciler.wire.launch import LaunchSpec, RankId
-from reconciler.wire.node import FetchWeights, ModelReport, NodeReport, ShimState
+from reconciler.wire.node import FetchWeights, Log, ModelReport, NodeReport, ShimState
 from reconciler.wire.repair import Repair, RepairReport
 from reconciler.wire.tools import RunTool, ToolSaid
 from reconciler.wire.weights import KeptWeights
@@ -127,7 +127,7 @@ class Host(Protocol):
     def words(self, id: RankId) -> str:
         """Return the last line of its shim's standard error."""
 
-    def read_log(self, id: RankId, bytes_max: int, offset: Optional[int]) -> Tuple[str, int]:
+    def read_log(self, id: RankId, bytes_max: int, offset: Optional[int]) -> Log:
         """Return the rank's output as ``rank_log.read_log`` does."""
 
     # --- processes ---

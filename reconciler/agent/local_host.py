@@ -17,7 +17,14 @@ from typing import Any, BinaryIO, Callable, Dict, Iterable, List, Mapping, Optio
 
 from reconciler.wire.codec import WireError
 from reconciler.wire.launch import LaunchSpec, RankId
-from reconciler.wire.node import AGENT_RECEIVES_FROM_SHIM, FetchWeights, ModelReport, NodeReport, ShimState
+from reconciler.wire.node import (
+    AGENT_RECEIVES_FROM_SHIM,
+    FetchWeights,
+    Log,
+    ModelReport,
+    NodeReport,
+    ShimState,
+)
 from reconciler.wire.paths import shim_socket
 from reconciler.wire.repair import Repair, RepairReport
 from reconciler.wire.tools import RunTool, ToolSaid
@@ -227,7 +234,7 @@ class LocalHost:
         words = tail(self._directory_of(id).file("shim.log"), _WORDS_BYTES).strip().splitlines()
         return words[-1].strip() if words else "it printed no reason"
 
-    def read_log(self, id: RankId, bytes_max: int, offset: Optional[int]) -> Tuple[str, int]:
+    def read_log(self, id: RankId, bytes_max: int, offset: Optional[int]) -> Log:
         return read_log(self._directory_of(id).path, bytes_max, offset)
 
     def _directory_of(self, id: RankId) -> RankDirectory:

@@ -26,7 +26,6 @@ from reconciler.wire.node import (
     GiveWeights,
     HeldBy,
     Load,
-    Log,
     NodeReport,
     Observe,
     ReadLog,
@@ -265,7 +264,7 @@ class Agent:
         rank = self.ranks.get(message.id)
         if rank is None:
             return Refused("NotFound", "there is no rank {} on this node".format(message.id))
-        return Log(*self._host.read_log(message.id, message.bytes_max, message.offset))
+        return self._host.read_log(message.id, message.bytes_max, message.offset)
 
     def _fetch(self, message: FetchWeights) -> Any:
         try:

@@ -228,7 +228,7 @@ class Operate:
 @message("rank_log")
 @dataclasses.dataclass(frozen=True)
 class ReadRankLog:
-    """Output of a rank, as ``{"text", "offset"}``."""
+    """Output of a rank, as ``{"text", "offset", "node", "begin", "restBytes"}``: as ``node.Log`` has it."""
 
     id: RankId
     bytes_max: int

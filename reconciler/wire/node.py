@@ -148,10 +148,13 @@ class Done:
 @message("log")
 @dataclasses.dataclass(frozen=True)
 class Log:
-    """A piece of a rank's output; ``offset`` is where the next piece starts."""
+    """A piece of a rank's output; ``offset`` is where the next piece starts, ``begin`` where this one does, in bytes, and
+    ``rest_bytes`` follow its last newline. The text does not tell: what is no UTF-8 is replaced. None: from an older agent."""
 
     text: str
     offset: int
+    begin: Optional[int] = None
+    rest_bytes: Optional[int] = None
 
 
 @message("changed")

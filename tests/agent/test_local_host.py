@@ -150,7 +150,7 @@ async def test_a_rank_is_on_disk_from_its_creation_to_its_removal(node: Node) ->
     assert host.spec(ID) == node.spec()
     assert (host.state(ID), host.process(ID)) == (None, None)
     assert host.words(ID) == "it printed no reason"
-    assert host.read_log(ID, 100, None) == ("", 0)
+    assert host.read_log(ID, 100, None).text == ""
     state = ShimState(7, 8, 3.0, Progress(Phase.EXITED), exit=Exit(0, None, 9.0, "done"))
     host.write_state(ID, state)
     assert host.state(ID) == state

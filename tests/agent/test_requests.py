@@ -85,7 +85,7 @@ class Node:
             fetch=lambda message: self._act(f"fetch {message.path}"),
             serve_weights=lambda path: self._act(f"give {path}"),
             discard=lambda path: self._act(f"discard {path}"),
-            read_log=lambda id, most, offset: (f"{id} {most} {offset}", 9),
+            read_log=lambda id, most, offset: Log(f"{id} {most} {offset}", 9),
             run_tool=self._run_tool,
         )
         self.agent = Agent(asyncio.get_running_loop(), self.host)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconciler.agent.ranks.log import RankLog, read_log
 from reconciler.console.feed import Feed
 from reconciler.console.logs import log
 from reconciler.console.logs.lines import LINE_CHARACTERS_MAX, Splitter, plain, whole_lines
@@ -22,7 +23,7 @@ from reconciler.console.pages import Pages
 from reconciler.console.snapshot import Snapshot
 from reconciler.console.view.logs import logs_of
 from reconciler.errors import Refused
-from reconciler.wire.admin import ReadRankLog
+from reconciler.wire.admin import Get, ReadRankLog
 from reconciler.wire.launch import RankId
 
 RANK = RankId.parse("tiny.0.3.1")
@@ -128,6 +129,24 @@ async def test_who_follows_the_same_log_asks_for_it_together() -> None:
 async def test_a_log_is_sent_from_where_the_page_ends() -> None:
     said = await first(Rank("one\ntwo\nthree\n"), at=4)
     assert said == ("lines", {"lines": ["two", "three"], "leftOut": 0})
+
+
+async def test_a_page_goes_on_after_its_last_whole_line_also_where_not_all_is_text(tmp_path: Path) -> None:
+    printed = RankLog(tmp_path)
+    printed.write(b"\xff\xfe one\nrest \xff\xff")
+    printed.close()
+
+    class Printed(Rank):
+        async def ask(self, message: Any) -> Any:
+            if isinstance(message, Get):
+                return {"items": []}
+            found = read_log(tmp_path, message.bytes_max, message.offset)
+            counted = {"begin": found.begin, "restBytes": found.rest_bytes}
+            return {"text": found.text, "offset": found.offset, "node": "node-a", **counted}
+
+    shown = await Logs(Printed(), Pages())._found(str(RANK))
+    assert shown["lines"] == ["\ufffd\ufffd one"]
+    assert shown["after"] == 7
 
 
 async def test_who_is_too_far_behind_gets_the_newest_and_how_much_is_left_out() -> None:

@@ -13,6 +13,8 @@ import re
 from pathlib import Path
 from typing import List, Optional, Tuple
 
+from reconciler.wire.node import Log
+
 SEGMENT_BYTES_MAX = 8 * 1024 * 1024
 SEGMENTS_KEPT = 2
 READ_BYTES_MAX = 1024 * 1024
@@ -68,14 +70,14 @@ def segments(directory: Path) -> List[Tuple[int, Path]]:
     return sorted(found)
 
 
-def read_log(directory: Path, bytes_max: int, offset: Optional[int]) -> Tuple[str, int]:
-    """Return text from ``offset``, or the last ``bytes_max`` bytes, and the offset of the next piece.
+def read_log(directory: Path, bytes_max: int, offset: Optional[int]) -> Log:
+    """Return text from ``offset``, or the last ``bytes_max`` bytes, with the offset of the next piece.
 
     An offset that is too old means the oldest available byte. Characters are never split.
     """
     files = segments(directory)
     if not files:
-        return "", 0
+        return Log("", 0, 0, 0)
     end = files[-1][0] + files[-1][1].stat().st_size
     wanted = min(max(bytes_max, 4), READ_BYTES_MAX)
     start = end - wanted if offset is None else offset
@@ -87,7 +89,8 @@ def read_log(directory: Path, bytes_max: int, offset: Optional[int]) -> Tuple[st
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     text = decoder.decode(content)
     unfinished: bytes = decoder.getstate()[0]
-    return text, start + len(content) - len(unfinished)
+    size = len(content) - len(unfinished)
+    return Log(text, start + size, start, size - (content.rfind(b"\n") + 1))
 
 
 def _read(files: List[Tuple[int, Path]], start: int, end: int) -> bytes:
@@ -109,5 +112,5 @@ def _continuation_bytes(content: bytes) -> int:
 
 def last_line(directory: Path, bytes_max: int = 400) -> str:
     """Return the last non-empty line, for an end without another explanation."""
-    lines = read_log(directory, bytes_max, None)[0].strip().splitlines()
+    lines = read_log(directory, bytes_max, None).text.strip().splitlines()
     return lines[-1].strip() if lines else ""

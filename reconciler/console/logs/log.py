@@ -84,9 +84,8 @@ class Logs:
             body = await self._feed.ask(ReadRankLog(id, TAIL_BYTES))
         except ReconcilerError as error:
             return {**found, "problem": str(error)}
-        size = len(body["text"].encode())
-        lines, rest = whole_lines(body["text"], body["offset"] > size)
-        after = body["offset"] - len(rest.encode())
+        lines, rest = whole_lines(body["text"], _begin(body) > 0)
+        after = body["offset"] - (_rest_bytes(body, rest) if rest else 0)
         return {**found, "lines": lines, "after": max(0, after), "node": body["node"]}
 
     async def _live(self, request: Request) -> Response:
@@ -172,6 +171,18 @@ class Logs:
         """Return whether a rank runs, as far as is known: where no controller answers, it may."""
         now = self._feed.snapshot
         return bool(now.lost) or any(rank["metadata"]["name"] == str(id) for rank in now.ranks)
+
+
+def _begin(body: Body) -> int:
+    """Return at which byte of the output a text begins. Where the agent is too old to say so: as if all of it was UTF-8."""
+    begin = body.get("begin")
+    return int(begin) if begin is not None else body["offset"] - len(body["text"].encode())
+
+
+def _rest_bytes(body: Body, rest: str) -> int:
+    """Return how many bytes ``rest`` was, what follows the last newline of a text; of an old agent as ``_begin`` does."""
+    known = body.get("restBytes")
+    return int(known) if known is not None else len(rest.encode())
 
 
 def _event(kind: str, data: dict[str, Any], at: int) -> bytes:

@@ -284,7 +284,8 @@ class Admin:
         link, _ = self.parts.collector.link(name)
         request = node.ReadLog(message.id, message.bytes_max, message.offset)
         log = await link.request(request, timeout=LOG_SECONDS_MAX)
-        return {"text": log.text, "offset": log.offset, "node": name}
+        counted = {"begin": log.begin, "restBytes": log.rest_bytes}
+        return {"text": log.text, "offset": log.offset, "node": name, **counted}
 
     async def _verify(self, message: Verify) -> dict[str, Any]:
         if not message.run:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.agent.ranks.log import RankLog, last_line, read_log, segments
+from reconciler.wire.node import Log
 
 
 def test_only_the_newest_output_is_kept(tmp_path: Path) -> None:
@@ -20,7 +21,9 @@ def test_only_the_newest_output_is_kept(tmp_path: Path) -> None:
 
     assert [start for start, _ in kept] == [800, 900]
     assert sum(path.stat().st_size for _, path in kept) == 200
-    assert read_log(tmp_path, 1000, None) == ("".join(f"{n:09d}\n" for n in range(80, 100)), 1000)
+    assert read_log(tmp_path, 1000, None) == Log(
+        "".join(f"{n:09d}\n" for n in range(80, 100)), 1000, begin=800, rest_bytes=0
+    )
 
 
 def test_an_offset_that_is_gone_stands_for_the_oldest_that_is_left(tmp_path: Path) -> None:
@@ -28,12 +31,22 @@ def test_an_offset_that_is_gone_stands_for_the_oldest_that_is_left(tmp_path: Pat
     log.write(b"0123456789" * 5)
     log.close()
 
-    assert read_log(tmp_path, 5, offset=3) == ("01234", 35)
-    assert read_log(tmp_path, 5, offset=1000) == ("", 50)
+    assert read_log(tmp_path, 5, offset=3) == Log("01234", 35, begin=30, rest_bytes=5)
+    assert read_log(tmp_path, 5, offset=1000) == Log("", 50, begin=50, rest_bytes=0)
+
+
+def test_what_is_no_text_is_replaced_and_counted_as_the_bytes_that_it_was(tmp_path: Path) -> None:
+    log = RankLog(tmp_path, segment_bytes_max=100)
+    log.write(b"\xff\xfe line\nrest \xff\xff")
+    log.close()
+
+    found = read_log(tmp_path, 100, None)
+
+    assert found == Log("\ufffd\ufffd line\nrest \ufffd\ufffd", 15, begin=0, rest_bytes=7)
 
 
 def test_without_output_there_is_nothing_to_read(tmp_path: Path) -> None:
-    assert read_log(tmp_path, 100, None) == ("", 0)
+    assert read_log(tmp_path, 100, None).text == ""
     assert last_line(tmp_path) == ""
 
 
@@ -51,8 +64,8 @@ def test_pieces_join_to_the_text_wherever_they_are_cut(
         log.close()
 
         read, offset = "", 0
-        while (found := read_log(directory, piece, offset))[0]:
-            read, offset = read + found[0], found[1]
+        while (found := read_log(directory, piece, offset)).text:
+            read, offset = read + found.text, found.offset
 
         assert read == content
-        assert content.endswith(read_log(directory, segment, None)[0])
+        assert content.endswith(read_log(directory, segment, None).text)

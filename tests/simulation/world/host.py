@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from reconciler.agent.ranks import directory
 from reconciler.agent.system.usage import Measured
 from reconciler.wire.launch import LaunchSpec, RankId
-from reconciler.wire.node import FetchWeights, Gone, ModelReport, NodeReport, ShimState, Terminate
+from reconciler.wire.node import FetchWeights, Gone, Log, ModelReport, NodeReport, ShimState, Terminate
 from reconciler.wire.repair import Repair, RepairReport
 from reconciler.wire.tools import Ending, RunTool, ToolSaid
 from reconciler.wire.weights import KeptWeights
@@ -182,8 +182,8 @@ class SimHost:
     def words(self, id: RankId) -> str:
         return "it printed no reason"
 
-    def read_log(self, id: RankId, bytes_max: int, offset: int | None) -> tuple[str, int]:
-        return "", 0
+    def read_log(self, id: RankId, bytes_max: int, offset: int | None) -> Log:
+        return Log("", 0)
 
     # --- processes ---
 
