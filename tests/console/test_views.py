@@ -174,6 +174,16 @@ def test_a_change_that_waits_is_told_of_with_its_window_its_end_and_the_command_
     assert "A change of it waits" not in page_of(recorded("four-macs"), "/deployments/{name}", "large")
 
 
+def test_a_machine_whose_change_waits_says_so() -> None:
+    snapshot = recorded("four-macs")
+    objects = copy.deepcopy(snapshot.objects)
+    for each in objects:
+        if (each["kind"], each["metadata"]["name"]) == ("Node", "studio-1"):
+            each["status"]["heldBy"] = {"syncWindow": "freeze", "until": None, "text": "its change is held"}
+    shown = page_of(replace(snapshot, objects=objects), "/nodes/{name}", "studio-1")
+    assert "for sync window freeze. To let it in now" in shown
+
+
 def test_a_deployment_under_an_operation_is_not_said_to_be_as_git_declares_it() -> None:
     scaled = {"verb": "scale", "replicas": 3, "by": "Olga", "standing": "InForce"}
     shown = page_of(with_status("large", operations=[scaled]), "/deployments/{name}", "large")
