@@ -254,7 +254,7 @@ def symptom(view: Formed) -> Symptom | None:
     if why:
         text = f"rank {missing[0]} of epoch {record.epoch} cannot be started: {why}"
         return Symptom(Cause.RANK_MISSING, text, now)
-    if why := _unjoinable(view):
+    if why := unjoinable(view):
         return Symptom(Cause.OVERDUE, f"epoch {record.epoch} cannot come up: {why}", now)
     if why := _apart(view):
         return Symptom(Cause.RANKS_APART, why, now)
@@ -316,7 +316,7 @@ def _unwired(view: Formed) -> bool:
     return probed and fallback.wiring(view.world, fallback.used(record), record.members) is None
 
 
-def _unjoinable(view: Formed) -> str:
+def unjoinable(view: Formed) -> str:
     """Say why ranks that look for each other will not find each other: their links are gone. Empty where they may."""
     record, phases = view.record, {rank.report.phase for rank in view.current.values() if rank.alive}
     if record.proven_at is not None or not phases & {Phase.RENDEZVOUS, Phase.VERBS} or not _unwired(view):

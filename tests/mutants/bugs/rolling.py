@@ -81,7 +81,7 @@ ROLLED = (
     Mutant(
         "a-kill-is-blamed-on-a-change",
         rollback.step,
-        never(If, 2, 4),
+        never(If, 3, 5),
         "who kills two ranks to watch them heal takes a harmless change back",
         ROLLBACK,
     ),

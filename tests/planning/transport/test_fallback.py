@@ -28,6 +28,7 @@ from reconciler.state import (
     VerbsAttempts,
     WaitingFor,
 )
+from reconciler.state.plan import SetBack
 from reconciler.status import Snapshots
 from reconciler.wire.launch import ExitCode, Phase
 from tests.planning.context.test_reservations import snapshots
@@ -362,6 +363,24 @@ def test_a_group_whose_cable_leads_elsewhere_before_it_is_started_is_formed_on_t
     world.pass_time(world.now + 40)
     world.settle()
     assert (transport(world), forms(world)) == ("ring-lan", [Cause.RANK_EXITED, Cause.TRANSPORT_FAILED])
+
+
+def test_a_cable_that_is_pulled_while_ranks_look_for_each_other_takes_no_change_back() -> None:
+    world = two_macs(transport=["ring", "ring-lan"])
+    world.pass_time(world.now + 3600)
+    world.first_phase = Phase.RENDEZVOUS
+    world.manifests[-1] = deployment(transport=["ring", "ring-lan"], serving={"maxBatch": 8})
+    world.settle()
+    assert (epoch(world), transport(world)) == (2, "ring")
+    for end in (A, B):  # neither says any more where it led
+        learn(world, end, ports=())
+    world.first_phase = Phase.READY
+    world.settle()
+    world.pass_time(world.now + 40)
+    world.settle()
+    assert transport(world) == "ring-lan"
+    assert not [step for step in world.history if isinstance(step, SetBack)]
+    assert RefusedBecause.SET_BACK not in {refused.reason for refused in world.plan().refused}
 
 
 def epoch(world: World) -> int:
