@@ -56,6 +56,10 @@ class ObjectDiff:
     action: Action
     text: str
 
+    def body(self) -> dict[str, str]:
+        """Return what `-o json` prints of it."""
+        return {"kind": self.kind, "name": self.name, "action": self.action, "diff": self.text}
+
 
 class _Files:
     """The files of an edit as pieces; each is split on first use."""

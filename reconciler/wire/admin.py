@@ -12,6 +12,7 @@ from typing import Any, Mapping, Optional, Tuple
 from .codec import Hello, Refused, message, vocabulary
 from .figures import ShowMetrics
 from .launch import RankId
+from .manifests import Compare, Validate
 
 
 @message("get")
@@ -363,6 +364,8 @@ CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     ShowPlan,
     ShowUsage,
     Preview,
+    Validate,
+    Compare,
     JudgePush,
     JudgeOperations,
     FollowPush,

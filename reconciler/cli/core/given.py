@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -11,6 +11,7 @@ import click
 from reconciler.errors import Invalid
 
 F = TypeVar("F", bound=Callable[..., Any])
+Found = TypeVar("Found", bound=Sequence[Any])
 
 
 def files_option(required: bool) -> Callable[[F], F]:
@@ -37,18 +38,27 @@ def files_option(required: bool) -> Callable[[F], F]:
     return decorate
 
 
-def load_paths(paths: tuple[str, ...], complete: bool = False) -> tuple[Any, ...]:
-    """Return the manifests of files and folders. Raises ``InvalidManifests`` with every mistake.
-
-    ``complete``: they may be the complete set, and count as complete if any of them is a Node.
-    """
+def read_given(paths: tuple[str, ...]) -> dict[str, bytes]:
+    """Return files and folders by their names as typed. Raises ``InvalidManifests`` for what cannot be read."""
     from reconciler.source.files import read_paths
+
+    return read_paths(paths, lambda: sys.stdin.buffer.read())
+
+
+def load_paths(paths: tuple[str, ...]) -> tuple[Any, ...]:
+    """Return the manifests of files and folders. Raises ``InvalidManifests`` with every mistake."""
+    return load_given(read_given(paths), paths)
+
+
+def load_given(files: Mapping[str, bytes], paths: tuple[str, ...]) -> tuple[Any, ...]:
+    """Return the manifests of what ``read_given`` has returned. Raises ``InvalidManifests``."""
     from reconciler.source.yaml.documents import load
 
-    files = read_paths(paths, lambda: sys.stdin.buffer.read())
-    documents = load(files, part=True)
-    if complete and any(document.key[0] == "Node" for document in documents):
-        documents = load(files)
-    if not documents:
+    return some(load(files, part=True), paths)
+
+
+def some(found: Found, paths: tuple[str, ...]) -> Found:
+    """Return what was found; raises ``Invalid`` if that is nothing."""
+    if not found:
         raise Invalid(f"no manifests in {', '.join(paths)}")
-    return documents
+    return found

@@ -51,8 +51,9 @@ from reconciler.wire.admin import (
     Verify,
 )
 from reconciler.wire.figures import ShowMetrics
+from reconciler.wire.manifests import Compare, Validate
 
-from . import bodies, metrics, preview, recording, remote, verification
+from . import bodies, manifests, metrics, preview, recording, remote, verification
 from .acceptance import Acceptances
 from .doctor_session import DoctorSessions
 from .history import History
@@ -110,8 +111,8 @@ class Admin:
                 return await self._get(message)
             case ShowPlan():
                 return bodies.plan_body(self.loop.plan if message.last else await self.loop.preview())
-            case Preview():
-                return await preview.preview(self.parts, self.loop, message.files, message.operations)
+            case Preview() | Validate() | Compare():
+                return await self._proposed(message)
             case ShowFacts():
                 return {"facts": recording.facts(self.parts), "settled": self.loop.plan.settled}
             case ShowPlaces():
@@ -143,6 +144,12 @@ class Admin:
             case _:
                 raise Refused("Unknown", "this controller does not support that request")
         return {}
+
+    async def _proposed(self, message: Preview | Validate | Compare) -> dict[str, Any]:
+        """Answer what is said of manifests that are not committed."""
+        if isinstance(message, Preview):
+            return await preview.preview(self.parts, self.loop, message.files, message.operations)
+        return await manifests.answer(message, self.parts.around.source)
 
     def _measured(self, message: ShowUsage | ShowMetrics) -> dict[str, Any]:
         """Answer what nodes and deployments do, now or over the last hours."""

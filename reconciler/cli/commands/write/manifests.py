@@ -22,7 +22,8 @@ from reconciler.cli.core.commits import (
     subject,
     write_options,
 )
-from reconciler.cli.core.given import files_option, load_paths
+from reconciler.cli.core.given import files_option, load_given, load_paths, read_given, some
+from reconciler.cli.core.nearby import asked
 from reconciler.cli.core.waiting import until_read
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.errors import Refused, few_names
@@ -162,16 +163,27 @@ def diff(settings: Settings, paths: tuple[str, ...], output: str | None) -> int:
     Example:
       reconciler diff -f manifests/
     """
+    found = _differences(settings, paths)
+    if output:
+        print_body(found, output)
+    else:
+        click.echo("".join(each["diff"] for each in found), nl=False)
+    return 1 if found else 0
+
+
+def _differences(settings: Settings, paths: tuple[str, ...]) -> list[dict[str, str]]:
+    from reconciler.wire.manifests import Compare
+
+    files = read_given(paths)
+    answer = asked(settings.socket, Compare, files)
+    if answer is not None:
+        some(answer["objects"], paths)
+        items: list[dict[str, str]] = answer["items"]
+        return items
     from reconciler.source.editing import diff as differences
     from reconciler.source.yaml.documents import load
 
-    incoming = load_paths(paths)
+    incoming = load_given(files, paths)
     refuse_watched_folder(settings)
-    _, files = present(settings)
-    found = differences(load(files), incoming)
-    if output:
-        rows = [{"kind": d.kind, "name": d.name, "action": d.action, "diff": d.text} for d in found]
-        print_body(rows, output)
-    else:
-        click.echo("".join(d.text for d in found), nl=False)
-    return 1 if found else 0
+    _, present_files = present(settings)
+    return [each.body() for each in differences(load(present_files), incoming)]

@@ -1,14 +1,15 @@
-"""`validate`: manifests by themselves. Imports nothing that speaks with a controller, for it is run at each commit."""
+"""`validate`: manifests by themselves."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import click
 
 from reconciler.cli.core.app import Settings
-from reconciler.cli.core.given import files_option, load_paths
+from reconciler.cli.core.given import files_option, read_given, some
 from reconciler.cli.core.kinds import full_name
+from reconciler.cli.core.nearby import asked
 from reconciler.cli.output.form import output_option
 from reconciler.cli.output.problems import FORMATS, print_problems
 from reconciler.errors import InvalidManifests
@@ -37,24 +38,30 @@ def validate(settings: Settings, paths: tuple[str, ...], references: bool | None
       cat llama.yaml | reconciler validate -f -
     """
     try:
-        documents = load_paths(paths, complete=True)
-        whole = any(document.key[0] == "Node" for document in documents) if references is None else references
-        _refuse_dangling(documents if whole else ())
+        keys = some(_keys(settings, read_given(paths), references), paths)
     except InvalidManifests as error:
         if not output:
             raise
         print_problems((), error.problems, output)
         return 1
     if output:
-        print_problems([f"{d.key[0]}/{d.key[1]}" for d in documents], (), output)
+        print_problems([f"{kind}/{name}" for kind, name in keys], (), output)
         return 0
-    for document in documents:
-        click.echo(f"{full_name(*document.key)} valid")
+    for kind, name in keys:
+        click.echo(f"{full_name(kind, name)} valid")
     return 0
 
 
-def _refuse_dangling(documents: tuple[Any, ...]) -> None:
-    from reconciler.source.yaml.references import dangling
+def _keys(
+    settings: Settings, files: Mapping[str, bytes], references: bool | None
+) -> Sequence[tuple[str, str]]:
+    """Return the kind and name of each object. Raises ``InvalidManifests``."""
+    if settings.away is None:  # where it is away, asking takes longer than importing
+        from reconciler.wire.manifests import Validate
 
-    if problems := dangling(documents):
-        raise InvalidManifests(problems)
+        answer = asked(settings.socket, Validate, files, references=references)
+        if answer is not None:
+            return [(kind, name) for kind, name in answer["objects"]]
+    from reconciler.source.checking import checked
+
+    return [document.key for document in checked(files, references)]

@@ -1,0 +1,40 @@
+"""What commands ask of a running controller although they could find it out themselves: it has imported what that needs.
+
+A problem is ``{"file", "line", "column", "path", "text"}``, as in ``reconciler.errors.Problem``. Where there are any, an
+answer has nothing else.
+"""
+
+import dataclasses
+from typing import Mapping, Optional
+
+from .codec import message
+
+
+@message("validate")
+@dataclasses.dataclass(frozen=True)
+class Validate:
+    """Ask what is wrong with manifests by themselves: ``{"objects": [[kind, name]], "problems": [problem]}``.
+
+    Refused if the controller is of another version than ``version``, which may know other fields.
+    """
+
+    version: str
+    files: Mapping[str, str]
+    """Texts by name."""
+    references: Optional[bool] = None
+    """Whether each name of an object must be one of these; None: where any of them is a Node."""
+
+
+@message("compare")
+@dataclasses.dataclass(frozen=True)
+class Compare:
+    """Ask what an apply of manifests would change in the cluster repository.
+
+    ``{"objects": [[kind, name]], "items": [{"kind", "name", "action", "diff": text}], "problems": [problem]}``:
+    ``objects`` are all that were given, ``items`` those that differ. Refused like ``Validate``, and if the cluster's
+    manifests come from a folder.
+    """
+
+    version: str
+    files: Mapping[str, str]
+    """Texts by name."""
