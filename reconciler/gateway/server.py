@@ -153,6 +153,7 @@ class _Gateway:
         self._talking: asyncio.Task[None] | None = None
         self._handing = False
         """Whether another gateway is taking over, or has: nothing moves or is written any more."""
+        self._moving = asyncio.Lock()
         pool.replaced = self._changed.set
 
     def inherit(self, inheritance: Inheritance) -> None:
@@ -196,6 +197,7 @@ class _Gateway:
             stopping.cancel()
             if giving is not None:
                 giving.cancel()
+                await asyncio.wait([giving])  # it may have to undo what it has begun
             if giver is not None:
                 giver.close()
             await self._end()
@@ -231,7 +233,8 @@ class _Gateway:
         if self._handing:
             return
         try:
-            await self._move()
+            async with self._moving:
+                await self._move()
         except (Invalid, Conflict) as error:
             if str(error) != self._problem:
                 log.error("still listening on the old address: %s", error)
@@ -323,11 +326,13 @@ class _Gateway:
 
     def _giver(self, files: Files, lock: Lock | None) -> Giving | None:
         """Wait for the next gateway; None where that cannot be, and it replaces this one when this one has ended."""
-        estate = Estate(self._listening, self._pool, self._sharing, files, lock, self._keep_still)
+        estate = Estate(
+            self._listening, self._pool, self._sharing, files, lock, self._moving, self._keep_still
+        )
         try:
             return Giving(self._home, estate, self._pool.desk, files.since_handed)
         except OSError as error:
-            log.warning("another gateway could not take over from this one: %s", error)
+            log.warning("no other gateway will be able to take over from this one: %s", error)
             return None
 
     def _listening(self) -> tuple[str, Listener]:
