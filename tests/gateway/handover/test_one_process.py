@@ -60,9 +60,8 @@ async def test_a_gateway_without_a_certificate_takes_nothing_over_from_one_that_
     cluster.route()
     await cluster.until(cluster.up)
     file.write_bytes(b"half of it")
-    before = await asyncio.to_thread(Taking, cluster.home, _inherits_nothing, False)
+    before, stop = await asyncio.to_thread(Taking, cluster.home, _inherits_nothing, False), asyncio.Event()
     with contextlib.closing(before), pytest.raises(Invalid, match="no certificate in PEM form"):
-        claim = Claim(before=before)
-        await serve(cluster.home, False, asyncio.Event(), Timing(), SOURCES, claim=claim)
+        await serve(cluster.home, False, stop, Timing(), SOURCES, claim=Claim(before=before))
     async with cluster.http.get(f"https://{cluster.listen}/health", ssl=False) as answer:
         assert answer.status == 200
