@@ -153,7 +153,8 @@ class Timeline:
 
     @property
     def reading(self) -> tuple[int, int] | None:
-        """Return how many tokens of how many have been read of the prompt; None before the first part, and once all are."""
+        """Return how many tokens of how many have been read of the prompt; None before the first part, once all are,
+        and while the request waits."""
         return self._reading
 
     @property
@@ -233,6 +234,8 @@ class Timeline:
             return
         if self._stage is _Stage.WAITING:
             self._waited += now - self._entered
+        else:
+            self._reading = None  # whoever goes on reads the prompt anew
         self._counts.stages[self._stage] -= 1
         self._counts.stages[stage] += 1
         self._stage, self._entered = stage, now

@@ -90,10 +90,11 @@ async def serve(
         admission = Admission(limits or ConnectionLimits.of(count))
         if shortage := descriptors.shortage(count):
             log.warning("%s", shortage)
-        gateway = _Gateway(home, any_port, pool, sources, admission, sharing)
+        certificates = Certificates()
+        gateway = _Gateway(home, any_port, pool, sources, admission, sharing, certificates)
         lock = claim.lock
         if claim.before is not None:
-            inheritance = await take_over(claim.before, pool, sharing)
+            inheritance = await take_over(claim.before, pool, sharing, certificates)
             lock = inheritance.lock
             if lock is not None:
                 claim.taken(lock)
@@ -125,6 +126,7 @@ class _Gateway:
         sources: Sources,
         admission: Admission,
         sharing: Sharing,
+        certificates: Certificates,
     ) -> None:
         self._home = home
         self._admission = admission
@@ -139,7 +141,7 @@ class _Gateway:
         self._sharing = sharing
         sharing.changed = self._changed.set
         pool.metrics.add(sharing)
-        self._certificates = Certificates()
+        self._certificates = certificates
         self._app = build_app(pool, sources, self._logs, Announcer(home / CONTROLLER_SOCKET).announce)
         self._started_at = sources.now()
         self._wanted = ""
@@ -158,9 +160,7 @@ class _Gateway:
 
     def inherit(self, inheritance: Inheritance) -> None:
         """Begin with the socket of the gateway before."""
-        assert self._pool.file.current is not None
         self._inheritance, self._wanted = inheritance, inheritance.listen
-        self._certificates.follow(self._pool.file.current.tls)
         self._listener = Listener(self._app, inheritance.sock, self._admission, self._certificates)
 
     async def run(self, stop: asyncio.Event, files: Files, lock: Lock | None) -> None:
@@ -373,7 +373,7 @@ class _Gateway:
         """Take no new requests, wait for those that run, then fail the rest: none is cut silently."""
         tasks = set(self._leaving)
         if self._inheritance is not None:
-            await self._inheritance.predecessor.end()
+            self._inheritance.predecessor.end()
             tasks.add(self._inheritance.hearing)
         if self._listener is not None:
             tasks.add(self._listener.leave())

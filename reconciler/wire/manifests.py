@@ -9,16 +9,20 @@ from typing import Mapping, Optional
 
 from .codec import message
 
+BYTES_MAX = 256 * 1024
+"""Of larger ones, reading takes longer than importing what reads them; and a controller has other things to do."""
+
 
 @message("validate")
 @dataclasses.dataclass(frozen=True)
 class Validate:
     """Ask what is wrong with manifests by themselves: ``{"objects": [[kind, name]], "problems": [problem]}``.
 
-    Refused if the controller is of another version than ``version``, which may know other fields.
+    Refused if the code of the controller is not of ``edition``, for it may know other fields; and if all files together are
+    larger than ``BYTES_MAX``.
     """
 
-    version: str
+    edition: str
     files: Mapping[str, str]
     """Texts by name."""
     references: Optional[bool] = None
@@ -35,6 +39,6 @@ class Compare:
     manifests come from a folder.
     """
 
-    version: str
+    edition: str
     files: Mapping[str, str]
     """Texts by name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -152,6 +153,18 @@ def test_one_that_goes_on_elsewhere_or_gives_way_waits_again_and_that_time_count
     assert times(metrics)["request_queue_time"] == 2 + 5 + 4
     assert seen["prompt_tokens_total"] == 3
     assert seen["request_prompt_tokens_count"] == 1
+
+
+@pytest.mark.parametrize("again", [Timeline.wait, Timeline.give_way])
+def test_what_was_read_of_a_prompt_is_gone_when_the_request_waits_again(
+    metrics: Metrics, again: Callable[[Timeline, float], None]
+) -> None:
+    timeline = metrics.begin("llama", BEGAN)
+    timeline.on_event(Prefill("r", 1, 3), BEGAN + 1)
+    again(timeline, BEGAN + 2)
+    assert timeline.reading is None
+    timeline.on_event(Prefill("r", 1, 3), BEGAN + 3)
+    assert timeline.reading == (1, 3)
 
 
 FIRST_TOKEN = "0.001 0.005 0.01 0.02 0.04 0.06 0.08 0.1 0.25 0.5 0.75 1 2.5 5 7.5 10 20 40 80 160 640 2560"

@@ -298,8 +298,9 @@ class Client:
     def _queue(self, request: str) -> asyncio.Queue[Any]:
         return self._events.setdefault(request, asyncio.Queue())
 
-    def send(self, message: object) -> None:
-        self.writer.write(encode(to_wire(message)))
+    def send(self, *messages: object) -> None:
+        """Send messages that arrive together."""
+        self.writer.write(b"".join([encode(to_wire(message)) for message in messages]))
 
     async def next(self, request: str, seconds: float = 60.0) -> Any:
         return await asyncio.wait_for(self._queue(request).get(), seconds)

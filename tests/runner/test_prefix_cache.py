@@ -39,15 +39,23 @@ async def _conversation(client: Client, model: Path, turns: int) -> list[int]:
 
 
 async def _together(client: Client, model: Path) -> list[Reply]:
-    """Four with one system prompt, one of which its client gives up."""
+    """Four with one system prompt, two and two together, one of which its client gives up."""
     names = "abcd"
-    for name in names:
-        messages = (
-            {"role": "system", "content": "Be brief, be bright, be gone. " * 8},
-            {"role": "user", "content": name * 9},
+    asked = [
+        question(
+            name,
+            "",
+            messages=(
+                {"role": "system", "content": "Be brief, be bright, be gone. " * 8},
+                {"role": "user", "content": name * 9},
+            ),
+            tokens_max=30,
         )
-        await asyncio.sleep(0.05)
-        client.send(question(name, "", messages=messages, tokens_max=30))
+        for name in names
+    ]
+    client.send(*asked[:2])
+    await asyncio.sleep(0.05)
+    client.send(*asked[2:])
     client.cancel("b")
     replies = [await client.reply(name) for name in names]
     for reply in replies:

@@ -26,14 +26,17 @@ LOCK_NAME = "up.lock"
 class Client:
     """A connection to the controller of a home. Raises ``Unreachable`` if no controller answers.
 
-    ``seconds``: longest time to wait for any part of an answer.
+    ``seconds``: longest time to wait for any part of an answer. ``start_seconds``: longest time to wait for a controller
+    that is being started.
     """
 
-    def __init__(self, path: Path, seconds: float = ANSWER_SECONDS) -> None:
+    def __init__(
+        self, path: Path, seconds: float = ANSWER_SECONDS, start_seconds: float = START_SECONDS_MAX
+    ) -> None:
         self._path = path
         self._seconds = seconds
         self._number = 0
-        self._socket = _connected(path, seconds)
+        self._socket = _connected(path, seconds, start_seconds)
         try:
             self._send(to_wire(Hello("cli", SPOKEN)))
             agree(SPOKEN, decode(self._receive(), CLI_RECEIVES).versions)
@@ -100,9 +103,9 @@ class Client:
         return frame
 
 
-def _connected(path: Path, seconds: float) -> socket.socket:
+def _connected(path: Path, seconds: float, start_seconds: float) -> socket.socket:
     """Return a connection. Waits briefly for a controller that `up` is starting or restarting."""
-    deadline = time.monotonic() + min(seconds, START_SECONDS_MAX)
+    deadline = time.monotonic() + min(seconds, start_seconds)
     while True:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(seconds)

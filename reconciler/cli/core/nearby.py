@@ -3,36 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reconciler import __version__
 from reconciler.errors import InvalidManifests, Problem, Refused, Unreachable
+from reconciler.source.edition import edition
+
+from .app import Settings
 
 if TYPE_CHECKING:
     from reconciler.wire.manifests import Compare, Validate
 
 SECONDS = 2.0
 """A controller that is busier than that saves no time."""
-BYTES_MAX = 256 * 1024
-"""Of larger ones, reading takes longer than importing; and a controller has other things to do."""
 
 
 def asked(
-    socket: Path, question: type[Validate | Compare], files: Mapping[str, bytes], **more: Any
+    settings: Settings, question: type[Validate | Compare], files: Mapping[str, bytes], **more: Any
 ) -> dict[str, Any] | None:
-    """Return the answer of a controller of this version; None if there is none, and the command has to do it itself.
+    """Return the answer of a controller on this machine that runs the same code; None if there is none, and the command has
+    to find out itself.
 
     Raises ``InvalidManifests`` if the answer has problems.
     """
     from reconciler.cli.core.client import Client
+    from reconciler.wire.manifests import BYTES_MAX
 
-    if sum(map(len, files.values())) > BYTES_MAX:
+    if settings.away is not None or sum(map(len, files.values())) > BYTES_MAX:
         return None
     try:
         texts = {name: content.decode() for name, content in files.items()}
-        with Client(socket, SECONDS) as client:
-            body: dict[str, Any] = client.ask(question(__version__, texts, **more))
+        with Client(settings.socket, SECONDS, start_seconds=0.0) as client:
+            body: dict[str, Any] = client.ask(question(edition(), texts, **more))
     except (UnicodeDecodeError, Unreachable, Refused):
         return None
     if body["problems"]:

@@ -53,10 +53,11 @@ from reconciler.wire.admin import (
 from reconciler.wire.figures import ShowMetrics
 from reconciler.wire.manifests import Compare, Validate
 
-from . import bodies, manifests, metrics, preview, recording, remote, verification
+from . import bodies, metrics, preview, recording, remote, verification
 from .acceptance import Acceptances
 from .doctor_session import DoctorSessions
 from .history import History
+from .manifests import Reading
 from .operating import Operating
 from .pushes import Pushes
 from .usage import usage
@@ -84,6 +85,7 @@ class Admin:
     pushes: Pushes = field(init=False)
     history: History = field(init=False)
     operating: Operating = field(init=False)
+    reading: Reading = field(init=False)
 
     def __post_init__(self) -> None:
         self.versions = Versions(self.parts.entropy()[:12])
@@ -92,6 +94,7 @@ class Admin:
         self.pushes = Pushes(self.parts, self.loop)
         self.history = History(self.parts)
         self.operating = Operating(self.parts, self.loop)
+        self.reading = Reading(self.parts.around.source)
 
     async def listen(self, path: Path) -> RpcServer:
         """Serve on a Unix socket of mode 0600, and replace the socket of a dead controller."""
@@ -149,7 +152,7 @@ class Admin:
         """Answer what is said of manifests that are not committed."""
         if isinstance(message, Preview):
             return await preview.preview(self.parts, self.loop, message.files, message.operations)
-        return await manifests.answer(message, self.parts.around.source)
+        return await self.reading.answer(message)
 
     def _measured(self, message: ShowUsage | ShowMetrics) -> dict[str, Any]:
         """Answer what nodes and deployments do, now or over the last hours."""

@@ -4,41 +4,49 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from reconciler import __version__
 from reconciler.errors import InvalidManifests, Refused
 from reconciler.source.checking import checked
 from reconciler.source.editing import diff
+from reconciler.source.edition import edition
 from reconciler.source.sources import Source
 from reconciler.source.yaml.documents import load
-from reconciler.wire.manifests import Compare, Validate
+from reconciler.wire.manifests import BYTES_MAX, Compare, Validate
+
+EDITION = edition()
+"""Of the code as it was when this process began: its files may be others by now."""
 
 
-async def answer(message: Validate | Compare, source: Source) -> dict[str, Any]:
-    """Answer a request. Raises ``Refused`` as it says."""
-    if message.version != __version__:
-        text = f"the controller is version {__version__}, the command is {message.version}"
-        raise Refused("OtherVersion", text)
-    files = {name: text.encode() for name, text in message.files.items()}
-    try:
+@dataclass(slots=True)
+class Reading:
+    """Answers one command after the other: threads are shared with what the loop waits for."""
+
+    source: Source
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def answer(self, message: Validate | Compare) -> dict[str, Any]:
+        """Answer a request. Raises ``Refused`` as it says."""
+        if message.edition != EDITION:
+            raise Refused("OtherEdition", "the controller runs other code than the command")
+        files = {name: text.encode() for name, text in message.files.items()}
+        if sum(map(len, files.values())) > BYTES_MAX:
+            raise Refused("TooLarge", f"at most {BYTES_MAX} bytes of manifests are read for a command")
+        async with self._turn:
+            try:
+                return await asyncio.to_thread(self._read, message, files)
+            except InvalidManifests as error:
+                return {"problems": [asdict(problem) for problem in error.problems]}
+
+    def _read(self, message: Validate | Compare, files: Mapping[str, bytes]) -> dict[str, Any]:
         if isinstance(message, Validate):
-            return await asyncio.to_thread(_validated, files, message.references)
-        return await asyncio.to_thread(_compared, files, source)
-    except InvalidManifests as error:
-        return {"problems": [asdict(problem) for problem in error.problems]}
-
-
-def _validated(files: Mapping[str, bytes], references: bool | None) -> dict[str, Any]:
-    return {"objects": [document.key for document in checked(files, references)], "problems": []}
-
-
-def _compared(files: Mapping[str, bytes], source: Source) -> dict[str, Any]:
-    repo = source.repository()
-    if repo is None:
-        raise Refused("WatchedFolder", f"the controller reads {source.describe()}")
-    incoming, head = load(files, part=True), repo.head()
-    present = load(repo.read(head)) if head else ()
-    items = [each.body() for each in diff(present, incoming)]
-    return {"objects": [document.key for document in incoming], "items": items, "problems": []}
+            found = checked(files, message.references)
+            return {"objects": [document.key for document in found], "problems": []}
+        repo = self.source.repository()
+        if repo is None:
+            raise Refused("WatchedFolder", f"the controller reads {self.source.describe()}")
+        incoming, head = load(files, part=True), repo.head()
+        present = load(repo.read(head)) if head else ()
+        items = [each.body() for each in diff(present, incoming)]
+        return {"objects": [document.key for document in incoming], "items": items, "problems": []}

@@ -7,6 +7,8 @@ import dataclasses
 import logging
 import socket
 
+from reconciler.certificates import Certificates
+from reconciler.errors import Invalid
 from reconciler.gateway.keys.sharing import Sharing
 from reconciler.gateway.routing.pool import Pool
 from reconciler.listening import parse_listen
@@ -37,12 +39,15 @@ class Inheritance:
     hearing: asyncio.Task[None]
 
 
-async def take_over(before: Taking, pool: Pool, sharing: Sharing) -> Inheritance:
+async def take_over(before: Taking, pool: Pool, sharing: Sharing, certificates: Certificates) -> Inheritance:
     """Take over once all groups can be asked. Raises ``Invalid``, ``OSError`` and ``WireError``: the other one goes on."""
-    routes = pool.file.current
-    assert routes is not None
     parse_listen(before.offer.listen, pool.file.ring is not None)
     await pool.until_ready(GROUPS_SECONDS)
+    routes = pool.file.current
+    assert routes is not None
+    certificates.follow(routes.tls)
+    if certificates.wanted and certificates.context is None:  # the other one may have read a good one before
+        raise Invalid(certificates.problem)
     handed = await asyncio.to_thread(before.take)
     predecessor = Predecessor(pool.desk)
     predecessor.restore(handed.keys, handed.requests, handed.given.now)

@@ -34,7 +34,8 @@ class Usage:
 
 
 class KeyCounts:
-    """The counts of one key since this process began, and of the present day."""
+    """The counts of one key since this process began, which never go down, and of the present day. ``requests`` has those that
+    have ended; ``requests_today`` also those that run."""
 
     __slots__ = (
         "completion",
@@ -69,9 +70,8 @@ class Book:
         """Grows with each change."""
 
     def began(self, name: str, wall: float) -> None:
-        """Count a request."""
+        """Count a request for the day."""
         counts = self._of(name, wall)
-        counts.requests += 1
         counts.requests_today += 1
         counts.last_used = wall
 
@@ -80,14 +80,14 @@ class Book:
         self._of(name, wall).last_used = wall
 
     def never_began(self, name: str, wall: float) -> None:
-        """Take a request back that was counted."""
+        """Take a request back from the day's."""
         counts = self._of(name, wall)
-        counts.requests -= 1
         counts.requests_today -= counts.requests_today > 0  # it may have been counted on the day before
 
     def ended(self, name: str, usage: Usage, wall: float) -> None:
-        """Count the tokens of a request."""
+        """Count a request that has ended, and its tokens."""
         counts = self._of(name, wall)
+        counts.requests += 1
         counts.prompt += usage.prompt
         counts.completion += usage.completion
         counts.tokens_today += usage.total
@@ -138,7 +138,9 @@ class KeyMetrics(Collector):
         self._wall = wall
 
     def collect(self) -> Iterable[Metric]:
-        requests = CounterMetricFamily("reconciler_key_requests", "Requests of a key.", labels=("key",))
+        requests = CounterMetricFamily(
+            "reconciler_key_requests", "Requests of a key that have ended.", labels=("key",)
+        )
         refused = CounterMetricFamily(
             "reconciler_key_refused", "Requests of a key that were over a limit.", labels=("key", "limit")
         )

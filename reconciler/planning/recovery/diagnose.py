@@ -318,10 +318,15 @@ def _unwired(view: Formed) -> bool:
 
 def unjoinable(view: Formed) -> str:
     """Say why ranks that look for each other will not find each other: their links are gone. Empty where they may."""
-    record, phases = view.record, {rank.report.phase for rank in view.current.values() if rank.alive}
-    if record.proven_at is not None or not phases & {Phase.RENDEZVOUS, Phase.VERBS} or not _unwired(view):
+    phases = {rank.report.phase for rank in view.current.values() if rank.alive}
+    if not phases & {Phase.RENDEZVOUS, Phase.VERBS} or not cut_off(view):
         return ""
-    return fallback.obstacle(view.world, view.replica, fallback.used(record), record.members)
+    return fallback.obstacle(view.world, view.replica, fallback.used(view.record), view.record.members)
+
+
+def cut_off(view: Formed) -> bool:
+    """Return whether the links are gone of a group that has not come up."""
+    return view.record.proven_at is None and _unwired(view)
 
 
 def _apart(view: Formed) -> str:

@@ -19,7 +19,7 @@ from reconciler.state.rollback import Rollback
 
 from . import starvation
 from .back_off import served_seconds
-from .diagnose import Diagnosis, attempts, unjoinable
+from .diagnose import Diagnosis, attempts, cut_off
 
 ATTEMPTS_MAX = 2
 """How many groups with a new spec may end before they have served for long. One that refuses it, or is not up when the
@@ -48,7 +48,7 @@ def step(view: Formed, fault: Diagnosis) -> SetBack | None:
     changes = specs.changes(record.spec_before, tried)
     if not changes or not _blamed(fault, changes) or lived_long(view, fault) or _proven_elsewhere(view):
         return None
-    if unjoinable(view) and not _joins_otherwise(changes):
+    if cut_off(view) and not _joins_otherwise(changes):
         return None  # links that are gone are gone for every spec
     starved = fault.killed and specs.may_need_more(record.spec_before, tried) and starvation.possible(view)
     if fault.killed and not starved:

@@ -85,13 +85,12 @@ async def answers(cluster: Cluster) -> bool:
 
 
 async def test_a_gateway_that_cannot_accept_again_ends_and_says_why() -> None:
-    async with serving() as (cluster, task):
-        async with asking(cluster) as taking:
-            await taken(taking)
-            with no_more_descriptors():
-                taking.close()
-                with pytest.raises(Conflict, match="cannot accept again: Too many open files"):
-                    await asyncio.wait_for(task, 5.0)
+    async with serving() as (cluster, task), asking(cluster) as taking:
+        await taken(taking)
+        with no_more_descriptors():
+            taking.close()
+            with pytest.raises(Conflict, match="cannot accept again: Too many open files"):
+                await asyncio.wait_for(task, 5.0)
 
 
 async def test_a_successor_for_whom_there_is_no_descriptor_is_answered_later(

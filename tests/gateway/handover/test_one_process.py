@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from pathlib import Path
 
 import aiohttp
+import pytest
 
+from reconciler.errors import Invalid
 from reconciler.gateway.handover.claim import Claim
 from reconciler.gateway.handover.lock import Lock
 from reconciler.gateway.handover.taking import Taking
 from reconciler.gateway.routing.timeouts import Timing
 from reconciler.gateway.server import serve
+from reconciler.wire.front import Tls
+from tests.certificates import self_signed
 from tests.gateway.conftest import SOURCES, Start
 from tests.gateway.rank_double import eventually
 
@@ -44,3 +49,19 @@ async def test_an_answer_is_finished_by_who_began_it_and_the_next_is_the_others(
             assert answer.headers["connection"] == "close", "the old gateway's is used once more"
         stop.set()
         await serving
+
+
+async def test_a_gateway_without_a_certificate_takes_nothing_over_from_one_that_has_a_good_one(
+    start: Start, tmp_path: Path
+) -> None:
+    cluster = await start()
+    file = self_signed(tmp_path)
+    cluster.front = {"tls": Tls(str(file), str(file))}
+    cluster.route()
+    await cluster.until(cluster.up)
+    file.write_bytes(b"half of it")
+    before, stop = await asyncio.to_thread(Taking, cluster.home, _inherits_nothing, False), asyncio.Event()
+    with contextlib.closing(before), pytest.raises(Invalid, match="no certificate in PEM form"):
+        await serve(cluster.home, False, stop, Timing(), SOURCES, claim=Claim(before=before))
+    async with cluster.http.get(f"https://{cluster.listen}/health", ssl=False) as answer:
+        assert answer.status == 200

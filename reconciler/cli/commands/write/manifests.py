@@ -175,7 +175,7 @@ def _differences(settings: Settings, paths: tuple[str, ...]) -> list[dict[str, s
     from reconciler.wire.manifests import Compare
 
     files = read_given(paths)
-    answer = asked(settings.socket, Compare, files)
+    answer = asked(settings, Compare, files)
     if answer is not None:
         some(answer["objects"], paths)
         items: list[dict[str, str]] = answer["items"]

@@ -56,12 +56,11 @@ def _keys(
     settings: Settings, files: Mapping[str, bytes], references: bool | None
 ) -> Sequence[tuple[str, str]]:
     """Return the kind and name of each object. Raises ``InvalidManifests``."""
-    if settings.away is None:  # where it is away, asking takes longer than importing
-        from reconciler.wire.manifests import Validate
+    from reconciler.wire.manifests import Validate
 
-        answer = asked(settings.socket, Validate, files, references=references)
-        if answer is not None:
-            return [(kind, name) for kind, name in answer["objects"]]
+    answer = asked(settings, Validate, files, references=references)
+    if answer is not None:
+        return [(kind, name) for kind, name in answer["objects"]]
     from reconciler.source.checking import checked
 
     return [document.key for document in checked(files, references)]

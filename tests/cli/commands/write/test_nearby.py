@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from reconciler.cli.core import nearby
-from reconciler.errors import InvalidManifests
-from reconciler.wire.manifests import Compare, Validate
+from reconciler.cli.core.app import Settings
+from reconciler.cli.core.client import LOCK_NAME, ask
+from reconciler.errors import InvalidManifests, Refused
+from reconciler.source.edition import edition
+from reconciler.wire.manifests import BYTES_MAX, Compare, Validate
 from tests.cli.conftest import Cli, called
 from tests.cli.live import API, MANIFESTS, Live, live, manifest
 
@@ -45,7 +49,7 @@ def both(cluster: Live, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     def run(*arguments: str) -> tuple[object, object]:
         asking = cli(*arguments)
         with monkeypatch.context() as patch:
-            patch.setattr(nearby, "BYTES_MAX", 0)
+            patch.setattr(nearby, "edition", lambda: "another")
             return asking, cli(*arguments)
 
     return run
@@ -66,24 +70,49 @@ def test_the_answer_is_the_same(both: Both, name: str, command: str, tmp_path: P
 def test_a_controller_is_asked_and_its_problems_are_those_of_the_files(
     cluster: Live, question: type[Validate | Compare]
 ) -> None:
-    socket = cluster.home / "controller.sock"
-    answer = nearby.asked(socket, question, {"a.yaml": TINY.encode()})
+    settings = Settings(cluster.home)
+    answer = nearby.asked(settings, question, {"a.yaml": TINY.encode()})
     assert answer is not None
     assert answer["objects"] == [["ModelDeployment", "tiny"]]
     with pytest.raises(InvalidManifests) as wrong:
-        nearby.asked(socket, question, {"a.yaml": TINY.replace("model:", "modle:").encode()})
+        nearby.asked(settings, question, {"a.yaml": TINY.replace("model:", "modle:").encode()})
     assert [(each.line, each.column, each.path) for each in wrong.value.problems] == [
         (4, 1, "spec.model"),
         (4, 8, "spec.modle"),
     ]
 
 
-def test_nobody_is_asked_who_knows_other_fields_or_cannot_be_told(
+def test_nobody_is_asked_who_runs_other_code_or_cannot_be_told(
     cluster: Live, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    socket = cluster.home / "controller.sock"
-    assert nearby.asked(socket, Validate, {"a.yaml": b"\xff"}) is None
-    assert nearby.asked(socket, Validate, {"a.yaml": b"#" * (nearby.BYTES_MAX + 1)}) is None
-    assert nearby.asked(tmp_path / "controller.sock", Validate, {"a.yaml": TINY.encode()}) is None
-    monkeypatch.setattr(nearby, "__version__", "0.0.9")
-    assert nearby.asked(socket, Validate, {"a.yaml": TINY.encode()}) is None
+    settings = Settings(cluster.home)
+    assert nearby.asked(settings, Validate, {"a.yaml": b"\xff"}) is None
+    assert nearby.asked(settings, Validate, {"a.yaml": b"#" * (BYTES_MAX + 1)}) is None
+    assert nearby.asked(Settings(tmp_path), Validate, {"a.yaml": TINY.encode()}) is None
+    monkeypatch.setattr(nearby, "edition", lambda: "another")
+    assert nearby.asked(settings, Validate, {"a.yaml": TINY.encode()}) is None
+
+
+def test_a_controller_that_is_being_started_is_not_waited_for(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.mkdir()
+    (home / LOCK_NAME).write_text(str(os.getppid()))
+    monkeypatch.delattr("time.sleep")
+    assert nearby.asked(Settings(home), Validate, {"a.yaml": TINY.encode()}) is None
+
+
+def test_a_controller_reads_no_more_than_commands_send(cluster: Live) -> None:
+    files = {"a.yaml": "#" * (BYTES_MAX + 1)}
+    with pytest.raises(Refused, match="at most 262144 bytes"):
+        ask(cluster.home / "controller.sock", Validate(edition(), files))
+
+
+def test_an_edition_is_that_of_the_files(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    code = tmp_path / "source" / "a.py"
+    code.write_text("a = 1\n")
+    before = edition(tmp_path)
+    assert edition(tmp_path) == before
+    code.write_text("a = 10\n")
+    assert edition(tmp_path) != before
