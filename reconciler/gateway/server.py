@@ -29,6 +29,7 @@ from .handover.lock import Lock
 from .hooks.announcer import Announcer
 from .http import descriptors
 from .http.listener import Listener
+from .http.overdue import end_overdue
 from .keys.sharing import Sharing
 from .keys.usage import KeyMetrics
 from .records.logs import Logs
@@ -50,8 +51,6 @@ _FINISH_LOOK_SECONDS = 0.1
 _SAY_SECONDS = 2.0
 """How long the last words to the gateway that has taken over may take."""
 _STATE_RETRY_SECONDS = 1.0
-_ENDS_AT_ONCE = 50
-"""Connections that are ended without a request going on in between: ending one takes some 50 µs."""
 _CLOSE_LOOKS, _CLOSE_LOOK_SECONDS = 50, 0.02
 """How long a listening socket may take to close, and how often to look."""
 _LAST_WORDS_SECONDS = 5.0
@@ -385,16 +384,6 @@ class _Gateway:
             _, stuck = await asyncio.wait(running, timeout=_LAST_WORDS_SECONDS)
             for task in stuck:
                 task.cancel()
-
-
-async def end_overdue(admission: Admission) -> None:
-    """End the connections that are overdue, a few at a time: thousands may have come together, and so end together."""
-    overdue = admission.overdue(asyncio.get_running_loop().time())
-    for number, (connection, stage) in enumerate(overdue):
-        if number and number % _ENDS_AT_ONCE == 0:
-            await asyncio.sleep(0)
-        if admission.stage(connection) is stage:  # it may have begun a request meanwhile
-            connection.expire(stage)
 
 
 def _port(address: str) -> str:
