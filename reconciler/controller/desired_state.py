@@ -153,7 +153,7 @@ class DesiredState:
         newer = before is None or revision.id != before.revision
         suspended = self.suspended(revision.id) if before is not None else None
         if newer and before is not None and suspended is not None:
-            self._suspend(before, suspended)
+            self._suspend(before, suspended, self._admit(self._whole, before).held)
             return
         hold = self.hold(self.with_operations(wishes)) if newer else None
         if hold is not None:
@@ -173,7 +173,9 @@ class DesiredState:
             if newer or (held is None and (kept_out or not was.revision)):
                 self._publish_in_force(hook_at)
         if held is not None:
-            self._publish_once("ChangesHeld", held.text)
+            self._publish_once(
+                "ChangesHeld", held.text, beside="RevisionSuspended" if self.desired.suspended else ""
+            )
 
     def _admit(
         self, wishes: Desired, before: Admitted | None, operations: Operations | None = None
@@ -192,10 +194,11 @@ class DesiredState:
 
     async def still(self, operations: Operations) -> Desired:
         """Return what would be in force with other operations, and the manifests that are in force."""
-        before = await self._in_force()
-        if before is None:
+        admitted = await self._still_in_force(operations)
+        if admitted is None:
             return Desired(revision="")
-        return await self.foreseen(self._whole, operations)
+        found = self.with_operations(Desired.of(admitted.revision, admitted.manifests), operations)
+        return replace(found, held_changes=admitted.held)
 
     async def foreseen(self, wishes: Desired, operations: Operations | None = None) -> Desired:
         """Return what would be in force with other manifests, and with other operations where these are given."""
@@ -203,9 +206,9 @@ class DesiredState:
         found = self.with_operations(Desired.of(wishes.revision, admitted.manifests), operations)
         return replace(found, held_changes=admitted.held)
 
-    def suspended(self, revision: str) -> Suspended | None:
+    def suspended(self, revision: str, operations: Operations | None = None) -> Suspended | None:
         """Return the operation that keeps a newer revision out for now, if there is one."""
-        suspension = self._layer.operations.suspension(self._clock())
+        suspension = (operations or self._layer.operations).suspension(self._clock())
         return None if suspension is None else Suspended(revision, suspension)
 
     def hold(self, incoming: Desired) -> Hold | None:
@@ -230,14 +233,14 @@ class DesiredState:
                 self._whole = whole
         return self._wishes
 
-    async def _still_in_force(self) -> Admitted | None:
+    async def _still_in_force(self, operations: Operations | None = None) -> Admitted | None:
         """Return the revision in force, with what sync windows let in of it by now; nothing while the cluster is
-        suspended."""
+        suspended. ``operations``: those that decide in place of the present ones."""
         before = await self._in_force()
         if before is None:
             return None
-        admitted = self._admit(self._whole, before)
-        if self.suspended(before.revision) is not None and _lets_in(admitted, before):
+        admitted = self._admit(self._whole, before, operations)
+        if self.suspended(before.revision, operations) is not None and _lets_in(admitted, before):
             return replace(before, held=admitted.held)
         return admitted
 
@@ -287,7 +290,7 @@ class DesiredState:
     def _suspend(self, wishes: Admitted, suspended: Suspended, held: HeldChanges | None = None) -> None:
         before = self._put(wishes, suspended=suspended, held=held)
         if before.suspended != suspended:
-            self._publish_once("RevisionSuspended", suspended.text)
+            self._publish_once("RevisionSuspended", suspended.text, beside="ChangesHeld" if held else "")
 
     async def _hold(self, hold: Hold) -> None:
         wishes = await self._still_in_force()
@@ -311,11 +314,24 @@ class DesiredState:
         self._publish_once("RevisionApplied", text, hook_at=hook_at)
 
     def _publish_once(
-        self, reason: str, message: str, *, warning: bool = False, hook_at: float | None = None
+        self,
+        reason: str,
+        message: str,
+        *,
+        warning: bool = False,
+        hook_at: float | None = None,
+        beside: str = "",
     ) -> None:
-        """Publish an event about the manifests once; a restart does not repeat it."""
+        """Publish an event about the manifests once; a restart does not repeat it.
+
+        ``beside``: the reason of another event that says what is in force together with this one.
+        """
         latest = self._store.events(EventFilter(limit=LOOKED_AT, kind=CLUSTER.kind, name=CLUSTER.name))
-        said = [(event.reason, event.message) for _, event in latest if event.reason in STATES]
+        said = [
+            (event.reason, event.message)
+            for _, event in latest
+            if event.reason in STATES and event.reason != beside
+        ]
         if said[-1:] == [(reason, message)]:
             return
         revision = "" if warning else self.desired.revision

@@ -1,4 +1,4 @@
-"""What of the revision in force stays as it was before it, as a text that is kept beside the commits."""
+"""What of the revision in force stays as it was before it, as a text that the repository keeps beside the commits."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pydantic import ValidationError
 
 from reconciler.resources import KINDS, Manifest
 from reconciler.state.identity import ObjectKey
+
+from .git.repository import KEPT, ClusterRepo
 
 
 def text_of(revision: str, kept: Mapping[ObjectKey, Manifest | None]) -> bytes:
@@ -34,6 +36,12 @@ def kept_of(text: bytes, revision: str) -> dict[ObjectKey, Manifest | None]:
     except (ValueError, KeyError, TypeError):
         return {}
     return {key: manifest for key, (body, manifest) in found.items() if manifest is not None or body is None}
+
+
+def noted(repo: ClusterRepo, revision: str) -> dict[ObjectKey, Manifest | None]:
+    """Return what a repository says stays as it was before a revision. Raises like ``ClusterRepo``."""
+    text = repo.in_force(KEPT)
+    return kept_of(repo.blobs((text,))[text], revision) if text is not None else {}
 
 
 def _manifest(kind: str, body: Any) -> Manifest | None:

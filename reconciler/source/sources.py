@@ -21,7 +21,7 @@ from reconciler.state.overlay import Operations
 from .files import read_directory
 from .git.pushes import Push, quarantined
 from .git.repository import EMPTY, IN_FORCE, KEPT, OPERATIONS, OPERATIONS_IN_FORCE, ClusterRepo
-from .kept import kept_of, text_of
+from .kept import noted, text_of
 from .operations import load_operations
 from .pushed import Pushed, read_push
 from .yaml.documents import Document, load
@@ -192,9 +192,7 @@ class GitSource:
         commit = self._repo.in_force()
         if commit is None:
             return None
-        text = self._repo.in_force(KEPT)
-        kept = kept_of(self._repo.blobs((text,))[text], commit) if text is not None else {}
-        return Revision(commit, load(self._repo.read(commit)), kept=kept)
+        return Revision(commit, load(self._repo.read(commit)), kept=noted(self._repo, commit))
 
     async def changes(self) -> AsyncIterator[None]:
         unread: tuple[str, str] | None = None

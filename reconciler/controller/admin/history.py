@@ -123,9 +123,9 @@ def _kept_out(desired: Desired, ref: str) -> str:
         return "Rejected" if desired.operations_rejection else "Unread"
     if desired.rejection:
         return "Rejected"
-    if desired.hold or desired.held_changes:
-        return "Held"
-    return "Suspended" if desired.suspended else "Unread"
+    if desired.suspended:
+        return "Suspended"
+    return "Held" if desired.hold or desired.held_changes else "Unread"
 
 
 def file_body(found: FileDiff) -> Body:

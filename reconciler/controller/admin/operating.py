@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +15,8 @@ from reconciler.source.git import commit_log
 from reconciler.source.git.repository import Author, ClusterRepo, mirror_text
 from reconciler.source.hook import objection_to
 from reconciler.source.operating import verbs
-from reconciler.source.operating.change import Asking, Change, Files, Key, Now, ask_windows, message_of
-from reconciler.source.operating.writing import seen, subject, write, write_manifests
+from reconciler.source.operating.change import Asking, Change, Key, Now, ask_windows, message_of
+from reconciler.source.operating.writing import in_force, seen, subject, write, write_manifests
 from reconciler.source.yaml.documents import load
 from reconciler.wire.admin import Operate
 
@@ -140,7 +140,7 @@ class _Request:
             return verbs.suspend(now, {self.key: self._in_force()})
         if verb == "resume":
             return verbs.resume(now, [self.key])
-        self._known(now.files)
+        self._known({document.key for document in load(now.files)})
         if verb == "restart":
             return verbs.restart(now, [self.key], self.at)
         if verb == "uncordon":
@@ -151,13 +151,12 @@ class _Request:
         """Return the manifest in force of the object."""
         if self.key == verbs.CLUSTER:
             return {}
-        revision = self.repo.in_force() or self.repo.head()
-        files = self.repo.read(revision) if revision else {}
-        self._known(files)
-        return verbs.in_force(files)[self.key]
+        there = in_force(self.repo)
+        self._known(there)
+        return verbs.frozen(there, [self.key])[self.key]
 
-    def _known(self, files: Files) -> None:
-        if self.key not in {document.key for document in load(files)}:
+    def _known(self, there: Collection[Key]) -> None:
+        if self.key not in there:
             kind, name = self.key
             raise Refused("NotFound", f'there is no {kind} "{name}"; {listing("all")}')
 

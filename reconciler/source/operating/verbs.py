@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reconciler.errors import Refused
 
 from .change import Change, Files, Key, Now, results
+
+if TYPE_CHECKING:
+    from reconciler.resources import Manifest
 
 CLUSTER = ("Cluster", "main")
 UNSCHEDULABLE, DRAIN = ("spec", "unschedulable"), ("spec", "drain")
@@ -80,14 +83,21 @@ def _suspended(now: Now, operation: Any) -> bool:
     return now.asked(operation.model_copy(update={"spec": spec}))
 
 
-def in_force(files: Files) -> dict[Key, dict[str, Any]]:
-    """Return the manifests of a revision as ``suspend`` keeps them."""
-    from reconciler.source.yaml.documents import load
+def frozen(there: Mapping[Key, Manifest], keys: Iterable[Key]) -> dict[Key, dict[str, Any]]:
+    """Return the manifests that ``suspend`` keeps, of those that are in force. Raises ``Refused`` for an object that cannot be
+    suspended alone."""
+    from reconciler.resources.operation import VERBS
 
-    return {
-        document.key: document.manifest.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        for document in load(files)
-    }
+    kinds = VERBS["suspend"].kinds
+    chosen = tuple(keys)
+    for kind, name in chosen:
+        if kind not in kinds:
+            known = ", ".join(each.lower() for each in kinds if each != CLUSTER[0])
+            raise Refused(
+                "NotSuspendable",
+                f"{kind.lower()}/{name} cannot be suspended alone, only a {known} can; all of main: --all",
+            )
+    return {key: there[key].model_dump(mode="json", by_alias=True, exclude_unset=True) for key in chosen}
 
 
 def resume(now: Now, keys: Sequence[Key]) -> Change:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reconciler.errors import Conflict
 from reconciler.source.git.repository import OPERATIONS, Author, ClusterRepo
 
-from .change import Asking, Change, Decide, Files, Now, ask_windows, message_of, now_of
+from .change import Asking, Change, Decide, Files, Key, Now, ask_windows, message_of, now_of
+
+if TYPE_CHECKING:
+    from reconciler.resources import Manifest
 
 COMMITS_TRIED = 5
 
@@ -50,6 +53,22 @@ def seen(repo: ClusterRepo, asking: Asking, at: float) -> tuple[str | None, Now]
     head, main = repo.head(OPERATIONS), repo.head()
     files = repo.read(main) if main else {}
     return head, now_of(files, repo.read(head) if head else {}, asking, at)
+
+
+def in_force(repo: ClusterRepo) -> dict[Key, Manifest]:
+    """Return the manifests in force without operations, sorted by kind and name: those of the revision in force, but of an
+    object whose change a sync window holds the one that stays. No commit has that mixture."""
+    from reconciler.resources import KIND_NAMES
+    from reconciler.source.kept import noted
+    from reconciler.source.yaml.documents import load
+
+    revision = repo.in_force() or repo.head()
+    if revision is None:
+        return {}
+    whole = [(document.key, document.manifest) for document in load(repo.read(revision))]
+    found: dict[Key, Manifest | None] = dict((*whole, *noted(repo, revision).items()))
+    there = {key: manifest for key, manifest in found.items() if manifest is not None}
+    return dict(sorted(there.items(), key=lambda entry: (KIND_NAMES.index(entry[0][0]), entry[0][1])))
 
 
 def write_manifests(

@@ -10,10 +10,10 @@ import click
 
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
-from reconciler.cli.core.commits import Files, WritingCommand, opened, report
+from reconciler.cli.core.commits import WritingCommand, opened, report
 from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options, results
-from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all
-from reconciler.cli.core.waiting import held_objects, until_read
+from reconciler.cli.core.targets import Key, Targets, missing_all
+from reconciler.cli.core.waiting import until_read
 from reconciler.errors import Refused
 from reconciler.source.operating import verbs
 
@@ -69,32 +69,15 @@ def suspend(settings: Settings, targets: Targets | None, how: HowLong) -> None:
 def _in_force(settings: Settings, targets: Targets) -> dict[Key, dict[str, Any]]:
     """Return the manifests in force of the selected objects. Raises ``Refused`` if one is missing or cannot be
     suspended."""
-    from reconciler.resources.operation import VERBS
+    from reconciler.source.operating.writing import in_force
 
-    repo = opened(settings)
-    revision = repo.in_force() or repo.head()
-    files: Files = repo.read(revision) if revision else {}
-    there = labels_of(files)
-    chosen, missing = targets.of_kind(DEPLOYMENT).choose(there)
+    there = in_force(opened(settings))
+    chosen, missing = targets.of_kind(DEPLOYMENT).choose(
+        {key: manifest.metadata.labels for key, manifest in there.items()}
+    )
     if missing:
         raise missing_all(missing, there)
-    if waiting := {key: text for key, text in held_objects(settings).items() if key in chosen}:
-        (kind, name), text = next(iter(waiting.items()))
-        raise Refused(
-            "ChangesHeld",
-            f"a change of {kind.lower()}/{name} is {text}: no commit has what is in force of it. Suspend it after that,"
-            " or take the change back first: git revert",
-        )
-    kinds = VERBS["suspend"].kinds
-    for kind, name in chosen:
-        if kind not in kinds:
-            known = ", ".join(each.lower() for each in kinds if each != verbs.CLUSTER[0])
-            raise Refused(
-                "NotSuspendable",
-                f"{kind.lower()}/{name} cannot be suspended alone, only a {known} can; all of main: --all",
-            )
-    bodies = verbs.in_force(files)
-    return {key: bodies[key] for key in chosen}
+    return verbs.frozen(there, chosen)
 
 
 @click.command(cls=WritingCommand)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reconciler.resources import ModelDeployment
 from reconciler.source.git.process import run_git
-from reconciler.source.git.repository import MIRROR
+from reconciler.source.git.repository import IN_FORCE, KEPT, MIRROR, ClusterRepo
+from reconciler.source.kept import text_of
+from reconciler.source.operating.writing import in_force
+from reconciler.state.identity import ObjectKey
 from tests.cli.conftest import Cli, Controller
 
 from .test_writing import committed, head, log, operations, subjects, template, watched
@@ -157,3 +162,17 @@ def test_operations_are_listed_with_what_has_become_of_them(cli: Cli, watched: C
     assert (
         line == "= cluster/main: differs from git by 2 operations; list them with: reconciler get operations"
     )
+
+
+def test_of_an_object_whose_change_a_window_holds_the_manifest_that_stays_is_kept(
+    cli: Cli, committed: Path
+) -> None:
+    repo = ClusterRepo(committed / "cluster.git")
+    stays = in_force(repo)["ModelDeployment", "tiny"]
+    assert cli("scale", "tiny", "--replicas=3").code == 0
+    held = {ObjectKey("ModelDeployment", "tiny"): stays, ObjectKey("Node", "node-b"): None}
+    repo.keep({IN_FORCE: head(committed), KEPT: text_of(head(committed), held)})
+    assert 'nodes "node-b" not found' in cli("suspend", "node/node-b").err
+    assert cli("suspend", "tiny").code == 0
+    kept = operations(committed)["suspend.modeldeployment.tiny"]["manifest"]
+    assert ModelDeployment.model_validate_json(json.dumps(kept)) == stays
