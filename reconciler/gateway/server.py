@@ -368,7 +368,7 @@ class _Gateway:
         """Take no new requests, wait for those that run, then fail the rest: none is cut silently."""
         tasks = set(self._leaving)
         if self._inheritance is not None:
-            await self._inheritance.predecessor.end()
+            self._inheritance.predecessor.end()
             tasks.add(self._inheritance.hearing)
         if self._listener is not None:
             tasks.add(self._listener.leave())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable
 
@@ -32,6 +33,8 @@ from reconciler.wire.prompts import QuarantinedPrompt
 
 from .messages import Waiting
 
+log = logging.getLogger(__name__)
+
 
 class _Told:
     """A request of the other gateway, as far as that has said."""
@@ -59,7 +62,8 @@ class Predecessor:
         """Set when it has ended."""
         self._desk = desk
         self._open: dict[int, tuple[Ticket, _Told]] = {}
-        self._connection: Waiting | None = None
+        self._said: asyncio.Queue[object] = asyncio.Queue()
+        """What it is to be told: at most one answer to each request that waits there, and the end."""
 
     # --- what it had counted -----------------------------------------------------------------------
 
@@ -84,26 +88,30 @@ class Predecessor:
     # --- what it does now --------------------------------------------------------------------------
 
     async def run(self, connection: Waiting) -> None:
-        """Listen to it until it is gone, then settle what it has not."""
-        self._connection = connection
+        """Listen to it until it is gone, then settle what it has not. Closes the connection."""
         try:
-            while True:
-                await self._hear(await connection.receive())
-        except (OSError, WireError):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._speak(connection))
+                while True:
+                    await self._hear(await connection.receive())
+        except* OSError:  # it has ended
             pass
+        except* WireError as errors:
+            log.warning("the gateway before counts alone from now on: %s", errors.exceptions[0])
         finally:
+            connection.sock.close()
             for number in tuple(self._open):
                 self._settle(number, never_began=False)
             self.models = tuple(_at_rest(each) for each in self.models)
             self.gone.set()
 
-    async def end(self) -> None:
+    def end(self) -> None:
         """Have it stop, because this gateway is being stopped."""
-        if self._connection is not None and not self.gone.is_set():
-            try:
-                await self._connection.send(End())
-            except OSError:
-                return
+        self._said.put_nowait(End())
+
+    async def _speak(self, connection: Waiting) -> None:
+        while True:
+            await connection.send(await self._said.get())
 
     async def _hear(self, said: object) -> None:
         match said:
@@ -127,7 +135,6 @@ class Predecessor:
                 raise WireError(f"unexpected {type(said).__name__}")
 
     async def _begin(self, said: Begin) -> None:
-        assert self._connection is not None
         told = _Told()
         opened = await self._desk.open(_caller(said.name), said.name, said.limits, said.tokens, told)
         figures = opened.figures
@@ -138,7 +145,7 @@ class Predecessor:
         else:
             self._open[said.number] = opened, told
             answer = Granted(said.number, figures.now, *left)
-        await self._connection.send(answer)
+        self._said.put_nowait(answer)
 
     def _settle(self, number: int, never_began: bool) -> None:
         ticket, told = self._open.pop(number)

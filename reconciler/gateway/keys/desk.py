@@ -128,15 +128,14 @@ class Desk:
         self, caller: Caller, name: str, limits: KeyLimits, tokens: int, metered: Metered, answers: int = 1
     ) -> Ticket | Refusal:
         """Let in a request of a key that takes so many tokens at most."""
-        number = next(self._numbers)
+        number, asked = next(self._numbers), self.heir
         verdict = await self._ask_heir(number, name, limits, tokens)
         here = verdict is None
         if verdict is None:
             verdict = await self.ledger.reserve(name, limits, tokens, self.now())
-            if isinstance(verdict, Grant) and self.heir is not None:  # which has taken over meanwhile
-                decided = await self._ask_heir(number, name, limits, tokens)
+            if isinstance(verdict, Grant) and self.heir is not asked:  # which has taken over meanwhile
+                decided = await self._decided(number, name, limits, tokens, verdict)
                 if decided is not None:
-                    self.ledger.release(name, verdict, self.now())
                     here, verdict = False, decided
         if isinstance(verdict, Refusal):
             if here:
@@ -159,6 +158,19 @@ class Desk:
         self, number: int, name: str, limits: KeyLimits, tokens: int
     ) -> Grant | Refusal | None:
         return None if self.heir is None else await self.heir.begin(number, name, limits, tokens)
+
+    async def _decided(
+        self, number: int, name: str, limits: KeyLimits, tokens: int, own: Grant
+    ) -> Grant | Refusal | None:
+        """Ask the other gateway about a request that this one has granted; None where the own grant holds."""
+        holds = False
+        try:
+            decided = await self._ask_heir(number, name, limits, tokens)
+            holds = decided is None
+        finally:  # also where the client leaves meanwhile
+            if not holds:
+                self.ledger.release(name, own, self.now())
+        return decided
 
     def seen(self, caller: Caller) -> None:
         """Note that a key was used for something that costs nothing."""
