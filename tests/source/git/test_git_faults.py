@@ -122,7 +122,7 @@ def test_a_lock_that_a_killed_git_left_is_removed_soon(repo: ClusterRepo, person
 
 def test_a_lock_of_a_note_that_a_killed_git_left_is_removed_too(repo: ClusterRepo) -> None:
     first = repo.commit(None, {"a.yaml": NODE.encode()}, "one", AUTHOR)
-    notes = {IN_FORCE: first, KEPT: b"{}", OPERATIONS_IN_FORCE: first}
+    notes: dict[str, str | bytes | None] = {IN_FORCE: first, KEPT: b"{}", OPERATIONS_IN_FORCE: first}
     for name in (*notes, REMOTE):
         lock = repo.path / f"{name}.lock"
         lock.parent.mkdir(parents=True, exist_ok=True)
