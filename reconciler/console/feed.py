@@ -122,6 +122,7 @@ class Feed:
                 for follower in (
                     self._beat,
                     self._objects,
+                    self._operations,
                     self._ranks,
                     self._incidents,
                     self._events,
@@ -135,7 +136,6 @@ class Feed:
             await client.close()
 
     async def _beat(self, client: RpcClient) -> None:
-        layer: tuple[Any, ...] = ()
         while True:
             status = (await client.request(ShowStatus(), timeout=self._rhythm.answer_seconds)).body
             self._heard_at = self._clock()
@@ -145,8 +145,6 @@ class Feed:
                 self.snapshot.status and status != self.snapshot.status
             ):  # never before the objects: they say who needs a key
                 self._update(status=status)
-            if layer != (layer := tuple(status.get(field) for field in LAYER)):
-                self._update(operations=tuple((await _ask(client, Get("Operation")))["items"]))
             await asyncio.sleep(self._rhythm.seconds)
 
     @property
@@ -181,6 +179,17 @@ class Feed:
                     objects=tuple(objects["items"]), ranks=tuple(ranks["items"]), plan=plan, status=status
                 )
             await self._pause()
+
+    async def _operations(self, client: RpcClient) -> None:
+        """Follow the operations, where the status says that others are in force."""
+        number, layer = -1, None
+        while True:
+            now = await self.changed(number)
+            number = now.number
+            if now.status and layer != (layer := tuple(now.status.get(field) for field in LAYER)):
+                operations = tuple((await _ask(client, Get("Operation")))["items"])
+                if operations != self.snapshot.operations:
+                    self._update(operations=operations)
 
     async def _ranks(self, client: RpcClient) -> None:
         while True:

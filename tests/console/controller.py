@@ -25,11 +25,15 @@ from reconciler.wire.figures import ShowMetrics
 from .snapshots import RECORDED, history
 
 
-async def serve(path: Path, recording: str) -> None:
-    """Answer until this process ends. Nothing ever changes: who waits for a change waits for as long as is asked for."""
-    answers = json.loads((RECORDED / f"{recording}.json").read_text())
+class Recorded:
+    """What a real controller has answered. Nothing ever changes: who waits for a change waits for as long as is asked for."""
 
-    async def answer(message: Any) -> Answer:
+    def __init__(self, recording: str) -> None:
+        self._answers = json.loads((RECORDED / f"{recording}.json").read_text())
+
+    async def answer(self, message: Any) -> Answer:
+        """Return the answer to a question of the console."""
+        answers = self._answers
         if getattr(message, "seen", "") or getattr(message, "after", 0):
             await asyncio.sleep(message.wait_seconds)
         match message:
@@ -58,7 +62,10 @@ async def serve(path: Path, recording: str) -> None:
             case _:
                 raise AssertionError(message)
 
-    server = RpcServer(path, CONTROLLER_RECEIVES_FROM_CLI, answer)
+
+async def serve(path: Path, recording: str) -> None:
+    """Answer until this process ends."""
+    server = RpcServer(path, CONTROLLER_RECEIVES_FROM_CLI, Recorded(recording).answer)
     await server.start()
     await asyncio.Event().wait()
 

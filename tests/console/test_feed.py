@@ -11,9 +11,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from reconciler.console.feed import Beat, Feed, following
 from reconciler.console.snapshot import Snapshot
+from reconciler.remote.rpc import RpcServer
+from reconciler.wire.admin import CONTROLLER_RECEIVES_FROM_CLI, Answer, Get, ShowStatus
+
+from .controller import Recorded
 
 BEAT = Beat(seconds=0.1, answer_seconds=0.5)
 SECONDS_MAX = 10.0
@@ -79,3 +84,44 @@ async def test_nothing_is_published_while_nothing_changes(tmp_path: Path) -> Non
                 known = await until(feed, lambda each: bool(each.incidents))
                 await asyncio.sleep(0.5)
                 assert feed.snapshot.number == known.number
+
+
+async def test_an_answer_that_takes_long_neither_hides_that_the_controller_hangs_nor_passes_for_it(
+    tmp_path: Path,
+) -> None:
+    answers = Answers()
+    server = RpcServer(tmp_path / "controller.sock", CONTROLLER_RECEIVES_FROM_CLI, answers)
+    await server.start()
+    try:
+        feed = Feed(tmp_path / "controller.sock", time.time, Beat(seconds=0.01, answer_seconds=0.2))
+        async with following(feed):
+            await until(feed, lambda each: bool(each.status))
+            async with asyncio.timeout(SECONDS_MAX):
+                await answers.operations_asked.wait()
+                answers.beats = 0
+                await answers.beaten.wait()
+            assert not feed.snapshot.lost
+            answers.hangs = True
+            assert "status" in (await until(feed, lambda each: bool(each.lost))).lost
+    finally:
+        await server.close()
+
+
+class Answers:
+    """What a controller answers that never says which operations there are, and may hang altogether."""
+
+    def __init__(self) -> None:
+        self.hangs = False
+        self.beats = 0
+        self.beaten, self.operations_asked = asyncio.Event(), asyncio.Event()
+        self._recorded = Recorded("four-macs")
+
+    async def __call__(self, message: Any) -> Answer:
+        if self.hangs or message == Get("Operation"):
+            self.operations_asked.set()
+            await asyncio.Event().wait()
+        if isinstance(message, ShowStatus):
+            self.beats += 1
+            if self.beats > 3:
+                self.beaten.set()
+        return await self._recorded.answer(message)

@@ -194,6 +194,30 @@ def test_a_deployment_under_an_operation_is_not_said_to_be_as_git_declares_it() 
     assert "declares it, but for what operations lay over it" in shown
 
 
+def test_a_commit_of_too_many_objects_to_tell_hides_what_is_older() -> None:
+    snapshot = with_status("large")
+    own = commit_of("modeldeployment/large")
+    bulk = {
+        **commit_of("modeldeployment/other"),
+        "revision": "2" * 40,
+        "subject": "Change all",
+        "objectsLeftOut": 5,
+    }
+    held = {**bulk, "revision": "3" * 40, "state": "Held"}
+    shown = page_of(replace(snapshot, commits={"items": [held, bulk, own]}), "/deployments/{name}", "large")
+    assert "Changed last by Olga" not in shown
+    assert "none of the newest commits has changed it" not in shown
+    assert "Changed last by this commit or an older one" in shown
+    assert f'<a href="/history/{"2" * 40}">Change all</a>' in shown
+    assert "3" * 40 not in shown
+    shown = page_of(replace(snapshot, commits={"items": [held, own, bulk]}), "/deployments/{name}", "large")
+    assert "Changed last by Olga" in shown
+    named = {**bulk, "objects": own["objects"]}
+    shown = page_of(replace(snapshot, commits={"items": [named, own]}), "/deployments/{name}", "large")
+    assert "Changed last by Olga, <time" in shown
+    assert f'<a href="/history/{"2" * 40}">Change all</a>' in shown
+
+
 def test_the_history_has_a_command_for_each_window_that_keeps_changes_out() -> None:
     changes = [
         {"object": f"modeldeployment/{name}", "window": window, "until": None}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from reconciler.console.snapshot import Body, Snapshot
 from reconciler.wire.launch import Phase
 
-from .history import last_change, waiting_change
+from .history import LastChange, last_change, waiting_change
 from .operation import words
 from .overview import Served, serving, transport_of
 
@@ -92,7 +92,7 @@ class Deployment:
     """As YAML would have it: a line for each field."""
     revision: str
     """In force."""
-    changed: Body | None
+    changed: LastChange | None
     """The commit in force that changed it last; None where it is older than those that are kept, and where a change waits: the
     newest commit is then in force for other objects."""
     waits: bool

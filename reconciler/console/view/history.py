@@ -110,18 +110,28 @@ class WaitingChange:
     """What lets it in now."""
 
 
+@dataclass(frozen=True, slots=True)
+class LastChange:
+    """The newest commit that changed an object."""
+
+    commit: Body
+    certain: bool
+    """False for a commit that changed more objects than are listed: this may be one of them."""
+
+
 def history(snapshot: Snapshot) -> tuple[Line, ...]:
     """Return the newest commits, newest first."""
     return tuple(map(_line, snapshot.commits.get("items", ())))
 
 
-def last_change(snapshot: Snapshot, of: str) -> Body | None:
-    """Return the newest commit of ``main`` in force that changed an object, ``kind/name`` in lower case; None where none of
-    those that are known has."""
+def last_change(snapshot: Snapshot, of: str) -> LastChange | None:
+    """Return the newest commit of ``main`` in force that changed an object, ``kind/name`` in lower case, or may have; None
+    where none of those that are known has."""
     for item in snapshot.commits.get("items", ()):
-        in_force = item["branch"] == "main" and item["state"] in ("InForce", "Earlier")
-        if in_force and any(each["object"] == of for each in item["objects"]):
-            return dict(item)
+        if item["branch"] == "main" and item["state"] in ("InForce", "Earlier"):
+            certain = any(each["object"] == of for each in item["objects"])
+            if certain or item["objectsLeftOut"]:
+                return LastChange(item, certain)
     return None
 
 
@@ -137,7 +147,12 @@ def _held(status: Body) -> Iterator[Held]:
         let_in = act("approve", "revision", found["revision"])
         yield Held(found["revision"], title, found["text"], removes, (found["command"],), let_in)
     if found := status.get("suspended"):
-        title = "A revision waits: new commits are suspended"
+        rest = found["revision"] == status["revision"]
+        title = (
+            "Changes wait: the cluster is suspended"
+            if rest
+            else "A revision waits: new commits are suspended"
+        )
         let_in = act("resume", "cluster", "main")
         yield Held(found["revision"], title, found["text"], (), ("reconciler resume --all",), let_in)
     if found := status.get("heldChanges"):
