@@ -32,13 +32,15 @@ JUNK_DRAWERS = {
 BROAD_EXCEPTS = {
     "reconciler/bootstrap/remote.py": 1,
     "reconciler/controller/loop.py": 1,
+    "reconciler/gateway/handover/giving.py": 1,
     "reconciler/gateway/routing/runs.py": 1,
     "reconciler/runner/decode/leader.py": 1,
     "reconciler/runner/rank.py": 1,
 }
-"""The loop survives a pass that fails, what follows a remote repository begins again, a connection to a rank an answer that cannot be written, a group an answer that its
-model's own parsers cannot read, and a rank that was told to end ends in order whatever the interrupted code makes of it; everywhere else an error is expected by its
-name or is a fault."""
+"""The loop survives a pass that fails, what follows a remote repository begins again, a gateway survives a hand-over that
+fails, a connection to a rank an answer that cannot be written, a group an answer that its model's own parsers cannot read,
+and a rank that was told to end ends in order whatever the interrupted code makes of it; everywhere else an error is expected
+by its name or is a fault."""
 PURE_ROOMS = ("planning", "state", "resources", "status", "incidents.py")
 
 PRODUCT = sorted((ROOT / "reconciler").rglob("*.py"))

@@ -46,6 +46,8 @@ class Files:
         self._handed = self.figures()
         self._heir = heir
         self._usage.written = heir is None
+        if heir is None:
+            self._tell_quarantined()  # what the other one was told is in no file
 
     def figures(self) -> tuple[ModelFigures, ...]:
         """Return what all requests have done, also those of a gateway that finishes its answers."""

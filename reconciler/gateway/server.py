@@ -29,6 +29,7 @@ from .handover.lock import Lock
 from .hooks.announcer import Announcer
 from .http import descriptors
 from .http.listener import Listener
+from .http.overdue import end_overdue
 from .keys.sharing import Sharing
 from .keys.usage import KeyMetrics
 from .records.logs import Logs
@@ -50,8 +51,6 @@ _FINISH_LOOK_SECONDS = 0.1
 _SAY_SECONDS = 2.0
 """How long the last words to the gateway that has taken over may take."""
 _STATE_RETRY_SECONDS = 1.0
-_ENDS_AT_ONCE = 50
-"""Connections that are ended without a request going on in between: ending one takes some 50 µs."""
 _CLOSE_LOOKS, _CLOSE_LOOK_SECONDS = 50, 0.02
 """How long a listening socket may take to close, and how often to look."""
 _LAST_WORDS_SECONDS = 5.0
@@ -155,6 +154,7 @@ class _Gateway:
         self._talking: asyncio.Task[None] | None = None
         self._handing = False
         """Whether another gateway is taking over, or has: nothing moves or is written any more."""
+        self._moving = asyncio.Lock()
         pool.replaced = self._changed.set
 
     def inherit(self, inheritance: Inheritance) -> None:
@@ -196,6 +196,7 @@ class _Gateway:
             stopping.cancel()
             if giving is not None:
                 giving.cancel()
+                await asyncio.wait([giving])  # it may have to undo what it has begun
             if giver is not None:
                 giver.close()
             await self._end()
@@ -231,7 +232,8 @@ class _Gateway:
         if self._handing:
             return
         try:
-            await self._move()
+            async with self._moving:
+                await self._move()
         except (Invalid, Conflict) as error:
             if str(error) != self._problem:
                 log.error("still listening on the old address: %s", error)
@@ -323,11 +325,13 @@ class _Gateway:
 
     def _giver(self, files: Files, lock: Lock | None) -> Giving | None:
         """Wait for the next gateway; None where that cannot be, and it replaces this one when this one has ended."""
-        estate = Estate(self._listening, self._pool, self._sharing, files, lock, self._keep_still)
+        estate = Estate(
+            self._listening, self._pool, self._sharing, files, lock, self._moving, self._keep_still
+        )
         try:
             return Giving(self._home, estate, self._pool.desk, files.since_handed)
         except OSError as error:
-            log.warning("another gateway could not take over from this one: %s", error)
+            log.warning("no other gateway will be able to take over from this one: %s", error)
             return None
 
     def _listening(self) -> tuple[str, Listener]:
@@ -380,16 +384,6 @@ class _Gateway:
             _, stuck = await asyncio.wait(running, timeout=_LAST_WORDS_SECONDS)
             for task in stuck:
                 task.cancel()
-
-
-async def end_overdue(admission: Admission) -> None:
-    """End the connections that are overdue, a few at a time: thousands may have come together, and so end together."""
-    overdue = admission.overdue(asyncio.get_running_loop().time())
-    for number, (connection, stage) in enumerate(overdue):
-        if number and number % _ENDS_AT_ONCE == 0:
-            await asyncio.sleep(0)
-        if admission.stage(connection) is stage:  # it may have begun a request meanwhile
-            connection.expire(stage)
 
 
 def _port(address: str) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Optional, Tuple
 
-from .codec import Hello, Refused, message, vocabulary
+from .codec import Hello, message, vocabulary
 from .figures import ModelFigures
 from .keys import KeyLimits, KeyUsage
 from .prompts import QuarantinedPrompt
@@ -51,6 +51,9 @@ class Given:
     now: float
     """By the clock of all ``second``."""
     prompts: Tuple[QuarantinedPrompt, ...] = ()
+    listen: str = ""
+    """Where the descriptor listens, as the routes have it: another address than that of the ``Offer``, if the routes have
+    changed since. Empty from a gateway that does not say it."""
 
 
 @message("counts")
@@ -212,7 +215,6 @@ class End:
 OLD_RECEIVES = vocabulary(Hello, Take, Taken, Granted, Denied, End)
 NEW_RECEIVES = vocabulary(
     Hello,
-    Refused,
     Offer,
     Given,
     CountedKey,

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from reconciler.gateway.admission import Admission, ConnectionLimits, End, Stage
-from reconciler.gateway.server import end_overdue
+from reconciler.gateway.http.overdue import end_overdue
 
 LIMITS = ConnectionLimits(in_all=3, of_one=2, leaving=1)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
 
+from reconciler.errors import Conflict
 from reconciler.gateway.keys.desk import Desk
 from reconciler.gateway.keys.ledger import MemoryLedger
 from reconciler.wire.codec import WireError
@@ -35,6 +38,8 @@ READY_SECONDS = 60.0
 """How long a new gateway may take until it is ready to answer, after it has said hello."""
 SWITCH_SECONDS = 20.0
 """How long it may take from its question until it has taken everything. Meanwhile connections wait in the system."""
+AGAIN_SECONDS = 0.5
+"""After how long the next who asks is answered, after one got nothing: what was missing may be missing still."""
 
 
 class Gateway(Protocol):
@@ -42,6 +47,9 @@ class Gateway(Protocol):
 
     def offer(self) -> Offer:
         """Return what it listens on."""
+
+    def still(self) -> AbstractAsyncContextManager[None]:
+        """Have it follow no routes within the block; after the block it does again, unless it has let go."""
 
     async def pause(self) -> None:
         """Stop to accept, and to count in a store that others share."""
@@ -53,7 +61,7 @@ class Gateway(Protocol):
         """Have the heir told of all that is used from now on; None: it is counted here again."""
 
     async def resume(self) -> None:
-        """Go on as before ``pause``."""
+        """Go on as before ``pause``. Raises ``Conflict`` where it cannot accept again."""
 
     def let_go(self) -> None:
         """Close what another gateway has now."""
@@ -76,23 +84,28 @@ class Giving:
         self._listening.close()
 
     async def run(self) -> Heir:
-        """Wait until everything is handed over. Return who has it."""
-        loop = asyncio.get_running_loop()
-        try:
+        """Wait until everything is handed over. Return who has it. Raises ``Conflict`` where nobody has it, and this gateway
+        cannot accept again."""
+        with contextlib.closing(self._listening):
             while True:
-                sock, _ = await loop.sock_accept(self._listening)
-                heir = None
                 try:
-                    heir = await self._answer(sock)
+                    return await self._hand_over()
+                except Conflict:
+                    raise
                 except (OSError, WireError) as error:
                     log.warning("nothing is handed over: %s", error or type(error).__name__)
-                finally:
-                    if heir is None:
-                        sock.close()
-                if heir is not None:
-                    return heir
-        finally:
-            self._listening.close()
+                except Exception:
+                    log.exception("nothing is handed over")
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _hand_over(self) -> Heir:
+        """Hand everything over to the next who asks. Raises whatever keeps it from that; nothing has changed then."""
+        sock, _ = await asyncio.get_running_loop().sock_accept(self._listening)
+        try:
+            return await self._answer(sock)
+        except BaseException:
+            sock.close()
+            raise
 
     async def _answer(self, sock: socket.socket) -> Heir:
         """Hand everything over. Raises ``OSError`` and ``WireError`` where nothing was."""
@@ -107,16 +120,17 @@ class Giving:
             if not isinstance(await connection.receive(), Take):
                 raise WireError("expected Take")
         heir = Heir(connection, self._desk, self._figures)
-        try:
-            async with asyncio.timeout(SWITCH_SECONDS):
-                await self._gateway.pause()
-                await self._say_all(connection, heir)
-        except BaseException:
-            heir.forget()
-            self._gateway.bequeath(None)
-            await self._gateway.resume()
-            raise
-        self._gateway.let_go()
+        async with self._gateway.still():
+            try:
+                async with asyncio.timeout(SWITCH_SECONDS):
+                    await self._gateway.pause()
+                    await self._say_all(connection, heir)
+            except BaseException:
+                heir.forget()
+                self._gateway.bequeath(None)
+                await self._gateway.resume()
+                raise
+            self._gateway.let_go()
         try:
             await connection.send(Yours())
         except OSError as error:  # it has died in this moment, as any gateway may
@@ -127,7 +141,7 @@ class Giving:
         descriptors, given = self._gateway.given()
         counted = tuple(counted_by(self._desk))
         self._gateway.bequeath(heir)  # from the moment on in which that was counted
-        connection.send_with(descriptors, given)
+        await connection.send_with(descriptors, given)
         await connection.send(*counted, Complete())
         if not isinstance(await connection.receive(), Taken):
             raise WireError("expected Taken")

@@ -57,5 +57,5 @@ async def take_over(before: Taking, pool: Pool, sharing: Sharing, certificates: 
     connection = Waiting(before.sock, NEW_RECEIVES, before.side)
     hearing = asyncio.create_task(predecessor.run(connection), name="hear of the gateway before")
     handed.sock.setblocking(False)
-    listen, prompts = before.offer.listen, handed.given.prompts
+    listen, prompts = handed.given.listen or before.offer.listen, handed.given.prompts
     return Inheritance(handed.sock, listen, lock, prompts, predecessor, hearing)

@@ -21,6 +21,8 @@ HELLO_SECONDS = 2.0
 """How long either side may take for its first words: one that takes longer is not waited for."""
 READ_BYTES = 64 * 1024
 _DESCRIPTORS_MAX = 4
+_CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+"""Has a descriptor come as one that no child gets; macOS has nothing like it."""
 _UCRED = struct.Struct("3i")
 _XUCRED = struct.Struct("2I")
 _SOL_LOCAL, _LOCAL_PEERCRED = 0, 1
@@ -89,12 +91,21 @@ class Blocking:
         """Return the next message. Raises ``OSError`` where none comes in time, or none any more, and ``WireError``."""
         self.sock.settimeout(seconds)
         while not self.come:
-            chunk, found, _, _ = socket.recv_fds(self.sock, READ_BYTES, _DESCRIPTORS_MAX)
-            self.descriptors += found
+            chunk, found, flags, _ = socket.recv_fds(self.sock, READ_BYTES, _DESCRIPTORS_MAX, _CLOSE_ON_EXEC)
+            self._keep(found, flags)
             if not chunk:
                 raise ConnectionResetError("the other gateway has closed the connection")
             self.come += self.decoder.feed(chunk)
         return decode(self.come.pop(0), self._known)
+
+    def _keep(self, found: list[int], flags: int) -> None:
+        if flags & socket.MSG_CTRUNC:
+            for descriptor in found:
+                os.close(descriptor)
+            raise WireError("more descriptors were sent than this process can take")
+        for descriptor in found:
+            os.set_inheritable(descriptor, False)
+        self.descriptors += found
 
 
 class Waiting:
@@ -113,11 +124,11 @@ class Waiting:
         """Send messages. Raises ``OSError``."""
         await self._loop.sock_sendall(self.sock, b"".join(encode(to_wire(each)) for each in messages))
 
-    def send_with(self, descriptors: Sequence[int], message: object) -> None:
-        """Send a short message with descriptors. Raises ``OSError``."""
+    async def send_with(self, descriptors: Sequence[int], message: object) -> None:
+        """Send a message with descriptors, which come with its first bytes. Nothing may wait to be read. Raises ``OSError``."""
         frame = encode(to_wire(message))
-        if socket.send_fds(self.sock, [frame], descriptors) != len(frame):
-            raise OSError("a message was cut")
+        sent = socket.send_fds(self.sock, [frame], descriptors)
+        await self._loop.sock_sendall(self.sock, frame[sent:])
 
     async def receive(self) -> Any:
         """Return the next message. Raises ``ConnectionResetError`` where none comes any more, and ``WireError``."""

@@ -1,0 +1,20 @@
+"""The end of connections whose clients have sent nothing for too long."""
+
+from __future__ import annotations
+
+import asyncio
+
+from reconciler.gateway.admission import Admission
+
+_ENDS_AT_ONCE = 50
+"""Connections that are ended without a request going on in between: ending one takes some 50 µs."""
+
+
+async def end_overdue(admission: Admission) -> None:
+    """End the connections that are overdue, a few at a time: thousands may have come together, and so end together."""
+    overdue = admission.overdue(asyncio.get_running_loop().time())
+    for number, (connection, stage) in enumerate(overdue):
+        if number and number % _ENDS_AT_ONCE == 0:
+            await asyncio.sleep(0)
+        if admission.stage(connection) is stage:  # it may have begun a request meanwhile
+            connection.expire(stage)
