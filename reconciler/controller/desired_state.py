@@ -207,15 +207,18 @@ class DesiredState:
         return replace(found, held_changes=admitted.held)
 
     def suspended(self, revision: str, operations: Operations | None = None) -> Suspended | None:
-        """Return the operation that keeps a newer revision out for now, if there is one."""
+        """Return the operation that keeps a revision out for now, or what sync windows have held of the one in force, if
+        there is one."""
         suspension = (operations or self._layer.operations).suspension(self._clock())
-        return None if suspension is None else Suspended(revision, suspension)
+        rest = self._wishes is not None and self._wishes.revision == revision
+        return None if suspension is None else Suspended(revision, suspension, rest)
 
     def hold(self, incoming: Desired) -> Hold | None:
         """Return why a newer revision, with the operations in force laid over it, is held; None if it is not."""
         objects = self._store.objects
-        approved = objects.approved() | self._layer.operations.approved(objects.revision(), self._clock())
-        return safety.hold(incoming.revision, objects.keys(), incoming.objects(), approved)
+        over = objects.revision()
+        approved = objects.approved() | self._layer.operations.approved(over, self._clock())
+        return safety.hold(incoming.revision, objects.keys(), incoming.objects(), approved, over or "")
 
     async def _in_force(self) -> Admitted | None:
         """Return the revision in force without operations; after a start, from the source, else as the store has it."""

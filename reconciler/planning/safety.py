@@ -20,9 +20,14 @@ PERCENT_MAX = 30
 
 
 def hold(
-    revision: str, in_force: Collection[ObjectKey], incoming: Collection[ObjectKey], approved: Collection[str]
+    revision: str,
+    in_force: Collection[ObjectKey],
+    incoming: Collection[ObjectKey],
+    approved: Collection[str],
+    over: str = "",
 ) -> Hold | None:
-    """Say why ``revision``, with the objects ``incoming``, must not come into force yet; None where it may.
+    """Say why ``revision``, with the objects ``incoming``, must not come into force yet instead of ``over``; None where it
+    may.
 
     With nothing in force nothing can be removed: the first revision of a cluster is never held.
     """
@@ -30,7 +35,7 @@ def hold(
     much = 100 * len(removes) > max(100, PERCENT_MAX * len(in_force))
     if revision in approved or not removes or (incoming and not much):
         return None
-    return Hold(revision, removes, len(in_force))
+    return Hold(revision, removes, len(in_force), over)
 
 
 def held_revision(desired: Desired) -> Decision:

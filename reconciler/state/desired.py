@@ -38,6 +38,8 @@ class Hold:
     """The objects in force that it does not have, in the order of kinds and names."""
     of: int
     """Number of objects in force."""
+    over: str = ""
+    """The revision in force; empty where nobody asks for it."""
 
     @property
     def command(self) -> str:
@@ -48,21 +50,25 @@ class Hold:
     def text(self) -> str:
         """Return why it is held and what to do, for people."""
         revision = abbreviated(self.revision)
-        a_commit = len(self.revision) >= COMMIT_CHARACTERS
-        keep = f", in a clone: git revert {revision}" if a_commit else ": put their manifests back"
+        commits = min(len(self.over), len(self.revision)) >= COMMIT_CHARACTERS
+        revert = (
+            f", such as with a revert of the commits {abbreviated(self.over)}..{revision}" if commits else ""
+        )
         return (
             f"revision {revision} is held: it would remove {len(self.removes)} of {self.of} objects"
             f" ({few_names([str(key) for key in self.removes], OBJECTS_SHOWN)}); to remove them: {self.command};"
-            f" to keep them{keep}"
+            f" to keep them: put their manifests back{revert}"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """A newer revision that is not in force because somebody has suspended the cluster."""
+    """A newer revision, or the rest of the one in force, that is not in force because somebody has suspended the cluster."""
 
     revision: str
     operation: Operation
+    rest: bool = False
+    """Whether it is in force, but for changes that a sync window has held."""
 
     @property
     def text(self) -> str:
@@ -70,8 +76,11 @@ class Suspended:
         spec = self.operation.spec
         end = f" until {written_moment(spec.until)}" if spec.until is not None else ""
         why = f": {spec.reason}" if spec.reason else ""
+        what = f"revision {abbreviated(self.revision)} waits"
+        if self.rest:
+            what = f"changes of revision {abbreviated(self.revision)} that a sync window has held wait"
         return (
-            f"revision {abbreviated(self.revision)} waits: {self.operation.who} has suspended the cluster{end}{why};"
+            f"{what}: {self.operation.who} has suspended the cluster{end}{why};"
             " to go on: reconciler resume --all"
         )
 

@@ -93,6 +93,7 @@ async def test_a_revision_that_removes_much_is_held_and_its_predecessor_stays(
     await controller.look()
     assert controller.reasons() == ["RevisionApplied", "RevisionHeld"]
     assert f"reconciler approve {second[:10]}" in controller.events[-1].message
+    assert f"a revert of the commits {first[:10]}..{second[:10]}" in controller.events[-1].message
 
 
 async def test_a_held_revision_comes_into_force_when_it_is_approved(

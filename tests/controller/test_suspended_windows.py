@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from reconciler.console.view.history import held
+from reconciler.controller.admin.bodies import kept_out
 from reconciler.controller.admin.history import History
 from reconciler.controller.admin.operating import Operating
 from reconciler.source.git import hooks
@@ -18,6 +21,7 @@ from reconciler.source.sources import GitSource
 from reconciler.state import Plan
 from reconciler.state.overlay import Operations
 from reconciler.wire.admin import Operate
+from tests.console.snapshots import recorded
 from tests.properties.test_operations import operation
 from tests.source.conftest import AUTHOR
 
@@ -94,14 +98,14 @@ async def test_what_is_held_is_told_also_while_a_newer_revision_waits_for_the_cl
     repo: ClusterRepo, controller: Controller
 ) -> None:
     second = await held_in_part(repo, controller)
-    held = controller.desired_state.desired.held_changes
+    waiting = controller.desired_state.desired.held_changes
     operated(repo, operation("suspend", "Cluster", "main", reason="freeze"))
     third = repo.commit(second, files(a=3, b=3, new=1), "three", AUTHOR)
     for desired in (await controller.look(), await controller.restart()):
         assert await states(controller) == ["Suspended", "InForce", "Earlier"]
         assert desired.suspended is not None
         assert (desired.suspended.revision, replicas(desired)) == (third, {"a": 1, "b": 2})
-        assert desired.held_changes == held
+        assert desired.held_changes == waiting
     controller.now = EVENING
     desired = await controller.look()
     assert (replicas(desired), desired.held_changes) == ({"a": 1, "b": 2}, None)
@@ -145,7 +149,15 @@ async def test_a_restart_tells_nothing_again_where_the_cluster_is_suspended_and_
     controller.now = EVENING
     desired = await controller.look()
     assert desired.suspended is not None
+    assert desired.suspended.text.startswith(
+        f"changes of revision {desired.revision[:10]} that a sync window has held wait: Ada has suspended the cluster: freeze;"
+    )
     assert desired.held_changes is not None
+    shown = replace(recorded("four-macs"), status={**kept_out(desired), "revision": desired.revision})
+    assert [each.title for each in held(shown)] == [
+        "Changes wait: the cluster is suspended",
+        "Changes wait for sync window night",
+    ]
     assert controller.reasons()[-2:] == ["RevisionSuspended", "ChangesHeld"]
     told = len(controller.events)
     for _ in range(2):

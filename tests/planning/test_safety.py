@@ -68,14 +68,16 @@ def test_nothing_is_held_that_removes_nothing_and_everything_that_leaves_nothing
 
 
 def test_a_hold_names_what_would_go_and_the_command() -> None:
-    revision = "1f0c2a9b3d" + "0" * 30
-    found = hold(revision, keys(OBJECTS_SHOWN + 3), [], ())
+    revision, over = (begin + "0" * 30 for begin in ("1f0c2a9b3d", "aa11bb22cc"))
+    found = hold(revision, keys(OBJECTS_SHOWN + 3), [], (), over)
     assert found is not None
     assert found.command == "reconciler approve 1f0c2a9b3d"
     assert "it would remove 13 of 13 objects (node/n000, " in found.text
     assert "and 3 more); to remove them: reconciler approve 1f0c2a9b3d;" in found.text
-    assert found.text.endswith("; to keep them, in a clone: git revert 1f0c2a9b3d")
-    folder = hold("dir-1f0c2a9b3d", keys(3), [], ())
+    assert found.text.endswith(
+        "; to keep them: put their manifests back, such as with a revert of the commits aa11bb22cc..1f0c2a9b3d"
+    )
+    folder = hold("dir-1f0c2a9b3d", keys(3), [], (), "dir-aa11bb22cc")
     assert folder is not None
     assert folder.text.endswith("; to keep them: put their manifests back")
 

@@ -147,7 +147,12 @@ def _held(status: Body) -> Iterator[Held]:
         let_in = act("approve", "revision", found["revision"])
         yield Held(found["revision"], title, found["text"], removes, (found["command"],), let_in)
     if found := status.get("suspended"):
-        title = "A revision waits: new commits are suspended"
+        rest = found["revision"] == status["revision"]
+        title = (
+            "Changes wait: the cluster is suspended"
+            if rest
+            else "A revision waits: new commits are suspended"
+        )
         let_in = act("resume", "cluster", "main")
         yield Held(found["revision"], title, found["text"], (), ("reconciler resume --all",), let_in)
     if found := status.get("heldChanges"):

@@ -40,7 +40,12 @@ def verdict(
             f"held: it would remove {len(hold.removes)} of {hold.of} objects; {hold.command}",
         )
     if desired.suspended is not None and desired.suspended.revision == commit:
-        return Verdict(commit, "pending", "seen, and suspended")
+        what = (
+            "changes that a sync window has held are suspended"
+            if desired.suspended.rest
+            else "seen, and suspended"
+        )
+        return Verdict(commit, "pending", what)
     held = desired.held_changes
     if held is not None and held.revision == commit:
         return _held(commit, held)

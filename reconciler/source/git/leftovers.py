@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 LOCK_SECONDS_MAX = 120.0
-"""git holds a branch's lock for milliseconds: an older lock is left over from a killed git."""
+"""git holds a ref's lock for milliseconds: an older lock is left over from a killed git."""
 QUARANTINE_SECONDS_MAX = 24 * 3600.0
 """No push takes this long: objects in quarantine for longer are left over from a killed push."""
 
 
-def drop_leftovers(path: Path, refs: Sequence[str]) -> list[Path]:
-    """Remove what a killed git has left in the bare repository at ``path``, with the locks of its branches ``refs``. Return
-    what was removed."""
+def drop_leftovers(path: Path) -> list[Path]:
+    """Remove what a killed git has left in the bare repository at ``path``. Return what was removed."""
     dropped = []
     for lock in (
-        *(path / f"{ref}.lock" for ref in refs),
+        *sorted((path / "refs").rglob("*.lock")),  # of every ref: git lets no ref's own name end like that
         path / "packed-refs.lock",
         path / "config.lock",
         path / "HEAD.lock",

@@ -115,7 +115,7 @@ class ClusterRepo:
         Returns what was removed, by its place in the repository. git never removes locks, and quarantined objects only
         in `git gc`, which a small repository never runs.
         """
-        return [str(each.relative_to(self.path)) for each in drop_leftovers(self.path, (REF, OPERATIONS))]
+        return [str(each.relative_to(self.path)) for each in drop_leftovers(self.path)]
 
     # --- reading -----------------------------------------------------------------------------------
 

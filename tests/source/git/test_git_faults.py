@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.errors import Invalid
 from reconciler.source.git import hooks
 from reconciler.source.git.leftovers import LOCK_SECONDS_MAX
 from reconciler.source.git.process import run_git
-from reconciler.source.git.repository import ClusterRepo
+from reconciler.source.git.repository import IN_FORCE, KEPT, OPERATIONS_IN_FORCE, ClusterRepo
+from reconciler.source.mirror.looking import REMOTE
 from reconciler.source.yaml.documents import load
 from reconciler.source.yaml.pieces import FILE_BYTES_MAX
-from tests.source.conftest import NODE, Person
+from tests.source.conftest import AUTHOR, NODE, Person
 
 BOUND_SECONDS = 60.0
 LARGE_BYTES = 8 * 1024 * 1024
@@ -116,6 +118,22 @@ def test_a_lock_that_a_killed_git_left_is_removed_soon(repo: ClusterRepo, person
     assert repo.tidy() == ["refs/heads/main.lock"]
     assert person.pushes()[0] == 0
     assert repo.tidy() == []
+
+
+def test_a_lock_of_a_note_that_a_killed_git_left_is_removed_too(repo: ClusterRepo) -> None:
+    first = repo.commit(None, {"a.yaml": NODE.encode()}, "one", AUTHOR)
+    notes: dict[str, str | bytes | None] = {IN_FORCE: first, KEPT: b"{}", OPERATIONS_IN_FORCE: first}
+    for name in (*notes, REMOTE):
+        lock = repo.path / f"{name}.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        lock.touch()
+        old = time.time() - LOCK_SECONDS_MAX - 60
+        os.utime(lock, (old, old))
+    with pytest.raises(Invalid, match="lock"):
+        repo.keep(notes)
+    assert repo.tidy() == sorted(f"{name}.lock" for name in (*notes, REMOTE))
+    repo.keep(notes)
+    assert repo.in_force() == first
 
 
 # --- what is in a commit --------------------------------------------------------------------------

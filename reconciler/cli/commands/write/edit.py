@@ -175,4 +175,6 @@ def _open(draft: Path, changed: Callable[[], bool]) -> None:
 
 
 def _save_draft(draft: Path) -> str:
+    """Leave in the draft what could be applied, without the instructions. Return where it is, for people."""
+    draft.write_bytes(_content(draft).encode("utf-8", "surrogateescape"))
     return f"A copy of your changes has been stored to {draft}"

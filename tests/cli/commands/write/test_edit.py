@@ -120,8 +120,11 @@ def test_mistakes_that_stay_are_given_up_and_kept(
         "error: Edit cancelled, no valid changes were saved; correct the copy, then: "
         f"reconciler apply -f {kept}",
     ]
-    assert "replicas: many" in kept.read_text()
     assert head(committed) == before
+    assert "#|" not in kept.read_text(), "what is applied has no lines that were for the editor"
+    kept.write_text(kept.read_text().replace("replicas: many", "replicas: 3"))
+    assert cli("apply", "-f", str(kept)).code == 0
+    assert changed_lines(committed) == ["-  replicas: 1", "+  replicas: 3"]
 
 
 NODE_A = """\
@@ -193,6 +196,7 @@ def test_an_editor_that_fails_after_a_change_loses_nothing(
     (kept,) = drafts(tmp_path)
     assert result.err.startswith(f"A copy of your changes has been stored to {kept}\n")
     assert kept.read_text().endswith("# precious\n")
+    assert "#|" not in kept.read_text()
 
 
 def test_bytes_that_are_no_text_and_other_line_ends_survive(
