@@ -7,17 +7,21 @@ in it, tells whether the service runs.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
+import logging
 import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
-from typing import TextIO
 
 from reconciler import __version__
 from reconciler.wire.file_identity import FileIdentity
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +44,25 @@ def started_as(arguments: Sequence[str]) -> str:
 class Lock:
     """A lock that this process holds, or another one by now, to which it was handed over."""
 
-    def __init__(self, path: Path, file: TextIO, description: str) -> None:
-        """Write down who holds it."""
+    def __init__(self, path: Path, file: FileIO, description: str) -> None:
+        """``file``: opened to append."""
         self._file = file
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n{description}\n")
-        file.flush()
+        self._words = f"{os.getpid()}\n{description}\n".encode()
+        self.written = False
+        """Whether it says who holds it."""
         self.identity = FileIdentity.held(str(path), file.fileno())
+
+    def write(self) -> None:
+        """Write down who holds it, unless another process does. Raises ``OSError``: then it says nothing."""
+        if self._file.closed:
+            return
+        self._file.truncate(0)
+        if self._file.write(self._words) != len(
+            self._words
+        ):  # half a number would be that of another process
+            self._file.truncate(0)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.written = True
 
     def fileno(self) -> int:
         """Return its descriptor: whoever has it holds the lock."""
@@ -65,22 +81,27 @@ class Lock:
 @contextlib.contextmanager
 def held(path: Path, description: str) -> Iterator[tuple[Lock, None] | tuple[None, Holder]]:
     """Hold the lock at ``path`` for this process, or yield the process that holds it already."""
-    with path.open("a+") as file:
+    with path.open("ab+", buffering=0) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             yield None, _holder(path)
             return
         lock = Lock(path, file, description)
+        lock.write()
         yield lock, None
         lock.give_back()  # not after an error: so an empty lock is one that was given back in order
 
 
 @contextlib.contextmanager
 def inherited(path: Path, descriptor: int, description: str) -> Iterator[Lock]:
-    """Hold the lock at ``path`` by a descriptor that another process has handed over."""
-    with os.fdopen(descriptor, "a+") as file:
+    """Hold the lock at ``path`` by a descriptor that another process has handed over, also where it cannot be written."""
+    with os.fdopen(descriptor, "ab+", buffering=0) as file:
         lock = Lock(path, file, description)
+        try:
+            lock.write()
+        except OSError as error:  # a full disk is no reason to stop serving
+            log.warning("%s cannot be written, and does not say who holds it: %s", path, error)
         yield lock
         lock.give_back()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import os
@@ -13,13 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reconciler.errors import Conflict, Invalid
-from reconciler.wire.codec import WireError
 from reconciler.wire.file_identity import FileIdentity, wait_until_removed, wait_until_replaced
 
 from .dialects.dialect import Sources
 from .files import cannot_listen, write_state
 from .handover.claim import NOTHING_TO_CLAIM, Claim
 from .handover.lock import Lock
+from .handover.messages import NotHandedOver
 from .http import descriptors
 from .routing.timeouts import Timing
 from .server import serve
@@ -27,6 +28,8 @@ from .server import serve
 log = logging.getLogger(__name__)
 
 EXIT_CANNOT_LISTEN = 2
+WRITE_SECONDS = 1.0
+"""How often to try to write a lock that the disk has no room for."""
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -54,10 +57,8 @@ def run_gateway(home: Path, any_port: bool, claim: Claim = NOTHING_TO_CLAIM) -> 
                 write_state(home, cannot_listen(str(error)))
             sys.stderr.write(f"gateway: {error}\n")
             return EXIT_CANNOT_LISTEN
-        except (OSError, WireError) as error:
-            if claim.before is None:
-                raise
-            log.error("nothing could be taken over: %s", error)
+        except NotHandedOver as error:
+            log.error("%s", error)
             return 1
     return 0
 
@@ -83,12 +84,21 @@ async def _serve_until_signalled(home: Path, any_port: bool, claim: Claim) -> No
         watching.append(
             asyncio.create_task(watch_identity(home, stop, taken.identity), name="watch the lock")
         )
+        watching.append(asyncio.create_task(write_down(taken), name="write down who holds the lock"))
 
     try:
         await serve(home, any_port, stop, Timing(), sources, claim=dataclasses.replace(claim, taken=watch))
     finally:
         for each in watching:
             each.cancel()
+
+
+async def write_down(lock: Lock) -> None:
+    """Write down who holds the lock as soon as the disk has room for it: until then nobody finds this process by it."""
+    while not lock.written:
+        await asyncio.sleep(WRITE_SECONDS)
+        with contextlib.suppress(OSError):
+            lock.write()
 
 
 async def watch_identity(home: Path, stop: asyncio.Event, *held: FileIdentity) -> None:

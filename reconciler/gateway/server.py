@@ -72,7 +72,7 @@ async def serve(
     next gateway gets, or the one that it takes over from.
 
     Raises ``Invalid`` or ``Conflict`` when the first address cannot be listened on; a later one that
-    cannot leaves the gateway where it is. Raises ``OSError`` or ``WireError`` when nothing can be taken over.
+    cannot leaves the gateway where it is. Raises ``NotHandedOver`` when nothing can be taken over.
     """
     file = RoutesFile(home / "routes.json")
     if not await file.wait(stop):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from reconciler.bootstrap.service_lock import Holder, given_back, held, holder, inherited, started_as
 
@@ -81,3 +85,28 @@ def test_a_lock_that_is_handed_over_is_held_without_a_gap_and_given_back_by_the_
             assert not second.identity.replaced
     assert given_back(lock)
     assert holder(lock) is None
+
+
+def test_a_lock_is_taken_over_also_where_nothing_can_be_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock = tmp_path / "gateway.lock"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with contextlib.ExitStack() as stack, held(lock, "the first") as (first, _):
+        assert first is not None
+        taking = inherited(lock, os.dup(first.fileno()), "the second")
+        first.let_go()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))  # as a disk with room for one byte
+        try:
+            second = stack.enter_context(taking)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert not second.written
+        assert holder(lock) == Holder(0, ""), "it is held, and does not say by whom"
+        assert f"{lock} cannot be written" in caplog.text
+        second.write()
+        assert second.written
+        assert holder(lock) == Holder(os.getpid(), "the second")
+        second.let_go()
+        second.write()
+        assert holder(lock) is None

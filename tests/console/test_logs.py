@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from reconciler.agent.ranks.log import RankLog, read_log
 from reconciler.console.feed import Feed
 from reconciler.console.logs import log
 from reconciler.console.logs.lines import LINE_CHARACTERS_MAX, Splitter, plain, whole_lines
-from reconciler.console.logs.log import PIECE_BYTES, Logs
+from reconciler.console.logs.log import ENDED_LOOKS, PIECE_BYTES, Logs, position
 from reconciler.console.pages import Pages
 from reconciler.console.snapshot import Snapshot
 from reconciler.console.view.logs import logs_of
@@ -60,18 +60,37 @@ def test_the_end_of_a_log_begins_with_a_whole_line() -> None:
     assert whole_lines("one\n", begins_within=False) == (["one"], "")
 
 
+def running(epoch: int) -> dict[str, Any]:
+    """The rank of an epoch, as the controller lists it."""
+    name = f"{RANK.deployment}.{RANK.replica}.{epoch}.{RANK.rank}"
+    known = {"deployment": RANK.deployment, "replica": RANK.replica, "rank": RANK.rank, "node": "node-a"}
+    return {"metadata": {"name": name}, "epoch": epoch, **known}
+
+
+def knowing(*epochs: int) -> Snapshot:
+    """What is known once the controller has answered: the rank runs in these epochs."""
+    return Snapshot(status={"revision": "1" * 40}, ranks=tuple(map(running, epochs)))
+
+
 @dataclass
 class Rank(Feed):
     """A controller that knows one rank, which has printed ``text``."""
 
     text: str = ""
     read: list[int] = field(default_factory=list)
+    asked: int = 0
+    asked_often: asyncio.Event = field(default_factory=asyncio.Event)
+    """Once it was asked more often than the log of a rank that has ended is looked at."""
 
     def __post_init__(self) -> None:
         super().__init__(Path("/nobody"), lambda: 0.0)
+        self.snapshot = knowing()
 
     async def ask(self, message: Any) -> Any:
         assert isinstance(message, ReadRankLog)
+        self.asked += 1
+        if self.asked > 2 * ENDED_LOOKS:
+            self.asked_often.set()
         if message.id != RANK:
             raise Refused("NotFound", "no node knows it")
         content = self.text.encode()
@@ -93,26 +112,106 @@ async def first(feed: Feed, id: RankId = RANK, at: int = 0) -> tuple[str, Any]:
         return await heard(events)
 
 
-def running(epoch: int) -> dict[str, Any]:
-    """The rank of an epoch, as the controller lists it."""
-    name = f"{RANK.deployment}.{RANK.replica}.{epoch}.{RANK.rank}"
-    known = {"deployment": RANK.deployment, "replica": RANK.replica, "rank": RANK.rank, "node": "node-a"}
-    return {"metadata": {"name": name}, "epoch": epoch, **known}
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks that follow each other at once."""
+    monkeypatch.setattr(log, "LOOK_SECONDS", 0.001)
 
 
-async def test_a_log_that_was_followed_goes_on_with_the_next_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log, "LOOK_SECONDS", 0.01)
+NEXT = (
+    "next",
+    {"name": running(RANK.epoch + 1)["metadata"]["name"], "text": f"epoch {RANK.epoch + 1} on node-a"},
+)
+ONE = ("lines", {"lines": ["one"], "leftOut": 0})
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_log_that_was_followed_goes_on_with_the_next_epoch() -> None:
     feed = Rank("one\n")
-    feed.snapshot = Snapshot(ranks=(running(RANK.epoch),))
+    feed.snapshot = knowing(RANK.epoch)
     async with aclosing(Logs(feed, Pages()).lines(RANK, 0)) as events:
-        assert await heard(events) == ("lines", {"lines": ["one"], "leftOut": 0})
-        feed.snapshot = Snapshot()
+        assert await heard(events) == ("runs", {})
+        assert await heard(events) == ONE
+        feed.snapshot = knowing()
         assert await heard(events) == ("end", {"waits": True})
-        feed.snapshot = Snapshot(ranks=(running(RANK.epoch + 1),))
-        name = running(RANK.epoch + 1)["metadata"]["name"]
-        assert await heard(events) == ("next", {"name": name, "text": f"epoch {RANK.epoch + 1} on node-a"})
+        feed.snapshot = knowing(RANK.epoch + 1)
+        assert await heard(events) == NEXT
         with pytest.raises(StopAsyncIteration):
             await anext(events)
+
+
+@pytest.mark.usefixtures("quick")
+async def test_whether_a_rank_has_ended_is_not_told_before_the_controller_has_said_which_run() -> None:
+    feed = Rank("one\n")
+    feed.snapshot = Snapshot()
+    async with aclosing(Logs(feed, Pages()).lines(RANK, 0)) as events:
+        assert await heard(events) == ONE
+        hearing = asyncio.create_task(heard(events))
+        async with asyncio.timeout(10):
+            await feed.asked_often.wait()
+        assert not hearing.done()
+        feed.snapshot = knowing(RANK.epoch)
+        assert await hearing == ("runs", {})
+        feed.snapshot = knowing()
+        assert await heard(events) == ("end", {"waits": True})
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_page_that_lost_its_connection_still_waits_for_the_next_epoch() -> None:
+    feed = Rank("one\n")
+    feed.snapshot = knowing(RANK.epoch)
+    async with aclosing(Logs(feed, Pages()).lines(RANK, 0)) as events:
+        last = id_of(await anext(events))
+    feed.snapshot = knowing()
+    async with aclosing(Logs(feed, Pages()).lines(RANK, *position(last))) as events:
+        assert await heard(events) == ONE
+        ended = await anext(events)
+        assert b'{"waits": true}' in ended
+    feed.snapshot = knowing(RANK.epoch + 1)
+    async with aclosing(Logs(feed, Pages()).lines(RANK, *position(id_of(ended)))) as events:
+        assert await heard(events) == ("end", {"waits": True})
+        assert await heard(events) == NEXT
+
+
+def id_of(event: bytes) -> str:
+    """What the browser says where it connects again."""
+    (said,) = [line for line in event.decode().split("\n") if line.startswith("id: ")]
+    return said.removeprefix("id: ")
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_page_waits_no_longer_than_it_is_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "NEXT_SECONDS", 0.002)
+    async with aclosing(Logs(Rank("one\n"), Pages()).lines(RANK, 4, followed=True)) as events:
+        assert await heard(events) == ("end", {"waits": True})
+        assert await heard(events) == ("end", {"waits": False})
+        with pytest.raises(StopAsyncIteration):
+            await anext(events)
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_rank_that_a_controller_knew_late_after_its_start_goes_on() -> None:
+    feed = Rank("one\n")
+    async with aclosing(Logs(feed, Pages()).lines(RANK, 4, followed=True)) as events:
+        assert await heard(events) == ("end", {"waits": True})
+        feed.snapshot = knowing(RANK.epoch)
+        feed.text += "two\n"
+        assert await heard(events) == ("runs", {})
+        assert await heard(events) == ("lines", {"lines": ["two"], "leftOut": 0})
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_rank_that_runs_has_not_ended_where_its_node_is_not_connected_yet() -> None:
+    feed = Rank("")
+    id = replace(RANK, deployment="big")
+    feed.snapshot = replace(knowing(), ranks=({**running(RANK.epoch), "metadata": {"name": str(id)}},))
+    async with aclosing(Logs(feed, Pages()).lines(id, 0, followed=True)) as events:
+        hearing = asyncio.create_task(heard(events))
+        async with asyncio.timeout(10):
+            await feed.asked_often.wait()
+        assert not hearing.done()
+        feed.snapshot = knowing()
+        assert await hearing == ("end", {"waits": True})
 
 
 async def test_who_follows_the_same_log_asks_for_it_together() -> None:

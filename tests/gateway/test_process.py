@@ -12,14 +12,18 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import aiohttp
 import orjson
 import pytest
 
-from reconciler.gateway import server
+from reconciler.gateway import process, server
 from reconciler.gateway.admission import Admission, ConnectionLimits
-from reconciler.gateway.process import watch_identity
+from reconciler.gateway.handover.claim import Claim
+from reconciler.gateway.handover.messages import NotHandedOver
+from reconciler.gateway.handover.taking import Taking
+from reconciler.gateway.process import run_gateway, watch_identity
 from reconciler.inventory.gateway_probe import ask
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.front import Tls
@@ -297,3 +301,17 @@ async def test_with_tls_each_of_many_handshakes_is_answered_also_those_that_come
         answers = await asyncio.gather(*(ask(f"https://{listen}/v1") for _ in range(30)))
         answers += [await ask(f"https://{listen}/v1") for _ in range(10)]
     assert {answer.problem for answer in answers} == {""}
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_only_what_fails_before_the_switch_is_reported_as_nothing_taken_over(
+    home: Path, taken: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fails(*_: object, **__: object) -> None:
+        raise OSError("too many files") if taken else NotHandedOver("nothing is handed over")
+
+    monkeypatch.setattr(process, "serve", fails)
+    before = cast(Taking, object())
+    with pytest.raises(OSError, match="too many files") if taken else contextlib.nullcontext():
+        assert run_gateway(home, any_port=False, claim=Claim(before=before)) == 1
+    assert ("nothing is handed over" in caplog.text) is not taken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from starlette.requests import Request
@@ -32,6 +32,9 @@ ENDED_LOOKS = 4
 """How many looks without news end the log of a rank that runs no more."""
 NEXT_SECONDS = 600.0
 """How long a page whose rank has ended waits for the same rank of a later epoch, whose log it then goes on with."""
+FOLLOWED = "followed"
+"""What ends the id of an event of a rank that was known to run: a page that connects again waits for the next epoch."""
+STILL_HERE = b": still here\n\n"
 FOLLOWERS_MAX = 64
 """Most logs that are followed at a time, by all browsers together."""
 
@@ -92,56 +95,72 @@ class Logs:
         try:
             id = RankId.parse(request.path_params["name"])
             last = request.headers.get("last-event-id") or request.query_params.get("after", "0")
-            after = int(last[:18])
+            after, followed = position(last)
         except ValueError:
             return PlainTextResponse("no such log\n", 404)
         if self._followers >= FOLLOWERS_MAX:
             return PlainTextResponse("too many logs are followed now; try again later\n", 503)
         headers = {"cache-control": "no-store"}
         return StreamingResponse(
-            self.lines(id, max(0, after)), media_type="text/event-stream", headers=headers
+            self.lines(id, after, followed), media_type="text/event-stream", headers=headers
         )
 
-    async def lines(self, id: RankId, at: int) -> AsyncGenerator[bytes, None]:
-        """Yield events of a rank's output from an offset on: ``lines`` as ``{"lines", "leftOut": bytes}``; ``end`` as ``{"waits": bool}``
-        once it has ended; and where it waits, ``next`` as ``{"name", "text"}``, the same rank of a later epoch. Then nothing comes."""
-        splitter, quiet, followed = Splitter(), 0, self._runs(id)
+    async def lines(self, id: RankId, at: int, followed: bool = False) -> AsyncGenerator[bytes, None]:
+        """Yield events of a rank's output from an offset on, whose ids ``position`` reads.
+
+        ``runs`` as ``{}`` once it is known to run: from then on it is ``followed``, also by who connects again. ``lines`` as
+        ``{"lines", "leftOut": bytes}``. ``end`` as ``{"waits": bool}`` once it has ended, or is waited for no longer. Where it
+        waits, ``next`` as ``{"name", "text"}``, the same rank of a later epoch, after which nothing comes; or ``runs`` again.
+        """
+        splitter, quiet = Splitter(), 0
         self._followers += 1
         try:
             with self._feed.watching():
-                while quiet < ENDED_LOOKS or self._runs(id):
-                    try:
-                        body, left_out = await self._read(id, at)
-                    except ReconcilerError as error:
-                        if isinstance(error, Refused) and error.code == "NotFound":
-                            break
-                        body, left_out = {"text": "", "offset": at}, 0
-                    if left_out:
-                        splitter = Splitter()
-                    lines = splitter.feed(body["text"])
-                    at, quiet = body["offset"], 0 if body["text"] else quiet + 1
-                    if lines or left_out:
-                        yield _event("lines", {"lines": lines, "leftOut": left_out}, at)
-                    elif quiet % ALIVE_LOOKS == ALIVE_LOOKS - 1:
-                        yield b": still here\n\n"
-                    await asyncio.sleep(LOOK_SECONDS)
-                yield _event("end", {"waits": followed}, at)
-                if followed:
-                    async for event in self._until_next(id, at):
-                        yield event
+                while True:
+                    while (quiet < ENDED_LOOKS or self._may_run(id)) and (news := await self._news(id, at)):
+                        if not followed and self._runs(id):
+                            followed = True
+                            yield _event("runs", {}, at, followed)
+                        body, left_out = news
+                        if left_out:
+                            splitter = Splitter()
+                        lines = splitter.feed(body["text"])
+                        at, quiet = body["offset"], 0 if body["text"] else quiet + 1
+                        if lines or left_out:
+                            yield _event("lines", {"lines": lines, "leftOut": left_out}, at, followed)
+                        elif quiet % ALIVE_LOOKS == ALIVE_LOOKS - 1:
+                            yield STILL_HERE
+                        await asyncio.sleep(LOOK_SECONDS)
+                    yield _event("end", {"waits": followed}, at, followed)
+                    if not followed:
+                        return
+                    async for comment in self._until_more(id):
+                        yield comment
+                    if later := self._later(id):
+                        name, text = later["metadata"]["name"], f"epoch {later['epoch']} on {later['node']}"
+                        yield _event("next", {"name": name, "text": text}, at, followed)
+                        return
+                    followed, quiet = False, 0
         finally:
             self._followers -= 1
 
-    async def _until_next(self, id: RankId, at: int) -> AsyncGenerator[bytes, None]:
-        """Wait for the rank of a later epoch; yield its name, or comments while there is none."""
+    async def _until_more(self, id: RankId) -> AsyncGenerator[bytes, None]:
+        """Wait for the rank of a later epoch, or for the rank itself, which a controller that began anew knows late; yield
+        comments meanwhile. No longer than ``NEXT_SECONDS``."""
         for look in range(int(NEXT_SECONDS / LOOK_SECONDS)):
-            if later := _later(self._feed.snapshot.ranks, id):
-                name, text = later["metadata"]["name"], f"epoch {later['epoch']} on {later['node']}"
-                yield _event("next", {"name": name, "text": text}, at)
+            if self._runs(id) or self._later(id):
                 return
             if look % ALIVE_LOOKS == ALIVE_LOOKS - 1:
-                yield b": still here\n\n"
+                yield STILL_HERE
             await asyncio.sleep(LOOK_SECONDS)
+
+    async def _news(self, id: RankId, at: int) -> tuple[Body, int] | None:
+        """Return what ``_read`` does, nothing new where there is no answer, and None where the rank is gone."""
+        try:
+            return await self._read(id, at)
+        except ReconcilerError as error:
+            unknown = isinstance(error, Refused) and error.code == "NotFound"
+            return None if unknown and not self._may_run(id) else ({"text": "", "offset": at}, 0)
 
     async def _read(self, id: RankId, at: int) -> tuple[Body, int]:
         """Return what ``_ask`` does. All who have read as far ask once together in ``LOOK_SECONDS``."""
@@ -168,9 +187,31 @@ class Logs:
         return {"text": text, "offset": newest["offset"]}, max(0, left_out)
 
     def _runs(self, id: RankId) -> bool:
-        """Return whether a rank runs, as far as is known: where no controller answers, it may."""
+        """Return whether a rank is known to run."""
+        return any(rank["metadata"]["name"] == str(id) for rank in self._feed.snapshot.ranks)
+
+    def _may_run(self, id: RankId) -> bool:
+        """Return whether a rank runs, as far as is known: where no controller answers, or none has yet, it may."""
         now = self._feed.snapshot
-        return bool(now.lost) or any(rank["metadata"]["name"] == str(id) for rank in now.ranks)
+        return bool(now.lost) or not now.status or self._runs(id)
+
+    def _later(self, id: RankId) -> Body | None:
+        """Return the same rank of the newest epoch after this one; None where there is none."""
+        where = (id.deployment, id.replica, id.rank)
+        same = [
+            row
+            for row in self._feed.snapshot.ranks
+            if (row["deployment"], row["replica"], row["rank"]) == where
+        ]
+        later = [row for row in same if row["epoch"] > id.epoch]
+        return max(later, key=lambda row: int(row["epoch"]), default=None)
+
+
+def position(last: str) -> tuple[int, bool]:
+    """Return at which byte of the output an event's id leaves off, and whether the rank was known to run: ``12`` or
+    ``12-followed``. Raises ``ValueError``."""
+    at, _, followed = last.partition("-")
+    return max(0, int(at[:18])), followed == FOLLOWED
 
 
 def _begin(body: Body) -> int:
@@ -185,19 +226,9 @@ def _rest_bytes(body: Body, rest: str) -> int:
     return int(known) if known is not None else len(rest.encode())
 
 
-def _event(kind: str, data: dict[str, Any], at: int) -> bytes:
-    return f"event: {kind}\nid: {at}\ndata: {json.dumps(data)}\n\n".encode()
-
-
-def _later(ranks: Iterable[Body], id: RankId) -> Body | None:
-    """Return the same rank of the newest epoch after this one; None where there is none."""
-    same = [
-        row
-        for row in ranks
-        if (row["deployment"], row["replica"], row["rank"]) == (id.deployment, id.replica, id.rank)
-    ]
-    later = [row for row in same if row["epoch"] > id.epoch]
-    return max(later, key=lambda row: int(row["epoch"]), default=None)
+def _event(kind: str, data: dict[str, Any], at: int, followed: bool) -> bytes:
+    id = f"{at}-{FOLLOWED}" if followed else str(at)
+    return f"event: {kind}\nid: {id}\ndata: {json.dumps(data)}\n\n".encode()
 
 
 def _beside(rows: list[Body], id: RankId) -> dict[str, Any]:

@@ -22,6 +22,7 @@
 
   function follow() {
     const source = new EventSource(place.dataset.follow);
+    source.addEventListener("runs", () => { said.textContent = ""; });
     source.addEventListener("lines", (event) => {
       const news = JSON.parse(event.data);
       if (news.leftOut) append(["", `[${news.leftOut} bytes are left out here: they came faster than this page could show them]`, ""]);
@@ -39,7 +40,7 @@
       source.close();
       const {name, text} = JSON.parse(event.data);
       append(["", `[from here on ${name}: ${text}]`, ""]);
-      place.dataset.follow = `/live/logs/${encodeURIComponent(name)}?after=0`;
+      place.dataset.follow = `/live/logs/${encodeURIComponent(name)}?after=0-followed`;
       follow();
     });
     source.addEventListener("error", () => {

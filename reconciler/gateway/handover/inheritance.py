@@ -40,7 +40,7 @@ class Inheritance:
 
 
 async def take_over(before: Taking, pool: Pool, sharing: Sharing, certificates: Certificates) -> Inheritance:
-    """Take over once all groups can be asked. Raises ``Invalid``, ``OSError`` and ``WireError``: the other one goes on."""
+    """Take over once all groups can be asked. Raises ``Invalid`` and ``NotHandedOver``: the other one goes on."""
     parse_listen(before.offer.listen, pool.file.ring is not None)
     await pool.until_ready(GROUPS_SECONDS)
     routes = pool.file.current

@@ -15,6 +15,13 @@ class Lock(Protocol):
     def identity(self) -> FileIdentity:
         """Return its file."""
 
+    @property
+    def written(self) -> bool:
+        """Return whether it says who holds it."""
+
+    def write(self) -> None:
+        """Write down who holds it, unless another process does. Raises ``OSError``."""
+
     def fileno(self) -> int:
         """Return its descriptor: whoever has it holds the lock."""
 
@@ -23,4 +30,4 @@ class Lock(Protocol):
 
 
 Inherit = Callable[[int], Lock]
-"""Makes a lock of a descriptor that another process has handed over, and writes down who holds it now."""
+"""Makes a lock of a descriptor that another process has handed over, and writes down who holds it now, if that can be written."""

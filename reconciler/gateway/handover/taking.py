@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -53,7 +55,8 @@ class Taking:
         self._handed: Handed | None = None
         self.sock = socket.socket(socket.AF_UNIX)
         self.side = Blocking(self.sock, NEW_RECEIVES)
-        try:
+        with contextlib.ExitStack() as stack, _told():
+            stack.callback(self.sock.close)
             self.sock.settimeout(HELLO_SECONDS)
             self.sock.connect(str(home / SOCKET))
             if not same_user(self.sock):
@@ -63,34 +66,37 @@ class Taking:
             self.offer = self._next(Offer, HELLO_SECONDS)
             if not any_port and _port(self.offer.listen) != _port(self.offer.address):
                 raise WireError(f"it listens on {self.offer.address} instead of {self.offer.listen}")
-        except (OSError, WireError) as error:
-            self.sock.close()
-            raise NotHandedOver(f"the gateway that runs hands nothing over: {error}") from None
+            stack.pop_all()
 
     def close(self) -> None:
         """Leave the old gateway as it is."""
         self.sock.close()
 
     def take(self) -> Handed:
-        """Have the old gateway stop accepting, and say all. Raises ``OSError`` and ``WireError``; it goes on then."""
-        self.side.send(Take())
-        given = self._next(Given, GIVE_SECONDS)
-        if not self.side.descriptors:
-            raise WireError("no socket came with the message")
-        handed = Handed(given, socket.socket(fileno=self.side.descriptors[0]), [], [])
-        while not isinstance(said := self.side.receive(GIVE_SECONDS), Complete):
-            if isinstance(said, CountedKey):
-                handed.keys.append(said)
-            elif isinstance(said, OpenRequest):
-                handed.requests.append(said)
-            else:
-                raise WireError(f"unexpected {type(said).__name__}")
+        """Have the old gateway stop accepting, and say all. Raises ``NotHandedOver``; it goes on then."""
+        with contextlib.ExitStack() as stack, _told():
+            self.side.send(Take())
+            given = self._next(Given, GIVE_SECONDS)
+            if not self.side.descriptors:
+                raise WireError("no socket came with the message")
+            sock = socket.socket(fileno=self.side.descriptors[0])
+            stack.callback(sock.close)
+            handed = Handed(given, sock, [], [])
+            while not isinstance(said := self.side.receive(GIVE_SECONDS), Complete):
+                if isinstance(said, CountedKey):
+                    handed.keys.append(said)
+                elif isinstance(said, OpenRequest):
+                    handed.requests.append(said)
+                else:
+                    raise WireError(f"unexpected {type(said).__name__}")
+            stack.pop_all()
         return handed
 
     def own(self) -> Lock | None:
-        """Have the old gateway let go; return the lock, if it had one. Raises as ``take``."""
-        self.side.send(Taken())
-        self._next(Yours, GIVE_SECONDS)
+        """Have the old gateway let go; return the lock, if it had one. Raises ``NotHandedOver`` where it has not let go."""
+        with _told():
+            self.side.send(Taken())
+            self._next(Yours, GIVE_SECONDS)
         lock, *more = [*self.side.descriptors[1:], None]
         for descriptor in more:
             if descriptor is not None:
@@ -102,6 +108,15 @@ class Taking:
         if not isinstance(said, kind):
             raise WireError(f"expected {kind.__name__}, got {type(said).__name__}")
         return said
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Tell what fails before the old gateway has let go from all that may fail later."""
+    try:
+        yield
+    except (OSError, WireError) as error:
+        raise NotHandedOver(f"the gateway that runs hands nothing over: {error}") from None
 
 
 def _port(address: str) -> str:

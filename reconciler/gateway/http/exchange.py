@@ -7,10 +7,12 @@ and parts of a stream are written without a coroutine for each.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from starlette.types import Message, Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from reconciler.gateway.admission import Admission
 
 SCOPE_KEY = "exchange"
 """Where a request's scope has its ``Exchange``, in its ``state``."""
@@ -23,6 +25,10 @@ _UNSAFE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 class Exchange(RequestResponseCycle):
     """``send`` and ``receive`` of ASGI, and the body of an answer that has begun."""
 
+    admission: Admission
+    """Says whether answers are to be the last of their connections."""
+    following: Collection[object]
+    """Requests of the same connection that have come already."""
     told: Callable[[bytes], None] | None = None
     """Called with each part that ``write`` writes."""
     _head = b""
@@ -71,6 +77,8 @@ class Exchange(RequestResponseCycle):
                 self.chunked_encoding = False
                 self.expected_content_length = int(value)
         lines = [b"%b: %b\r\n" % header for header in own]
+        if self.keep_alive and self.admission.last_answers and not self.following:
+            self.keep_alive = False
         if not self.keep_alive:
             lines.append(b"connection: close\r\n")
         if self.chunked_encoding is None and self.scope["method"] != "HEAD" and status not in _BODILESS:

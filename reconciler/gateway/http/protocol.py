@@ -133,7 +133,7 @@ class Protocol(HttpToolsProtocol):
         return version
 
     def _exchange(self, version: str) -> Exchange:
-        return Exchange(
+        exchange = Exchange(
             scope=self.scope,
             transport=self.transport,
             flow=self.flow,
@@ -143,11 +143,11 @@ class Protocol(HttpToolsProtocol):
             default_headers=self.server_state.default_headers,
             message_event=asyncio.Event(),
             expect_100_continue=self.expect_100_continue,
-            keep_alive=version != "1.0"
-            and self.parser.should_keep_alive()
-            and not self._admission.last_answers,
+            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
+        exchange.admission, exchange.following = self._admission, self.pipeline
+        return exchange
 
     def on_body(self, body: bytes) -> None:
         self._fed = 0

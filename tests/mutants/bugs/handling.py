@@ -670,7 +670,7 @@ MACHINES = (
     Mutant(
         "two-controllers-run",
         service_lock.held,
-        drop(Expr, 1, 5),
+        drop(Expr, 1, 6),
         "two controllers start and stop each other's ranks",
         ("tests/controller/test_controller.py::test_a_second_controller_is_refused_by_name",),
     ),

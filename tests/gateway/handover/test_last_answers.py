@@ -1,0 +1,64 @@
+"""After the switch the old gateway's answers say that it closes their connections, and nothing that was sent to it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from reconciler.gateway.handover.claim import Claim
+from reconciler.gateway.handover.lock import Lock
+from reconciler.gateway.handover.taking import Taking
+from reconciler.gateway.routing.timeouts import Timing
+from reconciler.gateway.server import serve
+from tests.gateway.conftest import HELLO, SOURCES, Cluster, Start
+from tests.gateway.rank_double import eventually
+
+from .gateways import Tale
+
+
+@contextlib.asynccontextmanager
+async def another(cluster: Cluster) -> AsyncIterator[None]:
+    """Another gateway has taken over, and serves within the block."""
+    began = cluster.state()["started_at"]
+    before, stop = await asyncio.to_thread(Taking, cluster.home, _inherits_nothing, False), asyncio.Event()
+    with contextlib.closing(before):
+        claim = Claim(before=before)
+        serving = asyncio.create_task(serve(cluster.home, False, stop, Timing(), SOURCES, claim=claim))
+        try:
+            await eventually(lambda: bool(cluster.state()["started_at"] > began))
+            yield
+        finally:
+            stop.set()
+            await serving
+
+
+def _inherits_nothing(descriptor: int) -> Lock:
+    raise AssertionError("there was no lock")
+
+
+async def test_an_answer_that_is_being_worked_on_at_the_switch_is_the_last_of_its_connection(
+    start: Start,
+) -> None:
+    tale = Tale()
+    cluster = await start(tale)
+    asking = asyncio.create_task(cluster.post({"model": "llama", "messages": HELLO}))
+    await cluster.ranks[0].until(lambda rank: bool(rank.asked))
+    async with another(cluster):
+        tale.go_on.set()
+        status, headers, _ = await asking
+        assert (status, headers.get("connection")) == (200, "close")
+
+
+async def test_requests_that_were_sent_together_are_all_answered(start: Start) -> None:
+    cluster = await start()
+    host, _, port = cluster.listen.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    with contextlib.closing(writer):
+        writer.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert b"connection: close" not in await reader.readuntil(b"\r\n\r\n")
+        async with another(cluster):
+            writer.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3)
+            answered = await reader.read()
+            assert answered.count(b"HTTP/1.1 200 OK") == 3
+            assert answered.count(b"connection: close") == 1
