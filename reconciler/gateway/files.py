@@ -51,8 +51,8 @@ class Files:
 
     def figures(self) -> tuple[ModelFigures, ...]:
         """Return what all requests have done, also those of a gateway that finishes its answers."""
-        _, own = self._pool.metrics.figures()
-        return own if self._predecessor is None else together(own, self._predecessor.models)
+        bounds, own = self._pool.metrics.figures()
+        return own if self._predecessor is None else together(own, self._predecessor.models, bounds)
 
     def since_handed(self) -> tuple[ModelFigures, ...]:
         """Return what they have done since another gateway has taken over."""

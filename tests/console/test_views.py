@@ -174,14 +174,27 @@ def test_a_change_that_waits_is_told_of_with_its_window_its_end_and_the_command_
     assert "A change of it waits" not in page_of(recorded("four-macs"), "/deployments/{name}", "large")
 
 
-def test_a_machine_whose_change_waits_says_so() -> None:
+@pytest.mark.parametrize(
+    ("kind", "path", "name", "said"),
+    [
+        (
+            "Node",
+            "/nodes/{name}",
+            "studio-1",
+            "A change of it waits</b> for sync window freeze. To let it in now",
+        ),
+        ("Fabric", "/cabling", "", "A change of it waits</b> for sync window freeze. To let it in now"),
+        ("Model", "/deployments/{name}", "large", "A change of its model waits</b> for sync window freeze."),
+    ],
+)
+def test_what_shows_an_object_whose_change_waits_says_so(kind: str, path: str, name: str, said: str) -> None:
     snapshot = recorded("four-macs")
+    assert "for sync window" not in page_of(snapshot, path, name)
     objects = copy.deepcopy(snapshot.objects)
     for each in objects:
-        if (each["kind"], each["metadata"]["name"]) == ("Node", "studio-1"):
+        if each["kind"] == kind:
             each["status"]["heldBy"] = {"syncWindow": "freeze", "until": None, "text": "its change is held"}
-    shown = page_of(replace(snapshot, objects=objects), "/nodes/{name}", "studio-1")
-    assert "for sync window freeze. To let it in now" in shown
+    assert said in page_of(replace(snapshot, objects=objects), path, name)
 
 
 def test_a_deployment_under_an_operation_is_not_said_to_be_as_git_declares_it() -> None:

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from reconciler.wire.figures import ModelFigures
 
 
-def together(own: Sequence[ModelFigures], other: Sequence[ModelFigures]) -> tuple[ModelFigures, ...]:
-    """Return the counts of both, by deployment."""
+def together(
+    own: Sequence[ModelFigures], other: Sequence[ModelFigures], bounds: Sequence[float]
+) -> tuple[ModelFigures, ...]:
+    """Return the counts of both, by deployment; of the other only what is counted by as many ``bounds`` as the own ones."""
     found = {each.model: each for each in own}
     for each in other:
+        if len(each.first_token) != len(bounds) + 1:  # another version, with other bounds
+            continue
         mine = found.get(each.model)
-        if mine is None:
-            found[each.model] = each
-        elif len(mine.first_token) == len(each.first_token):  # else the two versions count by other bounds
-            found[each.model] = _combined(mine, each, 1)
+        found[each.model] = each if mine is None else _combined(mine, each, 1)
     return tuple(found.values())
 
 

@@ -36,6 +36,7 @@ TELL_SECONDS = 1.0
 """How often it says how far its requests are: what is lost of them if it is killed."""
 ANSWER_SECONDS = 2.0
 """How long a request may wait for the new gateway's word, which takes a millisecond. Then this one decides alone."""
+_ALONE = "what is used from now on is counted in this process alone, and is lost when it ends"
 
 
 class Heir:
@@ -102,8 +103,12 @@ class Heir:
             async with asyncio.TaskGroup() as group:
                 others = [group.create_task(self._listen()), group.create_task(self._tell())]
                 group.create_task(self._speak(others))
-        except* (OSError, WireError):
-            log.warning("the gateway that has taken over is gone: what is used from now on is not counted")
+        except* OSError:
+            log.warning("the gateway that has taken over is gone; %s", _ALONE)
+        except* WireError as errors:
+            log.warning(
+                "the gateway that has taken over is not understood: %s; %s", errors.exceptions[0], _ALONE
+            )
         finally:
             self.forget()
             self._connection.sock.close()
@@ -150,8 +155,12 @@ def _verdict(said: Granted | Denied) -> Grant | Refusal:
     figures = Figures(_figure(said.requests), _figure(said.tokens), said.now)
     if isinstance(said, Granted):
         return Grant(0, 0, figures)  # what is reserved, and when, is the other's to know
+    try:
+        limit = Limit(said.limit)
+    except ValueError as error:  # one that only a newer version knows
+        raise WireError(str(error)) from None
     retry = math.inf if said.retry_seconds is None else said.retry_seconds
-    return Refusal(Limit(said.limit), retry, figures, said.limits)
+    return Refusal(limit, retry, figures, said.limits)
 
 
 def _figure(left: Left | None) -> Figure | None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from reconciler.gateway.handover.figures import since, together
 from reconciler.wire.figures import ModelFigures
 
+BOUNDS = (0.5, 2.0)
 COUNTS = st.integers(0, 100)
 MODELS = st.builds(
     ModelFigures,
@@ -33,7 +34,7 @@ def at_work(figures: tuple[ModelFigures, ...]) -> int:
 def test_what_two_gateways_have_counted_is_added(
     one: tuple[ModelFigures, ...], other: tuple[ModelFigures, ...]
 ) -> None:
-    both = together(one, other)
+    both = together(one, other, BOUNDS)
     assert total(both) == total(one) + total(other)
     assert at_work(both) == at_work(one) + at_work(other)
 
@@ -42,11 +43,12 @@ def test_what_two_gateways_have_counted_is_added(
 def test_what_comes_after_the_switch_is_all_but_what_came_before(
     before: tuple[ModelFigures, ...], more: tuple[ModelFigures, ...]
 ) -> None:
-    now = together(before, more)
+    now = together(before, more, BOUNDS)
     assert total(since(now, before)) == total(more)
     assert at_work(since(now, before)) == at_work(now)
 
 
 def test_counts_by_other_bounds_are_left_out() -> None:
-    own, other = ModelFigures("small", 0, 0, 1, (1, 2), 3), ModelFigures("small", 0, 0, 1, (1, 2, 3), 3)
-    assert together((own,), (other,)) == (own,)
+    own, other = ModelFigures("small", 0, 0, 1, (1, 2, 3), 3), ModelFigures("small", 0, 0, 1, (1, 2), 3)
+    assert together((own,), (other,), BOUNDS) == (own,)
+    assert together((), (other,), BOUNDS) == (), "this gateway may soon count for that deployment itself"
