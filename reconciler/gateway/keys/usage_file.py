@@ -55,10 +55,11 @@ class UsageFile:
             self.save()
 
     def save(self) -> None:
-        """Replace the file atomically, readable to its owner only, if something has changed. A full disk is no reason to
-        stop serving."""
+        """Replace the file atomically, readable to its owner only, if something has changed or a request runs. A full disk is
+        no reason to stop serving."""
         changes = self._desk.book.changes
-        if changes == self._written or not self.written:
+        at_rest = changes == self._written and not self._desk.open_tickets
+        if at_rest or not self.written:
             return
         draft = self._path.with_name(f".{self._path.name}.new")
         usage = KeysUsage(SPOKEN[-1], self._desk.snapshot())
