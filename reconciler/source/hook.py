@@ -15,7 +15,7 @@ from pathlib import Path
 from reconciler.errors import InvalidManifests, ReconcilerError
 
 from .git.pushes import Push
-from .git.repository import OPERATIONS, REF, ClusterRepo
+from .git.repository import BRANCH, OPERATIONS, REF, ClusterRepo
 from .operations import load_operations
 from .pushed import read_push
 from .yaml.documents import load
@@ -27,7 +27,7 @@ OTHER_THINGS = (
     "reconciler: every YAML file is a manifest, except in folders whose names begin with a dot;",
     "reconciler: to read one folder of another repository: reconciler source set URL --path DIR",
 )
-"""What to do with a file that is of no kind of ours."""
+"""What to do in ``main`` with a file that is of no kind of ours."""
 
 
 def main() -> int:
@@ -61,7 +61,7 @@ def objection_lines(error: ReconcilerError, branch: str) -> list[str]:
     text, others = str(error), False
     if isinstance(error, InvalidManifests):
         text = _listed(error)
-        others = any(problem.path == "apiVersion" for problem in error.problems)
+        others = branch == BRANCH and any(problem.path == "apiVersion" for problem in error.problems)
     return [
         *f"reconciler: {text}".splitlines(),
         *(OTHER_THINGS if others else ()),

@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
 from reconciler.console.view.history import held
 from reconciler.controller.admin.bodies import kept_out
 from reconciler.controller.admin.history import History
-from reconciler.controller.admin.operating import Operating
 from reconciler.source.git import hooks
 from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.hook import objection_to
 from reconciler.source.sources import GitSource
-from reconciler.state import Plan
 from reconciler.state.overlay import Operations
-from reconciler.wire.admin import Operate
 from tests.console.snapshots import recorded
 from tests.properties.test_operations import operation
 from tests.source.conftest import AUTHOR
 
 from .test_desired_state import Controller
+from .test_operating import in_console, parts
 from .test_sync_windows import EVENING, NOON, files, manifest, operated, replicas, window
 
 
@@ -52,34 +48,10 @@ async def held_in_part(repo: ClusterRepo, controller: Controller) -> str:
     return second
 
 
-async def in_console(controller: Controller, verb: str, name: str) -> dict[str, Any]:
-    """Carry out what a page of the console asks for of a deployment."""
-
-    class Loop:
-        async def preview(self, _: object) -> Plan:
-            return Plan()
-
-        def look_at_source(self) -> None:
-            pass
-
-    asked = Operate(verb, "ModelDeployment", name, AUTHOR.name, AUTHOR.email, dry=False)
-    return await Operating(parts(controller), cast(Any, Loop())).operate(asked)
-
-
 async def states(controller: Controller) -> list[str]:
     """What has become of each commit to main, newest first."""
     items = (await History(parts(controller)).commits(10))["items"]
     return [each["state"] for each in items if each["branch"] == "main"]
-
-
-def parts(controller: Controller) -> Any:
-    """As much of a controller as acts and the history need."""
-    return SimpleNamespace(
-        around=SimpleNamespace(source=controller.source),
-        clock=lambda: controller.now,
-        desired_state=controller.desired_state,
-        store=controller.store,
-    )
 
 
 async def test_who_suspends_a_held_object_in_the_console_keeps_what_is_in_force_of_it(

@@ -179,14 +179,14 @@ def _refuse_older_controller(settings: Settings) -> None:
 
 
 def take_back(
-    settings: Settings, how: HowLong, wanted: Mapping[Key, Mapping[tuple[str, ...], Any]], verb: str
+    settings: Settings, how: HowLong, wanted: Mapping[Key, Mapping[tuple[str, ...], Any]], title: str
 ) -> None:
-    """Change fields of manifests that say the same as an operation that is undone. Raises ``Refused`` for a mirror."""
+    """Change fields of manifests that keep ranks off nodes, as an operation does that is undone. Raises ``Refused`` for a
+    mirror. ``title``: the verb of the commit's subject."""
     from reconciler.source.editing import set_fields
-    from reconciler.source.git.repository import mirror_text
+    from reconciler.source.operating import verbs
 
     url = opened(settings).mirrored() if not how.dry else ""
     if url:
-        names = ", ".join(f"{kind.lower()}/{name}" for kind, name in wanted)
-        raise Refused("Mirrored", f"the manifest of {names} says it too, and {mirror_text(url)}")
-    carry_out(settings, How(how.dry_run), lambda files: set_fields(files, wanted), subject(verb))
+        raise verbs.kept_off_by_mirror(tuple(wanted), url)
+    carry_out(settings, How(how.dry_run), lambda files: set_fields(files, wanted), subject(title))

@@ -72,7 +72,7 @@ class Operating:
                 )
             ],
             "changes": bool(change.operations) or bool(request.taken_back(now)),
-            "text": [*request.notes(now), *text],
+            "text": [*request.notes(now, change), *text],
             "ends": ends,
         }
         if message.dry:
@@ -131,6 +131,7 @@ class _Request:
         return seen(self.repo, self.asking, self.at)
 
     def decide(self, now: Now) -> Change:
+        """Return what to write. Raises ``Refused``, also where there is nothing to write but to a mirror."""
         verb = self.message.verb
         if verb == "approve":
             revision, again = verbs.held(self.status, now.operations, self.message.name)
@@ -144,7 +145,10 @@ class _Request:
         if verb == "restart":
             return verbs.restart(now, [self.key], self.at)
         if verb == "uncordon":
-            return verbs.uncordon(now, [self.key])
+            change = verbs.uncordon(now, [self.key])
+            if not change.operations and self.taken_back(now) and (url := self.repo.mirrored()):
+                raise verbs.kept_off_by_mirror([self.key], url)
+            return change
         return verbs.keep_off(now, verb, [self.key])
 
     def _in_force(self) -> dict[str, Any]:
@@ -164,18 +168,17 @@ class _Request:
         """Return the fields of manifests that say the same as what is ended."""
         return verbs.kept_off(now.files, [self.key]) if self.message.verb == "uncordon" else {}
 
-    def notes(self, now: Now) -> list[str]:
-        """Return what the operation does not show, a line each."""
+    def notes(self, now: Now, change: Change) -> list[str]:
+        """Return what the operations of a change do not show, a line each."""
         if not self.taken_back(now):
             return []
+        said = f"its manifest keeps ranks off it{' too' if change.operations else ''}"
         url = self.repo.mirrored()
-        if url:
-            return [f"its manifest keeps ranks off it too, and {mirror_text(url)}"]
-        return ["its manifest keeps ranks off it too: a commit to main takes that back"]
+        return [f"{said}, and {mirror_text(url)}" if url else f"{said}: a commit to main takes that back"]
 
     def write(self) -> str | None:
-        """Commit, and return the revision: of the operations, or of ``main`` where only a manifest has changed. Raises
-        ``Refused`` where there is nothing to write but to a mirror."""
+        """Commit, and return the revision: of the operations, or of ``main`` where only a manifest has changed. Raises like
+        ``decide``."""
         wished: dict[Key, verbs.Values] = {}
 
         def decide(now: Now) -> Change:
@@ -184,14 +187,8 @@ class _Request:
             return self.decide(now)
 
         written = write(self.repo, self.author, self.asking, decide, lambda: self.at)
-        if not wished:
-            return written.revision
-        if url := self.repo.mirrored():
-            if written.change.operations:
-                return written.revision  # the page has said what is left to do: ``notes``
-            raise Refused(
-                "Mirrored", f"the manifest of node/{self.message.name} says so, and {mirror_text(url)}"
-            )
+        if not wished or self.repo.mirrored():
+            return written.revision  # of a mirror the page has said what is left to do: ``notes``
         in_main, _ = write_manifests(
             self.repo, self.author, lambda files: set_fields(files, wished), subject("Uncordon"), {}
         )

@@ -58,6 +58,18 @@ def kept_off(files: Files, keys: Sequence[Key]) -> dict[Key, Values]:
     }
 
 
+def kept_off_by_mirror(keys: Sequence[Key], url: str) -> Refused:
+    """Return why manifests that keep ranks off nodes cannot be changed where ``main`` is a mirror of ``url``."""
+    from reconciler.source.git.repository import mirror_text
+
+    names = ", ".join(f"{kind.lower()}/{name}" for kind, name in keys)
+    one = f"the manifest of {names} keeps ranks off it"
+    return Refused(
+        "Mirrored",
+        f"{one if len(keys) == 1 else f'the manifests of {names} keep ranks off them'}, and {mirror_text(url)}",
+    )
+
+
 def restart(now: Now, keys: Sequence[Key], at: float) -> Change:
     """Form every group of deployments anew."""
     made = [now.operation("restart", key, at) for key in keys]

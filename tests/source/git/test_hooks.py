@@ -122,6 +122,10 @@ def test_a_file_of_other_things_is_kept_out_and_its_place_is_named(person: Perso
         "reconciler: to read one folder of another repository: reconciler source set URL --path DIR",
         "reconciler: main stays as it was",
     ]
+    status, output = person.pushes("origin", "HEAD:operations")
+    assert (status, output[-1]) == (1, "reconciler: operations stays as it was")
+    assert "values.yaml" in "\n".join(output)
+    assert not any("--path DIR" in line for line in output), "a remote has no operations of ours"
 
 
 def test_a_later_commit_that_repairs_an_earlier_one_is_enough(repo: ClusterRepo, person: Person) -> None:
