@@ -52,7 +52,8 @@ class Estate:
 
     @contextlib.asynccontextmanager
     async def still(self) -> AsyncIterator[None]:
-        """Have it follow no routes within the block; after the block it does again, unless it has let go."""
+        """Have it follow no routes within the block; after the block it does again, unless it has let go. Waits until it has
+        followed those that it follows just now."""
         self._still(True)  # before the lock: nobody else begins to wait for that
         try:
             async with self._moving:

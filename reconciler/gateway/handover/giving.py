@@ -49,7 +49,8 @@ class Gateway(Protocol):
         """Return what it listens on."""
 
     def still(self) -> AbstractAsyncContextManager[None]:
-        """Have it follow no routes within the block; after the block it does again, unless it has let go."""
+        """Have it follow no routes within the block; after the block it does again, unless it has let go. Waits until it has
+        followed those that it follows just now."""
 
     async def pause(self) -> None:
         """Stop to accept, and to count in a store that others share."""
