@@ -43,7 +43,8 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def run_gateway(home: Path, any_port: bool, claim: Claim = NOTHING_TO_CLAIM) -> int:
     """Serve until SIGTERM or SIGINT, or until another gateway has taken over and all answers are given. Returns the exit
-    status: 0; 2 when it cannot listen; 1 when nothing could be taken over, and the gateway before goes on.
+    status: 0; 2 when it cannot listen, or has no good certificate while the gateway before may have one; 1 when that one hands
+    nothing over. Then that one goes on.
 
     Reads ``home/routes.json``, and writes ``home/gateway.json``, ``home/prompts.json``, ``home/usage.json`` and
     ``home/figures.json``. The lock of the home is watched.

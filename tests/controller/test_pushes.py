@@ -152,10 +152,14 @@ def test_a_sync_window_holds_a_change_until_somebody_overrides_it(cluster: Live,
     assert "modeldeployment/big: its change is held by sync window always" in cluster.run("plan").stdout
     assert "held by sync window always" in cluster.run("describe", "deployment", "big").stdout
     assert "ChangesHeld" in cluster.run("events").stdout
-    assert "a change of modeldeployment/big is held" in cluster.run("suspend", "big").stderr
+    assert cluster.run("suspend", "big").stdout == "modeldeployment.reconciler/big suspended\n"
     done = cluster.run("override", "always", "--reason", "incident 12")
     assert done.stdout == "syncwindow.reconciler/always overridden\n"
     wait_for(lambda: "held by" not in cluster.run("plan").stdout)
+    replicas = ("get", "deployment", "big", "-o", "jsonpath={.spec.replicas}")
+    assert cluster.run(*replicas).stdout.strip() == "1", "who suspends it keeps what is in force of it"
+    assert cluster.run("resume", "big").returncode == 0
+    wait_for(lambda: cluster.run(*replicas).stdout.strip() == "2")
     ada.git("rm", "--quiet", "window.yaml")
     ada.git("commit", "--quiet", "--message", "No windows")
     assert ada.pushes()[0] == 0

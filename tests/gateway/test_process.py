@@ -315,3 +315,30 @@ def test_only_what_fails_before_the_switch_is_reported_as_nothing_taken_over(
     with pytest.raises(OSError, match="too many files") if taken else contextlib.nullcontext():
         assert run_gateway(home, any_port=False, claim=Claim(before=before)) == 1
     assert ("nothing is handed over" in caplog.text) is not taken
+
+
+class FullDisk:
+    """A lock on a disk that has room at the third attempt."""
+
+    identity = FileIdentity("", 0, 0)
+    written = False
+    attempts = 0
+
+    def write(self) -> None:
+        self.attempts += 1
+        if self.attempts < 3:
+            raise OSError("no room")
+        self.written = True
+
+    def fileno(self) -> int:
+        return -1
+
+    def let_go(self) -> None:
+        pass
+
+
+async def test_a_lock_is_written_when_the_disk_has_room_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "WRITE_SECONDS", 0.0)
+    lock = FullDisk()
+    await process.write_down(lock)
+    assert lock.written

@@ -109,7 +109,7 @@ class Child:
     restart_at: float = 0.0
     delay: float = BACK_OFF_SECONDS_MIN
     ended: bool = False
-    """Was asked to end, and is not restarted."""
+    """Is not restarted: it was asked to end, or is left to the next supervisor."""
     kill_at: float | None = None
     """When to kill a process that was asked to end because it is replaced."""
     log_offset: int = 0
@@ -249,45 +249,35 @@ class Supervisor:
 
     def end_own(self) -> None:
         """End the children that this supervisor has started, and leave alone those that it has taken over."""
-        self._end(
-            [child for child in self.children if not isinstance(child.process, AdoptedProcess)], END_SECONDS
-        )
+        own = [child for child in self.children if not isinstance(child.process, AdoptedProcess)]
+        self._end(own, [(child, child.process) for child in own if child.process is not None], END_SECONDS)
 
     def end(self, seconds: float = END_SECONDS, but_handing_over: bool = False) -> None:
         """End all children in parallel; kill those that still run after ``seconds``.
 
-        ``but_handing_over``: leave those running from which the next supervisor's take over."""
-        children = [child for child in self.children if not (but_handing_over and child.hands_over)]
-        for child in children:
-            self._end_unsucceeded(child)
-        self._end(children, seconds)
+        ``but_handing_over``: leave those running from which the next supervisor's take over: they have the lock."""
+        ending = [
+            (child, process)
+            for child in self.children
+            for process in _processes(child, but_handing_over and child.hands_over)
+        ]
+        self._end(self.children, ending, seconds)
 
-    def _end_unsucceeded(self, child: Child) -> None:
-        """Ask one to end from which the child was to take over, and has not yet."""
-        running = holder(child.lock) if child.lock is not None and child.hands_over else None
-        if (
-            running is not None
-            and running.pid
-            and (child.process is None or running.pid != child.process.pid)
-        ):
-            with suppress(ProcessLookupError):
-                os.kill(running.pid, signal.SIGTERM)
-
-    def _end(self, children: Sequence[Child], seconds: float) -> None:
+    def _end(
+        self, children: Sequence[Child], processes: Sequence[tuple[Child, Process]], seconds: float
+    ) -> None:
         for child in children:
             child.ended = True
-            if child.alive and child.process is not None:
-                child.process.send_signal(signal.SIGTERM)
+        for _, process in processes:
+            process.send_signal(signal.SIGTERM)
         deadline = self.clock() + seconds
-        for child in children:
-            if child.process is None:
-                continue
+        for child, process in processes:
             try:
-                child.process.wait(max(0.0, deadline - self.clock()))
+                process.wait(max(0.0, deadline - self.clock()))
             except subprocess.TimeoutExpired:
                 self.say(f"the {child.name} does not end: killing it")
-                child.process.kill()
-                self._wait_killed(child, child.process)
+                process.kill()
+                self._wait_killed(child, process)
 
     def _wait_killed(self, child: Child, process: Process) -> None:
         try:
@@ -297,6 +287,22 @@ class Supervisor:
                 f"the {child.name} (pid {process.pid}) has not ended within {KILLED_SECONDS:g} s of SIGKILL: only a"
                 " restart of this machine ends it"
             )
+
+
+def _processes(child: Child, but_holder: bool) -> list[Process]:
+    """Return the processes of a child that are to end: its own, and the one from which that was to take over, and has not.
+
+    ``but_holder``: without the one that has the lock."""
+    running = holder(child.lock) if child.lock is not None and child.hands_over else None
+    own = [] if child.process is None else [child.process]
+    if child.lock is None or running is None:
+        return own
+    if running.pid in {
+        0,
+        *(each.pid for each in own),
+    }:  # 0: it was taken in this moment, perhaps by the child's own
+        return [] if but_holder else own
+    return own if but_holder else [*own, AdoptedProcess(running.pid, child.lock)]
 
 
 def being_switched(home: Path) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from reconciler.bootstrap import GATEWAY, Home
+from reconciler.bootstrap import CONTROLLER, GATEWAY, Home
 from reconciler.bootstrap.service_lock import holder
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import LOCK_NAME, ask
@@ -65,17 +65,26 @@ def status(settings: Settings) -> dict[str, object] | None:
     return found
 
 
-def until_serving(settings: Settings, version: str, endpoint: bool) -> bool:
+def missing_service(settings: Settings, version: str, endpoint: bool) -> str:
     """Wait for a controller of a version to answer and, if there was an ``endpoint``, for that, and for a gateway of that
-    version to have taken over. Return whether all is so."""
+    version to have taken over. Return the service that has not come; empty if all serve."""
+    missing = ""
 
     def serves() -> bool:
-        found = status(settings)
-        if found is None or found["version"] != version:
-            return False
-        return not endpoint or (bool(found["endpoint"]) and _gateway_version(settings.home) in (version, ""))
+        nonlocal missing
+        missing = _missing(settings, version, endpoint)
+        return not missing
 
-    return _until(serves, SERVE_SECONDS)
+    _until(serves, SERVE_SECONDS)
+    return missing
+
+
+def _missing(settings: Settings, version: str, endpoint: bool) -> str:
+    found = status(settings)
+    if found is None or found["version"] != version:
+        return CONTROLLER
+    serves = bool(found["endpoint"]) and _gateway_version(settings.home) in (version, "")
+    return GATEWAY if endpoint and not serves else ""
 
 
 def _gateway_version(home: Path) -> str | None:

@@ -15,7 +15,7 @@ from reconciler.cli.core.confirm import agreed
 from reconciler.cli.core.environment import own_requirement, requirement_of
 from reconciler.errors import Invalid, Refused
 
-from .handover import end_up, running_up, until_serving
+from .handover import end_up, missing_service, running_up
 
 if TYPE_CHECKING:
     from reconciler.remote.bootstrap.actions import Action
@@ -87,7 +87,7 @@ def _report(settings: Settings, service: UpService, version: str, by_person: boo
     if by_person:
         click.echo("installed, except for what an administrator has to do: paste the lines above")
         return
-    if not until_serving(settings, version, endpoint=False):
+    if missing_service(settings, version, endpoint=False):
         raise Refused(
             "NotServing", f"{service.name} runs, and its controller does not answer; see {service.words}"
         )

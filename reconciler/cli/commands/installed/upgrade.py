@@ -15,7 +15,7 @@ from reconciler.cli.core.app import Settings
 from reconciler.cli.core.environment import own_requirement, requirement_at, requirement_of
 from reconciler.errors import Refused
 
-from .handover import end_up, status, until_serving
+from .handover import end_up, missing_service, status
 
 if TYPE_CHECKING:
     from reconciler.remote.installation.versions import Versions
@@ -34,7 +34,7 @@ def upgrade(settings: Settings, version: str | None, source: Path | None) -> Non
 
     Makes the new version's environment beside the present one, ends the controller, copies the store, and starts the new
     version. Ranks keep running, and are adopted. The new gateway takes over from the present one, which finishes its answers:
-    no client is refused. If the new version does not answer, the present one is put back.
+    no client is refused. If the new version does not serve, the present one is put back.
 
     \b
     Examples:
@@ -59,7 +59,8 @@ def upgrade(settings: Settings, version: str | None, source: Path | None) -> Non
         end_up(settings.home)
         _keep_store(settings, versions)
         versions.use(wanted, before)
-    if until_serving(settings, wanted, endpoint):
+    missing = missing_service(settings, wanted, endpoint)
+    if not missing:
         versions.drop_unused()
         click.echo(f"version {wanted} runs; to go back to {before}: reconciler rollback")
         return
@@ -67,7 +68,7 @@ def upgrade(settings: Settings, version: str | None, source: Path | None) -> Non
     versions.drop_unused()
     raise Refused(
         "NotServing",
-        f"version {wanted} did not answer, and {before} was put back; see {settings.home / 'logs' / 'controller.log'}",
+        f"the {missing} of version {wanted} does not serve, and {before} was put back; see {_log(settings, missing)}",
     )
 
 
@@ -91,11 +92,17 @@ def rollback(settings: Settings) -> None:
         )
     endpoint = bool((status(settings) or {}).get("endpoint"))
     _go_back(settings, versions, before)
-    if not until_serving(settings, before, endpoint):
+    missing = missing_service(settings, before, endpoint)
+    if missing:
         raise Refused(
-            "NotServing", f"version {before} does not answer; see {settings.home / 'logs' / 'controller.log'}"
+            "NotServing",
+            f"the {missing} of version {before} does not serve; see {_log(settings, missing)}",
         )
     click.echo(f"version {before} runs again")
+
+
+def _log(settings: Settings, service: str) -> Path:
+    return settings.home / "logs" / f"{service}.log"
 
 
 def _installed(settings: Settings) -> tuple[Versions, str]:

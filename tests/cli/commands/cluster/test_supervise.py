@@ -300,6 +300,10 @@ signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 if sys.argv[-1] == "--take-over":
     if way == "of a version that fails":
         sys.exit("a bug")
+    if way == "of a version that hangs":
+        print("hangs", flush=True)
+        signal.sigwait([signal.SIGTERM])
+        sys.exit()
     if Path(str(lock) + ".knows nothing").exists():
         sys.exit(3)
     os.kill(holder(lock).pid, signal.SIGKILL)
@@ -357,7 +361,33 @@ def test_a_successor_that_fails_costs_nothing_until_all_are_to_end(house: House)
     assert house.messages[1:] == ["the worker exited with 1 and is restarted: a bug"]
     assert house.serves(second) == pid
     second.end()
-    wait(lambda: holder(house.lock) is None)
+    assert holder(house.lock) is None
+
+
+def test_a_service_that_was_to_be_succeeded_and_does_not_end_is_killed(house: House) -> None:
+    first, _ = house.supervisor("of another version")
+    first.start()
+    pid = house.serves(first)
+    os.kill(pid, signal.SIGSTOP)
+    second, child = succeeding(house, "of a version that hangs")
+    second.start()
+    wait(lambda: child.last_lines() == "hangs")
+    second.end(seconds=0.1)
+    assert holder(house.lock) is None
+    assert not child.alive
+    assert house.messages[1:] == ["the worker does not end: killing it"]
+
+
+def test_only_who_has_the_lock_is_left_for_the_next_supervisor(house: House) -> None:
+    first, _ = house.supervisor("of another version")
+    first.start()
+    pid = house.serves(first)
+    second, child = succeeding(house, "of a version that hangs")
+    second.start()
+    wait(lambda: child.last_lines() == "hangs")
+    second.end(but_handing_over=True)
+    assert not child.alive
+    assert house.serves(first) == pid
 
 
 def test_a_service_is_left_for_the_next_supervisor_where_that_is_to_take_over(house: House) -> None:
