@@ -45,6 +45,18 @@ def node(name: str) -> str:
     return f"apiVersion: reconciler/v1alpha1\nkind: Node\nmetadata:\n  name: {name}\nspec:\n  local: {{}}\n"
 
 
+def gateway_with_keys(listen: str) -> str:
+    return f"""apiVersion: reconciler/v1alpha1
+kind: Gateway
+metadata:
+  name: main
+spec:
+  auth:
+    mode: keys
+  listen: {listen}
+"""
+
+
 def deployment(name: str, nodes: int, replicas: int = 1, context: int = 2048, batch: int = 16) -> str:
     return f"""apiVersion: reconciler/v1alpha1
 kind: ModelDeployment

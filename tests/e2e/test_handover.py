@@ -20,20 +20,10 @@ from tests.ports import free_port
 from tests.previous import Installation
 
 from .asking import Asking
-from .cluster import ROOT, Cluster, cluster
+from .cluster import ROOT, Cluster, cluster, gateway_with_keys
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
-GATEWAY = """
-apiVersion: reconciler/v1alpha1
-kind: Gateway
-metadata:
-  name: main
-spec:
-  auth:
-    mode: keys
-  listen: 127.0.0.1:%d
-"""
 CLIENTS = (4, 40, 8, 200, 16, 400)
 """Tokens of their answers: some are over at once, some outlast every switch."""
 
@@ -94,7 +84,7 @@ def test_clients_notice_neither_another_version_nor_the_way_back(tmp_path: Path)
     manifests.mkdir()
     for name in ("nodes.yaml", "tiny.yaml"):
         (manifests / name).write_bytes((ROOT / "manifests" / name).read_bytes())
-    (manifests / "gateway.yaml").write_text(GATEWAY % free_port())
+    (manifests / "gateway.yaml").write_text(gateway_with_keys(f"127.0.0.1:{free_port()}"))
     mine, other = Path(sys.executable), Installation(tmp_path / "other").python
     with cluster() as made:
         start(made, mine, manifests)

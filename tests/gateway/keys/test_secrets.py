@@ -17,18 +17,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.wire.keys import PREFIX, SECRET_PATTERN, hash_of, looks_mistyped, secret_of
+from tests.e2e.cluster import gateway_with_keys
 from tests.ports import free_port
 
-GATEWAY = """
-apiVersion: reconciler/v1alpha1
-kind: Gateway
-metadata:
-  name: main
-spec:
-  auth:
-    mode: keys
-  listen: 127.0.0.1:%d
-"""
 WAIT_SECONDS = 60
 
 
@@ -129,7 +120,7 @@ def cluster() -> Iterator[Cluster]:
     """A cluster without machines whose endpoint asks for keys."""
     folder = Path(tempfile.mkdtemp(prefix="r-"))
     made = Cluster(folder)
-    made.run("apply", "-f", "-", stdin=GATEWAY % int(made.url.rpartition(":")[2]))
+    made.run("apply", "-f", "-", stdin=gateway_with_keys(made.url.removeprefix("http://")))
     made.start("controller")
     made.start("gateway")
     try:
