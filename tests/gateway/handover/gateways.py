@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator
@@ -141,8 +139,8 @@ async def gateways(
         yield made
     finally:
         for process in made.started:
-            if process.returncode is None:
-                os.kill(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it may have ended just now
+                process.kill()
             await process.wait()
         for rank in made.ranks:
             await rank.stop()
