@@ -95,16 +95,22 @@ class Sshd:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         outer, inner = socket.socketpair()
         try:
             there_reader, there_writer = await asyncio.open_connection(sock=outer)
-            serving = asyncio.create_task(self._serve(inner))
-            pumps = (self._pump(reader, there_writer), self._pump(there_reader, writer), serving)
+        except asyncio.CancelledError:
+            inner.close()
+            writer.transport.abort()
+            raise
+        try:
+            pumps = (self._pump(reader, there_writer), self._pump(there_reader, writer), self._serve(inner))
             await asyncio.gather(*pumps, return_exceptions=True)
         except asyncio.CancelledError:
             writer.transport.abort()
         finally:
-            self._tasks.discard(task)
+            # Cancelled before its first step, what serves it has not taken it over.
+            inner.close()
             for end in (writer, there_writer):
                 end.close()
 
