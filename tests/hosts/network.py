@@ -301,6 +301,10 @@ class Network:
         for host in self.hosts:
             host.stop()
         if self.switch is not None:
+            # The kernel takes the interface away some time after the switch: a next network needs the name at once.
+            subprocess.run(
+                ["ip", "link", "del", self.mine], capture_output=True, timeout=_WAIT_SECONDS, check=False
+            )
             self.switch.kill()
             self.switch.wait(_WAIT_SECONDS)
 
