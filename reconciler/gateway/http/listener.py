@@ -22,6 +22,8 @@ from .protocol import Protocol
 
 _DATE_SECONDS = 1.0
 """Resolution of the header ``Date``."""
+_OPENING_TURNS = 2
+"""Of the loop, from a client's acceptance to its connection."""
 
 
 class Listener:
@@ -61,7 +63,7 @@ class Listener:
     async def pause(self) -> None:
         """Accept no more, and listen on: who connects waits in the system. Connections stay."""
         await self._server.begun.wait()
-        self._server.accept_no_more()
+        await self._server.accept_no_more()
 
     async def resume(self) -> None:
         """Accept again. Raises ``OSError``."""
@@ -113,10 +115,25 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         self.begun.set()
 
-    def accept_no_more(self) -> None:
-        """Close what accepts, and no connection."""
+    async def accept_no_more(self) -> None:
+        """Close what accepts, and no connection.
+
+        Whoever was accepted last gets a connection first: asyncio opens it two turns of the loop later, and forgets the
+        client if its server has been closed by then (``asyncio/base_events.py``, ``Server._attach``).
+        """
+        loop = asyncio.get_running_loop()
+        for server in self.servers:
+            for sock in server.sockets:
+                loop.remove_reader(sock.fileno())
+        for _ in range(_OPENING_TURNS):
+            await asyncio.sleep(0)
         for server in self.servers:
             server.close()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop accepting, then end as uvicorn does."""
+        await self.accept_no_more()
+        await super().shutdown(sockets)
 
     def leave(self) -> None:
         """Stop listening, and end with the last connection."""
