@@ -29,6 +29,8 @@ from .shaped import LINUX, MAC, Shape
 from .shaped_tools import THROTTLE_SECONDS
 from .test_ssh import Host
 
+pytestmark = pytest.mark.second_tier
+
 OTHER = RankId("llama", 1, 1, 0)
 SHAPES = pytest.mark.parametrize(
     ("tools", "held_by"), [(MAC, HeldBy.LAUNCHD), (LINUX, HeldBy.SYSTEMD)], ids=["mac", "linux"]

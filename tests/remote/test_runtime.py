@@ -33,6 +33,8 @@ from tests.remote.test_bootstrapping import ask, observed_as, pids, replaced
 from tests.remote.test_ssh import Host, host  # noqa: F401 - the fixture
 from tests.sshd import command_of
 
+pytestmark = pytest.mark.second_tier
+
 
 @pytest.fixture(scope="module")
 def supplied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:

@@ -23,6 +23,8 @@ from reconciler.source.yaml.documents import load
 from tests.cli.conftest import called
 from tests.cli.test_examples import EXAMPLES
 
+pytestmark = pytest.mark.second_tier
+
 FABRIC = """apiVersion: reconciler/v1alpha1
 kind: Fabric
 metadata: {name: minis}

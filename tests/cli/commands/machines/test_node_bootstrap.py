@@ -16,6 +16,8 @@ import pytest
 from tests.remote.shaped import LINUX, MAC, Shape
 from tests.remote.test_ssh import Host
 
+pytestmark = pytest.mark.second_tier
+
 
 class Place:
     """A home whose one Node is a shaped machine."""
