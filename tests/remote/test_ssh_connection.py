@@ -19,7 +19,7 @@ from reconciler.remote.ssh.last_addresses import LastAddresses
 from reconciler.resources import SshAccess
 from reconciler.state import Ends
 from reconciler.wire.generation import Jump
-from tests.agent.bench import SOON_SECONDS, soon
+from tests.agent.bench import SOON_SECONDS
 
 from .server import USER, Server, client_key, server
 
@@ -359,10 +359,11 @@ async def test_keys_are_named_with_their_comments_those_of_the_agent_first(
     kept = asyncssh.generate_private_key("ssh-ed25519", comment="ada@safe")
     path = home / "agent.sock"
     agent = await asyncio.create_subprocess_exec(
-        "ssh-agent", "-D", "-a", str(path), stdout=asyncio.subprocess.DEVNULL
+        "ssh-agent", "-D", "-a", str(path), stdout=asyncio.subprocess.PIPE
     )
+    assert agent.stdout is not None
     try:
-        await soon(path.exists)
+        await agent.stdout.readline()  # it listens; its socket's file is there a moment earlier
         async with asyncssh.SSHAgentClient(str(path)) as client:
             await client.add_keys([kept])
         options = {"agent_path": str(path)}
@@ -373,7 +374,7 @@ async def test_keys_are_named_with_their_comments_those_of_the_agent_first(
         ]
     finally:
         agent.terminate()
-        await agent.wait()
+        await agent.communicate()
     assert await keys_tried("127.0.0.1", options) == tried[1:]
     assert await keys_tried("127.0.0.1", {"client_keys": [str(home / "none")]}) == []
 
