@@ -305,8 +305,9 @@ class Client:
     async def next(self, request: str, seconds: float = 60.0) -> Any:
         return await asyncio.wait_for(self._queue(request).get(), seconds)
 
-    async def reply(self, request: str) -> Reply:
-        events: list[Any] = []
+    async def reply(self, request: str, *begun: Any) -> Reply:
+        """Wait for the whole answer, of which the events ``begun`` are read already."""
+        events: list[Any] = [*begun]
         while True:
             event = await self.next(request)
             assert event is not None, "connection closed before the last event"
