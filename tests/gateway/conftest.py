@@ -176,6 +176,15 @@ class Cluster:
             text = (await answer.read()).decode()
         return [line for line in text.split("\n") if line]
 
+    async def chunks(self, **fields: Any) -> AsyncIterator[dict[str, Any]]:
+        """The chunks of a streamed chat completion, each as soon as it comes."""
+        body = {"model": "llama", "messages": HELLO, "stream": True, **fields}
+        async with self.http.post(self.url("/v1/chat/completions"), data=orjson.dumps(body)) as answer:
+            assert answer.status == 200, await answer.text()
+            async for line in answer.content:
+                if line.startswith(b"data: {"):
+                    yield orjson.loads(line[6:])
+
 
 def let_in(server: Sshd, home: Path) -> str:
     """Have a machine let the gateway of ``home`` reach the ranks whose sockets are there; the line that does it."""

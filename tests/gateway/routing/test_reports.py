@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import orjson
-
 from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.rank_double import Turn, story, told
 
@@ -14,9 +12,8 @@ TOLD = 7
 """Words that the first group tells."""
 
 
-async def chunks(cluster: Cluster, **fields: Any) -> list[dict[str, Any]]:
-    lines = await cluster.events(return_groups=True, **fields)
-    return [orjson.loads(line[6:]) for line in lines if line.startswith("data: {")]
+async def chunks(cluster: Cluster) -> list[dict[str, Any]]:
+    return [chunk async for chunk in cluster.chunks(return_groups=True)]
 
 
 def reports(found: list[dict[str, Any]]) -> list[Any]:
@@ -100,23 +97,23 @@ async def test_a_request_that_waits_for_its_turn_says_so(start: Start) -> None:
 
 
 async def test_a_long_prompt_says_how_much_of_it_has_been_read(start: Start) -> None:
-    told = [asyncio.Event(), asyncio.Event()]
+    known = asyncio.Semaphore(0)
 
     async def slow(turn: Turn) -> None:
         turn.accept()
-        for part, event in enumerate(told, 1):
+        for part in (1, 2):
             turn.prefill(2048 * part, 5000)
-            await event.wait()
+            await known.acquire()
         turn.prefill(5000, 5000)
         turn.say("w", 0)
         turn.finish()
 
     cluster = await start(slow)
-    asking = asyncio.create_task(chunks(cluster))
-    for event in told:
-        await asyncio.sleep(0.1)
-        event.set()
-    read = [chunk["reading"] for chunk in await asking if "reading" in chunk]
+    read = []
+    async for chunk in cluster.chunks(return_groups=True):
+        if "reading" in chunk:
+            read.append(chunk["reading"])
+            known.release()
     assert read == [{"index": 0, "done": done, "total": 5000} for done in (2048, 4096)]
 
 

@@ -12,7 +12,7 @@ from reconciler.gateway.errors import ApiError, ClientGone
 from reconciler.gateway.events import Piece
 from reconciler.gateway.routing.runs import Runs
 from reconciler.wire.generation import Delta
-from tests.gateway.rank_double import Turn, eventually, silent, story
+from tests.gateway.rank_double import Script, Turn, eventually, silent, story
 
 from .test_run import HELLO, Asked, Groups, begun
 
@@ -96,15 +96,18 @@ async def test_a_request_that_its_client_does_not_read_gives_its_place_to_anothe
 
 
 class Straight:
-    """An outlet that notes the text of each write."""
+    """An outlet that notes the text of each write, and lets the next one come."""
 
-    def __init__(self) -> None:
+    def __init__(self, may: asyncio.Semaphore | None = None) -> None:
         self.open = True
         self.writes: list[str] = []
+        self._may = may
 
     def take(self, pieces: Sequence[Piece]) -> bool:
         if self.open:
             self.writes.append(text_of(pieces))
+            if self._may is not None:
+                self._may.release()
         return self.open
 
 
@@ -112,23 +115,29 @@ def text_of(pieces: Sequence[Piece]) -> str:
     return "".join(answer.text for _, answer in pieces if isinstance(answer, Delta))
 
 
-async def told_in_steps(turn: Turn) -> None:
-    """Three words; two at a time, in one write, and then the end once it may come."""
-    turn.accept()
-    for words in (("a ", "b "), ("c ",)):
-        await asyncio.sleep(0.05)
-        turn.send(*(Delta(turn.generate.request, (len(word),), word) for word in words))
-    await asyncio.sleep(0.05)
-    turn.finish()
+def told_in_steps(may: asyncio.Semaphore) -> Script:
+    """Three words; two at a time, in one write, and then the end: each once it may come."""
+
+    async def tell(turn: Turn) -> None:
+        turn.accept()
+        for words in (("a ", "b "), ("c ",)):
+            await may.acquire()
+            turn.send(*(Delta(turn.generate.request, (len(word),), word) for word in words))
+        await may.acquire()
+        turn.finish()
+
+    return tell
 
 
 async def test_text_goes_to_the_outlet_all_of_one_read_at_once_and_the_end_to_who_waits(
     groups: Groups,
 ) -> None:
-    await groups.route(told_in_steps)
+    may = asyncio.Semaphore(0)
+    await groups.route(told_in_steps(may))
     with Runs(groups.pool, "llama", (HELLO,), "chat") as runs:
         await runs.next(60.0)  # that it was accepted
-        runs.outlet = outlet = Straight()
+        runs.outlet = outlet = Straight(may)
+        may.release()
         rest = await runs.next(60.0)
         assert (outlet.writes, text_of(rest), runs.done) == (["a b ", "c "], "", True)
     assert groups.sample('vllm:generation_tokens_total{model_name="llama"}') == 3
@@ -164,12 +173,15 @@ async def test_a_defect_of_one_outlet_ends_its_request_alone(groups: Groups) -> 
         def take(self, pieces: Sequence[Piece]) -> bool:
             raise ZeroDivisionError
 
-    (rank,) = await groups.route(told_in_steps)
+    may = asyncio.Semaphore(0)
+    (rank,) = await groups.route(told_in_steps(may))
     broken, other = (Runs(groups.pool, "llama", (HELLO,), name) for name in ("broken", "other"))
     with broken, other:
         for runs in (broken, other):
             await runs.next(60.0)
         broken.outlet, other.outlet = Broken(), Straight()
+        for _ in range(6):
+            may.release()
         with pytest.raises(ZeroDivisionError):
             await broken.next(60.0)
         await go_on(other)
