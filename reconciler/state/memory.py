@@ -179,6 +179,11 @@ class Volatile:
     """Time of the last confirmed new settings of each machine, in seconds since the Unix epoch."""
     runtimes: Runtimes = field(default_factory=Runtimes)
 
+    def unstarted(self, name: NodeName) -> bool:
+        """Return whether a node's agent, if it is down, could not be started for a reason of the node's."""
+        failure = self.failures.get(f"start-agent/{name}")
+        return failure is not None and failure.counted > 0
+
     def shifted(self, seconds: float) -> Volatile:
         """Return the same by a clock that has gone on by so much (negative: was set back)."""
         return replace(

@@ -10,6 +10,8 @@ from reconciler.state.machine.links import LinkState, LinkStatus
 
 from .snapshots import Readiness, Snapshots
 
+UNKNOWN = "LinksUnknown"
+"""Reason of a Fabric of which no cable is known to be wrong, and some are not known at all."""
 NAMED_MAX = 1
 """Most links in a summary; every link has a row of its own."""
 _FAULTS = {
@@ -44,7 +46,7 @@ def readiness(links: Sequence[LinkStatus]) -> Readiness:
     if not texts:
         return Readiness(True, "LinksConnected", summary, extra)
     faulty = counts.total() - counts[LinkState.CONNECTED] - counts[LinkState.UNKNOWN]
-    reason = "LinksNotAsDeclared" if faulty else "LinksUnknown"
+    reason = "LinksNotAsDeclared" if faulty else UNKNOWN
     more = f", and {len(texts) - NAMED_MAX} more" if len(texts) > NAMED_MAX else ""
     return Readiness(False, reason, f"{summary}: {', '.join(texts[:NAMED_MAX])}{more}", extra)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from reconciler.state import Desired, Memory, Observed, Plan, ReplicaId
+from reconciler.state import Contact, Desired, Memory, NodeName, Observed, Plan, ReplicaId
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.status import ObjectStatus
 
@@ -27,6 +27,14 @@ class Snapshots:
         """Return whether a replica is asked for, or serves beside those that are."""
         extra = replica in self.memory.groups and self.desired.may_be_extra(replica)
         return extra or replica in self.desired.replicas()
+
+    def about_to_report(self, name: NodeName) -> bool:
+        """Return whether a node's facts are unknown and come soon: its agent is being started, or probes run for the
+        first time since the controller or the machine was."""
+        seen = self.observed.nodes.get(name)
+        if seen is None or seen.contact is Contact.UNREACHABLE:
+            return False
+        return not (seen.probed if seen.contact is Contact.REACHED else self.memory.unstarted(name))
 
 
 class ConditionState(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -118,7 +119,7 @@ def _end(duration: float | None, until: datetime | None) -> float | None:
         raise click.UsageError("--for and --until both say when it ends; use one of them")
     end = until.timestamp() if until is not None else None
     if duration is not None:
-        end = int(time.time()) + max(duration, 1.0)
+        end = float(math.ceil(time.time() + max(duration, 1.0)))
     if end is not None and end <= time.time():
         raise click.UsageError("the end must be later than now")
     return end

@@ -125,8 +125,7 @@ class World:
 
     def unstarted(self, name: NodeName) -> bool:
         """Return whether the node's agent is down and could not be started, for a reason of the node's."""
-        failure = self.memory.failures.get(f"start-agent/{name}")
-        return failure is not None and failure.counted > 0
+        return self.memory.unstarted(name)
 
     def ranks_of(self, replica: ReplicaId) -> tuple[ObservedRank, ...]:
         """Return the replica's ranks of any epoch, on any node."""

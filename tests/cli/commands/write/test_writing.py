@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -320,10 +320,20 @@ def test_an_end_that_cannot_be_is_wrong_usage(
     assert text in result.err
 
 
-def test_what_has_expired_is_removed_by_the_next_commit_which_says_so(cli: Cli, committed: Path) -> None:
+def test_an_end_after_some_time_is_not_before_that(
+    cli: Cli, committed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reconciler.cli.core.operations.time", SimpleNamespace(time=lambda: 1e9 + 0.9))
     cli("cordon", "node-a", "--for", "1s")
-    until = datetime.fromisoformat(str(operations(committed)["cordon.node.node-a"]["until"]))
-    time.sleep(max(0.0, (until - datetime.now(UTC)).total_seconds()) + 0.1)
+    assert operations(committed)["cordon.node.node-a"]["until"] == "2001-09-09T01:46:42Z"
+
+
+def test_what_has_expired_is_removed_by_the_next_commit_which_says_so(
+    cli: Cli, committed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("cordon", "node-a", "--for", "1h")
+    later = time.time() + 3601.0
+    monkeypatch.setattr("reconciler.cli.core.operations.time", SimpleNamespace(time=lambda: later))
     assert cli("cordon", "node-b").out == "node/node-b cordoned\n"
     assert list(operations(committed)) == ["cordon.node.node-b"]
     assert "Expired: cordon.node.node-a" in git(committed, "log", "-1", "--format=%b", "operations")
