@@ -207,9 +207,10 @@ class RankDouble:
             writer.close()
 
     def _begin(self, turn: Turn) -> None:
-        task = asyncio.create_task(self._play(turn))
+        task = asyncio.create_task(self._play(turn, self.script))
         self._turns.add(task)
         task.add_done_callback(self._turns.discard)
 
-    async def _play(self, turn: Turn) -> None:
-        await self.script(turn)
+    @staticmethod
+    async def _play(turn: Turn, script: Script) -> None:
+        await script(turn)

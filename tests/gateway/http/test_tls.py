@@ -231,7 +231,7 @@ async def test_handshakes_that_stall_are_unfinished_make_room_for_others_and_end
 
 
 async def test_a_refusal_reaches_a_client_that_still_sends(start: Start, pair: Pair) -> None:
-    cluster = await start(limits=LIMITS, timing=QUICK)
+    cluster = await start(limits=dataclasses.replace(LIMITS, leaving_seconds=10.0), timing=QUICK)
     await sealed(cluster, pair)
     reader, writer = await connection(cluster, pair.trusting())
     writer.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\nx-much: " + b"x" * (1 << 20))

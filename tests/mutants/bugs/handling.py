@@ -635,8 +635,15 @@ MACHINES = (
     Mutant(
         "what-is-refused-is-no-condition",
         conditions._status,
-        put(Call, "None", 7, 16),
+        put(Call, "None", 7, 18),
         "an object that cannot be served says for ever that it is on its way",
+        ("tests/status",),
+    ),
+    Mutant(
+        "what-is-unknown-is-over",
+        conditions._status,
+        never(nth=1, of=2),
+        "each start of a controller says that obstacles are gone and cables are out, and takes it back",
         ("tests/status",),
     ),
     Mutant(
