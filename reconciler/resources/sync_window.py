@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
@@ -20,6 +20,8 @@ from .base import NAMES, TYPE, ApiVersion, Manifest, Metadata, Seconds, Strict
 CRON_FIELDS = "minute, hour, day of the month, month and day of the week"
 SECONDS_MIN = 60.0
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+_CHANGE_MAX = timedelta(hours=3)
+"""Clocks change by less: in most places by one hour, on Lord Howe Island by half of one, at Troll by two."""
 
 
 def _cron(text: str) -> str:
@@ -47,6 +49,27 @@ def _zone(name: str) -> str:
 
 def _time_zone(name: str) -> tzinfo:
     return UTC if name == "UTC" else ZoneInfo(name)  # UTC is known also where the system has no zones
+
+
+def _shown(moment: float, zone: tzinfo) -> datetime:
+    """Return what clocks show, without the zone."""
+    return datetime.fromtimestamp(moment, zone).replace(tzinfo=None)
+
+
+def _change(moment: float, zone: tzinfo) -> timedelta:
+    """Return by how much clocks may change shortly before or after a moment."""
+    around = _CHANGE_MAX.total_seconds()
+    before, after = (datetime.fromtimestamp(moment + by, zone).utcoffset() for by in (-around, around))
+    return timedelta() if before == after else _CHANGE_MAX
+
+
+def _moments(shown: datetime, zone: tzinfo, *, repeats: bool) -> list[float]:
+    """Return when clocks show this as far as it counts, in seconds since the Unix epoch; none for a time that they skip
+    and that does not count."""
+    first, second = (shown.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
+    if _shown(first, zone) == shown:
+        return [first, second] if repeats and second > first else [first]
+    return [] if repeats else _moments(shown + timedelta(minutes=1), zone, repeats=False)
 
 
 def _long_enough(seconds: float) -> float:
@@ -102,10 +125,25 @@ class SyncWindowSpec(Strict):
         return labelled or any(fnmatchcase(manifest.metadata.name, pattern) for pattern in patterns)
 
     def next_begin(self, after: float) -> float:
-        """Return when it begins next, later than ``after``, in seconds since the Unix epoch; infinite if never."""
-        moments = CronSim(self.schedule, datetime.fromtimestamp(after, _time_zone(self.time_zone)))
-        # Of an hour that clocks show twice, cron's fixed times have the first; seen from the second it is over.
-        return next((at for moment in moments if (at := moment.timestamp()) > after), math.inf)
+        """Return when it begins next, later than ``after``, in seconds since the Unix epoch; infinite if never.
+
+        What clocks show is matched without a zone, because CronSim 2.8 loses a beginning where they change by half an
+        hour. As in Debian's cron, a fixed time that they skip is when they do, and one that they show twice is the
+        first; of what repeats within a day both are, and what they skip is not.
+        """
+        zone = _time_zone(self.time_zone)
+        begin = math.inf
+        for shown in CronSim(self.schedule, _shown(after, zone) - _change(after, zone)):
+            if begin < math.inf and shown > _shown(begin, zone) + _change(begin, zone):
+                break
+            for moment in _moments(shown, zone, repeats=self._repeats):
+                begin = min(begin, moment) if moment > after else begin
+        return begin
+
+    @property
+    def _repeats(self) -> bool:
+        """Return whether it begins every so many minutes or hours, and not at fixed times."""
+        return any(part.startswith("*") for part in self.schedule.split()[:2])
 
     def end(self, now: float) -> float | None:
         """Return when it ends, as far as its beginning before ``now`` says; None if it is not open."""

@@ -73,6 +73,16 @@ def test_a_schedule_is_in_the_time_of_its_zone_also_when_clocks_change(
     assert begins(sync_window(schedule=schedule, timeZone="Europe/Berlin").spec, after, len(found)) == found
 
 
+def test_no_beginning_is_lost_where_clocks_change_by_half_an_hour() -> None:
+    spec = sync_window(schedule="0 */6 * * *", timeZone="Australia/Lord_Howe").spec
+    zone = ZoneInfo("Australia/Lord_Howe")
+    moment, found = datetime(2026, 10, 4, 0, 30, tzinfo=zone).timestamp(), []
+    for _ in range(2):
+        moment = spec.next_begin(moment)
+        found.append(datetime.fromtimestamp(moment, zone).isoformat(timespec="minutes"))
+    assert found == ["2026-10-04T06:00+11:00", "2026-10-04T12:00+11:00"]
+
+
 def test_the_second_of_two_hours_of_the_same_name_is_later_than_the_first() -> None:
     spec = sync_window(schedule="45 2 * * *", timeZone="Europe/Berlin").spec
     second = datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN, fold=1).timestamp()

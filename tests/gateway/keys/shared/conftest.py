@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from reconciler.gateway.keys.shared import ledger
+
 from .redis import REASON
 
 collect_ignore_glob = ["test_*.py"] if REASON else []
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the store decide, however long this machine stands still in between."""
+    monkeypatch.setattr(ledger, "WAIT_SECONDS", 30.0)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -130,13 +130,11 @@ async def test_a_day_is_the_stores_and_the_same_for_all(server: RedisServer) -> 
         await a.granted(limits, 1)
 
 
-async def test_a_burst_gets_no_more_than_the_limit_and_nobody_waits_too_long(server: RedisServer) -> None:
+async def test_a_burst_over_two_gateways_gets_just_what_the_limit_allows(server: RedisServer) -> None:
     limits = KeyLimits(parallel_requests=50)
     async with fronts(server, prefix="burst") as (a, b):
         verdicts = await asyncio.gather(*(each.ask(limits) for each in (a, b) for _ in range(100)))
-        if a.ledger.by_share == b.ledger.by_share == 0:  # else this machine stood still: each had its share
-            assert sum(isinstance(verdict, Grant) for verdict in verdicts) == 50
-        assert sum(isinstance(verdict, Grant) for verdict in verdicts) <= 50
+        assert sum(isinstance(verdict, Grant) for verdict in verdicts) == 50
 
 
 @pytest.mark.second_tier
@@ -208,7 +206,8 @@ async def test_each_has_its_share_while_the_store_is_away_and_returns_with_all_t
             await b.granted(limits, 15)
 
 
-async def test_no_request_waits_for_a_store_that_is_stuck() -> None:
+async def test_no_request_waits_for_a_store_that_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reconciler.gateway.keys.shared.ledger.WAIT_SECONDS", 0.05)
     limits = KeyLimits(requests_per_minute=10)
     with redis() as server:
         async with fronts(server) as (a, b):
