@@ -44,6 +44,7 @@ from .context.reservations import Reservations
 from .context.view import View, look
 from .context.world import World, due
 from .nodes import agents, quarantine, repair, runtimes
+from .placement.place import FOR_WANT_OF_NODES
 from .recovery import cable_faults, machine_faults, quarantined_prompts, rollback, rolling_reboot
 from .replica import ladder
 from .rollout import surge, targets
@@ -252,6 +253,8 @@ def _replicas(world: World) -> Slices[list[Decision]]:
         taken = taken.kept(decision)
         if no_extra:
             taken = replace(taken, world=taken.world.without_extra(name.deployment, no_extra))
+        elif any(each.reason in FOR_WANT_OF_NODES for each in decision.refused):
+            taken = replace(taken, world=taken.world.without_room(name.deployment))
         yield
     return decisions
 

@@ -25,6 +25,8 @@ from reconciler.wire.generation import Backend, Formed, Machine, Route, jump_key
 from reconciler.wire.launch import Phase, RankId
 from reconciler.wire.sampling import SamplingDefaults
 
+from .snapshots import is_extra
+
 
 def serving(record: GroupRecord, observed: Observed) -> ObservedRank | None:
     """Return rank 0 of a group that may be routed to: proven, and every rank ready when last seen; else None.
@@ -126,12 +128,13 @@ def _backends(
     plan: Plan,
 ) -> tuple[Backend, ...]:
     found = []
-    for index in _indexes(deployment):
-        record = memory.groups.get(ReplicaId(name, index))
-        first = serving(record, observed) if record else None
+    for record in memory.groups_of(name):
+        index = record.replica.index
+        wanted = index < deployment.spec.replicas or is_extra(record.replica, desired, memory, plan)
+        first = serving(record, observed) if wanted else None
         if first and index >= deployment.spec.replicas and _is_stopped(first.report.id, memory, plan):
             continue  # an extra one whose time is over
-        if record and first:
+        if first:
             machine = _machine(first.node, desired, observed, memory)
             members = tuple(record.members)
             found.append(Backend(index, record.epoch, first.report.socket, first.node, machine, members))

@@ -25,8 +25,7 @@ class Snapshots:
 
     def wants(self, replica: ReplicaId) -> bool:
         """Return whether a replica is asked for, or serves beside those that are."""
-        extra = replica in self.memory.groups and self.desired.may_be_extra(replica)
-        return extra or replica in self.desired.replicas()
+        return replica in self.desired.replicas() or is_extra(replica, self.desired, self.memory, self.plan)
 
     def about_to_report(self, name: NodeName) -> bool:
         """Return whether a node's facts are unknown and come soon: its agent is being started, or probes run for the
@@ -35,6 +34,14 @@ class Snapshots:
         if seen is None or seen.contact is Contact.UNREACHABLE:
             return False
         return not (seen.probed if seen.contact is Contact.REACHED else self.memory.unstarted(name))
+
+
+def is_extra(replica: ReplicaId, desired: Desired, memory: Memory, plan: Plan) -> bool:
+    """Return whether a replica serves beside those that the manifests ask for: while these are changed, or because it
+    ends only when enough of them serve."""
+    if replica not in memory.groups or replica in desired.replicas():
+        return False
+    return desired.may_be_extra(replica) or plan.holds(replica)
 
 
 class ConditionState(NamedTuple):

@@ -46,6 +46,8 @@ class World:
     """Secret randomness of this pass, from which groups' secrets are derived."""
     no_extra: Mapping[DeploymentName, str] = field(default_factory=dict)
     """Why there is no extra replica of a deployment beside those that are changed, as decided so far in this pass."""
+    cramped: frozenset[DeploymentName] = frozenset()
+    """Deployments of which a replica has found too few nodes or too little memory, as decided so far in this pass."""
     answers: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What ``once`` has found out. Every other world begins without answers, except through ``decided``."""
     momentary: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -72,6 +74,12 @@ class World:
     def without_extra(self, name: DeploymentName, why: str) -> World:
         """Return this world after it was found why there will be no extra replica of a deployment."""
         after = replace(self, no_extra={**self.no_extra, name: why})
+        object.__setattr__(after, "answers", self.answers)
+        return after
+
+    def without_room(self, name: DeploymentName) -> World:
+        """Return this world after a replica of a deployment has found no place."""
+        after = replace(self, cramped=self.cramped | {name})
         object.__setattr__(after, "answers", self.answers)
         return after
 

@@ -22,7 +22,7 @@ from reconciler.planning.diagnosis.rules import Remedy
 from reconciler.planning.nodes import quarantine
 from reconciler.planning.recovery import back_off, diagnose, reboot, rollback, stalls
 from reconciler.planning.recovery.diagnose import Diagnosis
-from reconciler.planning.rollout import budget, specs, surge
+from reconciler.planning.rollout import budget, leaving, specs, surge
 from reconciler.state import (
     AdoptGroup,
     Cause,
@@ -114,7 +114,9 @@ def _not_observed(view: View) -> Decision | None:
 
 
 def _unwanted(view: Unwanted) -> Decision:
-    """Let a replica that nobody wants any more finish; then end it and release it."""
+    """Let a replica that nobody wants any more finish; then end it and release it. It serves until enough others do."""
+    if view.alive and (awaited := leaving.awaited(view.world, view.replica)):
+        return Decision(waiting=(view.wait(WaitingFor.ROLLOUT, awaited),))
     if view.alive:
         stopping = view.world.desired.stopping
         return stop(view, view.alive, SHUTDOWN_SECONDS if stopping else DRAIN_SECONDS, "no longer wanted")
@@ -330,7 +332,11 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
         stalls.resume,
         "a rank that is merely stopped is continued, which costs no epoch, but not for ever",
     ),
-    Rule(Unwanted, _unwanted, "a replica that nobody wants is drained, stopped and released"),
+    Rule(
+        Unwanted,
+        _unwanted,
+        "a replica that nobody wants is drained, stopped and released, once enough others serve",
+    ),
     Rule(
         Formed,
         _freed,

@@ -359,8 +359,15 @@ PLANNED = (
     Mutant(
         "groups-of-one-pass-share-ports",
         _replicas,
-        drop(Assign, 7, 9),
+        drop(Assign, 7, 10),
         "two groups formed in one pass on one host wait for each other's ports",
+        PLANNING,
+    ),
+    Mutant(
+        "who-alone-serves-is-stopped",
+        ladder._unwanted,
+        never(nth=0, of=2),
+        "a deployment that gets fewer replicas loses the only one that serves",
         PLANNING,
     ),
     Mutant(

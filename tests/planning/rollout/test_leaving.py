@@ -1,0 +1,111 @@
+"""A deployment gets fewer replicas while those that are to stay do not serve: who serves goes on until they do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reconciler import status
+from reconciler.state import Plan, RefusedBecause, StopRank
+from reconciler.status import Snapshots
+from reconciler.status.deployment import readiness
+from tests.planning.rollout.rolling import BATCH, NAME, roll, served
+from tests.worlds import World, deployment, model, node
+
+from .test_surge import NEVER_LESS, ONE_EACH
+
+LOST_SECONDS = 600.0
+"""Longer than a node that does not answer is waited for."""
+
+
+def replicas(count: int, machines: int, rolling: dict[str, Any] | None = None, **world: Any) -> World:
+    names = [node(f"node-{at}") for at in range(machines)]
+    made = World([*names, model(), deployment(nodes=1, replicas=count, rolling=rolling or {})], **world)
+    assert made.settle() == Plan()
+    made.now += 3600.0
+    return made
+
+
+def scale(world: World, count: int, **spec: Any) -> None:
+    rolling = world.desired().deployments[NAME].spec.strategy.model_dump(by_alias=True, exclude_defaults=True)
+    world.manifests[-1] = deployment(nodes=1, replicas=count, rolling=rolling, **spec)
+
+
+def kill(world: World, *indexes: int) -> None:
+    for rank in [rank for rank in world.alive() if rank.replica in indexes]:
+        world.end_rank(rank, signal=9)
+
+
+def routed(world: World) -> list[int]:
+    (route,) = status.routes(world.desired(), world.observed(), world.memory(), world.plan())
+    return [backend.replica for backend in route.backends]
+
+
+def stopped(world: World) -> set[int]:
+    return {step.id.replica for step in world.plan().steps if isinstance(step, StopRank)}
+
+
+@pytest.mark.parametrize(
+    "rolling", [{}, NEVER_LESS, {"maxUnavailable": "100%"}], ids=["default", "never", "all"]
+)
+def test_the_only_one_that_serves_ends_when_another_does(rolling: dict[str, Any]) -> None:
+    world = replicas(3, 4, rolling)
+    kill(world, 0, 1)
+    scale(world, 1)
+    assert routed(world) == [2]
+    seen = Snapshots(world.desired(), world.observed(), world.memory(), world.plan(), world.now)
+    ready = readiness(NAME, seen)
+    assert (ready.ready, ready.message) == (True, "1 of 1 replicas serve, 1 of them extra")
+    (waiting,) = [each for each in world.plan().waiting if each.replica == world.replica(index=2)]
+    assert waiting.text == "tiny/2: no longer wanted: it ends when tiny/0 serves, which comes up"
+    _, least = roll(world, seconds=1.0)
+    assert (least, served(world), routed(world)) == (1, [0], [0])
+    assert world.plan() == Plan()
+
+
+def test_of_several_those_with_the_lowest_numbers_stay() -> None:
+    world = replicas(4, 5)
+    kill(world, 0)
+    scale(world, 1)
+    assert (stopped(world), routed(world)) == ({2, 3}, [1])
+
+
+def test_nobody_waits_where_enough_serve() -> None:
+    world = replicas(3, 4)
+    scale(world, 1)
+    assert (stopped(world), routed(world)) == ({1, 2}, [0])
+
+
+def test_where_nothing_is_to_serve_nobody_waits() -> None:
+    world = replicas(2, 3)
+    scale(world, 0)
+    assert stopped(world) == {0, 1}
+
+
+def test_who_serves_the_same_makes_no_room_for_who_would() -> None:
+    world = replicas(2, 2, memory_bytes=ONE_EACH)
+    world.lose("node-0")
+    world.now += LOST_SECONDS
+    scale(world, 1)
+    world.settle()
+    assert (served(world), routed(world)) == ([1], [1])
+    world.find("node-0")
+    _, least = roll(world, seconds=1.0)
+    assert (least, served(world), world.plan()) == (1, [0], Plan())
+
+
+@pytest.mark.parametrize(
+    ("rolling", "makes_room"), [({}, True), (NEVER_LESS, False)], ids=["default", "never"]
+)
+def test_who_serves_another_spec_makes_room_where_the_strategy_allows_it(
+    rolling: dict[str, Any], makes_room: bool
+) -> None:
+    world = replicas(2, 2, rolling, memory_bytes=ONE_EACH)
+    world.lose("node-0")
+    world.now += LOST_SECONDS
+    scale(world, 1, serving=BATCH)
+    world.settle()
+    assert served(world) == ([0] if makes_room else [1])
+    refused = [each.reason for each in world.plan().refused if each.replica == world.replica(index=0)]
+    assert refused == ([] if makes_room else [RefusedBecause.NO_MEMORY])
