@@ -7,10 +7,10 @@ PYTHON := $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& { echo $$p; break; }; done)
 endif
-UV := $(shell command -v uv 2>/dev/null)
 VENV := .venv
 BIN := $(VENV)/bin
 TINY_VENV := .venv-tiny
+WHEEL_VENV := .venv-wheel
 LITELLM_VENV := .venv-litellm
 LITELLM := litellm[proxy]==1.108.7
 RECONCILER_HOME ?= $(CURDIR)/.reconciler
@@ -24,7 +24,7 @@ WORKERS ?= 4
 CLUSTER_WORKERS ?= 5
 SIDE_BY_SIDE = -q --dist loadfile --no-loadscope-reorder
 
-.PHONY: ci-workflow forms help quickstart wheel test test-all nightly check check-types check-others fuzz faults fuzz-faults chaos soak classes clients schema-fuzz bench bench-peers mutants mutants-generated schemas screenshots tiny clean
+.PHONY: ci-workflow forms help quickstart wheel test test-ids test-all nightly check check-types check-others compiled first-tier fuzz faults fuzz-faults chaos soak classes clients schema-fuzz bench bench-peers mutants mutants-generated schemas screenshots tiny clean
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,8 +33,19 @@ quickstart: $(VENV)/runtime ## two ranks and an endpoint on this machine; ONCE=1
 	@$(BIN)/reconciler quickstart $(if $(ONCE),--once)
 
 test: $(VENV)/dev ## every check and the first tier of tests: what each change runs, under ten minutes on two cores
-	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory -j 2 check-others compiled
+	@$(MAKE) --no-print-directory -j 2 check-types first-tier
+
+# Once, for pytest's processes would each do it.
+compiled:
+	@$(PYTEST) --collect-only -qq >/dev/null 2>&1 || true
+
+# Tests of processes wait as long as they compute, so that types are checked meanwhile.
+first-tier:
 	RECONCILER_EXAMPLES=20 $(PYTEST) $(SIDE_BY_SIDE) -n $(WORKERS) -m "not second_tier and not nightly"
+
+test-ids: $(VENV)/dev ## tests whose ids are in a file, such as those that make test left out: IDS=file
+	RECONCILER_EXAMPLES=20 $(PYTEST) $(SIDE_BY_SIDE) -n $(WORKERS) @$(IDS)
 
 test-all: $(VENV)/dev ## the second tier, what else gates a change: whole clusters, three hosts, documents; after make test
 	$(PYTEST) $(SIDE_BY_SIDE) -n $(CLUSTER_WORKERS) -m "(second_tier or hypothesis) and not nightly"
@@ -68,16 +79,16 @@ check-others:
 	$(BIN)/python -m reconciler.cli.manual reconciler/shipped/share --check
 	$(BIN)/python -m reconciler.inventory.examination.script examples/examine-mac.sh --check
 
-wheel: $(VENV)/dev ## build dist/mlx_reconciler-*.whl, with all that a machine without a clone needs
-	@$(BIN)/python -m hatchling build -t wheel -d dist
+wheel: $(WHEEL_VENV)/ready ## build dist/mlx_reconciler-*.whl, with all that a machine without a clone needs: seconds
+	@$(WHEEL_VENV)/bin/python -m hatchling build -t wheel -d dist
 
 bench: $(VENV)/dev ## how fast it is, beside a peer: 12 minutes; ONLY=decode for one, QUICK=1 to try
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only "$(ONLY)") $(if $(QUICK),--quick)
 
 bench-peers: $(LITELLM_VENV)/ready ## install LiteLLM, for make bench to measure beside the gateway; nginx is the system's
 
-fuzz: $(VENV)/dev ## spoiled manifests, requests and tools' outputs, 20,000 of each (FUZZ=n for another number)
-	RECONCILER_FUZZ_EXAMPLES=$(or $(FUZZ),20000) $(BIN)/python -m pytest tests/source tests/gateway tests/inventory/probes -k mutated \
+fuzz: $(VENV)/dev ## spoiled manifests, requests and tools' outputs, and histories for every template, 20,000 of each (FUZZ=n for another number)
+	RECONCILER_FUZZ_EXAMPLES=$(or $(FUZZ),20000) $(BIN)/python -m pytest tests/source tests/gateway tests/inventory/probes tests/properties/test_histories.py -k "mutated or drawn" \
 		--timeout=7200 --durations=5
 
 mutants: $(VENV)/dev ## plant bugs in what heals, one at a time: which test catches each? (GROUP=all, ONLY=epoch)
@@ -129,7 +140,7 @@ tiny: $(TINY_VENV)/ready ## train the tiny model anew (PyTorch on the CPU, up to
 	$(TINY_VENV)/bin/python examples/models/training/train.py --out examples/models/tiny
 
 clean: ## remove the environments; the quickstart's state stays
-	rm -rf $(VENV) $(TINY_VENV) $(LITELLM_VENV)
+	rm -rf $(VENV) $(WHEEL_VENV) $(TINY_VENV) $(LITELLM_VENV)
 
 $(VENV)/runtime: pyproject.toml constraints.txt
 	@$(call install,$(VENV),-e '.[runtime]')
@@ -138,6 +149,10 @@ $(VENV)/runtime: pyproject.toml constraints.txt
 $(VENV)/dev: pyproject.toml constraints.txt
 	@$(call install,$(VENV),-e '.[runtime$(comma)dev]')
 	@touch $(VENV)/runtime $@
+
+$(WHEEL_VENV)/ready: constraints.txt
+	@$(call install,$(WHEEL_VENV),hatchling)
+	@touch $@
 
 $(TINY_VENV)/ready: examples/models/training/requirements.txt
 	@$(call install,$(TINY_VENV),-r examples/models/training/requirements.txt)
@@ -149,17 +164,20 @@ $(LITELLM_VENV)/ready:
 	@$(LITELLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check "$(LITELLM)"
 	@touch $@
 
-# $(1) the environment, $(2) what goes into it. uv is used where it is there: it is many times faster.
+# $(1) the environment, $(2) what goes into it. uv installs it, which is many times faster than pip; where it cannot, pip does,
+# and says why not if it cannot either. uv is told the index that pip is set to.
 define install
 	test -n "$(PYTHON)" && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "error: Python 3.11 or newer is needed; install one, or say: make $@ PYTHON=/path/to/python3" >&2; \
 		exit 1; }; \
-	echo "installing into $(1) with $(PYTHON)$(if $(UV), and uv) (once, a minute or two) ..."; \
-	if [ -n "$(UV)" ]; then \
-		test -x "$(1)/bin/python" || uv venv --quiet --python "$(PYTHON)" "$(1)"; \
-		uv pip install --quiet --python "$(1)/bin/python" -c constraints.txt $(2); \
-	else \
-		test -x "$(1)/bin/python" || "$(PYTHON)" -m venv "$(1)"; \
-		"$(1)/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt $(2); \
-	fi
+	echo "installing into $(1) with $(PYTHON) (once, a minute or two) ..."; \
+	export UV_SYSTEM_CERTS=1; uv=$$(command -v uv); \
+	test -x "$(1)/bin/python" || { [ -n "$$uv" ] && "$$uv" venv --quiet --seed --python "$(PYTHON)" "$(1)" 2>/dev/null; } \
+		|| "$(PYTHON)" -m venv --clear "$(1)" || exit 1; \
+	pip="$(1)/bin/python -m pip --disable-pip-version-check"; \
+	[ -n "$$uv" ] || { $$pip install --quiet -c constraints.txt uv 2>/dev/null && uv="$(1)/bin/uv"; }; \
+	index=$$($$pip config get global.index-url 2>/dev/null); \
+	if [ -n "$$index" ]; then export UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$$index}"; fi; \
+	{ [ -n "$$uv" ] && "$$uv" pip install --quiet --python "$(1)/bin/python" -c constraints.txt $(2) 2>/dev/null; } \
+		|| $$pip install --quiet -c constraints.txt $(2)
 endef

@@ -13,6 +13,7 @@ from reconciler.wire.front import Tls
 
 log = logging.getLogger(__name__)
 
+FILE_BYTES_MAX = 1024 * 1024
 _Signature = tuple[tuple[int, int, int] | None, ...]
 
 
@@ -69,7 +70,10 @@ def load(tls: Tls) -> tuple[ssl.SSLContext, Certificate]:
     """Return a server's context with a certificate and its key. Raises ``Invalid`` with what is wrong with the files."""
     chain, key = _file(tls.certificate), _file(tls.key)
     certificate = _certificate(chain)
-    if b"ENCRYPTED" in _read(key):
+    secret = _read(key)
+    if b"PRIVATE KEY-----" not in secret:
+        raise Invalid(f"{key} has no private key in PEM form")
+    if b"ENCRYPTED" in secret:
         raise Invalid(f"{key} needs a password; write it without one: openssl pkey -in {key} -out FILE")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -106,7 +110,10 @@ def _certificate(path: Path) -> Certificate:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        if path.exists() and not path.is_file():
+            raise Invalid(f"{path} cannot be read: it is no file")
+        with path.open("rb") as file:
+            return file.read(FILE_BYTES_MAX)
     except OSError as error:
         raise Invalid(f"{path} cannot be read: {error.strerror}") from None
 

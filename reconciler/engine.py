@@ -33,6 +33,8 @@ class Engine:
 
     packages: tuple[str, ...]
     """Distributions that an interpreter needs to run a rank."""
+    pins: tuple[str, ...]
+    """The same, as pip installs them in the versions that the product was made for."""
     imports: tuple[str, ...]
     """Their modules, by which a new runtime is tried."""
     rank: str
@@ -60,6 +62,7 @@ class Engine:
 
 MLX = Engine(
     packages=("mlx", "mlx-lm", "llguidance"),
+    pins=("mlx==0.32.4", "mlx-lm==0.32.2", "llguidance==1.9.1"),
     imports=("mlx.core", "mlx_lm", "llguidance"),
     rank="reconciler.runner",
     environment=MappingProxyType({"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}),

@@ -148,23 +148,18 @@ def _update(incident: Incident, trouble: Trouble, snapshots: Snapshots) -> Incid
     entries, now = [], snapshots.now
     back = incident.present is None
     latest = incident.last(EntryKind.SEEN)
-    if (
-        back
-        or latest is None
-        or incident.present != trouble.fault
-        or _shape(latest.text) != _shape(trouble.seen)
-    ):
+    if back or latest is None or incident.present != trouble.fault or not _alike(latest.text, trouble.seen):
         entries.append(Entry(now, EntryKind.SEEN, trouble.seen, trouble.fault))
     asks = bool(trouble.person) and trouble.fault not in incident.asked
     if asks:
         entries.append(Entry(now, EntryKind.PERSON, trouble.person))
-    doing = trouble.doing if _shape(trouble.doing) != _shape(incident.doing) else incident.doing
+    doing = incident.doing if _alike(trouble.doing, incident.doing) else trouble.doing
     incident = replace(
         incident,
         fault=_named(incident, trouble, snapshots.memory),
         present=trouble.fault,
         doing=doing,
-        person=trouble.person if _shape(trouble.person) != _shape(incident.person) else incident.person,
+        person=incident.person if _alike(trouble.person, incident.person) else trouble.person,
         asked=(*incident.asked, trouble.fault) if asks else incident.asked,
     )
     return _add_entries(incident, entries)
@@ -192,9 +187,10 @@ def _restarted(incident: Incident, memory: Memory) -> bool:
 _MEASURED = re.compile(r"\d+(\.\d+)? ?(ms|s|m|min|h|%|[KMGT]i?B|B)\b")
 
 
-def _shape(text: str) -> str:
-    """Return a text without measured values, which only grow while it stays true: ``no step for 61 s``."""
-    return _MEASURED.sub("#", text)
+def _alike(one: str, other: str) -> bool:
+    """Return whether two texts differ in measured values at most, which only grow while a text stays true:
+    ``no step for 61 s``."""
+    return one == other or _MEASURED.sub("#", one) == _MEASURED.sub("#", other)
 
 
 def _formed(incident: Incident, snapshots: Snapshots) -> Iterator[Entry]:

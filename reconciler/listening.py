@@ -1,10 +1,18 @@
-"""Addresses that clients of the gateway and browsers connect to: loopback, and with keys any."""
+"""Addresses that clients of the gateway and browsers connect to, loopback, and with keys any; and the names by which they
+may call this machine."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import functools
 import ipaddress
+import plistlib
+import re
 import socket
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from reconciler.errors import Conflict, Invalid
 
@@ -13,6 +21,88 @@ _LOOPBACK = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 SEND_BUFFER_BYTES = 64 * 1024
 """What the system buffers of an answer that is not read. Left to itself, it takes megabytes for each connection, and
 nobody can tell a client that reads nothing from one that does. Accepted sockets have it from the listening one."""
+
+LOOPBACK_NAMES = frozenset(
+    {
+        "ip6-localhost",
+        "ip6-loopback",
+        "localhost.localdomain",
+        "localhost4",
+        "localhost4.localdomain4",
+        "localhost6",
+        "localhost6.localdomain6",
+    }
+)
+"""Further names of loopback that Linux distributions write into ``/etc/hosts``. None is a name of the public DNS."""
+_CONTAINER_NAME = re.compile(
+    r"(?:(?:host|gateway)(?:\.[a-z0-9-]+)?|(?:docker|kubernetes|vm)\.(?:docker|orb)"
+    r"|docker\.for\.(?:mac|win)\.(?:host|gateway))\.internal|host\.crc\.testing"
+)
+"""Names of the machine itself within its containers and virtual machines: ``host.docker.internal``, and its like of Podman,
+Apple's container, Lima and Colima, OrbStack, Rancher Desktop, minikube, k3d, Testcontainers and OpenShift Local. ``internal``
+is in no public DNS (ICANN, 2024), and ``testing`` is no top-level domain: no owner of a web page can point them anywhere."""
+_MAC_NAMES = Path("/Library/Preferences/SystemConfiguration/preferences.plist")
+"""The file in which macOS keeps the names that its owner gave the machine."""
+
+
+def host_in(authority: str) -> str:
+    """Return the host of a header ``Host`` or of an origin, as in ``localhost:8400`` and ``http://[::1]:8400``: in lower case,
+    without port, brackets and a dot at the end; empty where there is none."""
+    try:
+        return (urlsplit(authority if "//" in authority else f"//{authority}").hostname or "").removesuffix(
+            "."
+        )
+    except ValueError:
+        return ""
+
+
+def is_local(host: str) -> bool:
+    """Return whether a host, as ``host_in`` gives it, is this machine by an address or name that no name server of others can
+    point anywhere: loopback, what container tools call it, and its own names."""
+    if host == "localhost" or host.endswith(".localhost"):  # resolved by the machine itself (RFC 6761)
+        return True
+    with contextlib.suppress(ValueError):
+        address = ipaddress.ip_address(host)
+        address = getattr(address, "ipv4_mapped", None) or address
+        return address.is_loopback or address.is_unspecified  # to the latter, systems connect by loopback
+    return (
+        host in LOOPBACK_NAMES
+        or _CONTAINER_NAME.fullmatch(host) is not None
+        or host in own_names(socket.gethostname())
+    )
+
+
+def is_address(host: str) -> bool:
+    """Return whether a host, as ``host_in`` gives it, is an IP address: no name server can point it anywhere."""
+    with contextlib.suppress(ValueError):
+        return bool(ipaddress.ip_address(host))
+    return False
+
+
+@functools.lru_cache(maxsize=8)
+def own_names(hostname: str, platform: str = sys.platform, names: Path = _MAC_NAMES) -> frozenset[str]:
+    """Return the names of this machine, in lower case: its host name, and the one that multicast DNS gives it.
+
+    macOS takes its host name from the network that it is in, unless its owner has set one. There one with a domain is believed
+    only if it is in ``names``.
+    """
+    given, mac = hostname.lower().removesuffix("."), platform == "darwin"
+    found = {given.partition(".")[0]}
+    if not mac or given.endswith(".local"):
+        found.add(given)
+    if mac:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            system = plistlib.loads(names.read_bytes())["System"]
+            found |= {
+                name.lower()
+                for name in (
+                    system["Network"]["HostNames"].get("LocalHostName"),
+                    system["System"].get("HostName"),
+                )
+                if name
+            }
+    found |= {f"{name}.local" for name in found if "." not in name}
+    return frozenset(found - {"", ".local"})
 
 
 def parse_listen(listen: str, keys: bool, field: str = "listen") -> tuple[str, int]:

@@ -3,17 +3,18 @@
 With fewer examples than a property asks for, they are the same ones each time: what fails then, fails again.
 """
 
+import gc
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.deadline import Deadline, Deaths
 from tests.examples import PERCENT, examples
-from tests.sshd import PROGRAM
+from tests.needs import LeavingOut, Undeclared
 
 settings.register_profile(
     "reconciler",
@@ -26,16 +27,6 @@ settings.load_profile("reconciler")
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A shell has what it starts in the background ignore Ctrl-C, and the commands under test would inherit that."""
-
-NEED_SSHD = [
-    "gateway/routing/test_gateway_key.py",
-    "gateway/routing/test_remote_ranks.py",
-    "remote/test_ssh.py",
-    "cli/commands/machines/test_node_add.py",
-]
-assert all((Path(__file__).parent / name).exists() for name in NEED_SSHD)
-collect_ignore = [] if Path(PROGRAM).exists() else NEED_SSHD
-
 
 CLUSTER_FOLDERS = ("e2e", "hosts")
 """Folders whose tests are of the second tier, but for those that say ``first_tier``."""
@@ -70,15 +61,28 @@ LONGEST = (
 )
 """What takes minutes, one test after the other: were it begun last, one worker would go on with it alone."""
 
+os.environ.setdefault("UV_SYSTEM_CERTS", "1")
+"""Of the tests that download something: pip trusts them as well."""
+
 os.environ.pop("COLUMNS", None)
 """Workers of pytest-xdist are told how wide the terminal is; the commands under test are not to know."""
+
+
+gc.disable()
+"""Until all tests are collected: nothing of thousands of tests is garbage, and the collector would look at it again and again."""
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give whole clusters their tier, and begin with what takes longest."""
     for item in items:
-        named = {"first_tier", "nightly"} & {mark.name for mark in item.iter_markers()}
-        if _needs_cluster(item) and not named:
+        if _needs_cluster(item.nodeid) and not {"first_tier", "nightly"} & {
+            mark.name for mark in item.iter_markers()
+        }:
             item.add_marker("second_tier")
     items.sort(key=_precedence)
 
@@ -86,7 +90,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _unit(nodeid: str) -> str:
     """What one worker runs whole: a file, all files that share a cluster, or a test that shares nothing."""
     file = nodeid.partition("::")[0]
-    if Path(file).parent.as_posix() == SHARED_CLUSTER:
+    if file.startswith(f"{SHARED_CLUSTER}/"):
         return SHARED_CLUSTER
     return nodeid if file in SHARE_NOTHING else file
 
@@ -94,7 +98,7 @@ def _unit(nodeid: str) -> str:
 def _precedence(item: pytest.Item) -> int:
     """Lower is earlier; tests of one file stay in their order."""
     unit = _unit(item.nodeid)
-    return LONGEST.index(unit) if unit in LONGEST else len(LONGEST) + (not _needs_cluster(item))
+    return LONGEST.index(unit) if unit in LONGEST else len(LONGEST) + (not _needs_cluster(item.nodeid))
 
 
 class ByUnit(LoadScopeScheduling):  # type: ignore[misc]
@@ -108,11 +112,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByUnit:
     return ByUnit(config, log)
 
 
-def _needs_cluster(item: pytest.Item) -> bool:
-    return item.path.relative_to(Path(__file__).parent).parts[0] in CLUSTER_FOLDERS
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(LeavingOut(config), "leaving-out")
+    config.pluginmanager.register(Undeclared(), "undeclared")
+    config.pluginmanager.register(Deadline(), "deadline")
+    config.pluginmanager.register(Deaths(config), "deaths")
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Whoever reads the result should know what it does not speak of."""
-    for name in collect_ignore:
-        terminalreporter.write_line(f"{name}: NOT RUN (it needs OpenSSH's sshd at {PROGRAM})")
+def _needs_cluster(nodeid: str) -> bool:
+    return nodeid.startswith(tuple(f"tests/{folder}/" for folder in CLUSTER_FOLDERS))

@@ -33,6 +33,10 @@ class GitServer:
     port: int = 0
     location: str = ""
     """Where to send every client instead."""
+    status: int = 302
+    """How that is said."""
+    page: bytes = b""
+    """What everybody gets instead, as a page to log in."""
     asked: list[str] = field(default_factory=list)
     """Method, path and user of each request."""
 
@@ -66,7 +70,9 @@ def handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
         def _serve(self, body: bytes) -> None:
             server.asked.append(f"{self.command} {self.path}")
             if server.location:
-                return self._answer(302, {"Location": server.location}, b"")
+                return self._answer(server.status, {"Location": server.location}, b"")
+            if server.page:
+                return self._answer(200, {"Content-Type": "text/html"}, server.page)
             if not server.lets_in(self.headers.get("Authorization")):
                 return self._answer(401, {"WWW-Authenticate": 'Basic realm="git"'}, b"")
             path, _, query = self.path.partition("?")

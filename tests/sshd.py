@@ -6,16 +6,18 @@ import asyncio
 import contextlib
 import getpass
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from reconciler.wire.generation import Machine
-from tests.processes import gone
+import asyncssh
 
-PROGRAM = shutil.which("sshd") or "/usr/sbin/sshd"
+from reconciler.wire.generation import Machine
+from tests.needs import find
+from tests.processes import command_of, descendants, gone
+
+PROGRAM = find("sshd") or "/usr/sbin/sshd"
 
 
 class Sshd:
@@ -113,26 +115,10 @@ def make_separation_folder() -> None:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
 
 
-def make_key(path: Path, kind: str = "ed25519") -> str:
-    """A new key pair; its public line."""
-    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(path)], check=True)
+def make_key(path: Path, kind: str = "ssh-ed25519") -> str:
+    """Write a new key pair. Return its public line."""
+    made = asyncssh.generate_private_key(kind, comment=f"{getpass.getuser()}@tests")
+    path.touch(0o600)
+    made.write_private_key(path)
+    made.write_public_key(f"{path}.pub")
     return Path(f"{path}.pub").read_text().strip()
-
-
-def descendants(pid: int) -> list[int]:
-    """A process and all that came of it, parents first."""
-    listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
-    children: dict[int, list[int]] = {}
-    for line in listing.stdout.splitlines():
-        child, parent = map(int, line.split())
-        children.setdefault(parent, []).append(child)
-    found = [pid]
-    for each in found:
-        found += children.get(each, [])
-    return found
-
-
-def command_of(pid: int) -> str:
-    """Its command line; empty when it is gone."""
-    listing = subprocess.run(["ps", "-ww", "-p", str(pid), "-o", "command="], capture_output=True, text=True)
-    return listing.stdout.strip()

@@ -44,6 +44,7 @@ def test_help_lists_every_target() -> None:
     assert listed >= set(TARGETS)
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_target_can_be_made_from_nothing_in_a_folder_with_a_space(target: str, tmp_path: Path) -> None:
     """What make would run is taken apart by a shell, not run: quoting survives every path and extra."""

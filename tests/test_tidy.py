@@ -9,6 +9,9 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from re import _constants as sre_constants  # type: ignore[attr-defined]
+from re import _parser as sre_parser  # type: ignore[attr-defined]
+from typing import Any, TypeGuard
 
 import pytest
 
@@ -41,6 +44,10 @@ BROAD_EXCEPTS = {
 fails, a connection to a rank an answer that cannot be written, a group an answer that its model's own parsers cannot read,
 and a rank that was told to end ends in order whatever the interrupted code makes of it; everywhere else an error is expected
 by its name or is a fault."""
+FOREIGN_TEXT_ROOMS = ("runner", "gateway", "wire", "console")
+"""They read what clients and models write. Python's engine for regular expressions backtracks: one that they wrote never ends."""
+OWN_EXPRESSIONS = {"reconciler/runner/model/mlx_errors.py": 1, "reconciler/wire/repair.py": 1}
+"""Those of a table right above."""
 PURE_ROOMS = ("planning", "state", "resources", "status", "incidents.py")
 
 PRODUCT = sorted((ROOT / "reconciler").rglob("*.py"))
@@ -53,6 +60,11 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree(path)))
+
+
 def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
@@ -62,7 +74,7 @@ def at(path: Path, node: ast.stmt | ast.expr | ast.excepthandler) -> str:
 
 
 def functions(path: Path) -> Iterator[Function]:
-    return (node for node in ast.walk(tree(path)) if isinstance(node, Function))
+    return (node for node in nodes(path) if isinstance(node, Function))
 
 
 def test_there_is_something_to_check() -> None:
@@ -94,7 +106,7 @@ def test_no_module_room_or_class_is_a_junk_drawer() -> None:
     classes = {
         f"{at(path, node)}: {node.name}"
         for path in PRODUCT
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.ClassDef) and re.search(r"(Manager|Helper|Utils?|Info|Handle)$", node.name)
     }
     assert modules | classes == set()
@@ -113,10 +125,96 @@ def test_no_function_is_named_for_nothing() -> None:
 def test_errors_are_not_swallowed_wholesale() -> None:
     broad: dict[str, int] = {}
     for path in PRODUCT:
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.ExceptHandler) and _catches_everything(node.type) and not _raises(node):
                 broad[name_of(path)] = broad.get(name_of(path), 0) + 1
     assert broad == BROAD_EXCEPTS
+
+
+def test_no_regular_expression_comes_from_elsewhere() -> None:
+    """A client's are matched in ``runner/forms/patterns.py``."""
+    foreign: dict[str, int] = {}
+    for path in PRODUCT:
+        if path.relative_to(ROOT).parts[1] not in FOREIGN_TEXT_ROOMS:
+            continue
+        for node in nodes(path):
+            if _is_call_of_re(node) and not _is_own(node.args[0]):
+                foreign[name_of(path)] = foreign.get(name_of(path), 0) + 1
+    assert foreign == OWN_EXPRESSIONS
+
+
+def _is_call_of_re(node: ast.AST) -> TypeGuard[ast.Call]:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "re"
+        and node.func.attr != "escape"
+    )
+
+
+def _is_own(pattern: ast.expr) -> bool:
+    """Return whether an expression is of literals, constants of a module, and escaped text alone."""
+    match pattern:
+        case ast.Constant():
+            return True
+        case ast.Name(id=name):
+            return name.isupper()
+        case ast.JoinedStr(values=parts):
+            return all(
+                _is_own(part.value) if isinstance(part, ast.FormattedValue) else True for part in parts
+            )
+        case ast.BinOp(left=left, right=right):
+            return _is_own(left) and _is_own(right)
+        case ast.Call(
+            func=ast.Attribute(value=ast.Constant(), attr="join"), args=[ast.Call(args=[each, *_])]
+        ):
+            return ast.unparse(each) == "re.escape"
+        case ast.Call(func=function):
+            return ast.unparse(function) == "re.escape"
+        case ast.Attribute():
+            return ast.unparse(pattern).startswith("errno.")
+        case _:
+            return False
+
+
+def test_no_regular_expression_over_foreign_text_can_be_matched_in_many_ways() -> None:
+    """None repeats without a bound what itself repeats without a bound: that takes time without a bound."""
+    literals = [
+        (at(path, node), node.args[0].value)
+        for path in PRODUCT
+        if path.relative_to(ROOT).parts[1] in FOREIGN_TEXT_ROOMS
+        for node in nodes(path)
+        if _is_call_of_re(node) and isinstance(node.args[0], ast.Constant)
+    ]
+    ambiguous = [where for where, pattern in literals if _repeats_repeated(pattern)]
+    assert ambiguous == []
+    assert _repeats_repeated(r"(a+b?)+")
+    assert _repeats_repeated(rb"((?:x|y{2,})c?)*")
+
+
+def _repeats_repeated(pattern: Any) -> bool:
+    def within(parsed: Any, inside: bool) -> bool:
+        for operation, argument in parsed:
+            repeated = (
+                str(operation) in ("MAX_REPEAT", "MIN_REPEAT") and argument[1] is sre_constants.MAXREPEAT
+            )
+            if repeated and inside:
+                return True
+            if any(within(part, inside or repeated) for part in _parts(argument)):
+                return True
+        return False
+
+    return within(sre_parser.parse(pattern), False)
+
+
+def _parts(argument: Any) -> Iterator[Any]:
+    """Yield the expressions within an operation's argument."""
+    if isinstance(argument, sre_parser.SubPattern):
+        yield argument
+    elif isinstance(argument, (tuple, list)):
+        for each in argument:
+            yield from _parts(each)
 
 
 def _raises(handler: ast.ExceptHandler) -> bool:
@@ -134,7 +232,7 @@ def test_no_shell_sees_anything_of_ours() -> None:
     shells = {
         at(path, node)
         for path in PRODUCT
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Call)
         and (
             any(word.arg == "shell" for word in node.keywords)
@@ -158,7 +256,7 @@ def test_what_is_shipped_to_bare_machines_needs_nothing_but_python(room: str) ->
 
 
 def _imported(path: Path) -> Iterator[str]:
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -171,7 +269,7 @@ def test_pure_rooms_ask_no_clock() -> None:
         f"{at(path, node)}: {called}"
         for path in PRODUCT
         if path.relative_to(ROOT / "reconciler").parts[0] in PURE_ROOMS
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Call)
         and (called := ast.unparse(node.func)).rpartition(".")[2]
         in ("now", "utcnow", "today", "open", "print")
@@ -184,7 +282,8 @@ def test_no_test_is_skipped_or_expected_to_fail() -> None:
     skipped = {
         at(path, node)
         for path in TESTS
-        for node in ast.walk(tree(path))
+        if re.search(rf"\.(?:{'|'.join(marks)})\b", path.read_text(encoding="utf-8"))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute)
         and node.attr in marks
         and ast.unparse(node.value) in ("pytest", "pytest.mark")
@@ -195,7 +294,10 @@ def test_no_test_is_skipped_or_expected_to_fail() -> None:
 def test_tests_use_real_parts() -> None:
     """Doubles stand at the edge, as small real servers; nothing asserts that something was called."""
     mocks = {
-        name_of(path) for path in TESTS if any("mock" in module.split(".") for module in _imported(path))
+        name_of(path)
+        for path in TESTS
+        if "mock" in path.read_text(encoding="utf-8")
+        if any("mock" in module.split(".") for module in _imported(path))
     }
     assert mocks == set()
 
@@ -254,3 +356,24 @@ def test_nobody_is_told_to_install_what_is_not_ours() -> None:
     assert FOREIGN.search("install reconciler[runtime] there")
     assert FOREIGN.search("pip install reconciler")
     assert [name_of(path) for path in told if FOREIGN.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_text_files_are_utf_8_whatever_the_locale_says() -> None:
+    """A process may write a file in one locale that another reads in a second one."""
+    found = []
+    for path in PRODUCT:
+        for node in nodes(path):
+            if not isinstance(node, ast.Call) or any(
+                each.arg in ("encoding", None) for each in node.keywords
+            ):
+                continue
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            as_text = (name == "read_text" and not node.args) or (
+                name == "write_text" and len(node.args) == 1
+            )
+            if as_text or any(
+                each.arg in ("text", "universal_newlines") and name in ("run", "Popen")
+                for each in node.keywords
+            ):
+                found.append(at(path, node))
+    assert found == []

@@ -9,7 +9,7 @@ import ctypes
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -36,16 +36,31 @@ def main_thread_held(pid: int) -> Iterator[None]:
 
     A process that is killed meanwhile stays a zombie, of which its parent hears nothing, until the end.
     """
+    with _threads_held([pid]):
+        yield
+
+
+@contextmanager
+def other_threads_held(pid: int) -> Iterator[None]:
+    """Within the block all threads but the main one stand still."""
+    with _threads_held(sorted({int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()} - {pid})):
+        yield
+
+
+@contextmanager
+def _threads_held(threads: Sequence[int]) -> Iterator[None]:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
     libc.ptrace.restype = ctypes.c_long
-    for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
-        if libc.ptrace(request, pid, None, None):
-            raise OSError(ctypes.get_errno(), f"ptrace {request:#x} of process {pid}")
+    for thread in threads:
+        for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
+            if libc.ptrace(request, thread, None, None):
+                raise OSError(ctypes.get_errno(), f"ptrace {request:#x} of thread {thread}")
     try:
         yield
     finally:
-        _reap(pid)
+        for thread in threads:
+            _reap(thread)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ BUILT_FROM = (
     "examples/models/tiny",
     "schemas",
     "packaging",
+    "hatch_build.py",
 )
 ITSELF = re.compile(r"^(mlx[-_])?reconciler$")
 
@@ -48,7 +49,7 @@ def of_this_version(folder: Path) -> Path:
 
 
 def tree_of_version(folder: Path, version: str) -> Path:
-    """Copy what a wheel is built from into ``folder``, as another version."""
+    """Copy what a wheel is built from into ``folder``, as the source archive of another version."""
     for name in BUILT_FROM:
         path, target = ROOT / name, folder / name
         if path.is_dir():
@@ -56,9 +57,17 @@ def tree_of_version(folder: Path, version: str) -> Path:
         elif path.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
+    information = f"Metadata-Version: 2.4\nName: mlx-reconciler\nVersion: {version}\n"
+    (folder / "PKG-INFO").write_text(information)
     stated = folder / "reconciler" / "__init__.py"
     stated.write_text(re.sub(r'(?m)^__version__ = ".*"$', f'__version__ = "{version}"', stated.read_text()))
     return folder
+
+
+def of_product(folder: Path) -> str:
+    """Return what installs the product from its wheel in a folder."""
+    (wheel,) = folder.glob("mlx_reconciler-*.whl")
+    return f"mlx-reconciler[runtime] @ {wheel.as_uri()}"
 
 
 def write_other_packages(folder: Path) -> None:
@@ -84,7 +93,11 @@ def write_other_packages(folder: Path) -> None:
 def without_network(wheels: Path, base: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return an environment in which uv finds only these wheels, and the product nothing of this repository."""
     kept = {name: value for name, value in base.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    return {**kept, "UV_FIND_LINKS": str(wheels), "UV_OFFLINE": "1", "UV_PYTHON_DOWNLOADS": "never"}
+    own = {
+        "UV_FIND_LINKS": str(wheels),
+        "UV_CACHE_DIR": str(wheels / "cache"),
+    }  # another cache may know an index
+    return {**kept, **own, "UV_OFFLINE": "1", "UV_PYTHON_DOWNLOADS": "never"}
 
 
 def environment_with(folder: Path, requirement: str, wheels: Path) -> Path:

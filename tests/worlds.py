@@ -586,6 +586,7 @@ class World:
             shim_pid=1, phase=self.first_phase, steps=0, demand=0, loaded_bytes=0, total_bytes=0, detail="",
             started_at=self.now, size=step.spec.config.size, memory_bytes=step.spec.memory_bytes,
             transport=step.spec.transport,
+            formed_for=step.spec.formed_for,
             context=step.spec.config.context,
             port=int(step.spec.config.addresses[0].rpartition(":")[2]),
         )  # fmt: skip

@@ -124,6 +124,9 @@ class Host(Protocol):
     def process(self, id: RankId) -> Optional[Tuple[int, str]]:
         """Return pid and birth of the rank's process; None if it was never started."""
 
+    def owner(self, id: RankId) -> str:
+        """Return to which directory that process belongs, an ``Owner``: a copied directory names one of the original."""
+
     def words(self, id: RankId) -> str:
         """Return the last line of its shim's standard error."""
 
@@ -148,6 +151,9 @@ class Host(Protocol):
         self, id: RankId, on_message: Callable[[Any], None], on_close: Callable[[], None]
     ) -> Connection:
         """Take up the connection with a rank's shim. Raises ``OSError`` where none answers."""
+
+    async def ask_rank(self, socket: str) -> None:
+        """Ask rank 0 at ``socket`` a question, and return when it has answered. Raises ``OSError`` where it will not."""
 
     def birth(self, pid: int) -> Optional[str]:
         """Return an identity of a process that no other process has; None if it is gone."""

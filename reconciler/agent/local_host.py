@@ -30,8 +30,8 @@ from reconciler.wire.repair import Repair, RepairReport
 from reconciler.wire.tools import RunTool, ToolSaid
 from reconciler.wire.weights import KeptWeights
 
-from .ranks import directory, leftovers
-from .ranks.directory import RankDirectory
+from .ranks import directory, hearing, leftovers
+from .ranks.directory import Owner, RankDirectory
 from .ranks.log import read_log
 from .ranks.standby import Program, Standby, StandbyExaminations, program_of_ranks
 from .repairs.runner import Repairs
@@ -230,6 +230,9 @@ class LocalHost:
     def process(self, id: RankId) -> Optional[Tuple[int, str]]:
         return self._directory_of(id).process()
 
+    def owner(self, id: RankId) -> str:
+        return self._directory_of(id).owner()
+
     def words(self, id: RankId) -> str:
         words = tail(self._directory_of(id).file("shim.log"), _WORDS_BYTES).strip().splitlines()
         return words[-1].strip() if words else "it printed no reason"
@@ -311,7 +314,7 @@ class LocalHost:
 
     def _find_leftovers(self, id: RankId, ports: Tuple[int, ...]) -> Tuple[str, str]:
         pid, born = self.process(id) or (None, "")
-        if pid is not None and born.startswith(self.boot_id()):
+        if pid is not None and born.startswith(self.boot_id()) and self.owner(id) != Owner.OTHER:
             reused = self.birth(pid) not in (None, born)
             return leftovers.find(
                 leftovers.Ended(pid, reused, str(self._directory_of(id).file("config.json")), ports)
@@ -323,6 +326,9 @@ class LocalHost:
 
     async def states(self, pids: Iterable[int]) -> Dict[int, str]:
         return await asyncio.get_event_loop().run_in_executor(None, process.states, tuple(pids))
+
+    async def ask_rank(self, socket: str) -> None:
+        await hearing.ask(socket)
 
     def signal_process(self, pid: int, number: int) -> None:
         process.signal_process(pid, number)

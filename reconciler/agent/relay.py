@@ -1,7 +1,8 @@
 """The forced command of a gateway's key: connects an SSH channel to the socket of one rank, and to nothing else.
 
 ``sshd`` runs it instead of the requested command, which it puts into ``SSH_ORIGINAL_COMMAND``. That has to be the
-name of a rank's socket. At most 64 KiB are buffered in each direction: a side that does not read holds up the other
+name of a rank's socket; `` marked`` after it asks for ``RELAY_MARK`` before the rank's first byte, because the login shell
+that starts the relay may print. At most 64 KiB are buffered in each direction: a side that does not read holds up the other
 one, by the flow control of SSH and of the socket.
 """
 
@@ -16,7 +17,7 @@ import threading
 from pathlib import Path
 from typing import Callable, Mapping
 
-from reconciler.wire.paths import RANK_SOCKET
+from reconciler.wire.paths import MARKED, RANK_SOCKET, RELAY_MARK
 
 ORIGINAL_COMMAND = "SSH_ORIGINAL_COMMAND"
 EXIT_REFUSED = 77
@@ -31,6 +32,8 @@ _STDIN, _STDOUT = 0, 1
 def run(run_directory: str, environment: Mapping[str, str]) -> int:
     """Relay until either side ends. Returns the exit status only if there is nothing to relay."""
     requested = environment.get(ORIGINAL_COMMAND, "")
+    marked = requested.endswith(MARKED)
+    requested = requested[: -len(MARKED)] if marked else requested
     try:
         connection = _connect(run_directory, requested)
     except ValueError as error:
@@ -39,6 +42,8 @@ def run(run_directory: str, environment: Mapping[str, str]) -> int:
     except OSError as error:
         sys.stderr.write("relay: {}: {}\n".format(requested, error.strerror or error))
         return EXIT_NOBODY
+    if marked:
+        _write_all(RELAY_MARK)
     _splice(connection)
     return 0
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import errno
 import logging
 import os
 import signal
@@ -35,6 +36,7 @@ from reconciler.wire.node import (
     StopRank,
 )
 from reconciler.wire.repair import ConfirmRepair, Repair
+from reconciler.wire.shortage import explained
 from reconciler.wire.tools import RunTool
 
 from .host import Connection, Host
@@ -50,6 +52,8 @@ reported at once."""
 CONTROLLERS_MAX = 32
 TOOLS_MAX = 16
 """Most running and waiting tools: controllers ask for one at a time."""
+DENIED_MAX = 2
+"""Requests in a row that lack a descriptor before the agent ends: one may be for want of a moment."""
 _FAREWELL_SECONDS = 1.0
 _log = logging.getLogger("agent")
 
@@ -93,6 +97,8 @@ class Agent:
         self._sequence = 1
         self.ending = asyncio.Event()
         """Set when the agent is to end."""
+        self._denied = 0
+        """Requests in a row that lacked a descriptor; a rank that was started ends the row."""
         self._alone = asyncio.Event()
         self._identity = host.identity()
         self._running: Set[asyncio.Task[None]] = set()
@@ -201,9 +207,19 @@ class Agent:
                 self._repairing.confirm(peer, message, request)
             else:
                 peer.reply(request, self._answers[type(message)](message))
+                if isinstance(message, StartRank):
+                    self._denied = 0
         except OSError as error:
             _log.exception("%s failed", type(message).__name__)
-            peer.reply(request, Refused("Failed", str(error)))
+            peer.reply(request, Refused("Failed", explained(str(error))))
+            self._make_room(error)
+
+    def _make_room(self, error: OSError) -> None:
+        """End when there are no descriptors again and again: ranks need none of the agent's, and the next agent has its own."""
+        self._denied += error.errno == errno.EMFILE
+        if self._denied >= DENIED_MAX:
+            _log.error("no descriptors are left: the agent ends, so that another takes its place")
+            self._loop.call_soon(self.ending.set)
 
     # --- requests ---
 

@@ -20,6 +20,7 @@ from reconciler.wire.log_lines import Stamped
 from reconciler.wire.node import HeldBy
 from reconciler.wire.paths import agent_socket
 
+from . import hung
 from .system.descriptors import raise_limit
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     holders = (HeldBy.LAUNCHD, HeldBy.SYSTEMD, HeldBy.SESSION, HeldBy.PROCESS)
     how.add_argument("--held-by", choices=holders, default=HeldBy.PROCESS, help="what keeps it running")
     how.add_argument(
-        "--ask", action="store_true", help="only check whether an agent may be started with this token"
+        "--ask",
+        action="store_true",
+        help="only check whether an agent may be started with this token, and end one that gives no answer",
     )
     parser.add_argument("--token", type=int, default=0, help="token of the requesting controller; 0 for any")
     parser.add_argument("--tools", help="folders of the system's tools, separated by colons")
@@ -74,17 +77,18 @@ def run(options: argparse.Namespace, tools: Tuple[str, ...]) -> int:
     except (OSError, ValueError) as error:
         return _complain(str(error), EXIT_USAGE)
     if options.ask:
-        return _ask(settings, options.token)
+        return _ask(settings, options.token, path)
     on_ready: Callable[[], None] = _detach() if options.detach else _nothing
     if options.held_by == HeldBy.SESSION:
         on_ready = confirm_to_session
     lock = os.open(settings.directory / "agent.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _complain(
-            "another agent serves {}: process {}".format(settings.directory, _holder(lock)), EXIT_SECOND
-        )
+    if not hung.try_lock(lock):
+        refused = _refusal(settings, options.token)
+        if refused or not hung.take_over(settings.directory, lock, path):
+            return _complain(
+                "another agent serves {}: process {}".format(settings.directory, _holder(lock)), EXIT_SECOND
+            )
+    hung.remember(settings.directory)
     os.truncate(lock, 0)
     os.write(lock, b"%d\n" % os.getpid())
     if _answers(path):
@@ -145,8 +149,23 @@ def _run(settings: Settings, token: int, path: Path, lock: int, on_ready: Callab
     return 0
 
 
-def _ask(settings: Settings, token: int) -> int:
-    """Check a token for a controller whose agent a service starts without one. Takes no lock, which the service needs."""
+def _ask(settings: Settings, token: int, path: Path) -> int:
+    """Check a token for a controller whose agent a service starts without one, and end an agent that hangs, so that the
+    service starts another. Keeps no lock, which the service needs."""
+    if status := _refusal(settings, token):
+        return status
+    with contextlib.suppress(FileNotFoundError):
+        lock = os.open(settings.directory / "agent.lock", os.O_RDWR)
+        try:
+            if not hung.try_lock(lock):
+                hung.take_over(settings.directory, lock, path)
+        finally:
+            os.close(lock)
+    return 0
+
+
+def _refusal(settings: Settings, token: int) -> int:
+    """Return the exit status for a controller that may start no agent here; 0 for others."""
     from .local_host import LocalHost
 
     try:

@@ -14,7 +14,7 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
 
 from reconciler.controller.admin.answer import Admin
@@ -26,17 +26,27 @@ from reconciler.controller.loop import Loop
 from reconciler.controller.notifications import Notifications
 from reconciler.controller.parts import Lease, Parts, Surroundings
 from reconciler.controller.publish import Publisher
+from reconciler.controller.repository_care import RepositoryCare
 from reconciler.controller.routes_file import RoutesFile
+from reconciler.descriptors import raised
 from reconciler.errors import Damaged, Deposed, Invalid, ReconcilerError
 from reconciler.execution import Executor, Tools
 from reconciler.execution.hub import Hub
-from reconciler.inventory import Collector, GatewayProbe, observe_figures, observe_gateway
+from reconciler.inventory import (
+    Collector,
+    GatewayProbe,
+    observe_figures,
+    observe_gateway,
+    observe_supervision,
+)
 from reconciler.outgoing.webhooks import Webhooks
+from reconciler.planning import safety
 from reconciler.remote.machines import Machines
 from reconciler.source.git import hooks
 from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.sources import DirectorySource, GitSource, Source
-from reconciler.state import GatewayObservation
+from reconciler.state import GatewayObservation, ObjectKey
+from reconciler.state.reports.status import Event
 from reconciler.store import Store
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.log_lines import log_to
@@ -45,6 +55,7 @@ from .home import Home
 from .log_format import LOG_FORMAT
 from .machines import machines_of
 from .remote import RemoteTasks, remote_of
+from .service_lock import stopped_holder
 from .store import open_store
 
 log = logging.getLogger("reconciler")
@@ -61,6 +72,7 @@ def run_controller(home: Path, watch: Path | None) -> int:
     try:
         place.check()
         place.create()
+        log.info("%d descriptors", raised())
         with place.lock() as identity:
             asyncio.run(_control(place, watch, identity))
     except Damaged as error:
@@ -117,6 +129,8 @@ def _surroundings(
         hub=Hub(os.environ),
         figures=home.figures,
         requests=lambda: observe_figures(home.gateway_figures),
+        supervision=lambda: observe_supervision(home.supervision),
+        stopped_up=lambda: stopped_holder(home.root / "up.lock"),
     )
 
 
@@ -135,12 +149,22 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
     if seen is not None and seen.token >= store.token:
         # The store was lost: the gateway listens to nobody older.
         store.renew(above=seen.token)
+
+    def tell(event: Event) -> None:
+        publisher.publish_events((event,))
+
+    def serving(keys: Collection[ObjectKey]) -> frozenset[ObjectKey]:
+        nodes = collector.nodes()
+        if store.is_new and not all(seen.report for seen in nodes.values()):
+            return frozenset(keys)  # the store was lost, and not every node has said yet what runs there
+        alive = {rank.replica for seen in nodes.values() for rank in seen.ranks if rank.alive}
+        return safety.serving(keys, alive | store.groups().keys(), around.gateway() is not None)
+
     parts = Parts(
         around=around,
         store=store,
-        desired_state=DesiredState(
-            around.source, store, clock, lambda event: publisher.publish_events((event,))
-        ),
+        desired_state=DesiredState(around.source, store, clock, tell, serving),
+        care=RepositoryCare(around.source, clock, tell),
         collector=collector,
         executor=Executor(tools, lambda outcome: loop.finished(outcome), lambda error: loop.deposed(error)),
         publisher=publisher,
@@ -175,7 +199,7 @@ async def _following(
         while True:
             await asyncio.sleep(TIDY_SECONDS)
             parts.store.doubt()
-            await parts.desired_state.tidy()
+            await parts.care.look()
 
     tasks = [
         asyncio.create_task(follow(), name="follow the source"),

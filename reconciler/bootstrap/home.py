@@ -19,7 +19,7 @@ from reconciler.errors import Conflict, Invalid, Unwritable
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.paths import agent_socket
 
-from . import swap
+from . import origin, swap
 from .service_lock import Lock, held, started_as
 
 if TYPE_CHECKING:
@@ -77,6 +77,11 @@ class Home:
     def console(self) -> Path:
         """Return the path of the console's file of where it listens."""
         return self.root / "console.json"
+
+    @property
+    def supervision(self) -> Path:
+        """Return the path of the file of what `up` did to services that gave no answer."""
+        return self.root / "supervision.json"
 
     @property
     def usage(self) -> Path:
@@ -143,7 +148,8 @@ class Home:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def check(self) -> None:
-        """Raise ``Invalid`` if this path cannot be a home, ``Unwritable`` if it cannot be written now."""
+        """Raise ``Invalid`` if this path cannot be a home, ``Unwritable`` if it cannot be written now, ``Conflict`` if it is
+        a copy of a home that is still there."""
         try:
             agent_socket(str(self.run), "any")  # there is a limit to the length of a socket's path
         except ValueError as error:
@@ -168,6 +174,7 @@ class Home:
                 file.flush()
         except OSError as error:
             raise Unwritable(f"{self.root} cannot be written: {error.strerror}") from error
+        origin.settle(self.root)
 
     @contextlib.contextmanager
     def lock(self, service: str = CONTROLLER) -> Iterator[FileIdentity]:
@@ -179,6 +186,7 @@ class Home:
     def lock_to_hand_over(self, service: str) -> Iterator[Lock]:
         """Do the same for a service that hands its lock over to the next one."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        origin.settle(self.root)
         with held(self.lock_of(service), own_start()) as (lock, holder):
             if lock is None:
                 raise Conflict(

@@ -12,6 +12,7 @@ import fcntl
 import logging
 import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from reconciler import __version__
 from reconciler.wire.file_identity import FileIdentity
 
 log = logging.getLogger(__name__)
+
+PS_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,26 @@ def given_back(path: Path) -> bool:
         return False
 
 
+def stopped_holder(path: Path) -> int:
+    """Return the pid of the process that holds the lock at ``path``, if a signal has stopped it; else 0."""
+    found = holder(path)
+    return found.pid if found is not None and found.pid and process_state(found.pid) == "T" else 0
+
+
+def process_state(pid: int) -> str:
+    """Return the state of a process as one letter of ``ps``; empty if it is not known."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        if Path("/proc/self/stat").exists():  # proc_pid_stat(5), field 3; there may be no ps
+            return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+        command = ("ps", "-o", "state=", "-p", str(pid))
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PS_SECONDS, check=False
+        )
+        return done.stdout.decode("ascii", "replace").strip()[:1]
+    return ""
+
+
 def _holder(path: Path) -> Holder:
     """Return what the lock says; of one that has just been taken, nothing yet."""
-    number, _, description = path.read_text().strip().partition("\n")
+    number, _, description = path.read_text(encoding="utf-8").strip().partition("\n")
     return Holder(int(number) if number.isdecimal() else 0, description)

@@ -11,7 +11,9 @@ def main() -> None:
     sys.unraisablehook = _interrupt_again
     try:
         from .core.app import run
+        from .output.streams import prepare
 
+        prepare()
         run()
     except KeyboardInterrupt:
         sys.exit(130)

@@ -17,7 +17,7 @@ from .access.visitor import visitor_of
 from .acts.act import Acts
 from .chat.routes import Chat
 from .feed import Feed
-from .guard import LOOPBACK, Guard
+from .guard import Guard
 from .live import asked, changes
 from .logs.log import Logs
 from .pages import MISSING, PAGES, Page, Pages
@@ -42,7 +42,7 @@ def build_app(feed: Feed, doors: Doors, settings: Settings) -> Starlette:
         Route("/static/{name}", files.answer, name="File"),
     ]
     before = [
-        Middleware(Guard, hosts=LOOPBACK.union(settings.hosts), any_address=settings.keys),
+        Middleware(Guard, hosts=settings.hosts, any_address=settings.keys),
         Middleware(Door, doors=doors),
     ]
     return Starlette(routes=routes, middleware=before, exception_handlers={404: _missing(feed, pages)})

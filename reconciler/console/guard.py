@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
-import socket
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
@@ -11,8 +9,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
-"""Names by which a browser on this machine may call the console. Another name that leads here is DNS rebinding."""
+from reconciler.listening import host_in, is_address, is_local
+
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -30,11 +28,10 @@ class Guard:
     """ASGI: answers only to known host names and to its own pages."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str], any_address: bool = False) -> None:
-        """``any_address``: also to addresses, which no name server can make lead elsewhere, and to this machine's own name.
-        Without keys only this machine can connect."""
+        """``hosts``: further names, in lower case. Any other name that leads here is DNS rebinding. ``any_address``: also to
+        addresses, which no name server can make lead elsewhere. Without keys only this machine can connect."""
         self._app = app
-        own = socket.gethostname().lower()
-        self._hosts = frozenset((*hosts, own, f"{own.partition('.')[0]}.local") if any_address else hosts)
+        self._hosts = frozenset(hosts)
         self._any_address = any_address
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,11 +52,11 @@ class Guard:
             await self._app(scope, receive, guarded)
 
     def _knows(self, name: str) -> bool:
-        return name in self._hosts or (self._any_address and _is_address(name))
+        return is_local(name) or name in self._hosts or (self._any_address and is_address(name))
 
     def _objection(self, headers: Headers) -> str:
         host = headers.get("host", "")
-        if not self._knows(_name(host)):
+        if not self._knows(host_in(host)):
             return "this is no name of the console; name it in spec.hosts of the Gateway"
         origin = headers.get("origin")
         if origin is not None and _authority(origin) != host:
@@ -73,23 +70,9 @@ class Guard:
         return ""
 
 
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        return False
-    return True
-
-
 def _authority(origin: str) -> str | None:
     """Return host and port of an origin; None where it is no URL."""
     try:
         return urlsplit(origin).netloc
     except ValueError:
         return None
-
-
-def _name(host: str) -> str:
-    """Return a host without its port."""
-    name, _, port = host.rpartition(":")
-    return (name if name and port.isdigit() else host).lower()

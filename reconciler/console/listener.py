@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import resource
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
+from h11 import IDLE, SEND_BODY, SEND_RESPONSE
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from reconciler.certificates import Certificates
+from reconciler.descriptors import raised
 from reconciler.listening import address_of
 from reconciler.wire.front import Tls
 
@@ -203,7 +204,22 @@ class _Protocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         self.answered_at = self.loop.time()
+        if self.conn.their_state is SEND_BODY and any(name == b"expect" for name, _ in self.headers):
+            self.transport.close()  # the next bytes may be the body that was offered, or a request
         super().on_response_complete()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: an offer of another protocol is ignored, as HTTP has it (RFC 9110, 7.8)."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what cannot be parsed, where no answer to the same request has begun. Nothing else is answered then."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (IDLE, SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost()
@@ -219,12 +235,5 @@ class _Server(uvicorn.Server):
 
 
 def most() -> int:
-    """Raise the limit of descriptors as far as is needed and allowed; return how many connections it leaves room for."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_MAX + OTHER_DESCRIPTORS
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return OPEN_MAX if soft == resource.RLIM_INFINITY else max(1, min(OPEN_MAX, soft - OTHER_DESCRIPTORS))
+    """Raise the limit of descriptors as far as is allowed; return how many connections it leaves room for."""
+    return max(1, min(OPEN_MAX, raised() - OTHER_DESCRIPTORS))

@@ -14,7 +14,7 @@ from typing import Any
 
 from reconciler.errors import Conflict, Invalid
 from reconciler.listening import bind, reached_at
-from reconciler.source.git.repository import author_of
+from reconciler.source.git.authors import author_of
 from reconciler.wire.file_identity import FileIdentity, wait_until_replaced
 
 from .access.door import Doors
@@ -152,7 +152,7 @@ class _Console:
         }
         draft = self._state.with_name(f".{self._state.name}.new")
         try:
-            draft.write_text(json.dumps(state) + "\n")
+            draft.write_text(json.dumps(state) + "\n", encoding="utf-8")
             draft.replace(self._state)
         except OSError as error:
             log.warning("cannot write %s: %s", self._state, error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -35,12 +35,18 @@ PREFIX_CHARACTERS_MIN = 4
 class DesiredState:
     """Reads the source on request, and keeps the last good revision and operations, also over restarts.
 
-    ``tell`` publishes an event.
+    ``tell`` publishes an event. ``serving`` returns which of some objects serve now.
     """
 
     def __init__(
-        self, source: Source, store: Store, clock: Callable[[], float], tell: Callable[[Event], None]
+        self,
+        source: Source,
+        store: Store,
+        clock: Callable[[], float],
+        tell: Callable[[Event], None],
+        serving: Callable[[Collection[ObjectKey]], Collection[ObjectKey]],
     ) -> None:
+        self._serving = serving
         self._source = source
         self._store = store
         self._clock = clock
@@ -48,10 +54,12 @@ class DesiredState:
         self._layer = OperationsLayer(source, clock, tell)
         self.desired = Desired(revision="")
         self._wishes: Admitted | None = None
-        """What is in force of the revision in force, without operations."""
+        """The part of the revision that is in force, without operations."""
         self._whole = Desired(revision="")
         """The same revision with what sync windows keep out of it."""
-        self._noted: tuple[str, str, Mapping[ObjectKey, Manifest | None]] = ("", "", {})
+        self._folder = ""
+        """Folder of the commit that has its manifests; empty for all of it."""
+        self._noted: tuple[str, str, Mapping[ObjectKey, Manifest | None], str] = ("", "", {}, "")
 
     async def refresh(self, hook_at: float | None) -> None:
         """Read the source again. A rejected or held revision is reported, and the one in force stays."""
@@ -105,7 +113,7 @@ class DesiredState:
     async def record_in_force(self) -> None:
         """Note the revision in force with the source, in case the store is lost; nothing waits for this."""
         kept = self._wishes.kept if self._wishes is not None else {}
-        found = self.desired.revision, self.desired.operations, kept
+        found = self.desired.revision, self.desired.operations, kept, self._folder
         if not found[0] or found == self._noted:
             return
         self._store.verify()
@@ -115,19 +123,6 @@ class DesiredState:
             log.warning("cannot note the revision in force: %s", error)
             return
         self._noted = found
-
-    async def tidy(self) -> None:
-        """Remove what killed processes have left in the source, and report it: it may have kept out every push."""
-        try:
-            removed = await self._source.tidy()
-        except (ReconcilerError, OSError) as error:
-            log.warning("cannot remove what was left in %s: %s", self._source.describe(), error)
-            return
-        if removed:
-            text = (
-                f"removed {', '.join(removed)} from {self._source.describe()}: left by a git that was killed"
-            )
-            self._tell(Event(self._clock(), CLUSTER, True, "LeftoverRemoved", text))
 
     def approve(self, prefix: str, by: str) -> dict[str, Any]:
         """Approve a held revision. It comes into force at the next read, if the source is still at it.
@@ -150,12 +145,12 @@ class DesiredState:
 
     async def _judge(self, revision: Revision, hook_at: float | None) -> None:
         before, wishes = await self._in_force(), _desired(revision)
-        newer = before is None or revision.id != before.revision
+        newer = before is None or (revision.id, revision.folder) != (before.revision, self._folder)
         suspended = self.suspended(revision.id) if before is not None else None
         if newer and before is not None and suspended is not None:
             self._suspend(before, suspended, self._admit(self._whole, before).held)
             return
-        hold = self.hold(self.with_operations(wishes)) if newer else None
+        hold = await self._held(self.with_operations(wishes)) if newer else None
         if hold is not None:
             await self._hold(hold)
             return
@@ -168,7 +163,7 @@ class DesiredState:
         else:
             was = self.desired
             kept_out = was.rejection or was.hold or was.suspended or was.held_changes
-            self._whole = wishes
+            self._whole, self._folder = wishes, revision.folder
             self._put(admitted, held=held)
             if newer or (held is None and (kept_out or not was.revision)):
                 self._publish_in_force(hook_at)
@@ -213,12 +208,27 @@ class DesiredState:
         rest = self._wishes is not None and self._wishes.revision == revision
         return None if suspension is None else Suspended(revision, suspension, rest)
 
-    def hold(self, incoming: Desired) -> Hold | None:
-        """Return why a newer revision, with the operations in force laid over it, is held; None if it is not."""
-        objects = self._store.objects
-        over = objects.revision()
-        approved = objects.approved() | self._layer.operations.approved(over, self._clock())
-        return safety.hold(incoming.revision, objects.keys(), incoming.objects(), approved, over or "")
+    def removal(self, incoming: Desired, said: Collection[str] | None) -> safety.Removal:
+        """Judge what a revision removes, with the operations in force laid over it. ``said``: ``safety.removal``."""
+        keys = self._store.objects.keys()
+        return safety.removal(keys, incoming.objects(), self._serving(keys), said)
+
+    def hold(self, revision: str, removal: safety.Removal) -> Hold | None:
+        """Return why a newer revision is held; None if it is not."""
+        over = self._store.objects.revision()
+        approved = self._store.objects.approved() | self._layer.operations.approved(over, self._clock())
+        return safety.hold(revision, removal, approved, over or "")
+
+    async def said(self, revision: str) -> Collection[str]:
+        """Return what the commits between the revision in force and another one allow to remove."""
+        over = self._store.objects.revision()
+        return await self._source.removals_allowed(over, revision) if over else ()
+
+    async def _held(self, incoming: Desired) -> Hold | None:
+        removal = self.removal(incoming, ())
+        if removal.unsaid:
+            removal = self.removal(incoming, await self.said(incoming.revision))
+        return self.hold(incoming.revision, removal)
 
     async def _in_force(self) -> Admitted | None:
         """Return the revision in force without operations; after a start, from the source, else as the store has it."""
@@ -233,7 +243,7 @@ class DesiredState:
             if whole is not None:
                 kept = self._store.objects.kept()
                 self._wishes = Admitted(revision, _merged(whole, kept), None, kept)
-                self._whole = whole
+                self._whole, self._folder = whole, read.folder if read is not None else ""
         return self._wishes
 
     async def _still_in_force(self, operations: Operations | None = None) -> Admitted | None:

@@ -141,7 +141,7 @@ class Fronts:
         self._known = names
         draft = self._remembered.with_name(f".{self._remembered.name}.new")
         try:
-            draft.write_text(json.dumps(sorted(names)))
+            draft.write_text(json.dumps(sorted(names)), encoding="utf-8")
             draft.replace(self._remembered)
         except OSError as error:
             log.warning("%s cannot be written: %s", self._remembered, error)
@@ -155,7 +155,7 @@ class Fronts:
 
 def _read(remembered: Path) -> set[NodeName]:
     try:
-        return {NodeName(str(name)) for name in json.loads(remembered.read_text())}
+        return {NodeName(str(name)) for name in json.loads(remembered.read_text(encoding="utf-8"))}
     except (OSError, ValueError, TypeError):
         return set()
 

@@ -12,6 +12,9 @@ from collections.abc import Awaitable, Callable
 
 from reconciler.errors import Deposed, Invalid, Unwritable
 from reconciler.state import Contact, Desired, Outcome, Plan
+from reconciler.state.identity import CLUSTER
+from reconciler.state.reports.status import Event
+from reconciler.wire.supervision import Act
 
 from .pace import Pace, in_slices
 from .parts import Parts
@@ -188,14 +191,21 @@ class Loop:
         return down and not snapshots.memory.groups and not self._parts.executor.in_flight
 
     async def _watch_home(self) -> None:
-        """Watch what sends no trigger: the gateway's file, the files that this controller holds, and the clocks.
+        """Watch what sends no trigger: the files of the gateway and of `up`, those that this controller holds, and the clocks.
 
         The pass that follows examines the files before it writes to them."""
         look: Callable[[], object] = self._parts.around.gateway
         before = look()
+        told: tuple[Act, ...] = ()
         while True:
             await asyncio.sleep(self.home_poll_seconds)
-            now = look()
+            now, acts = look(), self._parts.around.supervision()
+            if acts != told:
+                told = acts
+                self._parts.publisher.publish_events(
+                    Event(act.at, CLUSTER, True, act.reason, act.text, f"service/{act.service}/{act.at}")
+                    for act in acts
+                )
             lapsed = self._parts.clock_gaps.check()
             if now != before or lapsed or self._files_changed():
                 before = now

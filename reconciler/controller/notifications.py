@@ -16,6 +16,7 @@ from reconciler.resources import Webhook
 from reconciler.state import Desired
 from reconciler.state.reports.notification import Notification
 from reconciler.store import Store
+from reconciler.wire.clock import seconds_left
 
 ATTEMPTS_MAX = 6
 RETRY_SECONDS = (2.0, 10.0, 60.0, 300.0, 900.0)
@@ -60,7 +61,7 @@ class Notifications:
 
     def _begin(self, name: str, webhook: Webhook) -> None:
         notification = self._store.notifications.next(name)
-        if notification is None or notification.retry_at > self._clock():
+        if notification is None or seconds_left(notification.retry_at, self._clock(), max(RETRY_SECONDS)):
             return
         begun = replace(notification, attempts=notification.attempts + 1)
         try:

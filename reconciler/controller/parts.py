@@ -17,12 +17,14 @@ from reconciler.status import Snapshots
 from reconciler.store import Store
 from reconciler.wire.figures import GatewayFigures
 from reconciler.wire.file_identity import FileIdentity
+from reconciler.wire.supervision import Act
 
 from .clock_gaps import ClockGaps, Clocks
 from .desired_state import DesiredState
 from .figures.keeper import Keeper
 from .notifications import Notifications, Post
 from .publish import Publisher
+from .repository_care import RepositoryCare
 from .routes_file import RoutesFile
 
 
@@ -44,6 +46,10 @@ class Surroundings:
     """The folder in which figures of the last hours survive a restart; None keeps them in memory alone."""
     requests: Callable[[], GatewayFigures | None] = lambda: None
     """Returns what requests did at the gateway."""
+    supervision: Callable[[], tuple[Act, ...]] = lambda: ()
+    """Returns what `up` did to services that gave no answer, the oldest first."""
+    stopped_up: Callable[[], int] = lambda: 0
+    """Returns the pid of an `up` that a signal has stopped; 0 if none is. It takes a moment."""
 
 
 @dataclass(slots=True)
@@ -71,6 +77,7 @@ class Parts:
     around: Surroundings
     store: Store
     desired_state: DesiredState
+    care: RepositoryCare
     collector: Collector
     executor: Executor
     publisher: Publisher
@@ -84,6 +91,12 @@ class Parts:
     last: Snapshots = field(
         default_factory=lambda: Snapshots(Desired(""), Observed(), Memory(token=0), Plan(), 0.0)
     )
+
+    started_at: float = field(init=False)
+    """In seconds since the Unix epoch."""
+
+    def __post_init__(self) -> None:
+        self.started_at = self.clock()
 
     def clock(self) -> float:
         """Return the seconds since the Unix epoch."""

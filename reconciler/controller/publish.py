@@ -76,8 +76,7 @@ class Publisher:
         for key, found in status.each_status(snapshots, self.statuses, self._known):
             after[key] = found
             yield
-        stopping = snapshots.desired.stopping
-        self._unpublished.extend(status.transitions(self.statuses, after, snapshots.now, stopping))
+        self._unpublished.extend(status.transitions(self.statuses, after, snapshots))
         self._unsaved |= {key for key, value in after.items() if self.statuses.get(key) != value}
         self.statuses = after
         self._forget_removed(snapshots.memory.leaving)

@@ -123,6 +123,7 @@ def remember(parts: Parts) -> Memory:
         agent_file=parts.around.machines.agent_file,
         unwritable=("" if locked else problem) or parts.publisher.problem,
         locked=problem if locked else "",
+        started_at=parts.started_at,
     )
 
 

@@ -32,14 +32,14 @@ class RoutesFile:
         """Return the last controller's routes: ours must be newer for the gateway, and only if they differ."""
         self._seen = self._signature()
         try:
-            return from_wire(Routes, json.loads(self.path.read_text()))
+            return from_wire(Routes, json.loads(self.path.read_text(encoding="utf-8")))
         except (OSError, ValueError, WireError):
             return None
 
     def replace(self, routes: Routes) -> None:
         """Replace the routes. Raises ``OSError``."""
         draft = self.path.with_name(f".{self.path.name}.new")
-        draft.write_text(json.dumps(to_wire(routes), indent=1))
+        draft.write_text(json.dumps(to_wire(routes), indent=1), encoding="utf-8")
         draft.chmod(0o600)
         draft.replace(self.path)
         self._seen = self._signature()

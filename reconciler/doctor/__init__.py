@@ -10,13 +10,23 @@ module               purpose
 ``checks``           faults of a machine that serves all the same, one row each
 ``unknowns``         unknown facts of a machine, with the reason
 ``examine``          all findings, in the order of the classes
-``state_directory``  findings about the controller's own files
+``state_directory``  findings about the controller's own files and services
 ``acceptance``       the checklist after bring-up
 ===================  ===============================================================
 """
 
 from .examine import examine
 from .finding import Examination, Finding, NotKnown
-from .state_directory import HomeFinding, examine_home
+from .state_directory import HomeFinding, Up, examine_home, examine_repository, examine_up
 
-__all__ = ["Examination", "Finding", "HomeFinding", "NotKnown", "examine", "examine_home"]
+__all__ = [
+    "Examination",
+    "Finding",
+    "HomeFinding",
+    "NotKnown",
+    "Up",
+    "examine",
+    "examine_home",
+    "examine_repository",
+    "examine_up",
+]

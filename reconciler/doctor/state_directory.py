@@ -6,6 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from reconciler.state import Memory
+from reconciler.wire.supervision import Act
+
+ACTS_SECONDS = 86_400.0
+"""How long it is shown that a service gave no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +19,50 @@ class HomeFinding:
     seen: str
     means: str
     steps: str
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """`up`, as far as the controller sees it."""
+
+    acts: tuple[Act, ...]
+    """What it did to services that gave no answer."""
+    stopped: int
+    """Its pid, if a signal has stopped it; else 0."""
+
+
+def examine_up(up: Up, now: float) -> Iterator[HomeFinding]:
+    """Yield what is wrong with the services of the home and their supervisor."""
+    if up.stopped:
+        yield HomeFinding(
+            f"`reconciler up` (pid {up.stopped}) is stopped",
+            "nobody restarts a controller, gateway or console that dies or hangs",
+            f"continue it: kill -CONT {up.stopped}, or fg in its terminal",
+        )
+    by_service: dict[str, list[Act]] = {}
+    for act in up.acts:
+        if act.at > now - ACTS_SECONDS:
+            by_service.setdefault(act.service, []).append(act)
+    for service, found in sorted(by_service.items()):
+        yield HomeFinding(
+            f"{found[-1].text} ({len(found)} in the last day)",
+            f"the {service} runs again; meanwhile nobody could reach it",
+            f"read logs/{service}.log in the home; see whether a debugger, a full disk, a lack of memory or a limit of"
+            " descriptors holds it",
+        )
+
+
+def examine_repository(place: str, damage: str) -> Iterator[HomeFinding]:
+    """Yield what is wrong with the cluster repository at ``place``: its ``damage``, empty for none."""
+    if damage:
+        yield HomeFinding(
+            f"{place} is damaged: {damage}",
+            "the revision in force stays; pushes, history and a restart may fail; the disk may be failing",
+            f"move it away: mv {place} {place}.damaged; create another: reconciler init; push to it from a clone:"
+            f" git push {place} main (and operations, if the clone has it: git push {place}"
+            " origin/operations:operations). Without a clone, restore a backup: reconciler restore FILE. If main is a"
+            " mirror: reconciler source sync",
+        )
 
 
 def examine_home(memory: Memory, damaged: Iterable[str]) -> Iterator[HomeFinding]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from reconciler.errors import Refused
+from reconciler.errors import Invalid, Refused
 from reconciler.resources import TokenRef
+from reconciler.secret_files import find_secret
 
 ENDPOINT_VARIABLE = "HF_ENDPOINT"
 """Variable with the URL of a hub other than Hugging Face's, as in huggingface_hub."""
@@ -29,15 +29,7 @@ class Hub:
         missing."""
         if ref is None:
             return ""
-        if ref.env is not None:
-            token = self.environment.get(ref.env, "").strip()
-            if not token:
-                text = f"the environment of `reconciler up` has no {ref.env}; set it, and restart `reconciler up`"
-                raise Refused("TokenMissing", text)
-            return token
-        assert ref.file is not None
         try:
-            return Path(ref.file).expanduser().read_text().strip()
-        except (OSError, UnicodeError, RuntimeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not text"
-            raise Refused("TokenMissing", f"the hub's token in {ref.file} cannot be read: {reason}") from None
+            return find_secret(ref.file, ref.env, self.environment)
+        except Invalid as error:
+            raise Refused("TokenMissing", f"the hub's token: {error}") from None

@@ -92,7 +92,11 @@ TEXTS: dict[type[Any], dict[str, Form]] = {
         **_forms(_T, "python run_directory"),
         **_forms(_I, "agent_id host_id"),
     },
-    RankReport: {**_forms(_K, "group phase gone transport"), **_forms(_T, "detail kept")},
+    RankReport: {
+        **_forms(_K, "group phase gone transport"),
+        **_forms(_K, "formed_for"),  # as the manifests have it
+        **_forms(_T, "detail kept"),
+    },
     Exit: _forms(_T, "detail"),
     ModelReport: {
         **_forms(_K, "path reuse rope unsplittable shares lacking code"),

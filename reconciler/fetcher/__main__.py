@@ -25,7 +25,7 @@ def main() -> int:
     try:
         from .fetch import fetch
     except ImportError as error:
-        text = f"{sys.executable} has no {error.name}; install mlx-reconciler[runtime] there"
+        text = f"{sys.executable} has no {error.name}; install it there: {sys.executable} -m pip install huggingface_hub httpx2"
         report.fail(FetchProblem.NO_CLIENT, text)
         return EXIT_WITHOUT
     try:

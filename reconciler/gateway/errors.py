@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from reconciler.errors import ReconcilerError
 
@@ -53,14 +54,73 @@ def prompt_too_long(tokens: int, context: int) -> ApiError:
     return invalid(text, "prompt", "context_length_exceeded")
 
 
-def too_large(limit_bytes: int) -> ApiError:
+def too_large(limit_bytes: int, decoded: bool = False) -> ApiError:
     """Return the error for a request of too many bytes."""
+    which = "decoded bytes" if decoded else "bytes"
     return ApiError(
         413,
         "invalid_request_error",
         "request_too_large",
-        f"the request is too large: at most {limit_bytes} bytes are accepted",
+        f"the request is too large: at most {limit_bytes} {which} are accepted",
     )
+
+
+def unknown_coding(why: str, accepted: Sequence[str]) -> ApiError:
+    """Return the error for a body in a coding that is not understood (RFC 9110, 15.5.16)."""
+    names = ", ".join(accepted)
+    return ApiError(
+        415,
+        "invalid_request_error",
+        "unsupported_content_encoding",
+        f"the request's content-encoding cannot be decoded: {why}; send the body as it is, or in one of {names}",
+        headers=((b"accept-encoding", names.encode()),),
+    )
+
+
+def undecodable(coding: str, why: str) -> ApiError:
+    """Return the error for a body that is not in the coding that its head names."""
+    return invalid(f"the body is no {coding}, which content-encoding says it is: {why}", None, "invalid_body")
+
+
+def not_http(why: str) -> ApiError:
+    """Return the error for bytes that are no request."""
+    return invalid(f"this is not a valid HTTP request: {why}", None, "invalid_http")
+
+
+def http_version(version: str) -> ApiError:
+    """Return the error for another major version of HTTP than this endpoint speaks."""
+    return ApiError(
+        505,
+        "invalid_request_error",
+        "http_version_not_supported",
+        f"this endpoint speaks HTTP/1.1, and the request is HTTP/{version}: have the client use HTTP/1.1",
+    )
+
+
+def unknown_expectation(value: str) -> ApiError:
+    """Return the error for an expectation that nobody here can meet."""
+    return ApiError(
+        417,
+        "invalid_request_error",
+        "expectation_failed",
+        f"the expectation {value[:100]!r} cannot be met: 100-continue alone can; leave the header `expect` away",
+    )
+
+
+def unknown_transfer_coding(value: str) -> ApiError:
+    """Return the error for a body in a transfer coding beside chunks (RFC 9112, 6.1)."""
+    return ApiError(
+        501,
+        "invalid_request_error",
+        "unsupported_transfer_encoding",
+        f"the transfer-encoding {value[:100]!r} is not understood: use `chunked` alone, and content-encoding to compress",
+    )
+
+
+def tunnel() -> ApiError:
+    """Return the error for a client that takes this endpoint for a proxy."""
+    text = "this endpoint is no proxy, and makes no tunnels: send requests to it itself, without CONNECT"
+    return ApiError(501, "invalid_request_error", "method_not_implemented", text)
 
 
 def body_too_slow() -> ApiError:

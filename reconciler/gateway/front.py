@@ -17,6 +17,7 @@ from .errors import ApiError
 from .http.answer import send_error
 from .http.authentication import SCOPE_KEY, Authentication, client_of
 from .http.cross_origin import answer_question, headers_for, is_question
+from .http.exchange import exchange_of
 from .http.paths import Paths
 from .http.refusals import ErrorPages, ForeignPages
 from .metrics import Metrics
@@ -95,7 +96,7 @@ class Front:
                 await answer_question(scope, origin, origins, passage.send)
                 return
             passage.headers = (*headers_for(origin, origins), *passage.headers)
-        refusal = self._foreign.refusal(scope)
+        refusal = exchange_of(scope).objection or self._foreign.refusal(scope)
         if refusal is None:
             try:
                 scope[SCOPE_KEY] = self._authentication.caller(scope)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from reconciler import descriptors
 from reconciler.errors import Conflict, Invalid
 from reconciler.wire.file_identity import FileIdentity, wait_until_removed, wait_until_replaced
 
@@ -21,7 +22,6 @@ from .files import cannot_listen, write_state
 from .handover.claim import NOTHING_TO_CLAIM, Claim
 from .handover.lock import Lock
 from .handover.messages import NotHandedOver
-from .http import descriptors
 from .routing.timeouts import Timing
 from .server import serve
 

@@ -12,6 +12,7 @@ import os
 import socket
 from pathlib import Path
 
+from reconciler import descriptors
 from reconciler.certificates import Certificates
 from reconciler.errors import Conflict, Invalid
 from reconciler.listening import bind, reached_at
@@ -27,7 +28,7 @@ from .handover.heir import Heir
 from .handover.inheritance import Inheritance, take_over
 from .handover.lock import Lock
 from .hooks.announcer import Announcer
-from .http import descriptors
+from .http.descriptors import shortage
 from .http.listener import Listener
 from .http.overdue import end_overdue
 from .keys.sharing import Sharing
@@ -87,8 +88,8 @@ async def serve(
     try:
         count = descriptors.limit()
         admission = Admission(limits or ConnectionLimits.of(count))
-        if shortage := descriptors.shortage(count):
-            log.warning("%s", shortage)
+        if few := shortage(count):
+            log.warning("%s", few)
         certificates = Certificates()
         gateway = _Gateway(home, any_port, pool, sources, admission, sharing, certificates)
         lock = claim.lock
@@ -293,7 +294,7 @@ class _Gateway:
             "token": self._pool.file.current.token,
             "problem": self._problem,
             "limits": self._sharing.state(),
-            "shortage": descriptors.shortage(descriptors.limit()),
+            "shortage": shortage(descriptors.limit()),
         }
         if state == self._written:
             return

@@ -28,7 +28,7 @@ _GROWING = (
     "age_seconds", "idle_seconds", "ended_seconds", "cores", "resident_bytes", "tokens_per_second",
 )  # fmt: skip
 """Values of a rank that grow with time."""
-_PROGRESS = ("steps", "demand", "step_tokens", "silent_seconds")
+_PROGRESS = ("steps", "demand", "step_tokens", "silent_seconds", "deaf_seconds")
 """Values of a rank that change with each step. No step of a plan follows from one of them, unless it stands still."""
 _RESTLESS = ("sequence", "load", "models_free_bytes")
 """Values of a node that change all the time."""
@@ -56,7 +56,11 @@ def _lasting(report: NodeReport) -> tuple[object, ...]:
     return (
         _beside_ranks(report),
         *map(_standing, report.ranks),
-        *(rank.silent_seconds if rank.silent_seconds >= SILENCE_SECONDS else 0.0 for rank in report.ranks),
+        *(
+            silence if silence >= SILENCE_SECONDS else 0.0
+            for rank in report.ranks
+            for silence in (rank.silent_seconds, rank.deaf_seconds)
+        ),
         *(rank.ended_seconds for rank in report.ranks if rank.gone in (Gone.NO, Gone.PENDING)),
     )
 

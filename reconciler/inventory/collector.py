@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from reconciler.errors import Barred, ReconcilerError, Refused, Silent, Unreachable
 from reconciler.remote.agent_connection import AgentConnection
@@ -20,6 +20,7 @@ from reconciler.wire.node import NodeReport, Observe
 
 from .changes import failed, group, is_news, skew
 from .probes.cable_ends import Cables
+from .watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -60,30 +61,6 @@ async def _relay(link: AgentConnection, look: asyncio.Event) -> None:
     look.set()
 
 
-@dataclass(slots=True)
-class _Watch:
-    seen: NodeObservation
-    look: asyncio.Event = field(default_factory=asyncio.Event)
-    probe: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when facts from probes are outdated."""
-    awaited: list[asyncio.Event] = field(default_factory=list)
-    """Events to set after the next round of probes, or when the machine is lost."""
-    task: asyncio.Task[None] | None = None
-    link: AgentConnection | None = None
-    refresh: bool = False
-    """Whether facts from probes are outdated once there is a new connection."""
-    renewing: bool = False
-    """Whether the connection is being closed on purpose, which says nothing about the machine."""
-    missed: asyncio.TimerHandle | None = None
-    """Timer after which a machine counts as lost if its connection was closed here and no new one was made."""
-    tried: bool = False
-    """Whether the observation is newer than the start and the last clock gap."""
-    asked: bool = False
-    """Whether somebody waits for the next report, whatever is in it: to see what was changed."""
-    answering: bool = False
-    """Whether the report that is being requested is such a one."""
-
-
 class Collector:
     """Watches the requested nodes. ``changed`` is called whenever a report or a fact is new.
 
@@ -103,7 +80,7 @@ class Collector:
         self._token = token
         self.resync_seconds = RESYNC_SECONDS
         self.probes_seconds = PROBES_SECONDS
-        self._watches: dict[NodeName, _Watch] = {}
+        self._watches: dict[NodeName, Watch] = {}
         self._numbers = itertools.count(1)
         self._cables = Cables()
         self._models: tuple[str, ...] = ()
@@ -112,7 +89,7 @@ class Collector:
     def watch(self, names: frozenset[NodeName], models: tuple[str, ...]) -> None:
         """Watch exactly these nodes, and look on each for weights at these paths."""
         for name in sorted(names - self._watches.keys()):
-            watch = _Watch(NodeObservation(name, Contact.UNKNOWN, self._clock()))
+            watch = Watch(NodeObservation(name, Contact.UNKNOWN, self._clock()))
             self._watches[name] = watch
             self._start(watch)
         for name in sorted(self._watches.keys() - names):
@@ -195,7 +172,7 @@ class Collector:
         if link is not None:
             await link.close()
 
-    def _missed(self, watch: _Watch) -> None:
+    def _missed(self, watch: Watch) -> None:
         """Handle a machine that was not reached again in time."""
         if watch.link is None and watch.seen.contact is Contact.REACHED and watch.task is not None:
             self._on_lost(watch, Unreachable("it does not answer over a new connection"))
@@ -233,11 +210,11 @@ class Collector:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _start(self, watch: _Watch) -> None:
+    def _start(self, watch: Watch) -> None:
         watch.task = asyncio.create_task(self._follow(watch), name=f"watch {watch.seen.name}")
         watch.task.add_done_callback(lambda task: self._ended(watch, task))
 
-    def _ended(self, watch: _Watch, task: asyncio.Task[None]) -> None:
+    def _ended(self, watch: Watch, task: asyncio.Task[None]) -> None:
         """Restart a watcher that failed, and log its error: a watcher never ends on its own."""
         if task.cancelled():
             return
@@ -247,12 +224,12 @@ class Collector:
         if self._watches.get(watch.seen.name) is watch:
             asyncio.get_running_loop().call_later(REDIAL_SECONDS, self._start, watch)
 
-    async def _follow(self, watch: _Watch) -> None:
+    async def _follow(self, watch: Watch) -> None:
         while True:
             try:
                 link = await self._machines.dial(watch.seen.name)
             except Unreachable as error:
-                self._on_lost(watch, error)
+                self._on_lost(watch, await self._explained(watch, error))
                 await self._pause(watch, REDIAL_SECONDS)
                 continue
             try:
@@ -260,7 +237,7 @@ class Collector:
             except (Refused, Unreachable) as error:
                 watch.link = None
                 if isinstance(error, Silent) or not watch.renewing:
-                    self._on_lost(watch, error)
+                    self._on_lost(watch, await self._explained(watch, error))
             finally:
                 watch.renewing = False
                 watch.link = None
@@ -268,7 +245,14 @@ class Collector:
             watch.look.clear()
             await self._pause(watch, REDIAL_SECONDS)
 
-    async def _listen(self, watch: _Watch, link: AgentConnection) -> None:
+    async def _explained(self, watch: Watch, error: ReconcilerError) -> ReconcilerError:
+        """Return why there is no answer: an agent that gives none on a machine that does hangs, and is down."""
+        silent = isinstance(error, Silent) and not isinstance(error, Barred)
+        if not silent or not await self._machines.answers(watch.seen.name):
+            return error
+        return Unreachable(f"its agent gives no answer, and the machine does: {error}")
+
+    async def _listen(self, watch: Watch, link: AgentConnection) -> None:
         """Ask for reports until the connection ends, which is ``Unreachable``."""
         number = next(self._numbers)
         listener = asyncio.create_task(_relay(link, watch.look), name=f"changes on {watch.seen.name}")
@@ -296,7 +280,7 @@ class Collector:
             if prober is not None:
                 prober.cancel()
 
-    async def _examine(self, watch: _Watch, link: AgentConnection, report: NodeReport) -> None:
+    async def _examine(self, watch: Watch, link: AgentConnection, report: NodeReport) -> None:
         """Keep the facts from probes up to date, as long as the connection lasts: with it the boot may have ended."""
         while True:
             watch.probe.clear()
@@ -317,7 +301,7 @@ class Collector:
                 over.set()
             await _wait(watch.probe, self.probes_seconds)
 
-    def _learn(self, watch: _Watch, facts: MachineFacts, answered: bool, examined: bool) -> None:
+    def _learn(self, watch: Watch, facts: MachineFacts, answered: bool, examined: bool) -> None:
         """Keep new facts of a machine, which may also show where the cables of others lead.
 
         If the connection failed, nothing is known: that permits nothing that the facts before it forbade.
@@ -337,11 +321,11 @@ class Collector:
             self._changed()
 
     @staticmethod
-    async def _pause(watch: _Watch, seconds: float) -> None:
+    async def _pause(watch: Watch, seconds: float) -> None:
         if await _wait(watch.look, seconds):
             watch.look.clear()
 
-    def _reached(self, watch: _Watch, report: NodeReport, number: int, skewed: float) -> None:
+    def _reached(self, watch: Watch, report: NodeReport, number: int, skewed: float) -> None:
         before, asked, watch.answering = watch.seen, watch.answering, False
         since = before.since if before.contact is Contact.REACHED else self._clock()
         same_boot = before.report is not None and before.report.boot_id == report.boot_id
@@ -377,7 +361,7 @@ class Collector:
                 watch.seen = replace(watch.seen, examined=False)
                 watch.probe.set()
 
-    def _on_lost(self, watch: _Watch, error: ReconcilerError) -> None:
+    def _on_lost(self, watch: Watch, error: ReconcilerError) -> None:
         """Note that a node was lost: its agent is down if the machine answers, else nothing is known. If nobody watched
         since the last report, the machine may have restarted."""
         before, watched, watch.tried = watch.seen, watch.tried, True

@@ -83,7 +83,7 @@ async def ask(endpoint: str) -> FrontDoor:
     except TimeoutError:
         return FrontDoor(False, problem=f"no answer within {ANSWER_SECONDS:g} s")
     except OSError as error:
-        return FrontDoor(False, problem=f"no answer: {error}")
+        return FrontDoor(False, problem=f"no answer: {error or type(error).__name__}")
     except ValueError:
         return FrontDoor(False, problem="what answers there is no gateway")
 

@@ -22,7 +22,7 @@ def observe_gateway(path: Path, prompts: Path, usage: Path) -> GatewayObservatio
     what keys have used.
     """
     try:
-        body = json.loads(path.read_text())
+        body = json.loads(path.read_text(encoding="utf-8"))
         problem = _text(body.get("problem")) or ""
         seen = GatewayObservation(
             int(body["pid"]),

@@ -9,11 +9,11 @@ import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from reconciler.errors import Invalid, Refused, Unreachable
 from reconciler.resources import Webhook, is_loopback
+from reconciler.secret_files import find_secret
 
 POST_SECONDS_MAX = 10.0
 """Time limit from the name lookup to the first line of the answer."""
@@ -72,18 +72,9 @@ class Webhooks:
     def _written(self, webhook: Webhook) -> tuple[str, str]:
         """Return the place of the URL, for people, and its content."""
         source = webhook.url_from
-        if source.env is not None:
-            if source.env not in self.environment:
-                raise Invalid(
-                    f"the environment of `reconciler up` has no {source.env}; set it, and restart `reconciler up`"
-                )
-            return source.env, self.environment[source.env].strip()
-        if source.file is not None:
-            try:
-                return source.file, Path(source.file).expanduser().read_text().strip()
-            except (OSError, ValueError, RuntimeError) as error:
-                reason = getattr(error, "strerror", None) or "it is not text"
-                raise Invalid(f"{source.file} cannot be read: {reason}") from None
+        if source.env is not None or source.file is not None:
+            place = source.env or str(source.file)
+            return place, find_secret(source.file, source.env, self.environment)
         return "webhook.url", webhook.url or ""
 
 

@@ -57,11 +57,15 @@ class Machines(Protocol):
         ...
 
     async def start_agent(self, name: NodeName, token: int) -> None:
-        """Start an agent unless one is running.
+        """Start an agent unless one is running; one that gives no answer is ended first.
 
         ``token`` is the fencing token, 0 while the node's own is unknown. Raises ``Refused`` (``Fenced``) if the node
         obeys a controller with a higher one.
         """
+        ...
+
+    async def answers(self, name: NodeName) -> bool:
+        """Return whether the machine itself answers, whatever its agent does. Raises nothing where it does not."""
         ...
 
     async def stage(self, name: NodeName, token: int) -> None:

@@ -17,6 +17,7 @@ from typing import Protocol, cast
 import asyncssh
 
 from reconciler.wire.generation import Jump, Machine
+from reconciler.wire.paths import MARKED, RELAY_MARK
 
 from .gateway_key import public_key
 
@@ -26,6 +27,8 @@ KEEPALIVES_MAX = 3
 """A machine that has left so many unanswered is gone: about ten seconds after it went."""
 IDLE_SECONDS = 60.0
 """How long an unused connection is kept: a group that is formed again soon needs one."""
+EXIT_REFUSED = 77
+"""Exit status of a relay that takes a request for none of a rank's socket (``agent/relay.py``)."""
 _TAIL_BYTES = 1000
 _SPLICE_BYTES = 64 * 1024
 _CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com", "aes128-ctr")
@@ -70,15 +73,19 @@ class _Trunk:
         self._keepalive = keepalive
         self._connecting: asyncio.Task[asyncssh.SSHClientConnection] | None = None
         self._sessions: set[_Session] = set()
+        self._marks = True
+        """Whether the relay there knows the mark; one of an older agent refuses it."""
         self._idle: asyncio.TimerHandle | None = None
 
     async def open(self, name: str, protocol: asyncio.Protocol) -> None:
-        session = _Session(protocol, self._ended)
+        session = _Session(protocol, self._ended, self._marks)
         self._sessions.add(session)
         try:
             connection = await self._connection()
             # Not to be interrupted halfway: the channel would stay open, and a server allows ten of them.
-            opening = asyncio.create_task(connection.create_session(lambda: session, name, encoding=None))
+            opening = asyncio.create_task(
+                connection.create_session(lambda: session, name + MARKED * self._marks, encoding=None)
+            )
             opening.add_done_callback(_see)
             await asyncio.shield(opening)
         except (asyncssh.Error, TimeoutError, OSError) as error:
@@ -167,6 +174,9 @@ class _Trunk:
     def _ended(self, session: _Session) -> None:
         """Keep the connection for a while without channels."""
         self._sessions.discard(session)
+        if session.refused and self._marks:
+            log.info("%s has a relay of an older version", self)
+            self._marks = False
         if self._idle is not None:
             self._idle.cancel()
         if not self._sessions:
@@ -251,9 +261,13 @@ class _Client(asyncssh.SSHClient):
 class _Session(asyncssh.SSHClientSession[bytes]):
     """One channel, for a protocol that takes it for a socket."""
 
-    def __init__(self, protocol: asyncio.Protocol, ended: Callable[[_Session], None]) -> None:
+    def __init__(self, protocol: asyncio.Protocol, ended: Callable[[_Session], None], marked: bool) -> None:
         self._protocol = protocol
         self._ended = ended
+        self._unmarked = bytearray() if marked else None
+        """The end of what came before the relay's mark; None once it has come, or if none does."""
+        self.refused = False
+        """Whether the relay refused the request."""
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self._abandoned = False
         self._errors = b""
@@ -271,15 +285,33 @@ class _Session(asyncssh.SSHClientSession[bytes]):
             chan.abort()
 
     def session_started(self) -> None:
-        # Not earlier: a server drops data that arrive before the command to run.
+        # Not earlier: a server drops data that arrive before the command to run, and start-up files may read what arrives
+        # before the relay's mark.
+        if self._unmarked is None:
+            self._begin()
+
+    def _begin(self) -> None:
         if self._channel is not None and not self._abandoned:
             self._protocol.connection_made(cast(asyncio.Transport, _Pipe(self._channel)))
 
     def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
-        if datatype is None:
+        if datatype is not None:
+            self._errors = (self._errors + data)[-_TAIL_BYTES:]
+        elif self._unmarked is None:
             self._protocol.data_received(data)
         else:
-            self._errors = (self._errors + data)[-_TAIL_BYTES:]
+            self._unmarked += data
+            _, mark, rest = self._unmarked.partition(RELAY_MARK)
+            if not mark:
+                del self._unmarked[: -len(RELAY_MARK)]
+                return
+            self._unmarked = None
+            self._begin()
+            if rest:
+                self._protocol.data_received(bytes(rest))
+
+    def exit_status_received(self, status: int) -> None:
+        self.refused = status == EXIT_REFUSED and self._unmarked is not None
 
     def pause_writing(self) -> None:
         self._protocol.pause_writing()

@@ -146,10 +146,15 @@ class GatewaySpec(Strict):
     """Address and port on which the endpoint listens. With `auth.mode: none` it must be a loopback address."""
     hold: Seconds = 60.0
     """How long a request waits for a group that is being formed before it gets 503."""
+    keep_alive: Literal["event", "comment"] = "event"
+    """Form of the signs of life in a stream that pauses. `event`: an event of the client's API that changes nothing, such as a
+    chunk with an empty delta. `comment`: a comment of server-sent events, which some clients and proxies take for
+    data."""
     hosts: tuple[Annotated[str, HOST_NAME.field()], ...] = ()
     """Further host names by which clients address the endpoint, for a reverse proxy that passes them on. Web pages of
     these hosts may use it too. With `auth.mode: none`, requests to any other name are refused, except loopback addresses,
-    `localhost` and `host.docker.internal`."""
+    `localhost`, the machine's own host name and `NAME.local`, and what container tools call it, such as
+    `host.docker.internal`."""
     nodes: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
     """Nodes on other machines that have a gateway too, with the same address, routes and keys."""
     limits: GatewayLimits | None = None

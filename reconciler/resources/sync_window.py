@@ -9,6 +9,7 @@ import difflib
 import math
 from datetime import UTC, datetime, timedelta, tzinfo
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -19,6 +20,8 @@ from .base import NAMES, TYPE, ApiVersion, Manifest, Metadata, Seconds, Strict
 
 CRON_FIELDS = "minute, hour, day of the month, month and day of the week"
 SECONDS_MIN = 60.0
+BEGINNINGS_MAX = 200
+"""How many times to look whether a window begins again before it ends."""
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 _CHANGE_MAX = timedelta(hours=3)
 """Clocks change by less: in most places by one hour, on Lord Howe Island by half of one, at Troll by two."""
@@ -145,10 +148,34 @@ class SyncWindowSpec(Strict):
         """Return whether it begins every so many minutes or hours, and not at fixed times."""
         return any(part.startswith("*") for part in self.schedule.split()[:2])
 
+    def is_open(self, now: float) -> bool:
+        """Return whether a time of it lasts at ``now``."""
+        return self.next_begin(now - self.duration) <= now
+
     def end(self, now: float) -> float | None:
-        """Return when it ends, as far as its beginning before ``now`` says; None if it is not open."""
+        """Return when it ends; None if it is not open, infinity if it begins again and again before that.
+
+        It may begin again before it ends. Only so many beginnings are followed: a window that begins every minute for
+        two is always open.
+        """
+        if not self.is_open(now):
+            return None
         begun = self.next_begin(now - self.duration)
-        return None if begun > now else begun + self.duration
+        return _last_end(self.schedule, self.time_zone, self.duration, begun)
+
+
+@lru_cache(maxsize=256)
+def _last_end(schedule: str, time_zone: str, duration: float, begun: float) -> float:
+    """Return when a window ends that has begun, with the times that begin before that; infinity if they do not end."""
+    spec = SyncWindowSpec.model_construct(
+        kind="deny", schedule=schedule, time_zone=time_zone, duration=duration
+    )
+    for _ in range(BEGINNINGS_MAX):
+        later = spec.next_begin(begun)
+        if later > begun + duration:
+            return begun + duration
+        begun = later
+    return math.inf
 
 
 class SyncWindow(Manifest):

@@ -83,10 +83,10 @@ def live(config_path: str, progress_descriptor: int | None) -> int:
         ending = watch.ending or end
         watch.disarm()
     finally:
-        _bound_exit(ending.code)
+        bounded = _bound_exit(ending.code)
     progress.report_detail(ending.sentence)
     log.info("rank ends: %s", ending.sentence)
-    if config is not None and config.backend in FREED_BY_THE_SYSTEM:
+    if not bounded or (config is not None and config.backend in FREED_BY_THE_SYSTEM):
         _exit_at_once(ending.code)
     return ending.code
 
@@ -108,15 +108,21 @@ def _exit_at_once(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _bound_exit(code: int) -> None:
+def _bound_exit(code: int) -> bool:
+    """End the process in a while, however long its exit takes. Return False where there is no memory for a thread."""
+
     def end() -> None:
         faulthandler.dump_traceback()
         os._exit(code)
 
     timer = threading.Timer(EXIT_SECONDS, end)
     timer.daemon = True
-    timer.start()
-    faulthandler.dump_traceback_later(EXIT_SECONDS_AT_MOST, exit=True)
+    try:
+        timer.start()
+        faulthandler.dump_traceback_later(EXIT_SECONDS_AT_MOST, exit=True)
+    except RuntimeError:
+        return False
+    return True
 
 
 def _serve(config: RankConfig, progress: ProgressPipe, watch: Watch) -> RankEnd:

@@ -127,8 +127,9 @@ COMMANDS: Mapping[str, Command] = {
         flag("alone", "its ranks are alone", "its ranks find each other"),
     ),
     "mute": Command(
-        f"{_NODE} [silent|broken]", "Lose or interrupt the answers of a machine's rank 0 while it makes progress.",
-        ("studio-1", "studio-1 broken"), ranks.mute,
+        f"{_NODE} [silent|broken|deaf]",
+        "Lose or interrupt the answers of a machine's rank 0, or lose its requests, while it makes progress.",
+        ("studio-1", "studio-1 broken", "studio-1 deaf"), ranks.mute,
     ),
     "slow-ssh": Command(f"{_NODE} [SECONDS]", "Delay commands over SSH.", ("studio-2 5",), machines.slow_ssh),
     "partition": Command(

@@ -36,7 +36,7 @@ class ControllersMac:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             shutil.copyfile(PROGRAM, self._folder / "sitecustomize.py")
         draft = self._folder / ".state.json.new"
-        draft.write_text(json.dumps(state))
+        draft.write_text(json.dumps(state), encoding="utf-8")
         draft.replace(self._folder / STATE)
         self._written = state
 

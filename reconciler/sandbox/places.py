@@ -86,15 +86,15 @@ class Place:
     def port(self) -> int:
         """Return the last port of its SSH server; 0 if there was none."""
         try:
-            return int(json.loads((self.root / "machine.json").read_text())["port"])
+            return int(json.loads((self.root / "machine.json").read_text(encoding="utf-8"))["port"])
         except (OSError, ValueError, KeyError, TypeError):
             return 0
 
     def write_settings(self, control: Path, port: int) -> None:
         """Write where the sandbox and SSH are, for the tools and the Python."""
         put_shim(self.packages, self.name, control)
-        (self.tools / MARK).write_text(f"{self.name}\n{control}\n")
-        (self.root / "machine.json").write_text(json.dumps({"port": port}) + "\n")
+        (self.tools / MARK).write_text(f"{self.name}\n{control}\n", encoding="utf-8")
+        (self.root / "machine.json").write_text(json.dumps({"port": port}) + "\n", encoding="utf-8")
 
     def create(self, key: asyncssh.SSHKey, models: Path | None) -> None:
         """Create everything; ``key`` may log in. The user's files stay."""
@@ -116,10 +116,10 @@ class Place:
             self._link_models(models)
 
     def _make_tools(self) -> None:
-        text = f"#!{_interpreter()} -IS\n" + Path(client.__file__).read_text()
+        text = f"#!{_interpreter()} -IS\n" + Path(client.__file__).read_text(encoding="utf-8")
         for name in TOOLS:
             tool = self.tools / name
-            tool.write_text(text)
+            tool.write_text(text, encoding="utf-8")
             tool.chmod(0o755)
 
     def _make_python(self) -> None:
@@ -129,9 +129,11 @@ class Place:
         self.python.symlink_to(_interpreter())
         home = Path(_interpreter()).resolve().parent
         (self.root / "opt/python/pyvenv.cfg").write_text(
-            f"home = {home}\ninclude-system-site-packages = false\n"
+            f"home = {home}\ninclude-system-site-packages = false\n", encoding="utf-8"
         )
-        (self.packages / "host.pth").write_text("".join(f"{path}\n" for path in _packages()))
+        (self.packages / "host.pth").write_text(
+            "".join(f"{path}\n" for path in _packages()), encoding="utf-8"
+        )
 
     def _link_models(self, models: Path) -> None:
         target = self.home / ".reconciler" / "models"

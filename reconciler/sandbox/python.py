@@ -17,10 +17,10 @@ def put_shim(packages: Path, machine: str, control: Path) -> None:
         shutil.rmtree(target)
     shutil.copytree(SHIM, target, ignore=shutil.ignore_patterns("__pycache__"))
     config = {"machine": machine, "control": str(control)}
-    (packages / f"{PACKAGE}.json").write_text(json.dumps(config))
-    (packages / f"{PACKAGE}.pth").write_text(f"import {PACKAGE}; {PACKAGE}.begin()\n")
+    (packages / f"{PACKAGE}.json").write_text(json.dumps(config), encoding="utf-8")
+    (packages / f"{PACKAGE}.pth").write_text(f"import {PACKAGE}; {PACKAGE}.begin()\n", encoding="utf-8")
 
 
 def put_idleness(packages: Path, seconds: float) -> None:
     """Make the agent of that machine believe that its ranks have been idle for this long."""
-    (packages / f"{PACKAGE}.idle").write_text(f"{seconds:g}\n")
+    (packages / f"{PACKAGE}.idle").write_text(f"{seconds:g}\n", encoding="utf-8")

@@ -214,7 +214,9 @@ class _Locked(asyncssh.SSHServer):
 def _entry(path: Path, key: asyncssh.SSHKey) -> Any:
     """Return the options of a key in ``authorized_keys``; None without the key."""
     try:
-        return asyncssh.import_authorized_keys(path.read_text()).validate(key, LOOPBACK, LOOPBACK)
+        return asyncssh.import_authorized_keys(path.read_text(encoding="utf-8")).validate(
+            key, LOOPBACK, LOOPBACK
+        )
     except (OSError, ValueError):
         return None
 

@@ -6,14 +6,15 @@ import difflib
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from reconciler.resources import Manifest
+from reconciler.resources import Fabric, Manifest
 
 from .yaml import fields
 from .yaml.documents import Document, load, parse
-from .yaml.pieces import Piece, join, split
+from .yaml.objects import SET_BY_CONTROLLER, as_json, as_text, ignoring_status, is_json, pieces_of
+from .yaml.pieces import ENDINGS, Piece, join
 from .yaml.plain import as_yaml
 
 Action = Literal["created", "configured", "unchanged", "deleted"]
@@ -70,11 +71,14 @@ class _Files:
 
     def pieces(self, file: str) -> list[Piece]:
         if file not in self._pieces:
-            self._pieces[file] = split(self._files.get(file, b"").decode("utf-8-sig"))
+            text = self._files.get(file, b"").decode("utf-8-sig")
+            self._pieces[file] = pieces_of(file, text)
         return self._pieces[file]
 
     def changes(self) -> dict[str, bytes | None]:
-        texts = {file: join(pieces) for file, pieces in self._pieces.items()}
+        texts = {
+            file: as_json(pieces) if is_json(file) else join(pieces) for file, pieces in self._pieces.items()
+        }
         return {
             file: text.encode() if any(piece.body.strip() for piece in self._pieces[file]) else None
             for file, text in texts.items()
@@ -94,16 +98,32 @@ def apply_documents(current_files: Mapping[str, bytes], incoming: tuple[Document
         action: Action = "created" if existing is None else "configured"
         if existing is None:
             target = _target(document)
-            _append(files.pieces(target), document, target)
+            _append(files.pieces(target), replace(document, text=_wish(document)), target)
         elif existing.manifest == document.manifest:
             action = "unchanged"
         else:
             pieces = files.pieces(existing.file)
-            pieces[existing.index] = _replaced(pieces[existing.index], document.text)
+            pieces[existing.index] = _replaced(pieces[existing.index], _wish(document))
         results.append(Result(*document.key, action))
     edit = Edit(files.changes(), tuple(results))
     load(edit.applied_to(current_files))
     return edit
+
+
+def delete_with_links(current_files: Mapping[str, bytes], keys: Iterable[tuple[str, str]]) -> Edit:
+    """Remove objects as ``delete_objects`` does, and the links of Fabrics that end at a removed Node."""
+    gone = tuple(keys)
+    nodes = {name for kind, name in gone if kind == "Node"}
+    wanted: dict[tuple[str, str], Values] = {}
+    for document in load(current_files):
+        if isinstance(document.manifest, Fabric) and document.key not in gone:
+            links = document.manifest.spec.links
+            kept = [list(ends) for ends in links if not any(end.rpartition("/")[0] in nodes for end in ends)]
+            if len(kept) < len(links):
+                wanted[document.key] = {("spec", "links"): kept}
+    unlinked = set_fields(current_files, wanted)
+    edit = delete_objects(unlinked.applied_to(current_files), gone)
+    return Edit({**unlinked.changes, **edit.changes}, (*unlinked.results, *edit.results))
 
 
 def delete_objects(current_files: Mapping[str, bytes], keys: Iterable[tuple[str, str]]) -> Edit:
@@ -152,7 +172,8 @@ def set_fields(current_files: Mapping[str, bytes], wanted: Mapping[tuple[str, st
         piece = pieces[existing.index]
         for path, value in values.items():
             piece = _with_field(piece, path, value)
-        (after,) = load({existing.file: piece.body.encode()}, part=True)
+        name = f"{existing.file}.yaml" if is_json(existing.file) else existing.file
+        (after,) = load({name: piece.body.encode()}, part=True)
         action: Action = "unchanged" if after.manifest == existing.manifest else "configured"
         if action == "configured":
             pieces[existing.index] = piece
@@ -214,11 +235,26 @@ def _unified(key: tuple[str, str], before: Manifest | None, after: Manifest) -> 
 def _target(document: Document) -> str:
     """Return the file for a new object: the one it came from, if that is a path within the repository."""
     path = posixpath.normpath(document.file)
-    if not path.endswith((".yaml", ".yml")):
+    if not path.endswith(ENDINGS) or is_json(path):
         return f"{document.key[0].lower()}-{document.key[1]}.yaml"
     if path.startswith(("/", "../")) or any(part.startswith(".") for part in path.split("/")):
         return posixpath.basename(path).lstrip(".")
     return path
+
+
+def _wish(document: Document) -> str:
+    """Return an object's text without what the controller says of it."""
+    text = document.text
+    root = parse("", Piece("", text, 1, 1)).root
+    assert root is not None
+    said = [("status",), *(("metadata", name) for name in SET_BY_CONTROLLER)]
+    for path in said:
+        if path[-1] in (root.value if len(path) == 1 else root.value["metadata"]):
+            changed = fields.changed(text, path, fields.REMOVED)
+            if changed is None:
+                return as_text(ignoring_status(root))
+            text = changed
+    return text
 
 
 def _append(pieces: list[Piece], document: Document, file: str) -> None:

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from reconciler.errors import Invalid, InvalidManifests, Problem
 
-from .yaml.pieces import DOCUMENTS_MAX, FILE_BYTES_MAX, too_large
+from .yaml.objects import of_others
+from .yaml.pieces import DOCUMENTS_MAX, ENDINGS, FILE_BYTES_MAX, too_large
 
 STANDARD_INPUT = "<stdin>"
 
 
 def read_directory(folder: Path, prefix: str = "") -> dict[str, bytes]:
-    """Return every ``*.yaml`` and ``*.yml`` below ``folder``, sorted by ``prefix`` and the path within the folder.
+    """Return every ``*.yaml``, ``*.yml`` and ``*.json`` below ``folder``, sorted by ``prefix`` and the path within the folder.
 
     Skips hidden files and folders, links to folders, and links to files outside ``folder``. Raises ``Invalid`` if
     the folder cannot be read, ``InvalidManifests`` if files are too large or too many.
@@ -28,8 +29,10 @@ def read_directory(folder: Path, prefix: str = "") -> dict[str, bytes]:
         if len(files) >= DOCUMENTS_MAX:
             problems.append(Problem(name, 1, 1, "", f"more than {DOCUMENTS_MAX} files"))
             break
+        if path.suffix == ".json" and path.stat().st_size > FILE_BYTES_MAX:
+            continue  # no manifest, but what another tool keeps there
         content = _read(path, name, problems)
-        if content is not None:
+        if content is not None and not of_others(name, content):
             files[name] = content
     if problems:
         raise InvalidManifests(tuple(problems))
@@ -69,7 +72,7 @@ def _yaml_paths(folder: Path) -> Iterator[Path]:
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             path = Path(parent, name)
-            if name.startswith(".") or not name.endswith((".yaml", ".yml")) or not path.is_file():
+            if name.startswith(".") or not name.endswith(ENDINGS) or not path.is_file():
                 continue
             if not path.is_symlink() or path.resolve().is_relative_to(root):
                 yield path

@@ -76,7 +76,7 @@ def objection_to(repo: ClusterRepo, old: str, new: str, ref: str = REF) -> str:
     """Return why a commit that a command has made on top of ``old`` must not be taken; empty if it may. Raises
     ``ReconcilerError``. A name of an object that is missing is a matter of pushes, which are complete."""
     try:
-        (load_operations if ref == OPERATIONS else load)(repo.read(new))
+        (load_operations if ref == OPERATIONS else load)(repo.read(new, ref))
     except InvalidManifests as error:
         return _listed(error)
     return ""

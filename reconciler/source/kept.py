@@ -1,4 +1,5 @@
-"""What of the revision in force stays as it was before it, as a text that the repository keeps beside the commits."""
+"""The folder of the revision in force, and what of it stays as it was before, as a text that the repository keeps beside
+the commits."""
 
 from __future__ import annotations
 
@@ -14,13 +15,14 @@ from reconciler.state.identity import ObjectKey
 from .git.repository import KEPT, ClusterRepo
 
 
-def text_of(revision: str, kept: Mapping[ObjectKey, Manifest | None]) -> bytes:
-    """Write down what of a revision stays as it was before; None for an object that stays out."""
+def text_of(revision: str, kept: Mapping[ObjectKey, Manifest | None], folder: str = "") -> bytes:
+    """Write down what of a revision stays as it was before; None for an object that stays out. ``folder``: its manifests
+    are there."""
     objects = [
         {"kind": key.kind, "name": key.name, "manifest": manifest and manifest.model_dump(mode="json", by_alias=True)}
         for key, manifest in sorted(kept.items())
     ]  # fmt: skip
-    return json.dumps({"revision": revision, "objects": objects}).encode()
+    return json.dumps({"revision": revision, "folder": folder, "objects": objects}).encode()
 
 
 def kept_of(text: bytes, revision: str) -> dict[ObjectKey, Manifest | None]:
@@ -42,6 +44,17 @@ def noted(repo: ClusterRepo, revision: str) -> dict[ObjectKey, Manifest | None]:
     """Return what a repository says stays as it was before a revision. Raises like ``ClusterRepo``."""
     text = repo.in_force(KEPT)
     return kept_of(repo.blobs((text,))[text], revision) if text is not None else {}
+
+
+def noted_folder(repo: ClusterRepo, revision: str) -> str | None:
+    """Return the folder that a repository notes for a revision; None if it notes nothing of it. Raises like
+    ``ClusterRepo``."""
+    text = repo.in_force(KEPT)
+    try:
+        body = json.loads(repo.blobs((text,))[text]) if text is not None else {}
+        return str(body["folder"]) if body["revision"] == revision else None
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _manifest(kind: str, body: Any) -> Manifest | None:

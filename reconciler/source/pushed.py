@@ -35,7 +35,7 @@ def read_push(repo: ClusterRepo, push: Push) -> Pushed:
     there before hinders nobody.
     """
     brought = examine(repo, push)
-    files = repo.read(push.new, brought.listing)
+    files = repo.read(push.new, push.ref, brought.listing)
     if push.ref == OPERATIONS:
         return Pushed(push, (), brought.allowed, load_operations(files))
     return Pushed(push, _read(repo, push.old, files), brought.allowed)
@@ -48,11 +48,17 @@ def read_fetched(repo: ClusterRepo, old: str | None, new: str) -> Pushed:
     Earlier commits were taken by the remote: a large file that is gone again hinders nobody.
     """
     push = Push(old or NO_COMMIT, new, REF)
-    base = None if old is None else repo.merge_base(old, new)
-    allowed = frozenset(changes_of(repo.changes(base, new, ALLOW)).words) if base else frozenset()
+    allowed = frozenset() if old is None else removals_allowed(repo, old, new)
     listing = repo.tree(new)
     refuse_in_listing(listing)
-    return Pushed(push, _read(repo, push.old, repo.read(new, listing)), allowed)
+    return Pushed(push, _read(repo, push.old, repo.read(new, listing=listing)), allowed)
+
+
+def removals_allowed(repo: ClusterRepo, since: str, revision: str) -> frozenset[str]:
+    """Return the words of the ``Allow-Removal`` trailers of the commits that ``revision`` has and ``since`` has not; none
+    where these two have no commit in common. Raises ``Invalid`` if one of them is no commit here."""
+    base = repo.merge_base(since, revision)
+    return frozenset(changes_of(repo.changes(base, revision, ALLOW)).words) if base else frozenset()
 
 
 def _read(repo: ClusterRepo, old: str, files: Mapping[str, bytes]) -> tuple[Document, ...]:

@@ -19,11 +19,13 @@ from reconciler.state.identity import ObjectKey
 from reconciler.state.overlay import Operations
 
 from .files import read_directory
+from .git import hooks
+from .git.damage import damage
 from .git.pushes import Push, quarantined
 from .git.repository import EMPTY, IN_FORCE, KEPT, OPERATIONS, OPERATIONS_IN_FORCE, ClusterRepo
-from .kept import noted, text_of
+from .kept import noted, noted_folder, text_of
 from .operations import load_operations
-from .pushed import Pushed, read_push
+from .pushed import Pushed, read_push, removals_allowed
 from .yaml.documents import Document, load
 
 T = TypeVar("T")
@@ -38,6 +40,8 @@ class Revision:
     documents: tuple[Document, ...]
     refused: str = ""
     """Why a newer one of the remote repository is not here; empty if there is none."""
+    folder: str = ""
+    """Folder of the commit with the manifests; empty for all of it."""
     kept: Mapping[ObjectKey, Manifest | None] = field(default_factory=dict)
     """Of the revision noted last: what of it stays as it was before, as ``record_in_force`` got it."""
 
@@ -55,10 +59,10 @@ class Source(Protocol):
         """Return the current operations, which come from elsewhere than the manifests. Raises like ``read``."""
 
     async def record_in_force(
-        self, revision: str, operations: str, kept: Mapping[ObjectKey, Manifest | None]
+        self, revision: str, operations: str, kept: Mapping[ObjectKey, Manifest | None], folder: str
     ) -> None:
         """Note, beside the manifests, which revision is in force, and which commit of the operations. ``kept``: what of the
-        revision stays as it was before, None for an object that stays out. Raises ``Invalid`` and ``Unreachable``."""
+        revision stays as it was before, None for an object that stays out. ``folder``: of the revision. Raises ``Invalid`` and ``Unreachable``."""
 
     async def last_in_force(self) -> Revision | None:
         """Return the revision noted last, if it can be read. Raises like ``read``."""
@@ -69,12 +73,25 @@ class Source(Protocol):
     async def at(self, revision: str) -> Revision | None:
         """Return an earlier revision, if this source has it. Raises like ``read``."""
 
+    async def removals_allowed(self, since: str, revision: str) -> frozenset[str]:
+        """Return the names whose removal is allowed by what ``revision`` has and ``since`` has not: its commits say so."""
+
     async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
         """Read a push that git has not accepted yet. Raises ``Refused`` and ``InvalidManifests`` where it must not be
         taken; ``Refused`` with ``Elsewhere`` if it is not to this source."""
 
     async def tidy(self) -> Sequence[str]:
         """Remove what was left by processes that were killed, and return what that was. Raises ``OSError``."""
+
+    async def mend(self) -> Sequence[str]:
+        """Set right what keeps pushes from being judged before they are accepted, and return what that was. Raises ``OSError``,
+        ``Invalid`` and ``Unreachable``."""
+        return ()
+
+    async def examine(self) -> str:
+        """Say what is damaged of the repository, for people; empty where nothing is found, or nothing can be. Raises
+        ``Unreachable`` if that takes too long."""
+        return ""
 
     def changes(self) -> AsyncIterator[None]:
         """Yield whenever there may be something new to read, until it has been read."""
@@ -124,8 +141,8 @@ class GitSource:
         self._poll_seconds = poll_seconds
         self._loaded: _Loaded[Revision] = _Loaded()
         self._operations: _Loaded[Operations] = _Loaded()
-        self._judged: Pushed | None = None
-        """The last push that was read: once git has accepted it, it is not read again."""
+        self._judged: tuple[str, Pushed] | None = None
+        """The folder and the last push that was read: once git has accepted it, it is not read again."""
 
     async def read(self) -> Revision:
         found = await asyncio.to_thread(self._read)
@@ -135,22 +152,35 @@ class GitSource:
     async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
         if repository != os.path.realpath(self._repo.path):
             raise Refused("Elsewhere", f"the controller reads {self._repo.path}")
-        pushed = await asyncio.to_thread(lambda: read_push(quarantined(self._repo, quarantine), push))
+        folder, pushed = await asyncio.to_thread(self._judge, quarantine, push)
         if push.ref != OPERATIONS:
-            self._judged = pushed
+            self._judged = folder, pushed
         return pushed
 
-    def _documents(self, revision: str) -> tuple[Document, ...]:
-        judged = self._judged
-        if judged is not None and judged.push.new == revision:
-            return judged.documents
-        return load(self._repo.read(revision))
+    def _judge(self, quarantine: str, push: Push) -> tuple[str, Pushed]:
+        self._repo.wait_until_free()
+        return self._repo.folder(), read_push(quarantined(self._repo, quarantine), push)
+
+    async def removals_allowed(self, since: str, revision: str) -> frozenset[str]:
+        try:
+            return await asyncio.to_thread(removals_allowed, self._repo, since, revision)
+        except Invalid:
+            return frozenset()  # one of them is not there: nothing says that it is allowed
+
+    def _documents(self, revision: str, folder: str) -> tuple[Document, ...]:
+        if self._judged is not None:
+            where, pushed = self._judged
+            if (where, pushed.push.new) == (folder, revision):
+                return pushed.documents
+        return load(self._repo.read(revision, folder=folder))
 
     def _read(self) -> Revision:
-        head = self._repo.head()
+        head, folder = self._repo.head(), self._repo.folder()
         if head is None:
             return self._loaded.get(EMPTY, lambda: Revision(EMPTY, ()))
-        return self._loaded.get(head, lambda: Revision(head, self._documents(head)))
+        return self._loaded.get(
+            _named(head, folder), lambda: Revision(head, self._documents(head, folder), folder=folder)
+        )
 
     async def operations(self) -> Operations:
         return await asyncio.to_thread(
@@ -165,14 +195,16 @@ class GitSource:
     def _operations_at(self, commit: str | None, loaded: _Loaded[Operations]) -> Operations:
         if commit is None:
             return loaded.get(EMPTY, Operations)
-        return loaded.get(commit, lambda: Operations(commit, load_operations(self._repo.read(commit))))
+        return loaded.get(
+            commit, lambda: Operations(commit, load_operations(self._repo.read(commit, OPERATIONS)))
+        )
 
     async def record_in_force(
-        self, revision: str, operations: str, kept: Mapping[ObjectKey, Manifest | None]
+        self, revision: str, operations: str, kept: Mapping[ObjectKey, Manifest | None], folder: str
     ) -> None:
         noted = {
             IN_FORCE: None if revision == EMPTY else revision,
-            KEPT: text_of(revision, kept) if kept else None,
+            KEPT: text_of(revision, kept, folder),
             OPERATIONS_IN_FORCE: operations or None,
         }
         await asyncio.to_thread(self._repo.keep, noted)
@@ -183,16 +215,28 @@ class GitSource:
     async def at(self, revision: str) -> Revision | None:
         if revision == EMPTY:
             return Revision(EMPTY, ())
-        return await asyncio.to_thread(lambda: Revision(revision, load(self._repo.read(revision))))
+        return await asyncio.to_thread(self._at, revision)
 
     async def tidy(self) -> Sequence[str]:
         return await asyncio.to_thread(self._repo.tidy)
+
+    async def mend(self) -> Sequence[str]:
+        return await asyncio.to_thread(hooks.mend, self._repo.path, hooks.command())
+
+    async def examine(self) -> str:
+        return await asyncio.to_thread(damage, self._repo.path)
 
     def _last_in_force(self) -> Revision | None:
         commit = self._repo.in_force()
         if commit is None:
             return None
-        return Revision(commit, load(self._repo.read(commit)), kept=noted(self._repo, commit))
+        return replace(self._at(commit), kept=noted(self._repo, commit))
+
+    def _at(self, commit: str) -> Revision:
+        """Return a revision with the folder that was noted for it."""
+        told = noted_folder(self._repo, commit)
+        folder = self._repo.folder() if told is None else told
+        return Revision(commit, load(self._repo.read(commit, folder=folder)), folder=folder)
 
     async def changes(self) -> AsyncIterator[None]:
         unread: tuple[str, str] | None = None
@@ -207,7 +251,9 @@ class GitSource:
                 yield
 
     def _heads(self) -> tuple[str, str]:
-        return self._repo.head() or EMPTY, self._repo.head(OPERATIONS) or EMPTY
+        head = self._repo.head()
+        main = _named(head, self._repo.folder()) if head else EMPTY
+        return main, self._repo.head(OPERATIONS) or EMPTY
 
     def repository(self) -> ClusterRepo | None:
         return self._repo
@@ -237,7 +283,7 @@ class DirectorySource:
         return Operations()
 
     async def record_in_force(
-        self, revision: str, operations: str, kept: Mapping[ObjectKey, Manifest | None]
+        self, revision: str, operations: str, kept: Mapping[ObjectKey, Manifest | None], folder: str
     ) -> None:
         """Do nothing: a folder has only its present state."""
 
@@ -250,11 +296,20 @@ class DirectorySource:
     async def at(self, revision: str) -> Revision | None:
         return None
 
+    async def removals_allowed(self, since: str, revision: str) -> frozenset[str]:
+        return frozenset()  # files say nothing of what is gone
+
     async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
         raise Refused("Elsewhere", f"the controller reads {self.describe()}: a push has no effect")
 
     async def tidy(self) -> Sequence[str]:
         return ()
+
+    async def mend(self) -> Sequence[str]:
+        return ()
+
+    async def examine(self) -> str:
+        return ""
 
     async def changes(self) -> AsyncIterator[None]:
         while True:
@@ -295,6 +350,10 @@ class DirectorySource:
 
     def describe(self) -> str:
         return f"directory {self._path}"
+
+
+def _named(commit: str, folder: str) -> str:
+    return f"{commit}:{folder}"
 
 
 def _digest(files: Mapping[str, bytes]) -> str:

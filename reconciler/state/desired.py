@@ -40,6 +40,8 @@ class Hold:
     """Number of objects in force."""
     over: str = ""
     """The revision in force; empty where nobody asks for it."""
+    unsaid: tuple[ObjectKey, ...] = ()
+    """Objects that serve now and whose removal no commit names, where that alone is why it is held."""
 
     @property
     def command(self) -> str:
@@ -54,11 +56,22 @@ class Hold:
         revert = (
             f", such as with a revert of the commits {abbreviated(self.over)}..{revision}" if commits else ""
         )
+        if self.over == self.revision:
+            revert = ", or name the folder before: reconciler source set --path FOLDER"
         return (
-            f"revision {revision} is held: it would remove {len(self.removes)} of {self.of} objects"
-            f" ({few_names([str(key) for key in self.removes], OBJECTS_SHOWN)}); to remove them: {self.command};"
+            f"revision {revision} is held: {self.why}; to remove them: {self.command};"
             f" to keep them: put their manifests back{revert}"
         )
+
+    @property
+    def why(self) -> str:
+        """Return what it would remove."""
+        removes = f"it would remove {len(self.removes)} of {self.of} objects"
+        if not self.unsaid:
+            return f"{removes} ({few_names([str(key) for key in self.removes], OBJECTS_SHOWN)})"
+        names = few_names([str(key) for key in self.unsaid], OBJECTS_SHOWN)
+        serves = "serves" if len(self.unsaid) == 1 else "serve"
+        return f"{removes}, and no commit allows that for {names}, which {serves} now (Allow-Removal: {self.unsaid[0].name})"
 
 
 @dataclass(frozen=True, slots=True)

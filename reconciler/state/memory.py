@@ -212,6 +212,8 @@ class Memory(Stored, Volatile):
     """Why the state directory cannot be written; empty if it can."""
     locked: str = ""
     """Who keeps the store from being written, although the disk is fine; empty if nobody does."""
+    started_at: float = 0.0
+    """When this controller started, in seconds since the Unix epoch."""
 
     def groups_of(self, deployment: DeploymentName) -> tuple[GroupRecord, ...]:
         """Return the groups of one deployment, sorted by replica."""

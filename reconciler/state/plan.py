@@ -387,10 +387,6 @@ class Plan:
     """Nodes that are kept out, in the order of their names."""
     cabling: Cabling = field(default_factory=dict)
 
-    def holds(self, replica: ReplicaId) -> bool:
-        """Return whether a replica stays as it is until others of its deployment serve."""
-        return any(each.replica == replica and each.reason is WaitingFor.ROLLOUT for each in self.waiting)
-
     @property
     def settled(self) -> bool:
         """Return whether there is nothing to do and to wait for. Serving groups may still wait for an improvement."""

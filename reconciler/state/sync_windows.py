@@ -26,10 +26,11 @@ Manifests = Mapping[ObjectKey, Manifest]
 
 @dataclass(frozen=True, slots=True)
 class HeldChange:
-    """A change of one object that a window keeps out."""
+    """A change of one object that windows keep out."""
 
     object: ObjectKey
-    window: str
+    windows: tuple[str, ...]
+    """The names of those that keep it out now; one at least."""
     until: float | None
     """When it is let in, in seconds since the Unix epoch; None if no such time is near."""
 
@@ -38,14 +39,18 @@ class HeldChange:
         return f" until {written_moment(self.until)}" if self.until is not None else ""
 
     @property
+    def named(self) -> str:
+        return f"sync window{'s' if len(self.windows) > 1 else ''} {' and '.join(self.windows)}"
+
+    @property
     def command(self) -> str:
         """Return the command that lets it in now."""
-        return f"reconciler override {self.window} --reason WHY"
+        return f"reconciler override {' '.join(self.windows)} --reason WHY"
 
     @property
     def text(self) -> str:
         """Return what it waits for and what to do, for people."""
-        return f"its change is held by sync window {self.window}{self.end}; to apply it now: {self.command}"
+        return f"its change is held by {self.named}{self.end}; to apply it now: {self.command}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +64,12 @@ class HeldChanges:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Return a line for each window, for people."""
-        groups: dict[tuple[str, float | None], list[HeldChange]] = {}
+        """Return a line for the changes of each window, or of the same windows, for people."""
+        groups: dict[tuple[tuple[str, ...], float | None], list[HeldChange]] = {}
         for change in self.changes:
-            groups.setdefault((change.window, change.until), []).append(change)
+            groups.setdefault((change.windows, change.until), []).append(change)
         return tuple(
-            f"{_named(group)} held by sync window {group[0].window}{group[0].end};"
-            f" to apply now: {group[0].command}"
+            f"{_named(group)} held by {group[0].named}{group[0].end}; to apply now: {group[0].command}"
             for group in groups.values()
         )
 
@@ -142,7 +146,7 @@ def refused_operations(
         answer = closed(mine, frozenset(overridden), now)
         if answer is not None:
             held = HeldChange(ObjectKey(target.kind, target.name), *answer)
-            what = f"{operation.spec.verb} of {target} is refused by sync window {held.window}{held.end}"
+            what = f"{operation.spec.verb} of {target} is refused by {held.named}{held.end}"
             found.append(f"{what}; to do it now, first: {held.command}")
     return found
 
@@ -166,7 +170,7 @@ def _hold_takers(
         if not takers:
             return
         for key, owner in takers.items():
-            found[key] = HeldChange(key, owner.window, owner.until)
+            found[key] = HeldChange(key, owner.windows, owner.until)
             owners |= dict.fromkeys(_served_as(in_force.get(key)), found[key])
 
 
@@ -186,7 +190,7 @@ class _Gate:
         self._now = now
         windows = (each for each in in_force.values() if isinstance(each, SyncWindow))
         self._windows = tuple(sorted(windows, key=lambda each: each.metadata.name))
-        self._answers: dict[tuple[str, ...], tuple[str, float | None] | None] = {}
+        self._answers: dict[tuple[str, ...], tuple[tuple[str, ...], float | None] | None] = {}
         """By the names of the windows that an object has."""
 
     def held(self, key: ObjectKey, incoming: Manifest | None) -> HeldChange | None:
@@ -213,19 +217,22 @@ class _Gate:
 
 def closed(
     windows: Iterable[SyncWindow], overridden: frozenset[str], now: float
-) -> tuple[str, float | None] | None:
-    """Return the window that keeps changes out at ``now``, and until when all of ``windows`` let them in; None if they do
-    already. The time is None where none is near."""
+) -> tuple[tuple[str, ...], float | None] | None:
+    """Return the windows that keep changes out at ``now``, all of which are to be overridden to let them in, and from when
+    they let them in by themselves; None if they do already. The time is None where none is near."""
     windows = tuple(windows)
-    first, moment = "", now
+    names: tuple[str, ...] = ()
+    while blocker := _blocker(windows, overridden | {*names}, now):
+        names += (blocker[0],)
+    moment = now
     for _ in range(STEPS_MAX):
         blocker = _blocker(windows, overridden, moment)
         if blocker is None:
-            return (first, moment) if first else None
-        first, moment = first or blocker[0], blocker[1]
+            return (names, moment) if names else None
+        moment = blocker[1]
         if math.isinf(moment):
             break
-    return first, None
+    return names, None
 
 
 def _blocker(
@@ -237,7 +244,7 @@ def _blocker(
         if window.spec.kind == "deny" and window.metadata.name not in overridden and end is not None:
             return window.metadata.name, end
     allowing = [window for window in windows if window.spec.kind == "allow"]
-    if any(each.metadata.name in overridden or each.spec.end(now) is not None for each in allowing):
+    if any(each.metadata.name in overridden or each.spec.is_open(now) for each in allowing):
         return None
     begins = [(each.spec.next_begin(now), each.metadata.name) for each in allowing]
     return (min(begins)[1], min(begins)[0]) if begins else None

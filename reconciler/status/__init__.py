@@ -3,6 +3,7 @@
 Pure: the previous statuses and the time are arguments. Start with ``conditions.py``, then read ``kinds.py``.
 """
 
+from .awaited import gateway_waits
 from .conditions import Known, each_status, statuses
 from .events import endings, event, transitions
 from .gateway import door
@@ -19,6 +20,7 @@ __all__ = [
     "each_status",
     "endings",
     "event",
+    "gateway_waits",
     "routes",
     "serving",
     "statuses",

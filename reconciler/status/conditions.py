@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reconciler.state import NodeName, NodeObservation, Refusal, Trouble, WaitingFor
+from reconciler.state import NodeName, NodeObservation, Refusal, Trouble
 from reconciler.state.identity import ObjectKey
-from reconciler.state.plan import RefusedBecause
 from reconciler.state.reports.status import Condition, ObjectStatus
 
-from . import certificate, fabric, limits, node
+from . import certificate, limits, node
+from .awaited import AS_WISHED, is_awaited, last_known
 from .by_object import ByObject
 from .kinds import READINESS
 from .node_comparison import NodeComparison
 from .snapshots import ConditionState, Readiness, Snapshots, Statuses
-
-AS_WISHED = (RefusedBecause.STOPPED, RefusedBecause.RESTARTING)
-"""Reasons for waiting that a person has requested; they do not hinder the object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +106,8 @@ def _status(
         found = found._replace(ready=False, reason="Acting", message="a step about it has not ended yet")
     generation = leaving.generation if leaving else snapshots.desired.generations.get(key, 1)
     stalled = _stalled(planned.refused.get(key), planned.troubles.get(key))
-    if before and before.generation == generation and _is_awaited(key, snapshots, planned):
-        found, stalled = _last_known(before, found, stalled)
+    if before and before.generation == generation and is_awaited(key, snapshots, planned):
+        found, stalled = last_known(key, before, found, stalled, snapshots)
     states = (_ready(found, planned.refused.get(key), stalled), _reconciling(planned, key), stalled, *more)
     known = {condition.type: condition for condition in before.conditions} if before else {}
     conditions = tuple(_condition(known.get(each.type), each, snapshots.now, generation) for each in states)
@@ -120,33 +117,6 @@ def _status(
 def _is_acted_on(key: ObjectKey, snapshots: Snapshots) -> bool:
     """Return whether a step about a node is being executed."""
     return key.kind == "Node" and f"node/{key.name}" in snapshots.memory.in_flight
-
-
-def _is_awaited(key: ObjectKey, snapshots: Snapshots, planned: ByObject) -> bool:
-    """Return whether what the status of an object follows from is not known yet, as after a start of the controller."""
-    if key in snapshots.memory.leaving or key in planned.refused:
-        return False
-    if key.kind == "Node":
-        return snapshots.about_to_report(NodeName(key.name))
-    if key.kind == "Fabric":
-        cables = snapshots.desired.fabrics[key.name].spec.cables
-        names = {NodeName(end.node) for link in cables for end in link}
-        return any(map(snapshots.about_to_report, names))
-    waiting = planned.waiting.get(key)
-    return waiting is not None and waiting.reason is WaitingFor.AGENT
-
-
-def _last_known(
-    before: ObjectStatus, found: Readiness, stalled: ConditionState
-) -> tuple[Readiness, ConditionState]:
-    """Return what is said of an object that is awaited: an obstacle, or a Fabric that is as declared, is there until
-    the contrary is known."""
-    was_ready, was_stalled = before.condition("Ready"), before.condition("Stalled")
-    if found.reason == fabric.UNKNOWN and was_ready and was_ready.status:
-        found = found._replace(ready=True, reason=was_ready.reason, message=was_ready.message)
-    if not stalled.status and was_stalled and was_stalled.status:
-        stalled = ConditionState("Stalled", True, was_stalled.reason, was_stalled.message)
-    return found, stalled
 
 
 def _ready(found: Readiness, refusal: Refusal | None, stalled: ConditionState) -> ConditionState:

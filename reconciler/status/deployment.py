@@ -10,7 +10,7 @@ from reconciler.wire.launch import Phase
 from reconciler.wire.weights import PromptReuse
 
 from .model_routes import serving
-from .snapshots import Readiness, Snapshots, is_extra
+from .snapshots import Readiness, Snapshots
 from .weights import prompt_reuse
 
 
@@ -18,11 +18,9 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     deployment = snapshots.desired.deployments[DeploymentName(name)]
     wanted = 0 if snapshots.desired.stopping else deployment.spec.replicas
     records = snapshots.memory.groups_of(DeploymentName(name))
-    seen = snapshots.desired, snapshots.memory, snapshots.plan
-    extra = {record.replica.index for record in records if is_extra(record.replica, *seen)}
-    groups = [_group(record, snapshots.observed, record.replica.index in extra) for record in records]
+    groups = [_group(record, snapshots.observed, 0 < wanted <= record.replica.index) for record in records]
     own = sum(group["ready"] and group["replica"] < wanted for group in groups)
-    count = min(wanted, own + sum(group["ready"] and group["replica"] in extra for group in groups))
+    count = min(wanted, sum(group["ready"] for group in groups))
     body = {
         "replicas": wanted,
         "readyReplicas": count,

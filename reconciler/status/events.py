@@ -33,24 +33,23 @@ from reconciler.state.plan import SetBack
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
 
 from . import certificate, limits
+from .awaited import is_expected
 from .conditions import TERMINATING
-from .snapshots import Statuses
+from .snapshots import Snapshots, Statuses
 
 _TOLD_WITH_REASON = (certificate.TYPE, limits.TYPE)
 """Types of conditions whose every reason is an event of its own."""
 
 
-def transitions(before: Statuses, after: Statuses, now: float, stopping: bool = False) -> list[Event]:
+def transitions(before: Statuses, after: Statuses, snapshots: Snapshots) -> list[Event]:
     """Return an event for every object whose ``Ready``, ``Stalled``, ``CertificateProblem`` or ``LimitsDivided`` has
-    changed.
-
-    ``stopping``: everything is being stopped as requested, so that what ends for it is no warning.
-    """
+    changed. It is no warning that something is not ready which is stopped or started as it should be."""
     return [
-        replace(event, warning=event.warning and not stopping)
+        replace(event, warning=event.warning and not snapshots.desired.stopping and not calm)
         for key, status in after.items()
         if status != before.get(key)
-        for event in _changes(key, before.get(key), status, now)
+        for event in _changes(key, before.get(key), status, snapshots.now)
+        for calm in [event.reason == "NotReady" and is_expected(key, after, snapshots)]
     ]
 
 

@@ -41,6 +41,11 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     if door is None:
         text = f"it has begun to listen at {gateway.endpoint}, and has not been asked there yet"
         return Readiness(False, "NotAsked", text, extra)
+    if door.problem and gateway.certificate is not None and gateway.certificate.expires_at is None:
+        wanted = snapshots.desired.gateway
+        todo = f"; to do: {certificate.steps(wanted.spec.tls)}" if wanted and wanted.spec.tls else ""
+        text = f"nobody can connect to {gateway.endpoint}: {gateway.certificate.problem}{todo}"
+        return Readiness(False, "CertificateUnusable", text, extra)
     if door.problem:
         text = f"it does not answer at {gateway.endpoint}: {door.problem}; see: reconciler logs --gateway"
         return Readiness(False, "GatewaySilent", text, extra)
@@ -77,6 +82,7 @@ def door(gateway: Gateway, manifests: Iterable[Manifest]) -> Routes:
         spec.listen,
         spec.hold,
         hosts=spec.hosts,
+        keep_alive=spec.keep_alive,
         auth=spec.auth.mode,
         keys=keys,
         tls=Tls(spec.tls.certificate, spec.tls.key) if spec.tls else None,

@@ -25,13 +25,15 @@ from reconciler.wire.generation import Backend, Formed, Machine, Route, jump_key
 from reconciler.wire.launch import Phase, RankId
 from reconciler.wire.sampling import SamplingDefaults
 
-from .snapshots import is_extra
+DEAF_SECONDS = 20.0
+"""A rank 0 that takes no requests for so long is not routed to: longer than any healthy one needs to read what waits."""
 
 
 def serving(record: GroupRecord, observed: Observed) -> ObservedRank | None:
-    """Return rank 0 of a group that may be routed to: proven, and every rank ready when last seen; else None.
+    """Return rank 0 of a group that may be routed to: proven, every rank ready when last seen, and rank 0 takes requests;
+    else None.
 
-    Ranks stay routed while their agent is down for a moment, because they run without it. They do not if their node
+    Ranks stay routed while their agent is down or hangs, because they run without it. They do not if their node
     does not answer at all: whether they run is then unknown, even if later only the agent turns out to be missing.
     """
     nodes = (observed.nodes.get(name) for name in record.members)
@@ -40,7 +42,9 @@ def serving(record: GroupRecord, observed: Observed) -> ObservedRank | None:
     ranks = observed.group(record)
     members = [ranks.get(rank) for rank in range(len(record.members))]
     ready = all(r is not None and r.report.phase == Phase.READY and not r.killed for r in members)
-    return members[0] if ready and record.proven_at is not None else None
+    first = members[0]
+    hears = first is not None and first.report.deaf_seconds < DEAF_SECONDS
+    return first if ready and hears and record.proven_at is not None else None
 
 
 FORMED_KEPT = 8
@@ -130,10 +134,9 @@ def _backends(
     found = []
     for record in memory.groups_of(name):
         index = record.replica.index
-        wanted = index < deployment.spec.replicas or is_extra(record.replica, desired, memory, plan)
-        first = serving(record, observed) if wanted else None
+        first = serving(record, observed)
         if first and index >= deployment.spec.replicas and _is_stopped(first.report.id, memory, plan):
-            continue  # an extra one whose time is over
+            continue  # one beside those that are asked for, whose time is over
         if first:
             machine = _machine(first.node, desired, observed, memory)
             members = tuple(record.members)

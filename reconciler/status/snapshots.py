@@ -25,7 +25,13 @@ class Snapshots:
 
     def wants(self, replica: ReplicaId) -> bool:
         """Return whether a replica is asked for, or serves beside those that are."""
-        return replica in self.desired.replicas() or is_extra(replica, self.desired, self.memory, self.plan)
+        extra = replica in self.memory.groups and self.desired.may_be_extra(replica)
+        return extra or replica in self.desired.replicas()
+
+    @property
+    def reported(self) -> frozenset[NodeName]:
+        """Return the nodes whose agent has reported since the controller started."""
+        return frozenset(name for name, seen in self.observed.nodes.items() if seen.report is not None)
 
     def about_to_report(self, name: NodeName) -> bool:
         """Return whether a node's facts are unknown and come soon: its agent is being started, or probes run for the
@@ -34,14 +40,6 @@ class Snapshots:
         if seen is None or seen.contact is Contact.UNREACHABLE:
             return False
         return not (seen.probed if seen.contact is Contact.REACHED else self.memory.unstarted(name))
-
-
-def is_extra(replica: ReplicaId, desired: Desired, memory: Memory, plan: Plan) -> bool:
-    """Return whether a replica serves beside those that the manifests ask for: while these are changed, or because it
-    ends only when enough of them serve."""
-    if replica not in memory.groups or replica in desired.replicas():
-        return False
-    return desired.may_be_extra(replica) or plan.holds(replica)
 
 
 class ConditionState(NamedTuple):

@@ -16,16 +16,17 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     window = snapshots.desired.others[ObjectKey("SyncWindow", name)]
     assert isinstance(window, SyncWindow)
     now, held = snapshots.now, snapshots.desired.held_changes
-    holds = [str(each.object) for each in held.changes if each.window == name] if held is not None else []
+    holds = [str(each.object) for each in held.changes if name in each.windows] if held is not None else []
     end, begin = window.spec.end(now), window.spec.next_begin(now)
     extra = {
         "active": end is not None,
-        "until": end,
+        "until": None if end is None or math.isinf(end) else end,
         "begins": None if math.isinf(begin) else begin,
         "holds": holds,
     }
     text = "" if not holds else f"; holds {len(holds)} change{'s' if len(holds) > 1 else ''}"
     if end is not None:
-        return Readiness(True, "Active", f"active until {written_moment(end)}{text}", extra)
+        until = "it begins again before it ends" if math.isinf(end) else f"active until {written_moment(end)}"
+        return Readiness(True, "Active", f"{until}{text}", extra)
     again = "it does not begin again" if math.isinf(begin) else f"begins {written_moment(begin)}"
     return Readiness(True, "Inactive", f"{again}{text}", extra)

@@ -21,6 +21,8 @@ module             conversation
 ``paths``          where the sockets of a node are
 ``file_identity``  whether a lock, socket or folder was replaced
 ``log_lines``      the beginning of log lines
+``shortage``       what a failed system call lacked
+``supervision``    what `up` did to services, for the controller
 =================  ==================================================================
 """
 

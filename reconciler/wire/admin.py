@@ -58,8 +58,8 @@ class ShowUsage:
 class Preview:
     """Ask what the controller would do with other manifests; ``files`` are all of them, text by name.
 
-    ``{"removes": ["kind/name"], "of", "held": bool, "plan": {...}, "replicas": [...]}``: what they would
-    remove of how many objects, whether they would be held for that, the plan, and every replica that has a
+    ``{"removes": ["kind/name"], "of", "serving": ["kind/name"], "held": bool, "plan": {...}, "replicas": [...]}``: what they
+    would remove of how many objects, what serves of that, whether they would be held for it, the plan, and every replica with a
     group now as ``{"object", "replica", "nodes", "moves": [node] or None, "ends": bool, "text"}``.
     """
 

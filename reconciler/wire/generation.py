@@ -27,6 +27,15 @@ REASONING_SWITCHES = ("enable_thinking", "thinking")
 """What chat templates call the switch of reasoning: the first Qwen, GLM and Gemma, the second DeepSeek, Granite and Kimi."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Replaced:
+    """Parts of a conversation that the model or its chat template does not take, and that were replaced."""
+
+    kind: str
+    """A name in the table of ``docs/endpoint.md``."""
+    count: int
+
+
 @message("generate")
 @dataclasses.dataclass(frozen=True)
 class Generate:
@@ -72,6 +81,8 @@ class Generate:
     form: Form = FREE
     question: Optional[Question] = None
     """What is asked of the prompt, where no answer to it is wanted."""
+    replaced: Tuple[Replaced, ...] = ()
+    """Placeholders in ``messages``; the gateway has put them there."""
 
     @property
     def computes(self) -> bool:
@@ -111,6 +122,8 @@ class Accepted:
     is to go on like this."""
     token_texts: Tuple[str, ...] = ()
     """How the tokenizer shows each token, where ``Question.token_texts`` asks for it."""
+    replaced: Tuple[Replaced, ...] = ()
+    """Empty also from ranks of an earlier version, which refuse such a conversation."""
 
 
 @message("prefill")
@@ -359,3 +372,5 @@ class Routes:
     """Without it each gateway has its share of every limit."""
     gateway: str = ""
     """The node of the gateway that has these routes; empty for the controller's own."""
+    keep_alive: str = "event"
+    """``keepAlive`` of the Gateway's spec."""

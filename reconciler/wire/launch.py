@@ -146,6 +146,8 @@ class LaunchSpec:
     """Whether the program can be a standby process."""
     transport: str = ""
     """The transport of its group, as in the manifest. Agents report it to a controller that has lost the record."""
+    formed_for: str = ""
+    """The spec that its group was formed for, as the controller stores it. Agents report it likewise."""
 
 
 class Phase:

@@ -212,12 +212,11 @@ class RankReport:
     stopped: bool = False
     """The rank's process, or its shim's, was stopped by a signal (state ``T``): SIGCONT continues it."""
     silent_seconds: float = 0.0
-    """How long phase, steps and loaded bytes have not changed, although the rank is coming up, has ``demand``, or is
-    stopped. By a monotonic clock of the node, and only while the agent watched."""
+    """How long phase, steps and loaded bytes have not changed, while it comes up, has ``demand``, or is stopped. By a
+    monotonic clock of the node, and only while the agent watched."""
     age_seconds: float = 0.0
     """How long this agent has watched the rank, by the same clock."""
     step_tokens: int = 0
-    """``Progress.step_tokens``."""
     size: int = 0
     """Ranks in its group; 0 where what it was started with cannot be read any more."""
     port: int = 0
@@ -230,7 +229,7 @@ class RankReport:
     ended_seconds: float = 0.0
     """How long this agent has known of the rank's exit, by a monotonic clock of the node."""
     idle_seconds: float = 0.0
-    """How long a ready rank has had no demand before its next step, by the same clock as ``silent_seconds``."""
+    """How long a ready rank has had no demand before its next step, by the same clock."""
     cores: float = 0.0
     """Processors that it has used lately, on average."""
     resident_bytes: int = 0
@@ -238,12 +237,14 @@ class RankReport:
     tokens_per_second: float = 0.0
     """Tokens that it has generated lately, of all requests together."""
     verbs: bool = False
-    """``Progress.verbs``."""
     transport: str = ""
+    formed_for: str = ""
     context: int = 0
-    """Like ``memory_bytes`` and ``transport`` of its ``LaunchSpec``; 0 where that cannot be read any more."""
+    """Like ``memory_bytes``, ``transport`` and ``formed_for`` of its ``LaunchSpec``; 0 where that cannot be read any more."""
     killed_seconds: Optional[float] = None
-    """How long ago SIGKILL was sent to a rank that has not ended, by the same clock; None if it was not."""
+    """How long ago SIGKILL was sent to a rank that has not ended; None if it was not."""
+    deaf_seconds: float = 0.0
+    """How long a ready rank 0 has not answered a question of its agent, by the same clock."""
 
 
 @dataclasses.dataclass(frozen=True)

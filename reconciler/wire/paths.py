@@ -18,6 +18,10 @@ SOCKET_PATH_BYTES_MAX = 103
 _DIGITS = 12
 RANK_SOCKET = r"r-[0-9a-f]{12}\.sock\Z"
 """Pattern of a rank's socket name."""
+MARKED = " marked"
+"""Follows the socket's name where the relay is to print ``RELAY_MARK`` first. Relays of older agents refuse it."""
+RELAY_MARK = b"\nreconciler-relay\n"
+"""Ends what the start-up files of a login shell have printed; the rank's bytes follow."""
 
 
 def agent_socket(run_directory: str, node: str) -> str:

@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -83,11 +82,8 @@ class QuickAgent:
 
 def _children(home: Path) -> list[int]:
     """The processes that this one has started for a home. Of one that is about to end the command is not shown."""
-    command = ["ps", "-axww", "-o", "pid=,ppid=,command="]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
-    rows = [row.split(None, 2) for row in shown.splitlines()]
-    mine = [row for row in rows if int(row[1]) == os.getpid()]
-    return [int(row[0]) for row in mine if str(home) in row[2] or row[2].startswith("[")]
+    mine = [process for process in processes.listed() if process.parent == os.getpid()]
+    return [each.pid for each in mine if str(home) in each.command or not each.command]
 
 
 @dataclass
@@ -222,7 +218,7 @@ class Bench:
         ranks = [RankDirectory(path) for path in self.directory.glob("ranks/*")]
         own += [state.shim_pid for state in (rank.state() for rank in ranks) if state is not None]
         for pid in own:
-            if pid and str(self.home) in ps(pid, "command"):
+            if pid and str(self.home) in processes.command_of(pid):
                 signal_process(pid, signal.SIGKILL)
         for rank in ranks:
             process = rank.process()
@@ -231,12 +227,6 @@ class Bench:
         if self.quick is not None:
             await self.quick.end(self.home)
         shutil.rmtree(self.home, ignore_errors=True)
-
-
-def ps(pid: int, column: str) -> str:
-    """One column of ``ps``; empty when there is no such process."""
-    command = ["ps", "-ww", "-o", f"{column}=", "-p", str(pid)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout.strip()
 
 
 async def ask(link: AgentConnection, message: Any) -> Any:

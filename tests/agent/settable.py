@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.runtime.agent_file import write_bundle
+from tests.processes import listed
 
 from .bench import WAIT_SECONDS, Bench
 
@@ -90,8 +90,5 @@ class Place:
 
     def watchdogs(self) -> list[int]:
         """The processes that carry repairs out."""
-        rows = subprocess.run(
-            ["ps", "-axww", "-o", "pid=,command="], capture_output=True, text=True, check=True
-        )
         mine = f"repair --directory {self.bench.directory}"
-        return [int(row.split()[0]) for row in rows.stdout.splitlines() if mine in row]
+        return [process.pid for process in listed() if mine in process.command]

@@ -18,7 +18,8 @@ from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import Observe, ReadLog
-from tests.agent.bench import RANK, WAIT_SECONDS, Bench, ask, in_phase, observe, ps
+from tests.agent.bench import RANK, WAIT_SECONDS, Bench, ask, in_phase, observe
+from tests.processes import command_of, cpu_seconds, resident_bytes
 
 PYTHON_39 = [
     path
@@ -28,21 +29,11 @@ PYTHON_39 = [
 """The oldest Python that the agent promises to run on, where the machine has one."""
 
 
-def _cpu_seconds(pid: int | None) -> float:
-    """What a process has used so far: in hundredths of a second where the system tells them."""
-    stat = Path(f"/proc/{pid}/stat")
-    if stat.exists():
-        fields = stat.read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    minutes, _, seconds = ps(pid or 0, "time").rpartition(":")
-    return float(minutes.rpartition(":")[2]) * 60 + float(seconds)
-
-
 async def _used(pids: Sequence[int | None], seconds: float) -> float:
     """The most that one of these processes uses within so many seconds."""
-    before = [_cpu_seconds(pid) for pid in pids]
+    before = [cpu_seconds([pid or 0]) for pid in pids]
     await asyncio.sleep(seconds)
-    return max(_cpu_seconds(pid) - used for pid, used in zip(pids, before, strict=True))
+    return max(cpu_seconds([pid or 0]) - used for pid, used in zip(pids, before, strict=True))
 
 
 async def _runtime(link: AgentConnection) -> Mapping[str, str]:
@@ -70,7 +61,7 @@ async def test_agent_and_shim_run_on_the_oldest_python_found_here(bench: Bench) 
     ready = await in_phase(link, Phase.READY)
 
     for pid in (bench.agent_pid(), ready.shim_pid):
-        assert ps(pid or 0, "command").startswith(f"{bench.python} -I ")
+        assert command_of(pid or 0).startswith(f"{bench.python} -I ")
 
 
 async def test_the_machine_is_described_alike_by_every_agent_on_it(bench: Bench) -> None:
@@ -116,7 +107,7 @@ async def test_a_controller_that_does_not_read_holds_nobody_up(bench: Bench) -> 
             pass
 
         assert (await observe(link)).ranks[0].phase == Phase.READY
-        assert int(ps(bench.agent_pid(), "rss")) < 200_000
+        assert resident_bytes(bench.agent_pid()) < 200_000 * 1024
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 
 from reconciler.agent import relay
 from reconciler.agent.relay import EXIT_REFUSED, ORIGINAL_COMMAND
+from reconciler.wire.paths import MARKED, RELAY_MARK
 
 NAME = "r-0123456789ab.sock"
 SECONDS = 60.0
@@ -64,6 +65,17 @@ def test_both_directions_are_relayed_until_the_rank_ends(run_directory: Path, ra
             sending.join()
         assert process.stdout.read() == b""
         assert process.wait(SECONDS) == 0, "though its input has not ended"
+
+
+def test_the_mark_comes_before_the_rank_s_first_byte_where_it_is_asked_for(
+    run_directory: Path, rank: socket.socket
+) -> None:
+    with relaying(run_directory, NAME + MARKED) as process:
+        connection, _ = rank.accept()
+        with connection:
+            connection.sendall(b"hello")
+            assert process.stdout is not None
+            assert process.stdout.read(len(RELAY_MARK) + 5) == RELAY_MARK + b"hello"
 
 
 def test_a_relay_ends_with_its_session(run_directory: Path, rank: socket.socket) -> None:

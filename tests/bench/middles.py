@@ -18,7 +18,7 @@ from reconciler.wire.keys import RANDOM_BYTES, AccessKey, KeyLimits, SecretHash,
 from tests.gateway.conftest import write_routes
 from tests.gateway.rank_double import eventually
 from tests.ports import free_port
-from tests.sshd import descendants
+from tests.processes import descendants
 
 from .backend import MODEL
 

@@ -14,7 +14,11 @@ pytestmark = pytest.mark.second_tier
 
 
 @pytest.mark.parametrize(
-    "module", [commands, console, detection, documents, overhead, passes, planning, push, remote, scale]
+    "module",
+    [
+        *(commands, console, detection, documents, overhead, passes, planning, push, scale),
+        pytest.param(remote, marks=pytest.mark.needs("sshd")),
+    ],
 )
 def test_a_benchmark_gives_figures(module: object) -> None:
     figures: list[Figure] = list(module.measure(quick=True))  # type: ignore[attr-defined]

@@ -94,7 +94,8 @@ ROWS: list[Row] = [
     ("rollout history deployment/tiny", "", 0, f"^{TINY}$", NOTHING),
     ("rollout history tiny", "", 0, f"^{TINY}$", NOTHING),
     ("rollout restart deployment/tiny", "", 0, f"^{TINY} restarted$", NOTHING),
-    ("rollout undo deployment/tiny", "", 0, f"^{TINY} rolled back$", NOTHING),
+    ("rollout undo deployment/tiny", "", 0, rf"\A{TINY} rolled back\Z",
+     r'\Anote: undid [0-9a-f]{10} "Scale modeldeployment/tiny to 2" \(.+\)\Z'),
     ("rollout status deployment/tiny --timeout=1s", "", 1, "", "^error: "),
     # label, annotate, patch
     ("label node/node-a tier=test", "", 0, "^node.reconciler/node-a labeled$", NOTHING),

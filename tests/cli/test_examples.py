@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,6 +40,8 @@ CLUSTERS = (
 )
 ELSEWHERE = (*CLUSTERS, *SERVICE)
 """Whole clusters in the foreground: tests/e2e/test_up.py. Emulated Macs: test_sandbox.py, in one process."""
+NEEDS = {"| jq ": "jq", " ssh://": "ssh"}
+"""Programs that examples start beside ours, by a part of the line."""
 FOR_A_SHELL = re.compile(r"^(?!reconciler [a-z])|[|<>&~*]| --context")
 """What is more than one command and its words."""
 
@@ -101,7 +104,14 @@ def shell() -> Iterator[tuple[Path, dict[str, str]]]:
         )
 
 
-@pytest.mark.parametrize("command", RUN_HERE)
+@pytest.mark.second_tier
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(line, marks=[pytest.mark.needs(name) for mark, name in NEEDS.items() if mark in line])
+        for line in RUN_HERE
+    ],
+)
 def test_an_example_is_understood(
     shell: tuple[Path, dict[str, str]],
     command: str,
@@ -127,12 +137,16 @@ def test_an_example_is_understood(
 def in_shell(script: str, place: Path, environment: dict[str, str]) -> Result:
     """What is printed until it ends, or until Ctrl-C."""
     seconds = FOLLOWED_SECONDS if WAITS.search(script) else ENDED_SECONDS
-    done = subprocess.run(
-        ["timeout", "--signal=INT", str(seconds), "bash", "-c", script],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, cwd=place, env=environment,
-        check=False,
-    )  # fmt: skip
-    return Result(done.returncode, done.stdout, done.stderr)
+    with subprocess.Popen(
+        ["bash", "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=place, env=environment, start_new_session=True,
+    ) as running:  # fmt: skip
+        try:
+            out, err = running.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGINT)
+            out, err = running.communicate(timeout=60)
+    return Result(running.returncode if running.returncode >= 0 else 128 - running.returncode, out, err)
 
 
 @pytest.mark.parametrize("name", [name for name, _ in commands()])

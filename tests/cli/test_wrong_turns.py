@@ -9,7 +9,11 @@ from __future__ import annotations
 import re
 import shlex
 
+import click
 import pytest
+
+from reconciler.cli.core import hints
+from reconciler.cli.core.app import COMMANDS, reconciler
 
 from .conftest import Cli, Controller
 
@@ -68,3 +72,45 @@ def test_a_wrong_turn_names_what_to_type_next(
     done = cli(*shlex.split(line))
     assert done.code == code, done.out + done.err
     assert re.search(text, done.err, re.MULTILINE), done.err
+
+
+ELSEWHERE_TYPED = (
+    "dashboard", "chat", "pull", "bench", "show", "deploy", "ui", "web", "images", "login", "dmesg", "etcd", "kubeconfig",
+    "flux", "search", "load", "unload", "ping", "monitor", "tui", "download", "convert", "models", "nodes", "gateways",
+    "fabrics", "apikeys", "modeldeployments", "gateway", "apikey", "examine", "shutdown", "open", "join", "inspect", "info",
+)  # fmt: skip
+"""What people of exo, ollama, compose, talosctl and flux type."""
+TYPED = [
+    *ELSEWHERE_TYPED,
+    *hints.COMMANDS,
+    *hints.KINDS,
+    *(f"{group} {word}" for group in (*hints.GROUPS, *hints.OTHER_GROUPS) for word in hints.VERBS),
+]
+
+
+def test_every_word_of_other_tools_is_answered_with_a_command_that_exists(cli: Cli) -> None:
+    assert len(set(TYPED)) > 200
+    answers = {}
+    for line in TYPED:
+        words = line.split()
+        if _is_ours(words):
+            continue
+        done = cli(*words)
+        assert done.code == 2, line
+        answers[line] = done.err
+        named = re.findall(r"reconciler ([a-z][a-z-]+)", done.err.partition("; ")[2].partition("See:")[0])
+        assert (
+            named or "docs/" in done.err or "Ctrl-C" in done.err or "omit it" in done.err or " -" in done.err
+        ), (line, done.err)
+        assert all(each in COMMANDS for each in named), (line, done.err)
+        assert "did you mean" not in done.err, (line, done.err)
+    assert len(answers) > 200
+
+
+def _is_ours(words: list[str]) -> bool:
+    """Whether words name a command of ours, so that nothing is wrong with them."""
+    group = click.Context(reconciler)
+    command = reconciler.get_command(group, words[0])
+    if len(words) == 1 or not isinstance(command, click.Group):
+        return command is not None
+    return command.get_command(click.Context(command), words[1]) is not None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import subprocess
 import time
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +29,8 @@ PACE = 0.1
 """Seconds of a token while a rank is to be killed."""
 _READING = "I read the notes first."
 _CHECKING = "The notes have another colour now. I run the check that is in this folder, and then I am done with the task."
+_WENT_ON = "The session went on."
+_PICTURE = "{folder}/picture.png"
 _DONE = "The check printed {seen:checked-[0-9]+}."
 
 
@@ -41,13 +45,18 @@ class Agent:
     """The step during which a rank is killed."""
     shows: str = CHECKED
     """What it prints in the end."""
+    history: Script = ()
+    """Steps that leave an image, the result of nothing and a call that breaks off in its history."""
+    again: Sequence[str] = ()
+    """Its command for going on with the session before."""
 
     @property
     def scripts(self) -> Mapping[str, Script]:
         """Return its task, undisturbed and slowly enough that a rank can be killed in the middle."""
         slowly = [{**step, "pace": PACE} if at == self.slow else step for at, step in enumerate(self.steps)]
         name = self.client.name.lower().replace(" ", "-")
-        return {name: self.steps, f"{name}-slowly": slowly}
+        went = {f"{name}-history": self.history, f"{name}-on": [{"say": _WENT_ON}]} if self.history else {}
+        return {name: self.steps, f"{name}-slowly": slowly, **went}
 
 
 _PATCH = """apply_patch <<'EOF'
@@ -71,64 +80,87 @@ notes.txt
 
 
 def _calling(
-    name: str, package: str, surface: str, command: Sequence[str], *calls: Mapping[str, object]
+    name: str,
+    package: str,
+    surface: str,
+    command: Sequence[str],
+    again: Sequence[str],
+    *calls: Mapping[str, object],
 ) -> Agent:
     """An agent that works by calls of tools."""
-    read, edit, check = calls
+    read, edit, check, look, silent = calls
     steps = (
         {"say": _READING, "calls": [read]},
         {"calls": [edit]},
         {"say": _CHECKING, "calls": [check]},
         {"say": _DONE},
     )
-    return Agent(Client(name, NODE, [package], surface), command, steps)
+    history = ({"calls": [look]}, {"calls": [silent]}, {"cut": check})
+    return Agent(Client(name, NODE, [package], surface), command, steps, history=history, again=again)
 
+
+_CODEX = ("codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
 
 AGENTS: Sequence[Agent] = (
     _calling(
         "Codex",
         "@openai/codex@0.169.0",
         RESPONSES,
-        ["codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "{prompt}"],
+        [*_CODEX, "{prompt}"],
+        [*_CODEX, "resume", "--last", "{prompt}"],
         call("exec_command", cmd="cat notes.txt"),
         call("exec_command", cmd=_PATCH),
         call("exec_command", cmd="sh check.sh"),
+        call("view_image", path=_PICTURE),
+        call("exec_command", cmd="true"),
     ),
     _calling(
         "Claude Code",
         "@anthropic-ai/claude-code@2.1.197",
         MESSAGES,
         ["claude", "-p", "{prompt}", "--allowedTools", "Read,Edit,Bash"],
+        ["claude", "--continue", "-p", "{prompt}", "--allowedTools", "Read,Edit,Bash"],
         call("Read", file_path=_FILE),
         call("Edit", file_path=_FILE, old_string="colour = red", new_string="colour = blue"),
         call("Bash", command="sh check.sh", description="Run the check"),
+        call("Read", file_path=_PICTURE),
+        call("Bash", command="true", description="Do nothing"),
     ),
     _calling(
         "OpenCode",
         "opencode-ai@1.18.33",
         CHAT,
         ["opencode", "run", "{prompt}"],
+        ["opencode", "run", "--continue", "{prompt}"],
         call("read", filePath=_FILE),
         call("edit", filePath=_FILE, oldString="colour = red", newString="colour = blue"),
         call("bash", command="sh check.sh", description="Run the check"),
+        call("read", filePath=_PICTURE),
+        call("bash", command="true", description="Do nothing"),
     ),
     _calling(
         "qwen-code",
         "@qwen-code/qwen-code@0.24.4",
         CHAT,
         ["qwen", "--yolo", "-p", "{prompt}"],
+        ["qwen", "--yolo", "--continue", "-p", "{prompt}"],
         call("read_file", file_path=_FILE),
         call("edit", file_path=_FILE, old_string="colour = red", new_string="colour = blue"),
         call("run_shell_command", command="sh check.sh", is_background=False),
+        call("read_file", file_path=_PICTURE),
+        call("run_shell_command", command="true", is_background=False),
     ),
     _calling(
         "Continue",
         "@continuedev/cli@1.5.47",
         CHAT,
         ["cn", "-p", "--auto", "{prompt}"],
+        ["cn", "--resume", "-p", "--auto", "{prompt}"],
         call("Read", filepath=_FILE),
         call("Edit", file_path=_FILE, old_string="colour = red", new_string="colour = blue"),
         call("Bash", command="sh check.sh"),
+        call("Read", filepath=_PICTURE),
+        call("Bash", command="true"),
     ),
     Agent(
         Client("aider", PYTHON, ["aider-chat==0.86.2"], CHAT),
@@ -157,12 +189,54 @@ def run(agent: Agent, made: Cluster, folder: Path) -> Outcome:
     """Run an agent's task twice, with an empty home in ``folder``."""
     outcome = Outcome(agent.client)
     began = time.monotonic()
-    (usual, _), (slowly, _) = agent.scripts.items()
+    usual, slowly, *history = agent.scripts
+    if history:
+        outcome.features["history"] = _goes_on(agent, made, folder, *history)
     outcome.features["tools"] = _task(agent, made, folder, usual, kill=False)
     outcome.features["killed"] = _task(agent, made, folder, slowly, kill=True)
     outcome.features["text"] = outcome.features["stream"] = outcome.features["tools"]
     outcome.seconds = time.monotonic() - began
     return outcome
+
+
+def _goes_on(agent: Agent, made: Cluster, folder: Path, script: str, on: str) -> str:
+    """Let an agent go on after an image, the result of nothing and a call that breaks off. Return what is wrong."""
+    work = folder / script
+    work.mkdir()
+    (work / "picture.png").write_bytes(picture())
+    program, variables = _laid_out(agent, made, folder, work)
+    for command, name, output in ((agent.command, script, "before"), (agent.again, on, "output")):
+        prompt = f"Follow the script {name} in {work}."
+        with (work / output).open("wb") as told:
+            asked = [program, *(word.replace("{prompt}", prompt) for word in command[1:])]
+            environ = {**environment(folder), **variables}
+            try:
+                subprocess.run(
+                    asked,
+                    stdin=subprocess.DEVNULL,
+                    stdout=told,
+                    stderr=told,
+                    cwd=work,
+                    env=environ,
+                    timeout=SECONDS_MAX,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                return f"had not ended after {SECONDS_MAX:.0f} s: {(work / output).read_text(errors='replace')[-1500:]}"
+    said = (work / "output").read_text(errors="replace")
+    before = (work / "before").read_text(errors="replace")
+    return "" if _WENT_ON in said else f"did not go on: {said[-1500:]}\nbefore that: {before[-1500:]}"
+
+
+def picture() -> bytes:
+    """A PNG of one red pixel."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
+    pixels = zlib.compress(b"\0\xff\0\0")
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
 
 
 def _task(agent: Agent, made: Cluster, folder: Path, script: str, kill: bool) -> str:

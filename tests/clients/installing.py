@@ -12,14 +12,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .rows import PYTHON
+from .rows import JAVA, PYTHON
 
 CACHE = Path(os.environ.get("RECONCILER_CLIENTS", "~/.cache/reconciler-clients")).expanduser()
 SECONDS_MAX = 900.0
 
 
 def installed(kind: str, packages: Sequence[str]) -> Path:
-    """Return the folder where packages are installed. Raises ``CalledProcessError`` where a registry refuses."""
+    """Return the folder where packages are installed. Raises ``CalledProcessError`` where a registry refuses, and
+    ``FileNotFoundError`` without a JDK, which Debian has in ``default-jdk-headless``."""
     digest = hashlib.sha256(" ".join(packages).encode()).hexdigest()[:8]
     folder = CACHE / kind / f"{re.sub(r'[^.0-9A-Za-z]+', '-', packages[0]).strip('-')}-{digest}"
     done = folder / "installed"
@@ -30,6 +31,8 @@ def installed(kind: str, packages: Sequence[str]) -> Path:
     if kind == PYTHON:
         _run([sys.executable, "-m", "venv", str(folder)])
         _run([str(folder / "bin/python"), "-m", "pip", "install", "--quiet", *packages])
+    elif kind == JAVA:
+        _run(["javac", "-version"])
     else:
         (folder / "package.json").write_text(json.dumps({"private": True, "type": "module"}))
         _run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", str(folder), *packages])

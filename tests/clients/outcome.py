@@ -16,6 +16,7 @@ HEADINGS: Mapping[str, str] = {
     "refused": "refused parameter",
     "retry": "retry after 503",
     "killed": "killed rank",
+    "history": "goes on",
 }
 """A feature's column."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .scripts import FEATURES
 
-PYTHON, NODE = "python", "node"
+PYTHON, NODE, JAVA = "python", "node", "java"
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,9 @@ class Client:
 
     name: str
     kind: str
-    """``PYTHON``, with an environment of its own, or ``NODE``, with a prefix of its own."""
+    """``PYTHON``, with an environment of its own; ``NODE``, with a prefix of its own; ``JAVA``, with the JDK of the machine."""
     packages: Sequence[str]
-    """What is installed, with exact versions; the first one is the client's own."""
+    """What is installed, with exact versions; the first one is the client's own. Of a JDK, the oldest that is good."""
     surface: str
     """The part of the endpoint that it uses."""
     program: str = ""
@@ -89,6 +89,14 @@ SDKS: Sequence[Client] = (
     Client("openai for Node, chat completions", NODE, [_OPENAI_NODE], CHAT, "openai_node.mjs"),
     Client("openai for Node, responses", NODE, [_OPENAI_NODE], RESPONSES, "openai_node.mjs"),
     Client("@anthropic-ai/sdk", NODE, ["@anthropic-ai/sdk@1.13.0"], MESSAGES, "anthropic_node.mjs"),
+    Client(
+        "HttpClient of the JDK",
+        JAVA,
+        ["openjdk@17"],
+        CHAT,
+        "JdkClient.java",
+        without=("tools", "typed", "retry"),
+    ),
     Client("AI SDK, @ai-sdk/openai-compatible", NODE, _AI_PARTS, CHAT, "ai_sdk.mjs"),
     Client("AI SDK, @ai-sdk/openai", NODE, _AI_PARTS, RESPONSES, "ai_sdk.mjs"),
     Client("AI SDK, @ai-sdk/anthropic", NODE, _AI_PARTS, MESSAGES, "ai_sdk.mjs"),

@@ -16,7 +16,7 @@ from tests.e2e.cluster import Cluster
 from .documents import blocks
 from .installing import installed
 from .outcome import Outcome
-from .rows import PYTHON, Client
+from .rows import JAVA, PYTHON, Client
 from .scripts import SEEN, right
 from .world import Door, give_back, take_away
 
@@ -77,6 +77,8 @@ def _laid_out(client: Client, door: Door, folder: Path) -> list[str]:
             target.write_text(text)
         elif block.language == "python":
             (folder / "setup.py").write_text(text)
+        elif block.language == "java":
+            (folder / "Setup.java").write_text(text)
         elif block.language == "js":
             names = [name for name in EXPORTED if f"const {name} =" in text]
             (folder / "setup.mjs").write_text(f"{text}\nexport {{ {', '.join(names)} }};\n")
@@ -84,6 +86,10 @@ def _laid_out(client: Client, door: Door, folder: Path) -> list[str]:
         shutil.copy(PROGRAMS / "course.py", folder)
         shutil.copy(PROGRAMS / client.program, folder)
         return [str(where / "bin/python"), client.program]
+    if client.kind == JAVA:
+        shutil.copy(PROGRAMS / client.program, folder)
+        subprocess.run(["javac", client.program, "Setup.java"], cwd=folder, check=True, timeout=SECONDS_MAX)
+        return ["java", client.program.removesuffix(".java")]
     shutil.copy(PROGRAMS / "course.mjs", folder)
     shutil.copy(PROGRAMS / client.program, folder)
     (folder / "node_modules").symlink_to(where / "node_modules")

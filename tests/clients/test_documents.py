@@ -6,7 +6,7 @@ import pytest
 
 from .agents import AGENTS
 from .documents import ENDPOINT, NOT_RUN, PAGE, blocks, sections
-from .rows import NODE, PYTHON, SDKS, Client
+from .rows import JAVA, NODE, PYTHON, SDKS, Client
 
 RUN = {client.name: client for client in (*SDKS, *(agent.client for agent in AGENTS))}
 
@@ -25,7 +25,7 @@ def test_each_section_is_of_a_client_that_is_run_or_says_why_not() -> None:
 def test_a_section_has_the_lines_that_are_run_and_the_version(client: Client) -> None:
     languages = {block.language for block in blocks(client.name) if not block.file}
     if client.program:
-        assert languages == {{PYTHON: "python", NODE: "js"}[client.kind]}
+        assert languages == {{PYTHON: "python", NODE: "js", JAVA: "java"}[client.kind]}
     assert any(ENDPOINT in block.text for block in blocks(client.name))
     package = client.packages[0]
     named = [text for text in clients().values() if package.split("==")[0].rsplit("@", 1)[0] in text]

@@ -129,6 +129,7 @@ async def test_where_main_is_a_mirror_operations_work_all_the_same(made: Live) -
     config(made, "--unset", MIRROR)
 
 
+@pytest.mark.second_tier
 async def test_what_a_manifest_says_is_taken_back_by_a_commit_to_main_and_its_page_is_shown(
     made: Live,
 ) -> None:
@@ -219,6 +220,7 @@ def test_what_a_form_has_too_much_or_wrong_counts_as_left_out() -> None:
     assert typed({"reason": " two\nlines ", "for": "9y", "force": "no"}) == typed({"reason": "two lines"})
 
 
+@pytest.mark.second_tier
 def test_the_command_on_the_page_does_the_same() -> None:
     assert command("restart", "modeldeployment", "tiny", "", "", False) == (
         "reconciler rollout restart modeldeployment/tiny"

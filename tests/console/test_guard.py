@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -30,6 +32,11 @@ def test_every_page_forbids_scripts_of_others_and_requests_to_others(client: Tes
     [
         {"host": "evil.example"},
         {"host": "127.0.0.1.evil.example:8480"},
+        {"host": "host.docker.internal.evil.example"},
+        {"host": "evil.local"},
+        {"host": "10.0.0.1:8480"},
+        {"host": ""},
+        {"host": "["},
         {"origin": "https://evil.example"},
         {"origin": "null"},
         {"origin": "http://["},
@@ -41,7 +48,24 @@ def test_other_sites_and_other_names_are_refused(client: TestClient, headers: di
     assert client.get("/", headers=headers).status_code == 403
 
 
-@pytest.mark.parametrize("host", ["localhost:8480", "[::1]:8480", "127.0.0.1:8480"])
+NAME = socket.gethostname().partition(".")[0]
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost:8480",
+        "LOCALHOST.:8480",
+        "app.localhost",
+        "[::1]:8480",
+        "127.0.0.1:8480",
+        "127.8.9.1",
+        "host.docker.internal:8480",
+        "host.containers.internal:8480",
+        f"{NAME}.local:8480",
+        f"{NAME.upper()}:8480",
+    ],
+)
 def test_this_machine_is_answered(client: TestClient, host: str) -> None:
     assert client.get("/", headers={"host": host}).status_code == 200
 

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reconciler.console.access.attempts import WRONG_MAX
+from reconciler.console.access.attempts import AGAIN_SECONDS, WRONG_MAX
 from reconciler.console.access.door import Door, Doors
 from reconciler.console.access.sessions import SESSION_SECONDS
 from reconciler.console.access.visitor import may_operate, person_of, secret_of
@@ -185,11 +185,42 @@ def test_a_login_leads_nowhere_else(client: TestClient, target: str) -> None:
     assert answer.headers["location"] == "/"
 
 
-def test_wrong_keys_are_limited_by_address(clock: Time, client: TestClient) -> None:
+def test_wrong_keys_are_limited_by_address_and_the_right_one_always_gets_in(
+    clock: Time, client: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
     assert [log_in(client, 9) for _ in range(WRONG_MAX)] == [401] * WRONG_MAX
-    assert log_in(client, ALICE) == 429
-    clock.now += 3600
+    lines = caplog.text.count("refused a key")
+    assert [log_in(client, 9) for _ in range(200)] == [429] * 200
+    assert caplog.text.count("refused a key") == lines, "what is not answered fills no log"
     assert log_in(client, ALICE) == 303
+    assert log_in(client, 9) == 429, "the right one frees no wrong ones"
+    clock.now += AGAIN_SECONDS
+    assert [log_in(client, 9), log_in(client, 9)] == [401, 429]
+    clock.now += 3600
+    assert log_in(client, 9) == 401
+
+
+def test_a_program_with_the_right_key_is_let_in_beside_one_with_wrong_ones(client: TestClient) -> None:
+    def shown(number: int) -> int:
+        return client.get("/", headers={"authorization": f"Bearer {secret(number)}"}).status_code
+
+    assert [shown(9) for _ in range(WRONG_MAX + 2)] == [401] * WRONG_MAX + [429, 429]
+    assert shown(ALICE) == 200
+    assert shown(9) == 429
+
+
+@pytest.mark.parametrize("ahead", [86_400.0, 365 * 86_400.0])
+def test_a_clock_that_was_ahead_extends_no_session_and_no_refusal(
+    clock: Time, client: TestClient, ahead: float
+) -> None:
+    clock.now += ahead
+    for _ in range(WRONG_MAX + 1):
+        log_in(client, 9)
+    log_in(client, ALICE)
+    assert client.get("/", follow_redirects=False).status_code == 200
+    clock.now -= ahead
+    assert client.get("/", follow_redirects=False).status_code == 303
+    assert log_in(client, 9) == 401
 
 
 def test_the_log_tells_of_logins_and_refusals_and_never_a_secret(

@@ -17,6 +17,7 @@ from reconciler.state.slices import Slices
 from reconciler.status import Snapshots
 from reconciler.store import Store
 from reconciler.wire.admin import Doctor
+from reconciler.wire.supervision import Act
 from tests.planning.macs import A, B, learn, two_macs
 from tests.worlds import World
 
@@ -39,6 +40,32 @@ class Machines:
         return self.answer
 
 
+class NoRepository:
+    """A source of manifests that is no git repository."""
+
+    def repository(self) -> None:
+        return None
+
+
+@dataclass
+class Around:
+    """A home in which nothing is wrong."""
+
+    source: NoRepository = field(default_factory=NoRepository)
+
+    def supervision(self) -> tuple[Act, ...]:
+        return ()
+
+    def stopped_up(self) -> int:
+        return 0
+
+
+@dataclass
+class Care:
+    async def damage_now(self) -> str:
+        return ""
+
+
 @dataclass
 class Parts:
     """As much of a controller as is consulted."""
@@ -47,6 +74,8 @@ class Parts:
     collector: Machines
     store: Store
     last: Snapshots
+    around: Around = field(default_factory=Around)
+    care: Care = field(default_factory=Care)
     numbers: int = 0
 
     def entropy(self) -> str:

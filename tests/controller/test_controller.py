@@ -23,7 +23,17 @@ from reconciler.cli.core.client import ask
 from reconciler.errors import Refused, Unreachable
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.store import EventFilter, Store
-from reconciler.wire.admin import Approve, Get, ListEvents, Look, ShowPlaces, ShowPlan, ShowStatus, Stop
+from reconciler.wire.admin import (
+    Approve,
+    Get,
+    ListEvents,
+    Look,
+    ShowPlaces,
+    ShowPlan,
+    ShowStatus,
+    ShowUsage,
+    Stop,
+)
 from reconciler.wire.node import Observe
 from reconciler.wire.paths import agent_socket
 from tests import fork_server
@@ -97,6 +107,18 @@ def stalled(controller: Controller) -> bool:
     if not ready or ready.count("True") < len(nodes):
         return False
     return controller.conditions("ModelDeployment", "tiny").get("Stalled", {}).get("status") == "True"
+
+
+def test_what_is_asked_of_a_controller_that_has_just_started_is_answered_once_its_nodes_were_observed(
+    controller: Controller,
+) -> None:
+    for message in (Get("Rank"), Get("Node"), ShowUsage()):
+        assert controller.process is not None
+        controller.process.kill()
+        controller.process.wait(10)
+        controller.start()
+        assert controller.ask(message)["unobserved"] == []
+    assert {each["status"]["agent"] for each in controller.ask(Get("Node"))["items"]} == {"reached"}
 
 
 def test_missing_weights_are_said_on_the_condition_and_nothing_is_started(controller: Controller) -> None:

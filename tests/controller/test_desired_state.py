@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from reconciler.source.git import hooks
 from reconciler.source.git.process import run_git
 from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.sources import DirectorySource, GitSource, Source
-from reconciler.state import Desired
+from reconciler.state import Desired, ObjectKey
 from reconciler.state.reports.status import Event
 from reconciler.store import Store
 from tests.source.conftest import AUTHOR, NODE, Person, clone
@@ -38,10 +37,13 @@ class Controller:
     path: Path
     now: float = 100.0
     events: list[Event] = field(default_factory=list)
+    serving: set[ObjectKey] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.store = Store(self.path)
-        self.desired_state = DesiredState(self.source, self.store, lambda: self.now, self._note)
+        self.desired_state = DesiredState(
+            self.source, self.store, lambda: self.now, self._note, lambda keys: self.serving & {*keys}
+        )
 
     def _note(self, event: Event) -> None:
         self.events.append(event)
@@ -122,19 +124,26 @@ async def test_a_held_revision_comes_into_force_when_it_is_approved(
     assert controller.events[2].message == f"{second[:10]} was approved by ada"
 
 
-async def test_a_lock_that_kept_out_every_push_is_removed_and_reported_once(
-    repo: ClusterRepo, controller: Controller
+@pytest.mark.parametrize("meanwhile", ["", "restarted", "store lost"])
+@pytest.mark.parametrize("before", ["", "clusters/a"])
+async def test_another_folder_of_the_same_commit_is_judged_as_another_revision(
+    before: str, meanwhile: str, repo: ClusterRepo, controller: Controller
 ) -> None:
-    lock = repo.path / "refs" / "heads" / "main.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    lock.touch()
-    os.utime(lock, (0, 0))
-    await controller.desired_state.tidy()
-    await controller.desired_state.tidy()
-    assert not lock.exists()
-    (event,) = controller.events
-    assert (event.reason, event.warning) == ("LeftoverRemoved", True)
-    assert "removed refs/heads/main.lock from git " in event.message
+    ours = f"{before}/n.yaml".lstrip("/")
+    repo.commit(None, {ours: nodes("a", "b"), "clusters/b/m.yaml": nodes("c")}, "both", AUTHOR)
+    repo.configure("", before)
+    kept = await controller.look()
+    repo.configure("", "clusters/b")
+    if meanwhile == "store lost":
+        controller.store.close()
+        controller.path.unlink()
+    desired = await (controller.restart(GitSource(repo)) if meanwhile else controller.look())
+    assert desired.objects() == kept.objects()
+    assert desired.hold is not None
+    controller.desired_state.approve(desired.hold.revision, "ada")
+    assert set(map(str, (await controller.look()).objects())) == {"node/c"}
+    assert set(map(str, (await controller.restart(GitSource(repo))).objects())) == {"node/c"}
+    assert controller.desired_state.desired.hold is None
 
 
 @pytest.mark.parametrize("newest", ["held", "wrong"])
@@ -390,6 +399,7 @@ async def test_whatever_main_was_forced_to_is_judged_like_any_other_revision(
     assert (await controller.look()).revision == second
 
 
+@pytest.mark.second_tier
 async def test_of_two_pushes_at_once_both_are_in_force_in_the_end(
     repo: ClusterRepo, person: Person, controller: Controller
 ) -> None:
@@ -433,6 +443,7 @@ DAMAGES: dict[str, Callable[[ClusterRepo], object]] = {
 }
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_a_damaged_repository_is_said_and_the_last_good_revision_stays(
     damage: str, repo: ClusterRepo, controller: Controller

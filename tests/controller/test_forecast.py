@@ -8,37 +8,21 @@ from reconciler.controller.admin.forecast import (
     Change,
     forecast,
     removal_lines,
-    serving,
-    unallowed,
 )
 from reconciler.state import (
-    DeploymentName,
     ObjectKey,
     Plan,
     Refusal,
     RefusedBecause,
-    ReplicaId,
     Waiting,
     WaitingFor,
 )
 
 TINY, BIG = ObjectKey("ModelDeployment", "tiny"), ObjectKey("ModelDeployment", "big")
-GATEWAY = ObjectKey("Gateway", "main")
-SERVED = [ReplicaId(DeploymentName("tiny"), 0)]
 REVISION = "1f0c2a9b3d" * 4
 
 
-def test_what_has_a_group_serves_and_a_gateway_that_runs() -> None:
-    removed = [TINY, BIG, GATEWAY]
-    assert serving(removed, SERVED, gateway=False) == [TINY]
-    assert serving(removed, SERVED, gateway=True) == [TINY, GATEWAY]
-
-
-def test_a_removal_is_allowed_by_a_trailer_or_by_the_pusher() -> None:
-    assert unallowed([TINY, BIG], (), None) == [TINY, BIG]
-    assert unallowed([TINY, BIG], ("tiny",), None) == [BIG]
-    assert unallowed([TINY, BIG], ("modeldeployment/tiny",), "big") == []
-    assert unallowed([TINY, BIG], (), "") == [], "the bare option allows all"
+def test_a_refused_removal_says_what_lets_it_through() -> None:
     assert "git push -o allow-removal" in " ".join(removal_lines([TINY]))
 
 

@@ -316,3 +316,12 @@ async def test_what_crashes_while_it_is_sent_is_counted_as_an_attempt(office: Of
         (waiting,) = [office.store.notifications.next("on-call")]
         assert waiting is not None
         assert waiting.attempts == attempts
+
+
+@pytest.mark.parametrize("ahead", [3600.0, 86_400.0, 365 * 86_400.0])
+async def test_a_message_that_failed_by_a_clock_that_was_ahead_is_sent_when_it_is_right(
+    office: Office, hook: Receiver, ahead: float
+) -> None:
+    office.put(notice(attempts=1, retry_at=office.now + ahead, problem="refused"))
+    await office.deliver()
+    assert hook.texts == ["text 1"]

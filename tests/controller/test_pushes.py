@@ -70,7 +70,7 @@ def test_what_would_remove_much_is_held_and_the_command_shown(cluster: Live, ada
     status, output = ada.pushes("-o", "plan", "origin", "HEAD:main")
     revision = ada.git("rev-parse", "HEAD")[1].strip()
     assert status == 1
-    assert "reconciler: held: this removes 3 of 5 objects" in said(output)
+    assert "reconciler: held: it would remove 3 of 5 objects" in said(output)
     assert f"reconciler approve {revision[:10]}" in said(output)
 
 

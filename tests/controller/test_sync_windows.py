@@ -104,9 +104,9 @@ async def test_a_change_waits_for_the_end_of_the_window_and_all_else_goes_on(
     assert (desired.revision, replicas(desired)) == (second, {"a": 1, "b": 2})
     assert desired.models["tiny"].spec.source.path == "tiny", "a serves its weights"
     assert desired.held_changes is not None
-    held = {str(each.object): (each.window, each.until) for each in desired.held_changes.changes}
+    held = {str(each.object): (each.windows, each.until) for each in desired.held_changes.changes}
     assert held == dict.fromkeys(
-        ("model/tiny", "modeldeployment/a", "modeldeployment/new"), ("office-hours", EVENING)
+        ("model/tiny", "modeldeployment/a", "modeldeployment/new"), (("office-hours",), EVENING)
     )
     assert controller.desired_state.expiry() == EVENING
     controller.now = EVENING
@@ -153,6 +153,7 @@ async def test_a_window_holds_its_own_removal(folder: Path, watching: Controller
     assert (replicas(desired), desired.others) == ({"a": 2, "b": 2}, {})
 
 
+@pytest.mark.second_tier
 async def test_an_override_lets_it_in_and_what_came_in_stays(
     repo: ClusterRepo, controller: Controller
 ) -> None:
@@ -230,6 +231,7 @@ async def test_what_is_held_comes_in_also_while_a_newer_revision_is_held_for_its
     assert (desired.revision, replicas(desired)) == (second, {"a": 2, "b": 2})
 
 
+@pytest.mark.second_tier
 async def test_what_is_held_stays_out_while_the_cluster_is_suspended_also_when_the_window_ends(
     repo: ClusterRepo, controller: Controller
 ) -> None:

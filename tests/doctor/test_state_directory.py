@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reconciler.doctor import examine_home
+from reconciler.doctor import Up, examine_home, examine_up
+from reconciler.doctor.state_directory import ACTS_SECONDS
+from reconciler.wire.supervision import Act
 from tests.worlds import World, node
 
 HEALTHY = World([node("node-a")]).memory()
@@ -24,3 +26,23 @@ def test_every_fault_says_what_was_seen_and_what_to_do() -> None:
     ]
     assert all(each.means and each.steps for each in found)
     assert found[-1].steps.endswith("then delete store.db.damaged-20270115T080000000000Z*")
+
+
+def act(at: float, service: str) -> Act:
+    return Act(at, service, "ServiceReplaced", f"the {service} was replaced at {at:g}")
+
+
+def test_services_that_gave_no_answer_are_shown_for_a_day_one_finding_each() -> None:
+    acts = (act(1.0, "console"), act(100.0, "gateway"), act(200.0, "gateway"), act(300.0, "controller"))
+    found = list(examine_up(Up(acts, 0), now=2.0 + ACTS_SECONDS))
+    assert [each.seen for each in found] == [
+        "the controller was replaced at 300 (1 in the last day)",
+        "the gateway was replaced at 200 (2 in the last day)",
+    ]
+    assert list(examine_up(Up(acts, 0), now=301.0 + ACTS_SECONDS)) == []
+
+
+def test_a_supervisor_that_is_stopped_is_shown_with_what_continues_it() -> None:
+    (found,) = examine_up(Up((), 4711), now=0.0)
+    assert "pid 4711" in found.seen
+    assert "kill -CONT 4711" in found.steps

@@ -32,6 +32,7 @@ def person() -> Iterator[Newcomer]:
         yield somebody
 
 
+@pytest.mark.needs("curl")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "document", [d for d in DOCUMENTS if blocks(d)], ids=lambda d: d.relative_to(ROOT).as_posix()

@@ -54,3 +54,67 @@ def test_the_image_installs_the_wheel_of_the_project() -> None:
     assert (ROOT / constraints).exists()
     assert wheel == f"dist/{PROJECT['name'].replace('-', '_')}-*.whl"
     assert re.search(r'^ENTRYPOINT \["reconciler"\]$', IMAGE, re.MULTILINE)
+
+
+# --- nothing is installed by a name that nobody owns -----------------------------------------------
+
+INSTALLS = re.compile(
+    r"(?:\b(?:pip|pipx|uv tool) install\b|\bpip\b.*\binstall\b|\buvx\b|\binject\b|\binstall\b)"
+    r"[^\n]*?(?P<named>[`'\"]?mlx[-_]reconciler(?![_\\-])(?:\[\w+\])?[`'\"]?(?P<from>\s*@|==)?)"
+)
+"""A line that installs the product by its name. ``from`` says where from, or at which version of a named index."""
+PAGES = [
+    path
+    for pattern in (
+        "*.md",
+        "docs/**/*.md",
+        "examples/**/*",
+        "reconciler/**/*.py",
+        "reconciler/shipped/**/*",
+        "Makefile",
+    )
+    for path in ROOT.glob(pattern)
+    if path.is_file() and path.suffix not in (".safetensors", ".json", ".png", ".svg")
+]
+
+
+def by_name_alone(text: str) -> list[str]:
+    """The lines that would install whatever a public index has under the product's name."""
+    found = []
+    for line in text.splitlines():
+        match = INSTALLS.search(line)
+        if match and "@" not in (match["from"] or "") and "index" not in line and "uninstall" not in line:
+            found.append(line.strip())
+    return found
+
+
+def test_no_page_and_no_message_installs_the_product_by_its_name_alone() -> None:
+    found = {str(path): by_name_alone(path.read_text(errors="replace")) for path in PAGES}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "stranger"),
+    [
+        (f"{tool} {quote}mlx-reconciler{extra}{version}{quote}", True)
+        for tool in (
+            "pip install",
+            "pipx install",
+            "uv tool install",
+            "uvx --from",
+            "python3 -m pip install -q",
+            "install",
+        )
+        for quote in ("", "'", '"', "`")
+        for extra in ("", "[runtime]")
+        for version in ("", "==0.1.0")
+    ]
+    + [
+        ("uv tool install 'mlx-reconciler[runtime] @ ./x.whl'", False),
+        ("pip install ./mlx_reconciler-0.1.0-py3-none-any.whl", False),
+        ("uv tool upgrade mlx-reconciler", False),
+        ("uv tool uninstall mlx-reconciler", False),
+    ],
+)
+def test_a_line_that_installs_a_stranger_s_package_is_found(line: str, stranger: bool) -> None:
+    assert bool(by_name_alone(line)) is stranger

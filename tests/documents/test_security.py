@@ -98,7 +98,7 @@ def test_only_probes_and_repairs_ask_for_root() -> None:
         "remote/bootstrap/actions.py",  # where the user may do everything
         "remote/bootstrap/rights.py",  # asks, and runs nothing
         "remote/bootstrap/survey.py",  # runs `true`
-        "remote/nodes/node_over_ssh.py",  # RESTART
+        "remote/nodes/scripts.py",  # RESTART
         "wire/repair.py",
         "wire/tools.py",
     }

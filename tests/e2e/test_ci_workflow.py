@@ -7,6 +7,7 @@ folder, where the product's wheel is, built here, beside the installed packages 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 
 from reconciler import __version__
-from reconciler.cli.commands.ci.templates import FORGES, workflow
+from reconciler.cli.commands.ci.templates import FORGES, Origin, workflow
 from reconciler.facts.recorded import facts_of, written
 from tests import wheels, worlds
 from tests.forge import TOKEN, Forge, forge
@@ -59,8 +60,8 @@ def git(folder: Path, *words: str) -> str:
     ).stdout.strip()
 
 
-def repository(folder: Path, name: str) -> Path:
-    """A cluster repository with the quickstart's manifests, the facts of its cluster, and the workflow."""
+def repository(folder: Path, name: str, packages: Path) -> Path:
+    """A cluster repository with the quickstart's manifests, the facts of its cluster, the product's wheel and the workflow."""
     folder.mkdir()
     git(folder, "init", "-q", "-b", "main")
     for path in (wheels.ROOT / "manifests").glob("*.yaml"):
@@ -74,7 +75,11 @@ def repository(folder: Path, name: str) -> Path:
     (folder / ".reconciler" / "facts.json").write_text(json.dumps(written(facts, desired, __version__)))
     place = folder / FORGES[name].path
     place.parent.mkdir(parents=True)
-    place.write_text(workflow(name, __version__))
+    (wheel,) = packages.glob("mlx_reconciler-*.whl")
+    (folder / "tools").mkdir()
+    shutil.copy(wheel, folder / "tools")
+    origin = Origin(wheel=f"tools/{wheel.name}", digest=hashlib.sha256(wheel.read_bytes()).hexdigest())
+    place.write_text(workflow(name, __version__, origin))
     git(folder, "add", "-A")
     git(folder, "commit", "-qm", "The cluster")
     return folder
@@ -115,7 +120,7 @@ def told(one: Runner) -> str:
 def test_a_change_that_is_fine_gets_one_comment_with_its_plan_and_its_rehearsal(
     name: str, made: Forge, packages: Path, short: Path
 ) -> None:
-    origin = repository(short / "origin", name)
+    origin = repository(short / "origin", name, packages)
     one = runner(short / "one", origin, changed(origin, "context: 2048", "context: 1024"), made, packages)
     assert one.run(one_path(origin, name)), told(one)
     print(told(one))
@@ -135,7 +140,7 @@ def test_a_change_that_is_fine_gets_one_comment_with_its_plan_and_its_rehearsal(
 def test_a_change_that_cannot_serve_fails_the_job_and_the_same_comment_says_why(
     made: Forge, packages: Path, short: Path
 ) -> None:
-    origin = repository(short / "origin", "github")
+    origin = repository(short / "origin", "github", packages)
     made.add("<!-- reconciler: review -->\nof the push before")
     one = runner(short / "one", origin, changed(origin, "nodes: 2", "nodes: 5"), made, packages)
     assert not one.run(one_path(origin, "github"))
@@ -148,7 +153,7 @@ def test_a_change_that_cannot_serve_fails_the_job_and_the_same_comment_says_why(
 def test_mistakes_end_the_job_early_and_the_comment_has_them(
     made: Forge, packages: Path, short: Path
 ) -> None:
-    origin = repository(short / "origin", "github")
+    origin = repository(short / "origin", "github", packages)
     one = runner(short / "one", origin, changed(origin, "model: tiny", "model: ghost"), made, packages)
     assert not one.run(one_path(origin, "github"))
     assert {step.name: step.status for step in one.done}["Rehearse"] is None

@@ -30,7 +30,7 @@ def short() -> Iterator[Path]:
 
 
 def test_two_commands_lead_from_a_wheel_to_an_answer(folder_of_wheels: Path, short: Path) -> None:
-    command = wheels.environment_with(short / "env", "mlx-reconciler[runtime]", folder_of_wheels)
+    command = wheels.environment_with(short / "env", wheels.of_product(folder_of_wheels), folder_of_wheels)
     told = subprocess.run(
         [command, "--home", short / "home", "quickstart", "--once", QUESTION],
         cwd=short,

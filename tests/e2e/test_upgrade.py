@@ -17,6 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from reconciler.remote.runtime.agent_file import build_bundle, write_bundle
+from reconciler.source.git.repository import EMPTY
 from tests.previous import ROOT, Installation, unpack
 from tests.processes import parent_of
 
@@ -44,6 +45,7 @@ def installation(before: Path, tmp_path: Path) -> Installation:
 
 def start(made: Cluster, installation: Installation, *arguments: str) -> None:
     """`reconciler up` of the version that is installed, until there is nothing left to do."""
+    made.unread = ("", EMPTY)
     command = [str(installation.python), "-m", "reconciler", "--home", str(made.home), "up", "--any-port"]
     with made.log.open("ab") as log:
         made.up = subprocess.Popen(

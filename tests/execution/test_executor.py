@@ -204,6 +204,22 @@ async def test_a_step_that_fails_says_why_and_may_be_tried_again_later(bed: Bed)
     assert step.key not in bed.executor.volatile.failures
 
 
+async def test_a_step_that_succeeds_forgives_itself_alone_and_each_counts_its_own_failures(bed: Bed) -> None:
+    steps = (
+        bed.start_rank("sleep()"),
+        StopRank(ReplicaId(DeploymentName("other"), 0), NODE, RANK, 1.0, "late"),
+    )
+    for attempt in (1, 2):
+        for step in steps:
+            await bed.do(step)
+        found = bed.executor.volatile.failures
+        assert {key: failure.attempts for key, failure in found.items()} == {s.key: attempt for s in steps}
+    await bed.do(StartAgent(NODE))
+    assert bed.executor.volatile.failures == found
+    await bed.do(steps[0])
+    assert set(bed.executor.volatile.failures) == {steps[1].key}
+
+
 async def test_a_controller_that_a_node_refuses_is_told_that_it_is_deposed(bed: Bed) -> None:
     await bed.do(StartAgent(NODE))
     await bed.do(bed.start_rank("sleep()"))

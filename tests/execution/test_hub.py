@@ -27,7 +27,7 @@ def test_a_token_is_read_from_the_variable_or_the_file_that_is_named(tmp_path: P
 
 def test_a_token_that_is_missing_is_refused_with_its_place(tmp_path: Path) -> None:
     binary = tmp_path / "binary"
-    binary.write_bytes(b"\xff\xfe")
+    binary.write_bytes(b"\xe9\xff")
     for ref, words in (
         (TokenRef(env="HF_TOKEN"), "has no HF_TOKEN; set it, and restart"),
         (TokenRef(file=str(tmp_path / "none")), "none cannot be read: No such file or directory"),

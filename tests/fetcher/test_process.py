@@ -121,6 +121,7 @@ async def test_weights_appear_and_how_they_came_is_reported(node: Node) -> None:
     assert arrived.weights_bytes == sum(len(repository()[name]) for name in SHARDS)
 
 
+@pytest.mark.needs("linux")
 async def test_one_fetcher_runs_however_often_it_is_asked_for(node: Node) -> None:
     node.hub.faults[FIRST] = Fault(trickles_after=0)
     for _ in range(3):
@@ -132,6 +133,7 @@ async def test_one_fetcher_runs_however_often_it_is_asked_for(node: Node) -> Non
     assert node.hub.requests[FIRST] == 1
 
 
+@pytest.mark.needs("linux")
 async def test_a_fetcher_that_is_killed_leaves_what_came(node: Node) -> None:
     node.hub.faults[FIRST] = Fault(trickles_after=400_000, times=1)
     await node.fetch()
@@ -148,6 +150,7 @@ async def test_a_fetcher_that_is_killed_leaves_what_came(node: Node) -> None:
     assert node.hub.sent[FIRST] < 2 * len(repository()[FIRST])
 
 
+@pytest.mark.needs("linux")
 async def test_a_fetcher_ends_with_its_agent_and_the_next_goes_on(node: Node, bench: Bench) -> None:
     node.hub.faults[FIRST] = Fault(trickles_after=400_000, times=1)
     await node.fetch()
@@ -161,6 +164,7 @@ async def test_a_fetcher_ends_with_its_agent_and_the_next_goes_on(node: Node, be
     assert node.hub.sent[FIRST] < 2 * len(repository()[FIRST])
 
 
+@pytest.mark.needs("linux")
 async def test_the_token_goes_to_the_hub_and_is_nowhere_else(node: Node, bench: Bench) -> None:
     node.hub.token = TOKEN
     node.hub.faults[FIRST] = Fault(trickles_after=0)

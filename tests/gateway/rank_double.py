@@ -21,6 +21,7 @@ from reconciler.wire.generation import (
     Generate,
     KeptPrefixes,
     Prefill,
+    Replaced,
     TokenLogprobs,
     ToolCall,
 )
@@ -65,8 +66,8 @@ class Turn:
         """Events in one write."""
         self._writer.write(b"".join(encode(to_wire(event)) for event in events))
 
-    def accept(self) -> None:
-        self.send(Accepted(self.generate.request, PROMPT))
+    def accept(self, *replaced: Replaced) -> None:
+        self.send(Accepted(self.generate.request, PROMPT, replaced=replaced))
 
     def prefill(self, done: int, total: int) -> None:
         self.send(Prefill(self.generate.request, done, total))

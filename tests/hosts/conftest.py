@@ -1,4 +1,4 @@
-"""Three hosts, each with its own SSH server, and a cluster over them; where that cannot be, it is said why."""
+"""Three hosts, each with its own SSH server, and a cluster over them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import MODEL, ROOT, Cluster
-from tests.gateway.keys.shared.redis import REASON as NO_STORE
 
 from .model import write_model
-from .network import Host, Network, network, why_not
+from .network import Host, Network, network
 
 NAMES = ("host-a", "host-b", "host-c")
-REASON = why_not()
-collect_ignore_glob = ["test_*.py"] if REASON else ["test_shared_limits.py"] if NO_STORE else []
-ran: set[str] = set()
 
 BESIDE = f"""\
   python: {sys.executable}
@@ -47,16 +43,18 @@ spec:
 """
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Whoever reads the result should know whether real hosts were among it."""
-    result = f"NOT RUN ({REASON})" if REASON else f"ran {len(ran)} hosts" if ran else "not asked for"
-    terminalreporter.write_line(f"netns: {result}")
+HERE = f"{Path(__file__).parent}/"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if str(item.path).startswith(HERE):
+            item.add_marker(pytest.mark.needs("root", "namespaces", "ip", "nft", "sshd"))
 
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[Network]:
     with network(*NAMES) as made:
-        ran.update(host.name for host in made.hosts)
         yield made
 
 

@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
@@ -23,7 +22,6 @@ from pathlib import Path
 from tests.processes import parent_of
 from tests.sshd import PROGRAM, make_key, make_separation_folder
 
-TOOLS = ("ip", "nft", "nsenter", "unshare", "ssh-keygen")
 INTERFACE = "rcl"
 """How the names of the interfaces begin that the machine of the tests gets, one a network."""
 NETWORKS = "10.213."
@@ -53,24 +51,6 @@ ip link set eth0 up
 """
 """All that runs ends, and another boot begins; the server that holds the namespaces is there again."""
 _WAIT_SECONDS = 60.0
-
-
-def why_not() -> str:
-    """Why such hosts cannot be had here; empty where they can."""
-    if sys.platform != "linux":
-        return f"it needs Linux, this is {sys.platform}"
-    if os.geteuid() != 0:
-        return "it needs root"
-    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
-    if not Path(PROGRAM).exists():
-        missing.append("sshd")
-    if missing:
-        return f"it needs {', '.join(missing)}: packages openssh-server, openssh-client, iproute2, nftables, util-linux"
-    tried = subprocess.run(
-        ["unshare", "--net", "--mount", "--propagation", "private", "ip", "link", "add", "x", "type", "bridge"],
-        capture_output=True, text=True, timeout=20, check=False,
-    )  # fmt: skip
-    return f"no namespaces here: {tried.stderr.strip()}" if tried.returncode else ""
 
 
 @dataclass

@@ -241,6 +241,7 @@ def test_a_short_cut_restarts_nothing(cluster: Cluster, hosts: Network) -> None:
     assert (ranks(cluster), agents(hosts), group(cluster)["epoch"]) == (pids, last, number)
 
 
+@pytest.mark.needs("ssh-keygen")
 def test_a_changed_host_key_is_refused_and_what_runs_there_is_left_alone(
     cluster: Cluster, hosts: Network
 ) -> None:

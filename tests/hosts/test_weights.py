@@ -128,7 +128,7 @@ def test_the_old_weights_serve_until_the_new_ones_are_verified_everywhere(
     cluster.run("model", "update", "tiny", "--revision", GOOD)
     cluster.wait("it to be fetched", lambda: condition(cluster)["reason"] in FETCHES)
     while len(weights(hosts, GOOD)) < 2 or condition(cluster)["reason"] != "DiskFull":
-        assert (ask(cluster), ranks(cluster)) == (8, before)
+        assert (ask(cluster), ranks(cluster)) == (8, before), cluster.diagnostics()
     assert "are still to be fetched, and 1.1 GB must stay free" in condition(cluster)["message"]
     assert condition(cluster, "DiskPressure", "node/host-c")["reason"] == "DiskLow"
     hosts.hosts[2].disk(disk(hosts), ROOM)

@@ -28,6 +28,11 @@ from tests.processes import standing_still
 NODE = NodeName("bench")
 
 
+async def no_answer(name: NodeName) -> bool:
+    """Of a machine that is cut off with its agent."""
+    return False
+
+
 class Watched:
     """One node under watch."""
 
@@ -120,9 +125,25 @@ async def test_a_lost_agent_leaves_its_last_report_and_its_successor_has_a_new_l
     assert again.report.agent_id != lost.report.agent_id
 
 
-async def test_an_agent_that_stands_still_is_unreachable_and_not_down(
+async def test_an_agent_that_stands_still_is_down_where_its_machine_answers(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    watched.collector.resync_seconds = 0.1
+    await watched.bench.agent()
+    before = await watched.until(lambda node: node.contact is Contact.REACHED)
+    with standing_still(watched.bench.agent_pid()), impatient(monkeypatch):
+        hung = await watched.until(lambda node: node.contact is Contact.AGENT_DOWN)
+    assert hung.report is not None
+    assert "its agent gives no answer, and the machine does: no answer to observe" in hung.problem
+    assert not hung.silent, "its ranks go on"
+    again = await watched.until(lambda node: node.contact is Contact.REACHED)
+    assert again.link > before.link
+
+
+async def test_an_agent_that_stands_still_is_unreachable_and_not_down_where_nothing_answers(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.machines.put(answers=no_answer)
     watched.collector.resync_seconds = 0.1
     await watched.bench.agent()
     before = await watched.until(lambda node: node.contact is Contact.REACHED)
@@ -400,6 +421,7 @@ async def test_after_a_silence_probes_are_asked_again_before_they_are_believed(
 ) -> None:
     """Whatever happened to its network meanwhile, nothing was told of it."""
     answered = on_and_off(watched)
+    watched.machines.put(answers=no_answer)
     watched.collector.resync_seconds = 0.1
     await watched.bench.agent()
     assert (await watched.until(lambda node: node.examined and node.report)).facts.rdma_enabled is True
@@ -455,7 +477,7 @@ class Joined:
         self._bench = bench
         self.passes = 0
         self.news = asyncio.Event()
-        self.machines = LocalMachines(dial=self._dial, probe=self._probe)
+        self.machines = LocalMachines(dial=self._dial, probe=self._probe, answers=no_answer)
         self.collector = Collector(self.machines, time.time, self._changed)
         self.collector.probes_seconds = 0.01
         self._names: dict[AgentConnection, NodeName] = {}

@@ -174,6 +174,7 @@ def test_says_what_a_tool_returned(tiny: Any) -> None:
     assert tiny.answers([prompt]) == ["The tool says: ready."]
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize(
     "question",
     [

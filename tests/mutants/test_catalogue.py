@@ -6,12 +6,15 @@ import ast
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from tests.mutants.bugs.groups import EVERY
 
 from .places import NotApplicable
 from .planting import ROOT
 
 
+@pytest.mark.second_tier
 def test_each_bug_can_be_planted_and_is_python_that_differs() -> None:
     problems = []
     for mutant in EVERY:

@@ -54,9 +54,9 @@ async def test_the_url_comes_from_the_environment_or_a_file_that_is_read_each_ti
     ("value", "message"),
     [
         (None, "the environment of `reconciler up` has no HOOK; set it, and restart `reconciler up`"),
-        ("", "HOOK does not contain a URL"),
+        ("", "the environment of `reconciler up` has no HOOK; set it, and restart `reconciler up`"),
         ("https://exa mple.com/s3cret", "HOOK does not contain a URL"),
-        ("https://example.com/s3cret\r\nX: y", "HOOK does not contain a URL"),
+        ("https://example.com/s3cret\r\nX: y", "HOOK holds 2 lines; expected one line with the secret alone"),
         ("https://[::1/s3cret", "HOOK does not contain a URL"),
         ("https://example.com:99999/s3cret", "HOOK does not contain a URL"),
         (f"https://example.com/s3cret{'x' * 2048}", "HOOK does not contain a URL"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from typing import get_args
 
 from reconciler.agent.ranks.standby import program_of_ranks
@@ -29,6 +31,15 @@ def test_the_agent_asks_for_the_packages_and_starts_the_ranks_of_the_engine_befo
     assert {compatibility.MLX, compatibility.MLX_LM} < set(MLX.packages), (
         "what is only rank 0's need not be equal"
     )
+
+
+def test_the_packages_are_pinned_as_the_project_does() -> None:
+    runtime = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"][
+        "runtime"
+    ]
+    pinned = [re.sub(r"\[.*?\]|;.*", "", line).strip() for line in runtime]
+    assert [each for each in MLX.pins if each not in pinned] == []
+    assert [each.partition("==")[0] for each in MLX.pins] == list(MLX.packages)
 
 
 def test_a_rank_needs_every_package() -> None:

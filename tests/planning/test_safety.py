@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
@@ -9,8 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.planning import plan
-from reconciler.planning.safety import LOCK_SECONDS, hold
-from reconciler.state import AllocateEpoch, Hold, Rejection, RemoveObject, StartRank, WaitingFor
+from reconciler.planning.safety import LOCK_SECONDS, hold, removal, serving
+from reconciler.state import (
+    AllocateEpoch,
+    DeploymentName,
+    Hold,
+    Rejection,
+    RemoveObject,
+    ReplicaId,
+    StartRank,
+    WaitingFor,
+)
 from reconciler.state.desired import OBJECTS_SHOWN
 from reconciler.state.identity import CLUSTER, ObjectKey
 from tests.worlds import World, deployment, gateway, model, node, two_nodes
@@ -18,6 +28,17 @@ from tests.worlds import World, deployment, gateway, model, node, two_nodes
 
 def keys(count: int) -> list[ObjectKey]:
     return [ObjectKey("Node", f"n{number:03}") for number in range(count)]
+
+
+def judged(
+    revision: str,
+    in_force: Collection[ObjectKey],
+    incoming: Collection[ObjectKey],
+    approved: Collection[str] = (),
+    over: str = "",
+) -> Hold | None:
+    """Of a revision that removes nothing that serves."""
+    return hold(revision, removal(in_force, incoming, (), ()), approved, over)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +59,7 @@ def keys(count: int) -> list[ObjectKey]:
 )
 def test_one_object_or_three_in_ten_go_without_a_question(in_force: int, removed: int, held: bool) -> None:
     now = keys(in_force)
-    found = hold("r2", now, now[removed:], ())
+    found = judged("r2", now, now[removed:])
     assert (found is not None) == held
     if found:
         assert found == Hold("r2", tuple(now[:removed]), in_force)
@@ -46,19 +67,19 @@ def test_one_object_or_three_in_ten_go_without_a_question(in_force: int, removed
 
 def test_what_is_new_does_not_make_up_for_what_is_gone() -> None:
     new = [ObjectKey("Model", f"m{number}") for number in range(50)]
-    assert hold("r2", keys(5), [*keys(3), *new], ()) is not None
+    assert judged("r2", keys(5), [*keys(3), *new], ()) is not None
 
 
 def test_an_approval_is_for_one_revision() -> None:
-    assert hold("r2", keys(5), [], {"r2"}) is None
-    assert hold("r3", keys(5), [], {"r2"}) is not None
+    assert judged("r2", keys(5), [], {"r2"}) is None
+    assert judged("r3", keys(5), [], {"r2"}) is not None
 
 
 @given(st.sets(st.sampled_from(keys(12))), st.sets(st.sampled_from(keys(12))))
 def test_nothing_is_held_that_removes_nothing_and_everything_that_leaves_nothing(
     in_force: set[ObjectKey], incoming: set[ObjectKey]
 ) -> None:
-    found = hold("r2", in_force, incoming, ())
+    found = judged("r2", in_force, incoming, ())
     if in_force <= incoming:
         assert found is None
     elif not incoming:
@@ -69,7 +90,7 @@ def test_nothing_is_held_that_removes_nothing_and_everything_that_leaves_nothing
 
 def test_a_hold_names_what_would_go_and_the_command() -> None:
     revision, over = (begin + "0" * 30 for begin in ("1f0c2a9b3d", "aa11bb22cc"))
-    found = hold(revision, keys(OBJECTS_SHOWN + 3), [], (), over)
+    found = judged(revision, keys(OBJECTS_SHOWN + 3), [], (), over)
     assert found is not None
     assert found.command == "reconciler approve 1f0c2a9b3d"
     assert "it would remove 13 of 13 objects (node/n000, " in found.text
@@ -77,15 +98,60 @@ def test_a_hold_names_what_would_go_and_the_command() -> None:
     assert found.text.endswith(
         "; to keep them: put their manifests back, such as with a revert of the commits aa11bb22cc..1f0c2a9b3d"
     )
-    folder = hold("dir-1f0c2a9b3d", keys(3), [], (), "dir-aa11bb22cc")
+    folder = judged("dir-1f0c2a9b3d", keys(3), [], (), "dir-aa11bb22cc")
     assert folder is not None
     assert folder.text.endswith("; to keep them: put their manifests back")
+
+
+TINY, BIG = ObjectKey("ModelDeployment", "tiny"), ObjectKey("ModelDeployment", "big")
+GATEWAY = ObjectKey("Gateway", "main")
+
+
+def test_what_has_a_group_serves_and_a_gateway_that_runs() -> None:
+    objects, replicas = [TINY, BIG, GATEWAY], [ReplicaId(DeploymentName("tiny"), 0)]
+    assert serving(objects, replicas, gateway=False) == {TINY}
+    assert serving(objects, replicas, gateway=True) == {TINY, GATEWAY}
+
+
+@pytest.mark.parametrize(
+    ("said", "unsaid"),
+    [
+        ((), (BIG, TINY)),
+        (("tiny",), (BIG,)),
+        (("modeldeployment/tiny", "big"), ()),
+        (None, ()),
+    ],
+)
+def test_what_serves_is_removed_where_each_of_it_is_named_or_all_are(
+    said: tuple[str, ...] | None, unsaid: tuple[ObjectKey, ...]
+) -> None:
+    in_force = [TINY, BIG, *keys(8)]
+    assert removal(in_force, keys(8), {TINY, BIG}, said).unsaid == unsaid
+
+
+def test_what_serves_is_asked_about_whatever_else_goes_and_an_approval_is_for_both() -> None:
+    in_force = [TINY, *keys(4)]
+    for left in range(5):
+        found = removal(in_force, keys(left), {TINY}, ())
+        assert found.unsaid == (TINY,)
+        assert hold("r2", found, ()) is not None
+        assert hold("r2", found, {"r2"}) is None
+
+
+def test_a_hold_of_what_serves_names_it_and_the_trailer() -> None:
+    found = hold("1f0c2a9b3d", removal([TINY, *keys(9)], keys(9), {TINY}, ()), ())
+    assert found is not None
+    assert found.text == (
+        "revision 1f0c2a9b3d is held: it would remove 1 of 10 objects, and no commit allows that for modeldeployment/tiny,"
+        " which serves now (Allow-Removal: tiny); to remove them: reconciler approve 1f0c2a9b3d; to keep them: put their"
+        " manifests back"
+    )
 
 
 # --- leaving ---------------------------------------------------------------------------------------
 
 
-def serving() -> World:
+def served() -> World:
     world = two_nodes()
     world.manifests.append(gateway())
     world.settle()
@@ -103,7 +169,7 @@ def removals(world: World) -> list[str]:
 
 
 def test_a_deployment_leaves_when_its_ranks_are_gone_and_its_group_is_released() -> None:
-    world = serving()
+    world = served()
     world.remove(world.manifests[3])
     tiny = "modeldeployment/tiny is being removed: "
     assert awaited(world, "ModelDeployment", "tiny") == [f"{tiny}waiting for the end of rank 0 on node-a"]
@@ -120,7 +186,7 @@ def test_a_deployment_leaves_when_its_ranks_are_gone_and_its_group_is_released()
 
 
 def test_a_node_leaves_when_its_agent_has_ended() -> None:
-    world = serving()
+    world = served()
     world.manifests.append(node("node-c"))
     world.settle()
     world.remove(world.manifests[1])
@@ -141,7 +207,7 @@ def test_a_node_whose_agent_cannot_be_asked_stays_in_the_inventory() -> None:
 
 
 def test_a_model_leaves_at_once_unless_a_group_uses_it() -> None:
-    world = serving()
+    world = served()
     world.manifests.append(model("idle"))
     world.remove(world.manifests[-1])
     assert removals(world) == ["model/idle"]
@@ -151,7 +217,7 @@ def test_a_model_leaves_at_once_unless_a_group_uses_it() -> None:
 
 
 def test_a_model_that_is_exchanged_leaves_when_the_old_epoch_is_gone() -> None:
-    world = serving()
+    world = served()
     world.weights["other"] = world.weights["tiny"]
     old = world.manifests[2]
     world.manifests[3] = deployment(model="other")
@@ -168,21 +234,21 @@ def test_a_model_that_is_exchanged_leaves_when_the_old_epoch_is_gone() -> None:
 
 
 def test_a_gateway_leaves_at_once_for_its_process_is_not_the_controllers() -> None:
-    world = serving()
+    world = served()
     world.remove(world.manifests[-1])
     assert removals(world) == ["gateway/main"]
 
 
 def test_an_object_is_taken_out_once() -> None:
-    world = serving()
+    world = served()
     world.remove(world.manifests[-1])
     world.in_flight.add("object/gateway/main")
     assert removals(world) == []
 
 
 def test_a_revision_that_is_kept_out_is_shown_as_refused() -> None:
-    world = serving()
-    found = hold("r2", [ObjectKey("Node", "node-a")], [], ())
+    world = served()
+    found = judged("r2", [ObjectKey("Node", "node-a")], [], ())
     decided = plan(replace(world.desired(), hold=found), world.observed(), world.memory(), world.now, "")
     assert [(r.object, r.reason.value) for r in decided.refused] == [(CLUSTER, "RevisionHeld")]
     assert "reconciler approve r2" in decided.refused[0].text

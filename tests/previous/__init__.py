@@ -20,7 +20,8 @@ def unpack(folder: Path) -> Path:
     """Unpack the version before into ``folder``, which is returned: its package, manifests, examples, and the pages
     of the kinds."""
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # not before Python 3.11.4
+        archive.extractall(folder)
     return folder
 
 
@@ -56,6 +57,5 @@ class Installation:
         """Replace the product's files by those of ``tree``, under whatever runs from them, as pip does."""
         if self.package.exists():
             shutil.rmtree(self.package)
-        shutil.copytree(
-            tree / "reconciler", self.package, ignore=shutil.ignore_patterns("__pycache__"), symlinks=True
-        )
+        left_out = shutil.ignore_patterns("__pycache__", "tiny")  # weights are not in the archive
+        shutil.copytree(tree / "reconciler", self.package, ignore=left_out)

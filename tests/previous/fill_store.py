@@ -1,13 +1,10 @@
 """A store with a row in every table, written by the version before: ``python fill_store.py PATH`` prints what that
 version reads in it. ``contents`` reads a store of either version.
-
-Only the version before fills a store, so its names of classes are looked up rather than imported.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
 import sys
 from collections.abc import Mapping
@@ -17,8 +14,20 @@ from typing import Any
 
 import reconciler
 from reconciler.resources import KINDS
-from reconciler.state import Desired
+from reconciler.state import (
+    Attempt,
+    Desired,
+    FaultClass,
+    GroupRecord,
+    Reboot,
+    Suspicion,
+    TransportFailure,
+)
 from reconciler.state.identity import DeploymentName, NodeName, ObjectKey, ReplicaId
+from reconciler.state.reports.incident import Entry, EntryKind, Incident
+from reconciler.state.reports.notification import Notification
+from reconciler.state.reports.status import Condition, Event, ObjectStatus
+from reconciler.state.rollback import Rollback
 from reconciler.store import EventFilter, IncidentFilter, Store
 
 API = "reconciler/v1alpha1"
@@ -27,20 +36,12 @@ SSH = {
     "host": "studio-1.local", "port": 2222, "user": "ada", "identityFile": "/etc/keys/studio",
     "hostKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbP3JZnBSCsPkM5XQd6EuNmIpQ8p2mFHwqbIqNlNnY7",
 }  # fmt: skip
-NAMES_NOW = {
-    "rungs": "transport_failures",
-    "setbacks": "rollbacks",
-    "told": "requested",
-    "wish": "spec_generations",
-}
-"""Names of fields in the version before, and in this one."""
 
 
 def plain(value: Any) -> Any:
     """A value as JSON has it: classes by their fields, mappings as pairs, manifests without what is as by default."""
     if dataclasses.is_dataclass(value):
-        names = [each.name for each in dataclasses.fields(value)]
-        return {NAMES_NOW.get(name, name): plain(getattr(value, name)) for name in names}
+        return {each.name: plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
@@ -58,18 +59,18 @@ def contents(store: Store) -> dict[str, Any]:
     """Everything in a store that its version can read, by what it is."""
     in_force = store.objects.in_force()
     assert in_force is not None
-    notifications: Any = getattr(store, "notifications", None) or getattr(store, "notices", None)
     return {
         "groups and nodes": plain(store.contents.read()),
         "statuses": plain(store.statuses()),
         "events": plain(store.events(EventFilter())),
         "incidents": plain(store.incidents.find(IncidentFilter())),
         "last incident": store.incidents.last_id(),
-        "notice": plain(notifications.next("on-call")),
+        "notice": plain(store.notifications.next("on-call")),
         "revision": in_force.revision,
         "objects": plain(in_force.objects()),
         "generations": plain(in_force.generations),
         "created": plain(in_force.created),
+        "kept": plain(store.objects.kept()),
         "approved": plain(store.objects.approved()),
     }
 
@@ -81,12 +82,6 @@ def _manifest(kind: str, name: str, **spec: Any) -> Any:
 
 def fill(store: Store) -> None:
     """Write to every table."""
-    state: Any = importlib.import_module("reconciler.state")
-    incident: Any = importlib.import_module("reconciler.state.incident")
-    notice: Any = importlib.import_module("reconciler.state.notice")
-    report: Any = importlib.import_module("reconciler.state.report")
-    setbacks: Any = importlib.import_module("reconciler.state.setbacks")
-    writes: Any = store
     members = (NodeName("node-a"), NodeName("studio-1"))
     spread = {"strategy": "tensor", "nodes": 2}
     deployment = _manifest(
@@ -96,43 +91,50 @@ def fill(store: Store) -> None:
     nodes = [_manifest("Node", "node-a", local={}), _manifest("Node", "studio-1", ssh=SSH)]
     served = [*nodes, _manifest("Model", "tiny", source={"path": "tiny"}), deployment]
     store.objects.apply(Desired.of("r1", [*served, leaving]), 1.5)
-    store.objects.apply(Desired.of("r2", served), 2.5)
+    store.objects.apply(Desired.of("r2", served), 2.5, {ObjectKey("Model", "tiny"): served[2]})
     store.objects.approve("r3", 3.0, "ada")
     for node in nodes:
-        writes.keep_agent(node.metadata.name, node.spec.access)
+        store.keep_agent(node.metadata.name, node.spec.access)
 
-    group = state.GroupRecord(
+    group = GroupRecord(
         TINY, 1, members, 22_003, "s3cret", "print", 5.5, 1 << 30, model="tiny", strategy="tensor",
         strategy_why="asked for", transport="ring", transport_why="jaccl: no cable", boots=("boot-a", "boot-b"),
         facts="of the machines", needs=(1 << 30, 1 << 29), weights="org/tiny@a", weights_before="org/tiny@b",
+        context=2048, spec="the spec", spec_before="the one before",
     )  # fmt: skip
-    fault = state.FaultClass.RANK_CRASH
-    attempt = state.Attempt(
-        1, 5.5, "RankExited", fault, True, "rank 1 was killed", "1/1", state.Standing.SLOW
+    fault = FaultClass.RANK_CRASH
+    attempt = Attempt(
+        1,
+        5.5,
+        "RankExited",
+        fault,
+        "rank 1 was killed",
+        "1/1",
+        served=20.5,
+        suspicion=Suspicion.FAINT,
+        port_taken=True,
     )
-    failed = state.RungFailure(
-        "jaccl", "facts", 5.4, "no queue pair", state.FaultClass.QUEUE_PAIRS, "plug it in"
-    )
-    writes.allocate(group, attempt, failed, [(members[1], "boot-b")])
-    writes.prove(TINY, 1, 6.5)
-    writes.note_reboot(members[1], state.Reboot(7.0, "boot-b", "RDMA is wedged", False))
-    writes.set_back(
+    failed = TransportFailure("jaccl", "facts", 5.4, "no queue pair", FaultClass.QUEUE_PAIRS, "plug it in")
+    store.allocate(group, attempt, failed, [(members[1], "boot-b")])
+    store.prove(TINY, 1, 6.5)
+    store.note_reboot(members[1], Reboot(7.0, "boot-b", "RDMA is wedged", False))
+    store.set_back(
         TINY.deployment,
-        setbacks.Setback("tiny", "org/tiny@c", "org/tiny@a", "2026", 8.0, "it did not come up"),
+        Rollback("tiny", "org/tiny@c", "org/tiny@a", "2026", 8.0, "it did not come up", "tried", "served"),
     )
 
     key = ObjectKey("ModelDeployment", "tiny")
-    condition = report.Condition("Ready", True, "ReplicasReady", "1 of 1 replicas serve", 6.5, 1)
-    event = report.Event(3.5, key, True, "Tested", "a rank ended", "exit/x", "r2", 3.25)
-    writes.put_statuses({key: report.ObjectStatus((condition,), 1, {"replicas": 1})}, [event])
-    entry = incident.Entry(9.0, incident.Telling.SEEN, "rank 1 was killed", fault, 1.5, 2)
-    story = incident.Incident(
+    condition = Condition("Ready", True, "ReplicasReady", "1 of 1 replicas serve", 6.5, 1)
+    event = Event(3.5, key, True, "Tested", "a rank ended", "exit/x", "r2", 3.25)
+    store.put_statuses({key: ObjectStatus((condition,), 1, {"replicas": 1})}, [event])
+    entry = Entry(9.0, EntryKind.SEEN, "rank 1 was killed", fault, 1.5, 2)
+    story = Incident(
         4, key, "replica/tiny/0", fault, 9.0, present=fault, doing="formed again", person="look at it",
         asked=(fault,), reopened=1, unserved_since=9.0, unserved_seconds=2.0, epoch_before=1, epoch=1,
         entries=(entry,), left_out=3,
     )  # fmt: skip
-    told = notice.Notice("on-call", 4, "opened", 9.0, "rank 1 was killed", 1, 10.0, None, "refused")
-    writes.put_incidents([story], [], [told], 9.0)
+    told = Notification("on-call", 4, "opened", 9.0, "rank 1 was killed", 1, 10.0, None, "refused")
+    store.put_incidents([story], [], [told], 9.0)
 
 
 if __name__ == "__main__":

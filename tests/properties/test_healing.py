@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -168,6 +169,7 @@ def test_no_machine_is_restarted_for_a_class_that_does_not_say_so(
         world.settle()
 
 
+@pytest.mark.second_tier
 @settings(max_examples=examples(20), deadline=None)
 @given(st.lists(st.tuples(st.floats(1, 1500), st.floats(1, 1500)), min_size=2, max_size=10), st.booleans())
 def test_a_node_that_comes_and_goes_costs_few_formings_an_hour(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reconciler.resources import Manifest, Model, ModelDeployment
 from reconciler.resources.sync_window import SyncWindow
 from reconciler.state.identity import ObjectKey
-from reconciler.state.sync_windows import admit, closed, refused_operations
+from reconciler.state.sync_windows import HeldChange, HeldChanges, admit, closed, refused_operations
 from tests.properties.test_operations import operation
 from tests.worlds import deployment, gateway, model, node, sync_window
 
@@ -146,10 +146,13 @@ def test_at_the_ends_that_are_named_all_of_it_comes_in(
 def test_a_window_closes_until_the_moment_that_it_names_and_not_longer(
     found: list[SyncWindow], now: float
 ) -> None:
-    name, until = closed(found, frozenset(), now) or ("", None)
+    names, until = closed(found, frozenset(), now) or ((), None)
+    assert closed(found, frozenset(names), now) is None, (
+        "who overrides those that are named has no other in the way"
+    )
     if until is None:
         return
-    assert name in {each.metadata.name for each in found}
+    assert {*names} <= {each.metadata.name for each in found}
     assert until > now
     assert closed(found, frozenset(), until) is None
     for part in (0.1, 0.5, 0.9, 0.999):
@@ -193,12 +196,23 @@ def test_who_overrides_all_windows_has_none(before: Manifests, incoming: Manifes
     assert (admitted.held, by_key(admitted.manifests)) == (None, incoming)
 
 
+def test_a_change_that_two_windows_hold_names_both_and_the_command_for_both() -> None:
+    always = {"schedule": "* * * * *", "duration": "1h"}
+    both = sync_window("w1", **always), sync_window("w2", **always)
+    answer = closed(both, frozenset(), BEGIN)
+    assert answer is not None
+    held = HeldChange(ObjectKey("ModelDeployment", "a"), *answer)
+    for text in (held.text, HeldChanges("r", (held,)).text):
+        assert "held by sync windows w1 and w2" in text
+        assert text.endswith(": reconciler override w1 w2 --reason WHY")
+
+
 def test_an_override_is_for_its_window_alone() -> None:
     always = {"schedule": "* * * * *", "duration": "1h"}
     both = sync_window("w1", **always), sync_window("w2", **always)
     for overridden, holding in (("w1", "w2"), ("w2", "w1")):
         answer = closed(both, frozenset({overridden}), BEGIN)
         assert answer is not None
-        assert answer[0] == holding
+        assert answer[0] == (holding,)
     open_anyhow = sync_window("w3", kind="allow", **always)
     assert closed((open_anyhow,), frozenset(), BEGIN) is None

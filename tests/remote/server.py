@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,8 +14,10 @@ from typing import Any
 
 import asyncssh
 
+from reconciler.remote.ssh.login_shell import ERR_MARK, OUT_MARK
 from reconciler.resources import SshAccess
 from reconciler.wire.generation import Machine
+from reconciler.wire.paths import MARKED, RELAY_MARK
 
 USER = "ada"
 
@@ -28,7 +32,7 @@ class Server:
         self.logins = 0
         self.connections: list[asyncssh.SSHServerConnection] = []
         self.channels: list[Channel] = []
-        self.on_command: Callable[[Channel], None] = lambda channel: None
+        self.on_command: Callable[[Channel], None] = Channel.begin
         self.on_data: Callable[[Channel, bytes], None] = lambda channel, data: channel.say(data)
         self.sockets: dict[str, Callable[[Any, Any], Awaitable[None]]] = {}
         """What listens at Unix sockets of the machine."""
@@ -72,6 +76,8 @@ class Server:
         for connection in self.connections:
             await connection.wait_closed()
         self.connections.clear()
+        commands = [channel.running for channel in self.channels if channel.running]
+        await asyncio.gather(*commands, return_exceptions=True)  # each is killed with its connection
 
 
 class _Guest(asyncssh.SSHServer):
@@ -108,7 +114,7 @@ class _Guest(asyncssh.SSHServer):
         return True
 
     def unix_connection_requested(self, dest_path: str) -> Any:
-        return self._server.sockets.get(dest_path, False)
+        return self._server.sockets.get(dest_path, Path(dest_path).is_socket())
 
 
 class Channel(asyncssh.SSHServerSession[bytes]):
@@ -121,6 +127,9 @@ class Channel(asyncssh.SSHServerSession[bytes]):
         self.signals: list[str] = []
         self.ended = asyncio.Event()
         self.running: asyncio.Task[None] | None = None
+        self.process: asyncio.subprocess.Process | None = None
+        """The login shell that runs the command."""
+        self.input_ended = False
         server.channels.append(self)
 
     def connection_made(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
@@ -135,20 +144,40 @@ class Channel(asyncssh.SSHServerSession[bytes]):
 
     def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
         self.input += data
+        if self.process is not None and self.process.stdin is not None:
+            self.process.stdin.write(data)
         self._server.on_data(self, data)
+
+    @property
+    def script(self) -> str:
+        """What ``/bin/sh`` is to run there."""
+        return base64.b64decode(self.command.rpartition(" ")[2]).decode()
+
+    def begin(self) -> None:
+        """Say that the command, or the relay, has started."""
+        if self.command.endswith(MARKED):
+            self.say(RELAY_MARK)
+        else:
+            self.say(b"\n" + ERR_MARK, error=True)
+            self.say(b"\n" + OUT_MARK + b"/bin/sh\n")
 
     def say(self, data: bytes, error: bool = False) -> None:
         with contextlib.suppress(OSError):
             (self.chan.write_stderr if error else self.chan.write)(data)
 
     def eof_received(self) -> bool:
-        return False
+        self.input_ended = True
+        if self.process is not None and self.process.stdin is not None:
+            self.process.stdin.close()
+        return self.running is not None
 
     def signal_received(self, signal: str) -> None:
         self.signals.append(signal)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.ended.set()
+        if self.process is not None and self.process.returncode is None:
+            os.killpg(self.process.pid, signal.SIGKILL)  # as sshd does not: no test leaves a process behind
 
 
 @asynccontextmanager
@@ -169,27 +198,48 @@ def client_key(path: Path) -> Path:
     return path
 
 
-def shell(home: Path) -> Callable[[Channel], None]:
-    """Commands are run by a shell, in a home of their own."""
+def shell(home: Path, program: str = "/bin/sh") -> Callable[[Channel], None]:
+    """Commands are run by a login shell, as sshd does, in a home of their own."""
 
     def begin(channel: Channel) -> None:
+        async def copy(source: asyncio.StreamReader | None, error: bool) -> None:
+            assert source is not None
+            while data := await source.read(65536):
+                channel.say(data, error)
+
         async def run() -> None:
-            process = await asyncio.create_subprocess_shell(
+            environment = {
+                "HOME": str(home),
+                "PATH": os.environ["PATH"],
+                "SHELL": program,
+                "SSH_CLIENT": "127.0.0.1 1 22",
+            }
+            process = await asyncio.create_subprocess_exec(
+                program,
+                "-c",
                 channel.command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                env={"HOME": str(home), "PATH": os.environ["PATH"]},
+                cwd=home,
+                env=environment,
+                start_new_session=True,
             )
-            out, err = await process.communicate(channel.input)
-            channel.say(out)
-            channel.say(err, error=True)
-            channel.chan.exit(process.returncode or 0)
+            assert process.stdin is not None
+            channel.process = process
+            if channel.ended.is_set():
+                os.killpg(process.pid, signal.SIGKILL)  # it was left before it had begun
+            process.stdin.write(channel.input)
+            if channel.input_ended:
+                process.stdin.close()
+            copying = asyncio.gather(copy(process.stdout, False), copy(process.stderr, True))
+            status = await process.wait()
+            await copying
+            if status < 0:
+                channel.chan.exit_with_signal(signal.Signals(-status).name.removeprefix("SIG"))
+            else:
+                channel.chan.exit(status)
 
-        def at_end() -> bool:
-            channel.running = asyncio.create_task(run())
-            return True
-
-        channel.eof_received = at_end  # type: ignore[method-assign]
+        channel.running = asyncio.create_task(run())
 
     return begin

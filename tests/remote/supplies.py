@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import os
 import platform
@@ -15,6 +16,7 @@ import sys
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import BinaryIO
 
 from reconciler.remote.runtime.pinned_versions import PLATFORMS, Platform, Recipe
 
@@ -73,9 +75,10 @@ def _write_python(folder: Path) -> Path:
     """An archive of the interpreter that runs this, as small as it still starts, and uv's list with it alone."""
     folder.mkdir()
     archive = folder / "python.tar.gz"
-    with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
+    with tarfile.open(archive, "w:gz", compresslevel=1, dereference=True) as tar:  # Debian's leads to /etc
         for path in _of_python():
             tar.add(path, f"python/{path.relative_to(sys.base_prefix)}", recursive=False)
+        tar.addfile(*_site_packages(f"python/lib/python{sys.version_info[0]}.{sys.version_info[1]}"))
     system, family, libc = here().python.split("-")
     major, minor, patch = map(int, VERSION.split("."))
     entry = {
@@ -97,6 +100,14 @@ def _write_python(folder: Path) -> Path:
     return listing
 
 
+def _site_packages(library: str) -> tuple[tarfile.TarInfo, BinaryIO]:
+    """A module for the archive that reads ``site-packages``: Debian's interpreter does not, but for ``dist-packages``."""
+    text = b"import site\nsite.addsitedir(__file__.rpartition('/')[0] + '/site-packages')\n"
+    member = tarfile.TarInfo(f"{library}/sitecustomize.py")
+    member.size = len(text)
+    return member, io.BytesIO(text)
+
+
 def _of_python() -> list[Path]:
     base, minor = Path(sys.base_prefix), f"python{sys.version_info[0]}.{sys.version_info[1]}"
     library = base / "lib" / minor
@@ -109,6 +120,7 @@ def _of_python() -> list[Path]:
         "ensurepip",
         "lib2to3",
         "__pycache__",
+        "sitecustomize.py",
     }
     left_out |= {path.name for path in library.glob("config-*")}
     found = [base / "bin" / "python3", base / "bin" / minor, *sorted((base / "lib").glob("libpython3*.so*"))]

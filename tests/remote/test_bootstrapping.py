@@ -29,7 +29,7 @@ from .shaped import LINUX, MAC, Shape
 from .shaped_tools import THROTTLE_SECONDS
 from .test_ssh import Host
 
-pytestmark = pytest.mark.second_tier
+pytestmark = [pytest.mark.second_tier, pytest.mark.needs("sshd")]
 
 OTHER = RankId("llama", 1, 1, 0)
 SHAPES = pytest.mark.parametrize(

@@ -52,7 +52,11 @@ def ending(status: int | None = None, signal: str = "", out: bytes = b"", err: b
 
 
 def at_end_of_input(machine: Server, end: Any) -> None:
-    machine.on_command = lambda channel: setattr(channel, "eof_received", lambda: end(channel))
+    def begin(channel: Channel) -> None:
+        channel.eof_received = lambda: end(channel)  # type: ignore[method-assign]
+        channel.begin()
+
+    machine.on_command = begin
 
 
 @pytest.mark.parametrize(
@@ -68,9 +72,11 @@ async def test_a_command_reads_its_input_and_its_end_is_told_as_a_shell_does(
 ) -> None:
     at_end_of_input(machine, ending(status, signal, b"said \xff", b"warned"))
     async with asyncio.timeout(SOON_SECONDS):
-        done = await run(connection, "cat -", b"given")
+        done = await run(connection, ("cat", "-"), b"given", SOON_SECONDS)
     assert done == Completed(expected, "said �", "warned")
-    assert [(channel.command, channel.input) for channel in machine.channels] == [("cat -", b"given")]
+    assert [(channel.script.splitlines()[-1], channel.input) for channel in machine.channels] == [
+        ("exec /usr/bin/env LC_ALL=C cat -", b"given")
+    ]
 
 
 async def test_a_channel_that_closes_without_a_status_says_nothing_of_the_command(
@@ -78,20 +84,25 @@ async def test_a_channel_that_closes_without_a_status_says_nothing_of_the_comman
 ) -> None:
     at_end_of_input(machine, ending())
     with pytest.raises(TimeoutError, match="the connection has ended: without a status"):
-        await run(connection, "true", b"")
+        await run(connection, ("true",), b"", SOON_SECONDS)
 
 
 async def test_a_command_that_ends_before_it_has_read_all_is_told_by_its_status(
     machine: Server, connection: asyncssh.SSHClientConnection
 ) -> None:
-    machine.on_command = lambda channel: channel.chan.exit(3)
-    assert (await run(connection, "false", b"x" * 300_000)).status == 3
+
+    def end(channel: Channel) -> None:
+        channel.begin()
+        channel.chan.exit(3)
+
+    machine.on_command = end
+    assert (await run(connection, ("false",), b"x" * 300_000, SOON_SECONDS)).status == 3
 
 
 async def test_a_command_that_nobody_waits_for_is_killed_and_let_go_of(
     machine: Server, connection: asyncssh.SSHClientConnection
 ) -> None:
-    running = asyncio.create_task(run(connection, "sleep 600", b"given"))
+    running = asyncio.create_task(run(connection, ("sleep", "600"), b"given", 600.0))
     await soon(lambda: machine.channels and machine.channels[0].input)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -105,9 +116,13 @@ async def test_a_command_that_nobody_waits_for_is_killed_and_let_go_of(
 async def test_a_command_that_prints_too_much_is_killed_and_let_go_of(
     machine: Server, connection: asyncssh.SSHClientConnection, error: bool
 ) -> None:
-    machine.on_command = lambda channel: channel.say(b"y" * (OUTPUT_BYTES_MAX + 1), error)
+    def flood(channel: Channel) -> None:
+        channel.begin()
+        channel.say(b"y" * (OUTPUT_BYTES_MAX + 1), error)
+
+    machine.on_command = flood
     with pytest.raises(TooLong, match="it printed more than 1048576 bytes"):
-        await run(connection, "yes", b"")
+        await run(connection, ("yes",), b"", SOON_SECONDS)
     (channel,) = machine.channels
     await asyncio.wait_for(channel.ended.wait(), SOON_SECONDS)
     assert channel.signals == ["KILL"]
@@ -117,7 +132,7 @@ async def test_a_command_that_has_ended_is_not_killed_and_may_print_as_much_as_i
     machine: Server, connection: asyncssh.SSHClientConnection
 ) -> None:
     at_end_of_input(machine, ending(0, out=b"y" * OUTPUT_BYTES_MAX, err=b"z" * OUTPUT_BYTES_MAX))
-    done = await run(connection, "yes", b"")
+    done = await run(connection, ("yes",), b"", SOON_SECONDS)
     assert (len(done.out), len(done.err)) == (OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX)
     assert machine.channels[0].signals == []
 
@@ -125,7 +140,7 @@ async def test_a_command_that_has_ended_is_not_killed_and_may_print_as_much_as_i
 async def test_a_channel_that_nobody_waits_for_is_closed_once_it_is_open(
     machine: Server, connection: asyncssh.SSHClientConnection
 ) -> None:
-    opening = asyncio.create_task(run(connection, "true", b""))
+    opening = asyncio.create_task(run(connection, ("true",), b"", SOON_SECONDS))
     await asyncio.sleep(0)
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -143,7 +158,7 @@ async def test_a_channel_that_nobody_waits_for_is_closed_once_it_is_open(
 async def test_a_command_that_lasts_has_begun_when_it_says_something(
     machine: Server, connection: asyncssh.SSHClientConnection
 ) -> None:
-    held = await hold(connection, "serve")
+    held = await hold(connection, ("serve",))
     await soon(lambda: machine.channels)
     (channel,) = machine.channels
     channel.say(b"a warning", error=True)
@@ -164,14 +179,15 @@ async def test_a_command_that_ends_before_it_says_anything_has_begun_with_its_en
     machine: Server, connection: asyncssh.SSHClientConnection
 ) -> None:
     def fail(channel: Channel) -> None:
+        channel.begin()
         channel.say(b"no such file", error=True)
         channel.chan.exit(2)
 
     machine.on_command = fail
-    held = await hold(connection, "serve")
+    held = await hold(connection, ("serve",))
     assert await asyncio.wait_for(held.begun, SOON_SECONDS) == Completed(2, "", "no such file")
     machine.on_command = lambda channel: channel.chan.close()
-    lost = await hold(connection, "serve")
+    lost = await hold(connection, ("serve",))
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(lost.begun, SOON_SECONDS)
 

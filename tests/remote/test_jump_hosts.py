@@ -154,10 +154,11 @@ async def test_a_jump_host_that_cannot_be_changed_is_named_with_the_line_that_is
     home: Path, machine: Server, tmp_path: Path, command: str, words: str
 ) -> None:
     def answer(channel: Channel) -> None:
-        if "command -v" in channel.command:
+        channel.begin()
+        if "command -v" in channel.script:
             channel.say(f"/usr/bin/{command}\n".encode() if command else b"")
             channel.chan.exit(0 if command else 127)
-        elif "cat >" in channel.command:
+        elif "cat >" in channel.script:
             channel.say(b"no room\n", error=True)
             channel.chan.exit(1)
         else:

@@ -15,7 +15,8 @@ import pytest
 
 from reconciler.errors import Refused, Silent, Unreachable
 from reconciler.wire.node import Observe, Shutdown
-from tests.agent.bench import Bench, alive, ask, gone, observe, ps
+from tests.agent.bench import Bench, alive, ask, gone, observe
+from tests.processes import parent_of
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ async def test_an_agent_belongs_to_nobody_and_has_its_own_session(bench: Bench) 
     pid = bench.agent_pid()
 
     assert os.getsid(pid) == pid
-    assert int(ps(pid, "ppid")) != os.getpid()
+    assert parent_of(pid) != os.getpid()
 
 
 async def test_an_agent_that_cannot_start_says_why(bench: Bench) -> None:

@@ -173,6 +173,23 @@ def test_another_definition_is_replaced(keeper: Keeper) -> None:
     )
 
 
+@pytest.mark.parametrize("shell", ["/usr/bin/fish", "/bin/tcsh", "/bin/csh", "/opt/homebrew/bin/fish"])
+def test_who_has_another_shell_is_told_to_paste_into_sh(shell: str) -> None:
+    for found in (MAC, LINUX):
+        note, *_ = actions.notes(
+            replace(found, login_shell=shell), seen(Keeper.LAUNCHD, administrator=""), "far"
+        )
+        assert (note.text.partition(",")[0], note.command) == (shell, "sh")
+        plain = actions.notes(
+            replace(found, login_shell="/bin/zsh"), seen(Keeper.LAUNCHD, administrator=""), "far"
+        )
+        assert "sh" not in [each.command for each in plain]
+        all_done_here = actions.notes(
+            replace(found, login_shell=shell), seen(Keeper.LAUNCHD, administrator="sudo"), "far"
+        )
+        assert "sh" not in [each.command for each in all_done_here]
+
+
 def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> None:
     planned = actions.actions(seen(Keeper.LAUNCHD, administrator="", agent=9), place(MAC))
     service = definition(Keeper.LAUNCHD, MAC, "far")

@@ -76,6 +76,7 @@ async def test_a_name_that_was_never_found_is_told_as_it_is(host: Host) -> None:
         await host.node(host.access(host="far.invalid")).run(("true",), timeout=60)
 
 
+@pytest.mark.needs("ssh")
 async def test_a_host_that_only_ssh_reaches_is_local_network_privacy(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +89,7 @@ async def test_a_host_that_only_ssh_reaches_is_local_network_privacy(
         assert "Privacy & Security, Local Network" in caught.value.remedy
 
 
+@pytest.mark.needs("ssh")
 async def test_a_host_that_nobody_reaches_is_silent(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     await host.sshd.stop()
     no_network(monkeypatch)

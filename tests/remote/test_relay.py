@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from reconciler.agent.relay import EXIT_REFUSED
 from reconciler.remote import relay
 from reconciler.remote.relay import Relays
+from reconciler.wire.paths import RELAY_MARK
 from tests.agent.bench import SOON_SECONDS, soon
 
 from .server import Channel, Server, server
@@ -27,12 +29,15 @@ class Ear(asyncio.Protocol):
         self.transport: Any = None
         self.heard = b""
         self.lost = asyncio.Event()
+        self.known = asyncio.Event()
+        """The relay has started, or ended before."""
         self.reason: Exception | None = None
         self.paused = 0
         self.resumed = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
+        self.known.set()
 
     def data_received(self, data: bytes) -> None:
         self.heard += data
@@ -46,6 +51,7 @@ class Ear(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.reason = exc
         self.lost.set()
+        self.known.set()
 
 
 @pytest.fixture
@@ -65,6 +71,7 @@ async def opened(relays: Relays, machine: Server) -> Ear:
     ear = Ear()
     async with asyncio.timeout(SOON_SECONDS):
         await relays.open(machine.machine, NAME, ear)
+        await ear.known.wait()
     return ear
 
 
@@ -72,7 +79,7 @@ async def test_channels_of_one_machine_share_its_connection(relays: Relays, mach
     ears = [await opened(relays, machine) for _ in range(3)]
     await asyncio.gather(*(opened(relays, machine) for _ in range(3)))
     assert machine.logins == 1
-    assert {channel.command for channel in machine.channels} == {NAME}
+    assert {channel.command for channel in machine.channels} == {f"{NAME} marked"}
     for number, ear in enumerate(ears):
         ear.transport.write(b"%d" % number)
     await soon(lambda: [ear.heard for ear in ears] == [b"0", b"1", b"2"])
@@ -166,6 +173,56 @@ async def test_a_rank_that_cannot_be_reached_from_there_is_told_with_the_last_wo
     silent = await opened(relays, machine)
     await asyncio.wait_for(silent.lost.wait(), SOON_SECONDS)
     assert silent.reason is None
+
+
+async def test_what_a_login_shell_prints_before_the_relay_is_not_the_rank_s(
+    relays: Relays, machine: Server
+) -> None:
+    def greet(channel: Channel) -> None:
+        for part in (
+            b"Welcome",
+            b"x" * 200_000,
+            b"\nreconciler",
+            RELAY_MARK[:5],
+            RELAY_MARK[5:] + b"he",
+            b"llo",
+        ):
+            channel.say(part)
+
+    machine.on_command = greet
+    ear = await opened(relays, machine)
+    await soon(lambda: ear.heard == b"hello")
+
+
+async def test_nothing_is_written_before_the_relay_has_started(relays: Relays, machine: Server) -> None:
+    machine.on_command = lambda channel: None
+    ear = Ear()
+    await relays.open(machine.machine, NAME, ear)
+    machine.channels[0].say(b"Do you want tmux? [y/n] ")
+    await asyncio.sleep(0.02)
+    assert (ear.transport, ear.heard) == (None, b"")
+    machine.channels[0].begin()
+    await asyncio.wait_for(ear.known.wait(), SOON_SECONDS)
+    assert machine.channels[0].input == b""
+
+
+async def test_a_relay_of_an_older_agent_is_asked_without_the_mark_from_the_second_time_on(
+    relays: Relays, machine: Server
+) -> None:
+    def older(channel: Channel) -> None:
+        if channel.command != NAME:
+            channel.say(b"relay: expected the name of a rank's socket", error=True)
+            channel.chan.exit(EXIT_REFUSED)
+
+    machine.on_command = older
+    refused = await opened(relays, machine)
+    await asyncio.wait_for(refused.lost.wait(), SOON_SECONDS)
+    assert refused.transport is None
+    for _ in range(2):
+        ear = await opened(relays, machine)
+        ear.transport.write(b"hello")
+        await soon(lambda ear=ear: ear.heard == b"hello")  # type: ignore[misc]
+    assert [channel.command for channel in machine.channels] == [f"{NAME} marked", NAME, NAME]
 
 
 async def test_who_does_not_wait_for_a_channel_any_more_leaves_none_open(

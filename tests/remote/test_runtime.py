@@ -28,10 +28,10 @@ from reconciler.remote.ssh.channels import Completed
 from reconciler.resources import Access, SshAccess
 from reconciler.wire.node import Observe, StartRank
 from tests.agent.bench import RANK, Bench, program, until
+from tests.processes import command_of, listed
 from tests.remote.supplies import WHEELS, here, recipe, settings, write_wheel
 from tests.remote.test_bootstrapping import ask, observed_as, pids, replaced
 from tests.remote.test_ssh import Host, host  # noqa: F401 - the fixture
-from tests.sshd import command_of
 
 pytestmark = pytest.mark.second_tier
 
@@ -309,9 +309,7 @@ async def test_a_rank_keeps_its_runtime_over_upgrades_and_when_it_has_ended_that
 
 
 def all_commands() -> str:
-    return subprocess.run(
-        ["ps", "-A", "-ww", "-o", "args="], capture_output=True, text=True, check=True
-    ).stdout
+    return "\n".join(process.command for process in listed())
 
 
 def test_the_pins_are_complete_and_of_the_versions_that_are_tested() -> None:

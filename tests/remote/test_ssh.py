@@ -28,6 +28,7 @@ from reconciler.state import Ends, NodeName
 from reconciler.wire.generation import Jump
 from reconciler.wire.node import NodeReport, Observe, Shutdown
 from tests.agent.bench import gone, until
+from tests.needs import needing
 from tests.ports import free_port
 from tests.sshd import Sshd, make_key
 
@@ -92,6 +93,7 @@ class Host:
 
 
 @pytest.fixture
+@needing("sshd", "ssh-keygen")
 async def host(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Host]:
     made = Host(Path(tempfile.mkdtemp(prefix="ssh-")))
     monkeypatch.setenv("HOME", str(made.mine))
@@ -112,7 +114,7 @@ async def test_a_command_has_its_output_its_status_and_no_input_of_ours(host: Ho
 async def test_a_command_that_does_not_end_is_given_up_on(host: Host) -> None:
     node = host.node()
     await node.run(("true",), timeout=60)
-    with pytest.raises(Silent, match=r"sh on far: it did not end within 0.5 s"):
+    with pytest.raises(Silent, match=r"sh on far: .*within 0\.5 s"):
         await node.run(("sh", "-c", f"echo $$ > {host.folder}/pid; exec sleep 600"), timeout=0.5)
     with contextlib.suppress(FileNotFoundError, ValueError):  # on a busy machine it has not even begun
         os.kill(int((host.folder / "pid").read_text()), signal.SIGKILL)  # sshd signals no commands of root
@@ -249,7 +251,7 @@ async def test_another_host_key_is_refused_with_both_fingerprints(host: Host) ->
     await host.sshd.stop()
     for file in ("host_key", "host_key.pub"):
         (host.sshd.place / file).unlink()
-    make_key(host.sshd.place / "host_key", "ecdsa")
+    make_key(host.sshd.place / "host_key", "ecdsa-sha2-nistp256")
     await host.sshd.start()
     node = host.node(before)
     with pytest.raises(Barred) as caught:

@@ -351,6 +351,7 @@ async def test_a_machine_that_macos_hides_is_tried_again_sooner_than_one_that_co
     assert made._connecting is current, "it is not made yet"
 
 
+@pytest.mark.needs("ssh-agent")
 async def test_keys_are_named_with_their_comments_those_of_the_agent_first(
     home: Path, machine: Server
 ) -> None:
@@ -377,6 +378,29 @@ async def test_keys_are_named_with_their_comments_those_of_the_agent_first(
         await agent.communicate()
     assert await keys_tried("127.0.0.1", options) == tried[1:]
     assert await keys_tried("127.0.0.1", {"client_keys": [str(home / "none")]}) == []
+
+
+async def test_the_operator_s_ssh_agent_is_asked_only_where_no_key_is_named(
+    home: Path, machine: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bytes] = []
+
+    async def agent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.read(5))
+        writer.write(b"\0\0\0\x05\x0c\0\0\0\0")  # it has no keys
+        await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_unix_server(agent, str(home / "agent.sock"))
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(home / "agent.sock"))
+    named = machine.access.model_copy(update={"identity_file": str(home / ".ssh" / "id_ed25519")})
+    for access, expected in ((named, 0), (machine.access, 1)):
+        made = connecting(access)
+        await made.get()
+        await made.close()
+        assert len(asked) == expected
+    listening.close()
+    await listening.wait_closed()
 
 
 async def test_a_connection_whose_addresses_are_not_known_has_no_ends() -> None:

@@ -244,6 +244,21 @@ async def test_what_uv_says_first_and_last_is_passed_on(
     await wheelhouse._uv(recipe(), (), "mlx==1.0")
 
 
+@pytest.mark.parametrize("told", ["", "0"])
+async def test_uv_trusts_what_the_system_trusts_unless_it_is_told_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    uv = tmp_path / "uv"
+    uv.write_text('#!/bin/sh\nprintf "$UV_SYSTEM_CERTS" >&2\nexit 2\n')
+    uv.chmod(0o755)
+    monkeypatch.setattr(wheelhouse, "find_uv_bin", lambda: str(uv))
+    monkeypatch.delenv("UV_SYSTEM_CERTS", raising=False)
+    if told:
+        monkeypatch.setenv("UV_SYSTEM_CERTS", told)
+    with pytest.raises(Refused, match=f"{told or '1'}$"):
+        await wheelhouse._uv(recipe(), (), "mlx==1.0")
+
+
 async def test_what_is_being_got_is_told_before_it_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from reconciler.errors import InvalidManifests
 from reconciler.resources import Manifest
@@ -46,6 +49,47 @@ def test_it_is_open_from_its_beginning_to_its_end_and_not_a_second_longer() -> N
         assert berlin(spec.end(at(inside))) == "2026-11-25T18:00+01:00"
     assert spec.end(at("2026-11-25T18:00:00")) is None
     assert spec.end(at("2026-11-28T12:00:00")) is None, "a Saturday"
+
+
+OVERLAPPING = [  # schedule, duration in hours, a moment, until when it is open from then on
+    ("0 8-10 * * *", 3, "2026-11-25T09:30:00", "2026-11-25T13:00+01:00"),
+    ("*/30 8-9 * * *", 1, "2026-11-25T08:10:00", "2026-11-25T10:30+01:00"),
+    ("0 8,9 * * *", 1, "2026-11-25T08:59:00", "2026-11-25T10:00+01:00"),
+    ("0 8,10 * * *", 1, "2026-11-25T08:59:00", "2026-11-25T09:00+01:00"),
+    ("0 22 * * 1,2", 30, "2026-11-23T23:00:00", "2026-11-26T04:00+01:00"),
+]
+
+
+@pytest.mark.parametrize(("schedule", "hours", "now", "until"), OVERLAPPING)
+def test_a_window_that_begins_again_before_it_ends_is_open_until_the_last_of_them_ends(
+    schedule: str, hours: int, now: str, until: str
+) -> None:
+    spec = sync_window(timeZone="Europe/Berlin", schedule=schedule, duration=f"{hours}h").spec
+    assert berlin(spec.end(at(now))) == until
+
+
+def test_a_window_that_always_begins_again_before_it_ends_has_no_end() -> None:
+    spec = sync_window(timeZone="Europe/Berlin", schedule="0 * * * *", duration="2h").spec
+    assert spec.end(at("2026-11-25T09:30:00")) == math.inf
+    assert spec.is_open(at("2026-11-25T09:30:00"))
+
+
+@given(
+    st.sampled_from(
+        ["0 8-17 * * *", "*/20 * * * *", "15 */5 * * 1-5", "0 0 * * 1,3", "30 23 1,2,3 * *", "7 7 * * *"]
+    ),
+    st.integers(1, 60 * 40),
+    st.integers(0, 60 * 24 * 400),
+)
+@settings(max_examples=300, deadline=None)
+def test_a_window_is_open_until_its_end_and_closed_at_it(schedule: str, minutes: int, later: int) -> None:
+    spec = sync_window(timeZone="Europe/Berlin", schedule=schedule, duration=f"{minutes}m").spec
+    now = at("2026-01-01T00:00:00") + later * 60.0
+    end = spec.end(now)
+    assert (end is not None) == spec.is_open(now)
+    if end is not None and end < math.inf:
+        assert not spec.is_open(end)
+        assert all(spec.is_open(now + (end - now) * part) for part in (0.25, 0.5, 0.75, 0.9999))
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from . import needs
-
 USER, UID = "cluster", 64123
-TOOLS = ("sudo", "visudo", "setpriv", "unshare")
 _SECONDS = 30.0
 _TOOL = """#!/bin/sh
 {{ printf '%s' "$(id -u)"; for word in "${{0##*/}}" "$@"; do printf '|%s' "$word"; done; echo; }} >> {log}
@@ -25,14 +22,6 @@ mount --bind "$X/passwd" /etc/passwd; mount --bind "$X/sudoers" /etc/sudoers
 cd /
 exec "$@"
 """
-
-
-def why_not() -> str:
-    """Why this cannot be had here; empty where it can."""
-    trial = ["unshare", "--mount", "--propagation", "private", "true"]
-    return needs.why_not(TOOLS, "sudo, util-linux", trial, "no namespaces here") or (
-        "" if Path("/sbin").resolve() == Path("/usr/sbin") else "it needs /sbin to be /usr/sbin"
-    )
 
 
 class SudoMachine:

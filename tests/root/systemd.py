@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import needs
-
 MANAGER = "/lib/systemd/systemd"
 START_SECONDS = 30.0
 _BOOT = """
@@ -39,13 +37,6 @@ env -i HOME="$folder/home" XDG_RUNTIME_DIR="$folder/run" TMPDIR="$folder/tmp" PA
 echo started
 wait
 """.replace("MANAGER", MANAGER)
-
-
-def why_not() -> str:
-    """Why no systemd of a user can be had here; empty where it can."""
-    trial = ("unshare", "--fork", "--pid", "--mount", "--cgroup", "--net", "--mount-proc", "true")
-    tools = (MANAGER, "unshare", "nsenter", "systemctl", "ip")
-    return needs.why_not(tools, "systemd, util-linux and iproute2", trial, "no namespaces")
 
 
 @dataclass

@@ -17,6 +17,8 @@ import pytest
 from reconciler.hardening import nftables
 from reconciler.hardening.policy import CablePort, Policy
 
+pytestmark = pytest.mark.needs("nft", "ip")
+
 _SECONDS = 30.0
 RING, CHOSEN_BY_KERNEL, OTHER, SSH, OTHER_SSH = 25_000, 40_000, 8080, 22, 2222
 PORTS = (RING, CHOSEN_BY_KERNEL, OTHER, SSH, OTHER_SSH)

@@ -16,6 +16,8 @@ from tests.hardening.rights import every_command
 
 from .sudo import UID, USER, SudoMachine
 
+pytestmark = pytest.mark.needs("sudo")
+
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[SudoMachine]:

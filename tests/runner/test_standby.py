@@ -16,6 +16,7 @@ from reconciler.wire.launch import CONFIG_LATER, CONFIG_VARIABLE, ExitCode, Phas
 from .ranks import Rank, configs, connected, short_directory
 
 
+@pytest.mark.needs("linux")
 def test_spares_that_are_told_who_they_are_form_a_group_and_answer(tiny: Path) -> None:
     with short_directory() as directory:
         ranks = [Rank(config, directory, spare=True) for config in configs(tiny, directory, 2)]
@@ -56,7 +57,9 @@ def started_anew(rank: Rank) -> bool:
     return f"{CONFIG_VARIABLE}={CONFIG_LATER}".encode() not in variables
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("case", ["its own weights", "other weights", "fast synch"])
+@pytest.mark.needs("linux")
 def test_a_spare_that_has_examined_weights_serves_them_and_begins_anew_for_anything_else(
     tiny: Path, endless: Path, case: str
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.agent.ranks.hearing import ask
 from reconciler.sandbox.world import changes, macs
 from reconciler.sandbox.world.state import DOMAINS_MAX, World
 from reconciler.wire.generation import Delta
@@ -27,6 +28,8 @@ NAMES = ["studio-1", "studio-2", "studio-3", "studio-4"]
 PAIR = NAMES[:2]
 ATTEMPTS_MAX = 100
 """Requests, at the latest; mostly it is the first."""
+DEAF_SECONDS = 1.0
+"""A question that is heard is answered in milliseconds, and one that is not has no answer however long one waits."""
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +118,9 @@ async def test_a_machine_that_hangs_stands_still_for_all_and_one_whose_links_dec
             assert len((await client.reply("a")).tokens) == 200
             macs4.change(lambda world: changes.fault(world, "studio-1", mute="silent"))
             assert await _computes_in_silence(group, client, 200)
+        macs4.change(lambda world: changes.fault(world, "studio-1", mute="deaf"))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(ask(str(group.socket)), DEAF_SECONDS)
         macs4.change(lambda world: changes.fault(world, "studio-1", mute="broken"))
         assert await _breaks_off(group)
         macs4.change(lambda world: changes.fault(world, "studio-1", decayed=True))

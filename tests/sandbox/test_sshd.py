@@ -17,6 +17,7 @@ from reconciler.sandbox.sshd import LOOPBACK, Sshd
 from reconciler.sandbox.world.state import Machine
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("steps", range(12))
 async def test_an_end_at_any_step_of_a_connections_beginning_leaves_no_socket_open(
     tmp_path: Path, steps: int

@@ -121,6 +121,7 @@ def something(chance: random.Random, world: World) -> World:
         return world
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("seed", range(0, WORLDS, 100))
 def test_probes_read_exactly_what_the_machines_are(seed: int) -> None:
     for each in range(seed, seed + 100):

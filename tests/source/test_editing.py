@@ -82,7 +82,7 @@ def test_a_new_object_is_added_to_a_file_that_is_there() -> None:
         ("../m.yaml", "m.yaml"),
         ("./x/../m.yaml", "m.yaml"),
         (".hidden/m.yaml", "m.yaml"),
-        ("m.json", "model-m.yaml"),
+        ("m.txt", "model-m.yaml"),
     ],
 )
 def test_a_name_from_outside_becomes_a_visible_one_inside(came_from: str, goes_to: str) -> None:

@@ -8,13 +8,23 @@ from dataclasses import replace
 import pytest
 
 from reconciler import status
-from reconciler.state import Contact, NodeName, StepFailure
+from reconciler.state import (
+    Contact,
+    FrontDoor,
+    GatewayObservation,
+    NodeName,
+    NodeObservation,
+    Observed,
+    StepFailure,
+)
 from reconciler.state.identity import ObjectKey
+from reconciler.state.reports.status import Event
 from reconciler.status import Snapshots
 from reconciler.status.snapshots import Statuses
+from reconciler.wire.launch import RankId
 from reconciler.wire.node import ModelReport
 from tests.planning.macs import A, B, learn, learn_of_port, three_macs
-from tests.worlds import World, two_nodes
+from tests.worlds import World, deployment, gateway, two_nodes
 
 TINY, STUDIOS = ObjectKey("ModelDeployment", "tiny"), ObjectKey("Fabric", "studios")
 
@@ -42,6 +52,11 @@ def statuses(world: World, before: Statuses) -> Statuses:
     return status.statuses(Snapshots(desired, observed, memory, world.plan(), world.now), before)
 
 
+def events(world: World, before: Statuses, after: Statuses) -> list[Event]:
+    snapshots = Snapshots(world.desired(), world.observed(), world.memory(), world.plan(), world.now)
+    return status.transitions(before, after, snapshots)
+
+
 def of(found: Statuses, key: ObjectKey, kind: str) -> tuple[bool, str]:
     condition = found[key].condition(kind)
     assert condition is not None
@@ -67,7 +82,7 @@ def test_a_deployment_stays_stalled_until_its_nodes_have_told_whether_it_still_i
     meanwhile = statuses(world, before)
     assert of(meanwhile, TINY, "Stalled") == of(before, TINY, "Stalled")
     assert of(meanwhile, TINY, "Reconciling") == (True, "AgentNotReached")
-    assert [each for each in status.transitions(before, meanwhile, 0.0) if each.object == TINY] == []
+    assert [each for each in events(world, before, meanwhile) if each.object == TINY] == []
 
 
 def test_a_change_of_its_spec_is_not_said_to_stall_before_it_is_known() -> None:
@@ -131,3 +146,133 @@ def test_what_will_not_be_known_soon_is_unknown() -> None:
         world.lose(name)
     assert world.observed().nodes[A].contact is Contact.UNREACHABLE
     assert of(statuses(world, before), STUDIOS, "Ready") == (False, "LinksUnknown"), "none answers"
+
+
+# --- the first seconds -----------------------------------------------------------------------------
+
+
+def in_full() -> World:
+    """Nodes, weights, a deployment and a gateway that serve."""
+    world = two_nodes()
+    world.manifests.append(gateway())
+    world.settle()
+    return world
+
+
+def seen_through(
+    world: World, before: Statuses, seen: GatewayObservation | None
+) -> tuple[Statuses, list[Event]]:
+    """The statuses and the events of a pass that sees the gateway like that."""
+    desired, memory = world.desired(), replace(world.memory(), started_at=STARTED_AT)
+    observed = Observed(world.observed().nodes, seen)
+    snapshots = Snapshots(desired, observed, memory, world.plan(), world.now)
+    after = status.statuses(snapshots, before)
+    return after, status.transitions(before, after, snapshots)
+
+
+STARTED_AT = 1000.0
+URL = "http://127.0.0.1:8400/v1"
+ANSWERS = GatewayObservation(7, URL, door=FrontDoor(True))
+COMING_UP = [
+    None,
+    GatewayObservation(7, None),
+    GatewayObservation(7, URL),
+    GatewayObservation(7, URL, door=FrontDoor(False, ("tiny",))),
+]
+"""A gateway that was started with the controller, as it looks meanwhile."""
+
+
+def unstarted(world: World) -> None:
+    """Everything was stopped as requested, and another controller starts: no agent runs."""
+    world.ranks, world.groups, world.attempts = {}, {}, {}
+    world.restart_controller()
+    world.agents = set()
+
+
+def without_news(world: World) -> None:
+    """Agents and ranks go on, and another controller has not heard of them yet."""
+    world.restart_controller()
+    for name in list(world.agents):
+        world.stale[name] = NodeObservation(name, Contact.UNKNOWN, world.now)
+
+
+def killed_with_its_agents(world: World) -> None:
+    """Ranks go on without agents and controller; the next controller finds no agent."""
+    world.restart_controller()
+    for name in list(world.agents):
+        world.stale[name] = NodeObservation(name, Contact.AGENT_DOWN, world.now, problem="no agent")
+
+
+@pytest.mark.parametrize("start", [unstarted, without_news, killed_with_its_agents, unprobed])
+@pytest.mark.parametrize("coming_up", COMING_UP)
+def test_a_start_at_which_nothing_is_wrong_has_no_warning(
+    start: Callable[[World], None], coming_up: GatewayObservation | None
+) -> None:
+    world = in_full()
+    before, _ = seen_through(world, {}, ANSWERS)
+    assert all(each.conditions[0].status for each in before.values())
+    world.now = STARTED_AT
+    start(world)
+    told = []
+    for seen in (coming_up, *COMING_UP[COMING_UP.index(coming_up) :]):
+        before, events = seen_through(world, before, seen)
+        told += events
+    assert [(str(each.object), each.message) for each in told if each.warning] == []
+    world.stale.clear()
+    world.settle()
+    after, _ = seen_through(world, before, ANSWERS)
+    assert all(each.conditions[0].status for each in after.values())
+
+
+def test_a_gateway_that_does_not_come_up_in_time_is_a_warning() -> None:
+    world = in_full()
+    before, _ = seen_through(world, {}, ANSWERS)
+    for moment, warned in ((STARTED_AT, False), (STARTED_AT + 60, True)):
+        world.now = moment
+        _, events = seen_through(world, before, None)
+        assert any(each.warning for each in events) is warned
+
+
+@pytest.mark.parametrize(
+    ("fault", "objects"),
+    [
+        (lambda world: world.end_rank(RankId("tiny", 0, 1, 1), signal=9), ["modeldeployment/tiny"]),
+        (lambda world: world.lose(NodeName(A)), ["modeldeployment/tiny", "node/node-a"]),
+    ],
+)
+def test_what_fails_after_a_start_is_a_warning(fault: Callable[[World], None], objects: list[str]) -> None:
+    world = in_full()
+    before, _ = seen_through(world, {}, ANSWERS)
+    world.now = STARTED_AT + 1
+    fault(world)
+    _, events = seen_through(world, before, ANSWERS)
+    assert sorted({str(each.object) for each in events if each.warning}) == objects
+
+
+def test_more_replicas_that_are_asked_for_are_no_warning() -> None:
+    world = in_full()
+    before, _ = seen_through(world, {}, ANSWERS)
+    world.manifests[-2] = deployment(replicas=2)
+    _, events = seen_through(world, before, ANSWERS)
+    assert [(each.reason, each.warning) for each in events] == [("NotReady", False)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "waits"),
+    [
+        (None, "gateway/main: the gateway process is not running"),
+        (COMING_UP[-1], f"gateway/main: it answers at {URL}, but is connected to no group of tiny"),
+        (ANSWERS, ""),
+        (GatewayObservation(7, URL, door=FrontDoor(False, problem="no answer within 2 s")), ""),
+    ],
+)
+def test_what_the_gateway_is_about_to_do_is_said(seen: GatewayObservation | None, waits: str) -> None:
+    world = in_full()
+    world.now = STARTED_AT + 1
+    statuses, _ = seen_through(world, {}, seen)
+    desired, memory = world.desired(), replace(world.memory(), started_at=STARTED_AT)
+    found = Snapshots(desired, Observed(world.observed().nodes, seen), memory, world.plan(), world.now)
+    assert status.gateway_waits(statuses, found).startswith(waits)
+    assert bool(status.gateway_waits(statuses, found)) is bool(waits)
+    later = replace(found, now=STARTED_AT + 60)
+    assert status.gateway_waits(statuses, later) == "", "nobody waits for it for ever"

@@ -84,6 +84,21 @@ def test_a_gateway_is_ready_when_it_says_so_at_its_own_address(
     assert ready(seen)[:3] == expected
 
 
+def test_a_certificate_that_is_gone_at_a_restart_is_said_with_what_to_do() -> None:
+    world = World([gateway(tls=TLS)])
+    problem = "/tls/key.pem cannot be read: No such file or directory"
+    seen = GatewayObservation(
+        7,
+        URL,
+        certificate=ServedCertificate((), None, problem),
+        door=FrontDoor(False, problem="no answer: EOF"),
+    )
+    found = readiness("main", Snapshots(world.desired(), Observed({}, seen), Memory(token=0), Plan(), NOW))
+    assert (found.ready, found.reason) == (False, "CertificateUnusable")
+    assert found.message.startswith(f"nobody can connect to {URL}: {problem}; to do: put a good certificate")
+    assert "its key into /tls/key.pem" in found.message
+
+
 NOW = 1_800_000_000.0
 DAY = 86_400.0
 TLS = {"certificate": "/tls/chain.pem", "key": "/tls/key.pem"}
@@ -131,8 +146,11 @@ def test_each_step_towards_its_end_is_one_event() -> None:
     before: Mapping[ObjectKey, ObjectStatus] = {}
     told = []
     for day in range(40):
-        after = status.statuses(at(35, now=NOW + day * DAY), before)
-        told += [event.reason for event in status.transitions(before, after, NOW) if "Expire" in event.reason]
+        found = at(35, now=NOW + day * DAY)
+        after = status.statuses(found, before)
+        told += [
+            event.reason for event in status.transitions(before, after, found) if "Expire" in event.reason
+        ]
         before = after
     assert told == ["ExpiresWithin30Days", "ExpiresWithin7Days", "CertificateExpired"]
 

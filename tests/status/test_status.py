@@ -38,8 +38,8 @@ def snapshots(world: World) -> Snapshots:
     return Snapshots(world.desired(), world.observed(), world.memory(), world.plan(), world.now)
 
 
-def routes(world: World) -> list[tuple[str, list[tuple[int, int]]]]:
-    found = status.routes(world.desired(), world.observed(), world.memory(), Plan())
+def routes(world: World, plan: Plan | None = None) -> list[tuple[str, list[tuple[int, int]]]]:
+    found = status.routes(world.desired(), world.observed(), world.memory(), plan or Plan())
     return [(route.model, [(b.replica, b.epoch) for b in route.backends]) for route in found]
 
 
@@ -161,7 +161,7 @@ def test_a_replica_that_is_no_longer_wanted_is_unrouted_before_it_is_stopped() -
     world.settle()
     assert routes(world) == [("tiny", [(0, 1), (1, 1)])]
     world.manifests[-1] = deployment(replicas=1)
-    assert routes(world) == [("tiny", [(0, 1)])]
+    assert routes(world, world.plan()) == [("tiny", [(0, 1)])]
     assert len(world.alive()) == 4
 
 
@@ -242,13 +242,13 @@ def test_each_change_of_readiness_is_an_event_and_nothing_else_is() -> None:
     before = status.statuses(snapshots(world), {})
     world.settle()
     after = status.statuses(snapshots(world), before)
-    events = status.transitions(before, after, world.now)
+    events = status.transitions(before, after, snapshots(world))
     assert [(str(e.object), e.reason) for e in events if e.object == TINY] == [
         ("modeldeployment/tiny", "Ready")
     ]
-    assert status.transitions(after, after, world.now) == []
+    assert status.transitions(after, after, snapshots(world)) == []
     world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
-    lost = status.transitions(after, status.statuses(snapshots(world), after), world.now)
+    lost = status.transitions(after, status.statuses(snapshots(world), after), snapshots(world))
     assert [(e.reason, e.warning) for e in lost] == [("NotReady", True)]
 
 
@@ -257,7 +257,9 @@ def test_what_ends_because_everything_is_stopped_is_no_warning() -> None:
     world.settle()
     before = status.statuses(snapshots(world), {})
     world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
-    ended = status.transitions(before, status.statuses(snapshots(world), before), world.now, stopping=True)
+    after = status.statuses(snapshots(world), before)
+    world.stopping = True
+    ended = status.transitions(before, after, snapshots(world))
     assert [(e.reason, e.warning) for e in ended] == [("NotReady", False)]
 
 

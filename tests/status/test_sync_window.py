@@ -30,7 +30,9 @@ def told(moment: str, held: HeldChanges | None = None) -> tuple[str, str, dict[s
 
 def test_an_open_window_says_until_when_and_what_it_holds() -> None:
     until = datetime.fromisoformat("2026-11-25T18:00:00Z").timestamp()
-    held = HeldChanges("2", (HeldChange(TINY, "office-hours", until), HeldChange(TINY, "another", until)))
+    held = HeldChanges(
+        "2", (HeldChange(TINY, ("other", "office-hours"), until), HeldChange(TINY, ("another",), until))
+    )
     reason, text, extra = told("2026-11-25T12:00:00Z", held)
     assert (reason, text) == ("Active", "active until 2026-11-25T18:00:00Z; holds 1 change")
     assert (extra["active"], extra["until"], extra["holds"]) == (True, until, ["modeldeployment/tiny"])

@@ -18,6 +18,7 @@ from typing import Callable, Dict, Mapping, NoReturn, Sequence, Tuple
 from reconciler.agent.system.files import prune
 from reconciler.agent.system.process import signal_group
 from reconciler.wire.launch import CONFIG_LATER, CONFIG_VARIABLE, PROGRESS_VARIABLE
+from reconciler.wire.shortage import explained
 
 Program = Tuple[Sequence[str], Mapping[str, str]]
 """A command, and all its variables."""
@@ -130,6 +131,7 @@ def _become(argv: Sequence[str], env: Mapping[str, str], directory: Path, ends: 
             os.chdir(directory)
             os.execvpe(argv[0], list(argv), env)
     except OSError as error:
-        os.write(problem, "cannot start {}: {}".format(argv[0], error.strerror).encode())
+        text = "cannot start {}: {}".format(argv[0], error.strerror)
+        os.write(problem, explained(text, error.errno).encode())
     finally:
         os._exit(EXIT_NOT_STARTED)

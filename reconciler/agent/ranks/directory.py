@@ -6,7 +6,8 @@ file                contents
 ``spec.json``       the ``LaunchSpec`` (mode 0600: its config holds the group's secret)
 ``config.json``     the ``RankConfig``, for the rank itself
 ``state.json``      the last ``ShimState`` of a changed phase, and the exit
-``process.json``    pid and birth of the rank's process, written before it runs a single instruction
+``process.json``    pid and birth of the rank's process, written before it runs a single instruction, and the
+                    ``files.place`` of the directory: in a copy it is that of another
 ``rank.*.log``      its output
 ==================  ===================================================================================
 
@@ -29,6 +30,14 @@ from reconciler.wire.node import ShimState
 _JSON_BYTES_MAX = 1024 * 1024
 _MADE, _GONE = ".new-", ".gone-"
 _DEPLOYMENT = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")
+
+
+class Owner:
+    """To which directory the process in ``process.json`` belongs."""
+
+    THIS, OTHER = "this", "other"
+    UNKNOWN = "unknown"
+    """A version that did not write it down started the process."""
 
 
 class RankDirectory:
@@ -65,8 +74,20 @@ class RankDirectory:
             return None
 
     def write_process(self, pid: int, birth: str) -> None:
-        """Write pid and birth of the rank's process. Raises ``OSError``."""
-        files.write_json(self.file("process.json"), {"pid": pid, "birth": birth})
+        """Write pid and birth of the rank's process, and that it belongs here. Raises ``OSError``."""
+        started = {"pid": pid, "birth": birth, "place": files.place(self.path)}
+        files.write_json(self.file("process.json"), started)
+
+    def owner(self) -> str:
+        """Return to which directory the process belongs: an ``Owner``."""
+        try:
+            frame: Any = files.read_json(self.file("process.json"), _JSON_BYTES_MAX)
+            place = frame.get("place")
+            if not place:
+                return Owner.UNKNOWN
+            return Owner.THIS if place == files.place(self.path) else Owner.OTHER
+        except (OSError, ValueError, AttributeError):
+            return Owner.UNKNOWN
 
 
 def check_id(id: RankId) -> None:

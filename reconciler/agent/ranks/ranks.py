@@ -2,7 +2,8 @@
 
 A rank is known by its directory. Its shim is known by a socket; the end of that connection, and nothing
 else, says that the shim is gone, and then ``state.json`` tells how the rank ended. Where it does not, the
-shim died without a word: the rank is killed, and reported once it is gone.
+shim died without a word: the rank is killed, and reported once it is gone. Nothing is killed that does not certainly
+belong to the directory: a copied one names a process of the original.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import logging
 import signal
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
-from reconciler.agent.host import Connection, Host
+from reconciler.agent.host import Host
 from reconciler.agent.system.process import STOPPED
-from reconciler.agent.system.usage import RankUsage
-from reconciler.wire.launch import Exit, ExitCode, LaunchSpec, Phase, Progress, RankId
+from reconciler.wire.launch import Exit, ExitCode, LaunchSpec, Phase, RankId
 from reconciler.wire.node import Gone, Load, RankReport, ShimState, Terminate
+from reconciler.wire.shortage import explained
 
-from .vitals import LOOK_SECONDS, Vitals
+from .directory import Owner
+from .rank import Rank
+from .vitals import LOOK_SECONDS
 
 GONE_CHECK_SECONDS = 0.1
 """How often to check at first whether a killed rank without a shim is gone."""
@@ -29,95 +32,14 @@ STOPPED_SHIM_SECONDS = 2.0
 """Time after the rank's grace at which a shim that was stopped again, and so cannot kill, is killed itself."""
 LATE_SHIM_SECONDS = 10.0
 """The same for a shim that has not killed for another reason, such as a disk that does not answer."""
-ENDED_SECONDS_STEP = 5.0
-"""Resolution of the reported time, because every change is news to controllers."""
 MEASURE_SECONDS = 5.0
 """Time between two measurements of the machine and its ranks."""
 LEFT_CHECK_SECONDS = 1.0
 """How often to check the leftovers of a rank until they are gone."""
-ENDED_SECONDS_MAX = 120.0
-"""Longest reported time since an end: later changes are no news."""
 STANDBY_SECONDS = 10.0
 """Time after which an unused standby process ends: a group that is formed, or formed again, has its rank here sooner."""
 _NEVER_STARTED = 1
 _log = logging.getLogger("agent")
-
-
-class Rank:
-    """One rank as far as this agent knows. Without ``peer`` its shim is gone."""
-
-    def __init__(self, id: RankId, spec: Optional[LaunchSpec]) -> None:
-        self.id = id
-        self.group = spec.group if spec else ""
-        self.socket = spec.config.socket if spec else ""
-        self.size = spec.config.size if spec else 0
-        self.port = _first_port(spec.config.addresses) if spec else 0
-        self.memory_bytes = spec.memory_bytes if spec else 0
-        self.transport = spec.transport if spec else ""
-        self.context = spec.config.context if spec else 0
-        self.peer: Optional[Connection] = None
-        self.state = ShimState(None, 0, 0.0, Progress(Phase.STARTING))
-        self.vitals = Vitals()
-        self.own_ports = _own_ports(spec) if spec else None
-        self.spare = spec is not None and spec.spare
-        self.gone = Gone.UNKNOWN
-        self.kept = ""
-        self.usage = RankUsage()
-        self.ended_at: Optional[float] = None
-        """Time at which this agent noticed its end, by the loop's clock."""
-
-    @property
-    def watched(self) -> bool:
-        """Return whether its shim runs: until that ends, its pids are not reused."""
-        return self.peer is not None and self.state.exit is None and self.state.shim_pid > 0
-
-    def ended_before(self, seconds: float) -> bool:
-        """Return whether it ended longer ago than ``seconds``, or before this agent began."""
-        ended = self.state.exit is not None
-        return ended and (self.ended_at is None or asyncio.get_event_loop().time() - self.ended_at >= seconds)
-
-    def report(self) -> RankReport:
-        """Return the rank's report for controllers."""
-        state, progress = self.state, self.state.progress
-        return RankReport(
-            id=self.id,
-            group=self.group,
-            socket=self.socket,
-            pid=state.pid,
-            shim_pid=state.shim_pid or None,
-            phase=Phase.EXITED if state.exit is not None else progress.phase,
-            steps=progress.steps,
-            demand=progress.demand,
-            loaded_bytes=progress.loaded_bytes,
-            total_bytes=progress.total_bytes,
-            detail=progress.detail,
-            started_at=state.started_at,
-            exit=state.exit,
-            stopped=self.watched and (self.vitals.stopped or self.vitals.shim_stopped),
-            silent_seconds=round(self.vitals.silent_seconds, 1) if self.watched else 0.0,
-            idle_seconds=round(self.vitals.idle_seconds, 1) if self.watched else 0.0,
-            age_seconds=round(self.vitals.age_seconds, 1),
-            step_tokens=progress.step_tokens,
-            verbs=progress.verbs,
-            size=self.size,
-            port=self.port,
-            memory_bytes=self.memory_bytes,
-            transport=self.transport,
-            context=self.context,
-            gone=self.gone,
-            kept=self.kept,
-            ended_seconds=self._ended_seconds(),
-            cores=self.usage.cores if self.watched else 0.0,
-            resident_bytes=self.usage.resident_bytes if self.watched else 0,
-            tokens_per_second=self.usage.tokens_per_second if self.watched else 0.0,
-            killed_seconds=self.vitals.killed_step if state.exit is None else None,
-        )
-
-    def _ended_seconds(self) -> float:
-        if self.ended_at is None:
-            return 0.0
-        since = min(asyncio.get_event_loop().time() - self.ended_at, ENDED_SECONDS_MAX)
-        return since // ENDED_SECONDS_STEP * ENDED_SECONDS_STEP
 
 
 class Ranks:
@@ -142,7 +64,7 @@ class Ranks:
     def adopt(self) -> None:
         """Find existing ranks, and connect to their shims."""
         for id in self._host.ranks():
-            rank = self._ranks[id] = Rank(id, self._host.spec(id))
+            rank = self._ranks[id] = Rank(id, self._host.spec(id), self._host)
             rank.state = self._host.state(id) or rank.state
             self._watch(rank)
 
@@ -163,10 +85,13 @@ class Ranks:
         if spec.id in self._ranks:
             return False
         self._host.create(spec)
-        rank = self._ranks[spec.id] = Rank(spec.id, spec)
+        rank = self._ranks[spec.id] = Rank(spec.id, spec, self._host)
         rank.state = dataclasses.replace(rank.state, started_at=self._host.clock())
         try:
             self._host.start_shim(spec.id)
+        except OSError as error:
+            rank.obstacle = explained(str(error))
+            raise
         finally:
             self._watch(rank)
             self._on_change(True)
@@ -223,13 +148,8 @@ class Ranks:
                 await self._measure(before)
                 measure_at = before + MEASURE_SECONDS
             await asyncio.sleep(self.look_seconds)
-            pids = [
-                pid
-                for rank in self._ranks.values()
-                if rank.watched
-                for pid in (rank.state.pid, rank.state.shim_pid)
-                if pid
-            ]
+            watched = [rank.state for rank in self._ranks.values() if rank.watched]
+            pids = [pid for state in watched for pid in (state.pid, state.shim_pid) if pid]
             found = await self._host.states(pids) if pids else {}
             self._keep_standby()
             now = loop.time()
@@ -266,6 +186,10 @@ class Ranks:
             if rank.watched:
                 who = (state.pid in stopped, state.shim_pid in stopped)
                 changed = rank.vitals.tick(state, seconds, who) or changed
+            if rank.asked:
+                changed = rank.hearing.tick(seconds) or changed
+            else:
+                rank.hearing.close()
             if state.killed and state.exit is None:
                 changed = rank.vitals.tick_killed(seconds) or changed
         if changed:
@@ -276,6 +200,7 @@ class Ranks:
         rank = self._ranks.pop(id, None)
         if rank is None:
             return
+        rank.hearing.close()
         if rank.peer is not None:
             rank.peer.abort()
         self._host.remove(id, rank.socket)
@@ -284,6 +209,9 @@ class Ranks:
     # --- shims ---
 
     def _watch(self, rank: Rank) -> None:
+        if self._host.owner(rank.id) == Owner.OTHER:  # and so is the shim that would answer
+            self._resolve_without_shim(rank)
+            return
         try:
             rank.peer = self._host.connect(
                 rank.id,
@@ -295,7 +223,7 @@ class Ranks:
 
     def _on_message(self, rank: Rank, message: Any) -> None:
         if isinstance(message, ShimState):
-            before, rank.state = rank.state, message
+            before, rank.state, rank.shown = rank.state, message, message.pid
             self._prove(rank)
             urgent = (before.progress.phase, before.pid, before.exit) != (
                 message.progress.phase,
@@ -318,8 +246,14 @@ class Ranks:
             return
         process = self._host.process(rank.id)
         if process is None:
-            self._end(rank, _NEVER_STARTED, None, "never started: " + self._host.words(rank.id))
+            why = rank.obstacle or explained(self._host.words(rank.id))
+            self._end(rank, _NEVER_STARTED, None, "never started: " + why)
         elif self._host.birth(process[0]) == process[1]:
+            if not self._owns(rank, process[0]):
+                text = "its process {} may belong to a directory that this is a copy of, and is left alone"
+                _log.warning("%s: %s", rank.id, text.format(process[0]))
+                self._end(rank, None, signal.SIGKILL, text.format(process[0]))
+                return
             if rank.vitals.killed_seconds is None:
                 _log.warning("%s: its shim died, killing process %d", rank.id, process[0])
             self._kill(rank, process[0])
@@ -329,6 +263,11 @@ class Ranks:
             self._end(rank, None, signal.SIGKILL, "the machine was restarted")
         else:
             self._end(rank, None, signal.SIGKILL, "the shim died; " + self._host.words(rank.id))
+
+    def _owns(self, rank: Rank, pid: int) -> bool:
+        """Return whether a process certainly belongs to the rank's directory here."""
+        owner = self._host.owner(rank.id)
+        return owner == Owner.THIS or (owner == Owner.UNKNOWN and pid == rank.shown)
 
     def _end(self, rank: Rank, code: Optional[int], number: Optional[int], detail: str) -> None:
         ended = Exit(code, number, self._host.clock(), detail)
@@ -347,6 +286,8 @@ class Ranks:
         """Look at nothing any more."""
         for task in self._proving.values():
             task.cancel()
+        for rank in self._ranks.values():
+            rank.hearing.close()
 
     def _prove(self, rank: Rank) -> None:
         """Check for leftovers of an ended rank until there are none."""
@@ -372,15 +313,3 @@ class Ranks:
                 self._on_change(True)
             if rank.gone == Gone.NO:
                 await asyncio.sleep(LEFT_CHECK_SECONDS)
-
-
-def _own_ports(spec: LaunchSpec) -> Tuple[int, ...]:
-    """Return the ports drawn for it on which a rank itself listens: the control channel's, and only for rank 0."""
-    port = spec.config.control.rpartition(":")[2]
-    return (int(port),) if spec.id.rank == 0 and port.isdecimal() else ()
-
-
-def _first_port(addresses: Sequence[str]) -> int:
-    """Return the port of rank 0's address, ``ip:port``; 0 without addresses."""
-    text = addresses[0].rpartition(":")[2] if addresses else ""
-    return int(text) if text.isdecimal() else 0

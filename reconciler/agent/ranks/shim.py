@@ -25,6 +25,7 @@ from reconciler.wire.codec import WireError, from_wire
 from reconciler.wire.file_identity import FileIdentity, wait_until_removed
 from reconciler.wire.launch import Exit, Phase, Progress
 from reconciler.wire.node import SHIM_RECEIVES, ShimState, Terminate
+from reconciler.wire.shortage import explained
 
 from . import child
 from .directory import RankDirectory
@@ -209,7 +210,7 @@ class Shim:
         number = os.WTERMSIG(status) if code is None else None
         last = self._state.progress
         killed = self._killed if number == signal.SIGKILL else ""
-        detail = self._child.problem or killed or last.detail or self._last_line()
+        detail = explained(self._child.problem or killed or last.detail or self._last_line())
         ended = Exit(code, number, time.time(), detail, self._grace if killed else None)
         if self._kill is not None:
             self._kill.cancel()

@@ -54,6 +54,8 @@ class Standby:
         self._waiting: Optional[_Waiting] = None
         self._not_before = 0.0
         self._used_at = 0.0
+        self._expecting = False
+        """Whether weights are about to be examined: then it is in use, however long that takes to begin."""
         self.ended: List[subprocess.Popen[bytes]] = []
         """Shims that have been told to end: nobody has asked for their exits yet."""
 
@@ -61,6 +63,16 @@ class Standby:
         """Start a standby process with this program, unless there is one, or the last one was of no use."""
         if self._waiting is None and time.monotonic() >= self._not_before:
             self._start(program)
+
+    def expect(self, program: Program) -> None:
+        """Start one as ``prepare`` does, for weights that are about to be examined, and keep it for them."""
+        self._expecting = True
+        self.prepare(program)
+
+    def expect_no_more(self) -> None:
+        """Keep it no longer than any other from now on."""
+        self._expecting = False
+        self._used_at = time.monotonic()
 
     def examine(self, program: Program, folder: str, on_answer: OnAnswer) -> None:
         """Ask the standby process with this program, which is started if need be, what it can do with the weights in
@@ -109,7 +121,8 @@ class Standby:
     def end_unused(self, seconds: float) -> None:
         """End it if it was started, and has examined weights, longer ago than this."""
         waiting = self._waiting
-        if waiting is not None and not waiting.examines and time.monotonic() - self._used_at >= seconds:
+        idle = waiting is not None and not waiting.examines and not self._expecting
+        if idle and time.monotonic() - self._used_at >= seconds:
             self.end()
 
     def end(self) -> None:
@@ -137,7 +150,11 @@ class StandbyExaminations:
 
     def prepare(self) -> None:
         """Start it, for there is something to examine soon."""
-        self._standby.prepare(self._program)
+        self._standby.expect(self._program)
+
+    def prepared(self) -> None:
+        """Keep it for a while, and no longer until it is asked."""
+        self._standby.expect_no_more()
 
     def examine(self, folder: str, on_answer: OnAnswer) -> None:
         """Examine one folder at a time; an empty answer tells that it failed."""

@@ -3,7 +3,7 @@
 ==========================  =================================================================================
 file                        contents
 ==========================  =================================================================================
-``repair.json``             the ``Record``
+``repair.json``             the ``Record``, and the ``files.place`` of its directory: in a copy, that of another
 ``repair.verdict``          ``confirmed ID`` or ``undo ID``: agent or watchdog, the first to make it decides
 ``repair.lock``             locked by the watchdog as long as it lives
 ==========================  =================================================================================
@@ -51,9 +51,12 @@ class StoredRepair:
         self.lock = directory / "repair.lock"
 
     def read(self) -> Optional[Record]:
-        """Return the last record; None if there is none or it cannot be read."""
+        """Return the last record; None if there is none or it cannot be read, or if another agent, of whose directory
+        this is a copy, carries it out."""
         try:
-            return from_wire(Record, files.read_json(self._record, _RECORD_BYTES_MAX))
+            content = files.read_json(self._record, _RECORD_BYTES_MAX)
+            record = from_wire(Record, content)
+            return record if content.get("place") in (None, files.place(self._record.parent)) else None
         except FileNotFoundError:
             return None
         except (OSError, ValueError, WireError) as error:
@@ -62,7 +65,7 @@ class StoredRepair:
 
     def write(self, record: Record) -> None:
         """Write the record. Raises ``OSError``."""
-        files.write_json(self._record, to_wire(record))
+        files.write_json(self._record, {**to_wire(record), "place": files.place(self._record.parent)})
 
     def forget_verdict(self) -> None:
         """Remove the verdict before another repair. Raises ``OSError``."""
@@ -72,7 +75,7 @@ class StoredRepair:
     def decide(self, id: str, verdict: str) -> bool:
         """Decide the repair unless it is decided. Return whether ``verdict`` is the decision. Raises ``OSError``."""
         draft = self._verdict.with_name("{}.{}".format(self._verdict.name, verdict))
-        draft.write_text("{} {}".format(verdict, id))
+        draft.write_text("{} {}".format(verdict, id), encoding="utf-8")
         with contextlib.suppress(FileExistsError):
             os.link(draft, self._verdict)
         draft.unlink()
@@ -81,7 +84,7 @@ class StoredRepair:
     def decided(self, id: str, verdict: str) -> bool:
         """Return whether this was decided."""
         with contextlib.suppress(OSError):
-            return self._verdict.read_text() == "{} {}".format(verdict, id)
+            return self._verdict.read_text(encoding="utf-8") == "{} {}".format(verdict, id)
         return False
 
     def watched(self) -> bool:

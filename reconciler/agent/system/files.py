@@ -41,6 +41,13 @@ def read_json(path: Path, bytes_max: int) -> Any:
         raise ValueError("its JSON is nested too deeply") from None
 
 
+def place(directory: Path) -> str:
+    """Return what tells a directory from each copy of it: its device and its inode. It moves and stays the same; another
+    path to it, by a link or a mount, leads to the same. Raises ``OSError``."""
+    status = directory.stat()
+    return "{}:{}".format(status.st_dev, status.st_ino)
+
+
 def sync_directory(path: Path) -> None:
     """Make renames within a directory last."""
     descriptor = os.open(path, os.O_RDONLY)

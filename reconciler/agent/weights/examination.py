@@ -29,6 +29,9 @@ class Runtime(Protocol):
     def prepare(self) -> None:
         """Get ready: there is something to examine soon."""
 
+    def prepared(self) -> None:
+        """Wait no longer than usual from now on: what there is to examine is asked for now, or never."""
+
     def examine(self, folder: str, on_answer: Callable[[Mapping[str, Any]], None]) -> None:
         """Examine the weights in ``folder``; ``on_answer`` is called once, with an empty answer if that fails. One folder
         at a time."""

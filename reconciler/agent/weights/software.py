@@ -33,6 +33,7 @@ class Software:
 
     def _know(self, found: Mapping[str, str]) -> None:
         self.runtime = found
+        self._examining.prepared()
         self._on_change()
 
     def model(self, path: str) -> ModelReport:

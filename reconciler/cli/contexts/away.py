@@ -76,7 +76,7 @@ class Away:
         if not self._process.stdout.read(1):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(END_SECONDS)
-            raise self._barred((folder / "log").read_text(errors="replace"))
+            raise self._barred((folder / "log").read_text(errors="replace", encoding="utf-8"))
         return folder
 
     @property
@@ -153,7 +153,9 @@ class Away:
         """Return the usual home of the user on that machine."""
         self._connected()
         command = [*self._ssh(), "-T", self._target(), HOME_QUESTION]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=SECONDS_MAX, check=False
+        )
         if not done.stdout.startswith("/"):
             raise Unreachable(f"{self.context.ssh} does not say where its home is; give it with: --home PATH")
         return done.stdout

@@ -15,6 +15,7 @@ from click.shell_completion import CompletionItem
 
 from reconciler.cli.contexts import contexts_file
 from reconciler.cli.output.colour import colours
+from reconciler.cli.output.streams import shown
 from reconciler.errors import InvalidManifests, ReconcilerError, Unreachable
 
 from .groups import grouped, summary
@@ -191,11 +192,10 @@ class SuggestingGroup(click.Group):
             raise click.UsageError(message, ctx) from error
 
     def _meant(self, ctx: click.Context, word: str) -> str:
-        from .hints import COMMANDS as ELSEWHERE
+        from .hints import for_word
 
-        path = " ".join([*ctx.command_path.split()[1:], word])
-        if path in ELSEWHERE:
-            return f"; {ELSEWHERE[path]}"
+        if hint := for_word(ctx.command_path.split()[1:], word):
+            return f"; {hint}"
         close = closest(word, [name for name in self.list_commands(ctx) if name not in UNLISTED])
         return f', did you mean "{close}"?' if close else ""
 
@@ -387,6 +387,6 @@ def _example(context: click.Context | None) -> str:
 
 def fail(text: str, context: click.Context | None = None) -> None:
     """Print an error on standard error, and how to get more help."""
-    click.echo(click.style("error: ", fg="red", bold=True) + text, err=True, color=colours(sys.stderr))
+    click.echo(click.style("error: ", fg="red", bold=True) + shown(text), err=True, color=colours(sys.stderr))
     if context is not None:
         click.echo(f"See: {context.command_path} --help", err=True)

@@ -122,7 +122,7 @@ def _connected(path: Path, seconds: float, start_seconds: float) -> socket.socke
 def _upper(path: Path) -> int | None:
     """Return the process id of a running `up` of this home; at worst, of a process that reuses its number."""
     try:
-        pid = int((path.parent / LOCK_NAME).read_text())
+        pid = int((path.parent / LOCK_NAME).read_text(encoding="utf-8"))
         os.kill(pid, 0)
     except (OSError, ValueError, OverflowError):
         return None

@@ -126,7 +126,7 @@ def change(repo: Any, decide: Decide, message: Message) -> Landed:
     After a concurrent commit, decides again on top of it, a few times; then raises ``Conflict``.
     """
     from reconciler.source.editing import SCHEMA
-    from reconciler.source.git.repository import author_of
+    from reconciler.source.git.authors import author_of
     from reconciler.source.operating.writing import write_manifests
 
     write = message if callable(message) else lambda _: message

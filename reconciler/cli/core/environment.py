@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, requires
 from importlib.util import find_spec
 from pathlib import Path
 
 from reconciler import __version__
+from reconciler.errors import Invalid
 
 DISTRIBUTION = "mlx-reconciler"
-"""Name on PyPI. `reconciler`, the name of the command, is another project's there."""
+"""Name of the distribution. `reconciler`, the name of the command, is another project's on PyPI."""
 RUNTIME = f"{DISTRIBUTION}[runtime]"
 """The distribution with what ranks need on this machine."""
 
@@ -23,37 +26,63 @@ def has_runtime() -> bool:
     return all(find_spec(name) is not None for name in ("mlx", "mlx_lm"))
 
 
-def install_command(requirement: str, prefix: Path | None = None) -> str:
-    """Return the line to type that installs ``requirement`` where this command is, with the tool that has installed it."""
-    where, shown = prefix or Path(sys.prefix), shlex.quote(requirement)
-    if (where / "uv-receipt.toml").exists():
-        return f"uv tool install --force {shown}"
-    if (where / "pipx_metadata.json").exists():
-        return f"pipx install --force {shown}"
+def runtime_packages() -> tuple[str, ...]:
+    """Return the packages that ranks need beside this command, in the versions that it was made for."""
+    with suppress(PackageNotFoundError):
+        found = [line.partition(";") for line in requires(DISTRIBUTION) or ()]
+        return tuple(
+            name.strip()
+            for name, _, marker in found
+            if "'runtime'" in marker.replace('"', "'")
+            and ("sys_platform" not in marker or sys.platform in marker)
+        )
+    return ()
+
+
+def install_command(packages: Sequence[str], prefix: Path | None = None) -> str:
+    """Return the line to type that adds packages to where this command is, with the tool that has installed it."""
+    where, shown = prefix or Path(sys.prefix), shlex.join(packages)
     if any(part.startswith("archive-v") for part in where.parts):  # uv's cache: `uvx`, for this time alone
-        return f"uvx --from {shown} reconciler"
+        return f"uvx {' '.join(f'--with {shlex.quote(each)}' for each in packages)}, and the rest as you typed it"
+    if (where / "pipx_metadata.json").exists():
+        return f"pipx inject {DISTRIBUTION} {shown}"
     python = shlex.quote(str(where / "bin" / "python"))
-    if find_spec("pip") is None:
+    if (where / "uv-receipt.toml").exists() or find_spec("pip") is None:
         return f"uv pip install --python {python} {shown}"
     return f"{python} -m pip install {shown}"
 
 
-def own_requirement() -> str:
+# --- the product itself ----------------------------------------------------------------------------
+
+INDEXES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_NO_INDEX", "UV_OFFLINE")
+"""Variables of uv with which a person says where packages come from. PyPI is not asked for the product: nobody has
+published it there, and whoever takes its name would run code here."""
+
+
+def own_requirement(index_url: str | None = None) -> str:
     """Return what installs this very command into another environment: from the clone or the wheel that it came from,
-    else its version from an index."""
-    extra = RUNTIME if has_runtime() else DISTRIBUTION
+    else its version from an index. Raises ``Invalid`` if no index was named."""
     with suppress(PackageNotFoundError):
         origin = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
-        if origin.get("url", "").startswith("file://"):
-            return f"{extra} @ {origin['url']}"
-    return f"{extra}=={__version__}"
+        if origin.get("url", "").startswith(("file://", "https://")):
+            return f"{_wanted()} @ {origin['url']}"
+    return requirement_at(__version__, index_url)
 
 
 def requirement_of(path: Path) -> str:
     """Return what installs the wheel or the clone at ``path``."""
-    return f"{RUNTIME if has_runtime() else DISTRIBUTION} @ {path.absolute().as_uri()}"
+    return f"{_wanted()} @ {path.absolute().as_uri()}"
 
 
-def requirement_at(version: str) -> str:
-    """Return what installs a version from an index."""
-    return f"{RUNTIME if has_runtime() else DISTRIBUTION}=={version}"
+def requirement_at(version: str, index_url: str | None) -> str:
+    """Return what installs a version from an index. Raises ``Invalid`` if none was named."""
+    if index_url is None and not any(os.environ.get(name) for name in INDEXES):
+        raise Invalid(
+            f"no index was named that has {DISTRIBUTION} {version}: give the wheel or the clone with --from PATH, or an index"
+            " of your own with --index-url URL; it is published on none"
+        )
+    return f"{_wanted()}=={version}"
+
+
+def _wanted() -> str:
+    return RUNTIME if has_runtime() else DISTRIBUTION

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 _EDIT = "change the manifest: reconciler edit KIND/NAME, or a push"
 _APPLY = "use: reconciler apply -f FILE"
 _STATE = "use: reconciler get all"
@@ -16,6 +18,13 @@ _NO_ROLES = (
 )
 _NO_NAMESPACES = "there are no namespaces; omit it"
 _HOME = "a cluster is a state folder, here or elsewhere: reconciler --home PATH, or reconciler --context NAME"
+
+_CONSOLE = "`reconciler up` serves the cluster in a browser: reconciler get gateways says where the endpoint is, docs/console.md the rest"
+_CHAT = "the console has a chat, and every client of OpenAI's API works: reconciler get gateways"
+_MODELS = "a model is a manifest, and its weights come by themselves: reconciler apply -f FILE"
+_SPEED = "the speed of what is served: reconciler top ranks; which machine or link is slow: reconciler verify DEPLOYMENT"
+_SETTINGS = "each setting is a field of a manifest: reconciler explain KIND"
+_WEIGHTS = "use: reconciler get models"
 
 COMMANDS = {
     "alpha": _NO_PLUGINS,
@@ -55,6 +64,57 @@ COMMANDS = {
     "status": _STATE,
     "taint": "taints are in the manifest of a Node: reconciler edit node/NAME, then spec.taints",
     "watch": "use: reconciler get KIND -w",
+    "add": _APPLY,
+    "ask": _CHAT,
+    "bench": _SPEED,
+    "benchmark": _SPEED,
+    "browse": _CONSOLE,
+    "build": _MODELS,
+    "chat": _CHAT,
+    "clone": "use: git clone of what `reconciler init` prints",
+    "configure": _SETTINGS,
+    "convert": _MODELS,
+    "dashboard": _CONSOLE,
+    "deploy": _APPLY,
+    "destroy": "use: reconciler delete KIND/NAME",
+    "dmesg": "use: reconciler logs --controller, or reconciler events",
+    "download": _MODELS,
+    "etcd": "what survives a restart: reconciler backup",
+    "examine": "use: reconciler node examine HOST",
+    "flux": _SOURCE,
+    "generate": _CHAT,
+    "images": _WEIGHTS,
+    "import": _MODELS,
+    "info": _STATE,
+    "inspect": "use: reconciler describe KIND/NAME",
+    "join": "use: reconciler node add HOST",
+    "kubeconfig": _HOME,
+    "load": _MODELS,
+    "login": "clients have keys: reconciler key create NAME",
+    "monitor": "use: reconciler get all -w, or reconciler top nodes",
+    "open": _CONSOLE,
+    "pause": "use: reconciler rollout pause deployment/NAME",
+    "ping": "use: reconciler doctor",
+    "prune": "use: reconciler delete KIND/NAME",
+    "pull": _MODELS,
+    "push": "use: git push, or reconciler apply -f FILE",
+    "remove": "use: reconciler delete KIND/NAME",
+    "reset": "use: reconciler uninstall --purge; to keep what is there: reconciler stop",
+    "rm-all": "use: reconciler delete KIND/NAME",
+    "search": _MODELS,
+    "service": "use: reconciler install",
+    "show": "use: reconciler get KIND, or reconciler describe KIND/NAME",
+    "shutdown": "use: reconciler stop",
+    "sync": _REMOTE,
+    "tail": "use: reconciler logs DEPLOYMENT -f",
+    "test": "use: reconciler rehearse, or reconciler verify DEPLOYMENT",
+    "tui": _CONSOLE,
+    "ui": _CONSOLE,
+    "unload": "use: reconciler scale deployment/NAME --replicas=0",
+    "update": "use: reconciler edit KIND/NAME, or reconciler upgrade",
+    "use": "use: reconciler context use NAME",
+    "web": _CONSOLE,
+    "webui": _CONSOLE,
     "config view": "use: reconciler context list",
     "config set-context": "use: reconciler context add NAME WHERE",
     "config set-cluster": "use: reconciler context add NAME WHERE",
@@ -63,6 +123,65 @@ COMMANDS = {
     "key delete": "use: reconciler delete apikey/NAME; to end a key and tell its clients why: reconciler key revoke NAME",
 }
 """Hints by the words after `reconciler`."""
+
+VERBS = {
+    **dict.fromkeys(("get", "list", "ls", "ps", "show", "status", "view"), "get {kinds}"),
+    **dict.fromkeys(("describe", "info", "inspect"), "describe {kind}/NAME"),
+    **dict.fromkeys(("delete", "destroy", "remove", "rm", "uninstall"), "delete {kind}/NAME"),
+    **dict.fromkeys(
+        ("add", "apply", "create", "deploy", "new", "pull", "download", "register"), "apply -f FILE"
+    ),
+    **dict.fromkeys(("edit", "set", "change", "configure"), "edit {kind}/NAME"),
+    **dict.fromkeys(("log", "logs", "tail"), "logs DEPLOYMENT"),
+    **dict.fromkeys(("restart",), "rollout restart deployment/NAME"),
+    **dict.fromkeys(("reboot", "drain", "cordon", "uncordon"), "{word} NAME"),
+    **dict.fromkeys(("shutdown", "stop", "down"), "stop"),
+    **dict.fromkeys(("start", "up"), "start"),
+    **dict.fromkeys(("top", "stats", "usage"), "top nodes"),
+    **dict.fromkeys(("check", "health", "ping", "diagnose"), "doctor"),
+    **dict.fromkeys(("label", "annotate", "patch", "scale", "wait", "trace"), "{word} {kind}/NAME"),
+}
+"""The command of ours for a word after the group of commands for a kind, such as `node list`."""
+GROUPS = {
+    "node": ("node", "nodes"),
+    "model": ("model", "models"),
+    "key": ("apikey", "apikeys"),
+    "fabric": ("fabric", "fabrics"),
+    "rollout": ("deployment", "deployments"),
+}
+"""The kind of each group of commands, one and many."""
+OTHER_GROUPS = {
+    "sandbox": "use: reconciler sandbox status",
+    "source": _SOURCE,
+    "context": "use: reconciler context list",
+    "config": "use: reconciler context list",
+    "facts": "use: reconciler facts export",
+    "ci": "use: reconciler ci init",
+}
+
+
+def for_verb(group: str, word: str) -> str:
+    """Return what to use for a word after a group of commands; empty where nobody knows what is meant."""
+    if word not in VERBS:
+        return ""
+    if group not in GROUPS:
+        return OTHER_GROUPS.get(group, "")
+    kind, kinds = GROUPS[group]
+    return f"use: reconciler {VERBS[word].format(kind=kind, kinds=kinds, word=word)}"
+
+
+def for_word(groups: list[str], word: str) -> str:
+    """Return what to use for a word after `reconciler` and these groups; empty where nobody knows what is meant."""
+    from reconciler.resources import PLURALS, SHORT_NAMES
+
+    if (path := " ".join([*groups, word])) in COMMANDS:
+        return COMMANDS[path]
+    if groups:
+        return for_verb(groups[0], word)
+    if word in KINDS:
+        return KINDS[word]
+    return f"use: reconciler get {word}" if word in (*PLURALS.values(), *chain(*SHORT_NAMES.values())) else ""
+
 
 _RANKS = "processes are called ranks: reconciler get ranks"
 _DEPLOYMENTS = "a served model is a deployment: reconciler get deployments"

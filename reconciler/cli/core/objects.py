@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from reconciler.errors import Refused, Unreachable
+from reconciler.errors import Refused, Unreachable, few_names
 from reconciler.resources import API_VERSION
 from reconciler.wire.admin import Get
 
@@ -99,10 +99,20 @@ def fetch(client: Client, chosen: Iterable[Chosen], selector: Selector | None = 
     for choice in chosen:
         body = client.ask(_request(choice))
         found.revision, found.body = body["revision"], body
+        note_unobserved(choice.kind, body)
         by_key.update({key_of(item): item for item in pick(body["items"], choice, selector)})
         found.missing += _missing(client, choice, body["items"])
     found.items = list(by_key.values())
     return found
+
+
+def note_unobserved(kind: str | None, body: dict[str, Any]) -> None:
+    """Say on standard error which nodes' ranks a list cannot have, because nothing was heard from there."""
+    if kind == RANK and (names := body.get("unobserved")):
+        click.echo(
+            f"note: not observed yet: {few_names(names)}; what runs there is not listed, see: reconciler get nodes",
+            err=True,
+        )
 
 
 def _request(choice: Chosen, seen: str = "", wait_seconds: float = 0.0) -> Get:

@@ -131,7 +131,7 @@ def operate(settings: Settings, how: HowLong, decide: Decide) -> Landed:
     Operations that have expired are removed by the same commit. After a concurrent commit, decides again on top of
     it, a few times; then raises ``Conflict``.
     """
-    from reconciler.source.git.repository import author_of
+    from reconciler.source.git.authors import author_of
     from reconciler.source.operating.writing import write
 
     refuse_watched_folder(settings)
@@ -158,7 +158,7 @@ def operation_files(settings: Settings) -> dict[str, bytes]:
         return {}
     repo = ClusterRepo(settings.repo)
     head = repo.head(OPERATIONS)
-    return repo.read(head) if head else {}
+    return repo.read(head, OPERATIONS) if head else {}
 
 
 def present_operations(settings: Settings) -> dict[str, Operation]:

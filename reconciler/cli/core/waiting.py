@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 import click
@@ -77,9 +77,11 @@ def _close(client: Client | None) -> None:
         client.close()
 
 
-def unread(client: Client, repo: Any, revision: str, operation: bool = False) -> str:
+def unread(
+    client: Client, repo: Any, revision: str, operation: bool = False, about: Collection[str] | None = None
+) -> str:
     """Say why a commit is not in force yet; empty once it is, or a commit on top of it. ``operation``: a commit of the
-    operations.
+    operations. ``about``: the objects that it changes, where that is known: what a window holds of others does not count.
 
     Raises ``Refused`` with what to do if it is held or rejected, if new revisions are suspended, or if a
     sync window holds changes of it.
@@ -94,7 +96,9 @@ def unread(client: Client, repo: Any, revision: str, operation: bool = False) ->
         return f"the operation {revision[:10]} is being read"
     waiting = status.get("heldChanges")
     if waiting and waiting["revision"] == revision:
-        raise Refused("ChangesHeld", waiting["text"])
+        held = [change["object"] for change in waiting["changes"]]
+        if about is None or not set(about).isdisjoint(held):
+            raise Refused("ChangesHeld", waiting["text"])
     if _includes(repo, status["revision"], revision):
         return ""
     held = status.get("held")

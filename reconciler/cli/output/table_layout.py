@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from textwrap import wrap
 
 from .colour import painted
+from .streams import shown
 
 WIDTH = 100
 GAP = "   "
@@ -112,9 +113,7 @@ def grown(rows: Sequence[Sequence[str]], before: Sequence[int] = ()) -> list[int
 
 def plain(text: str) -> str:
     """Return one line without control characters."""
-    if text.isprintable():
-        return text
-    return "".join(character if character.isprintable() else " " for character in text).strip()
+    return text if text.isprintable() else " ".join(shown(text).split("\n")).replace("\t", " ").strip()
 
 
 def clip(text: str, width: int) -> str:

@@ -1,12 +1,15 @@
 """How often an address may show a wrong key. Pure: no clock.
 
-A secret has 256 random bits, which nobody guesses; this bounds the work, and the lines of the log.
+A secret has 256 random bits, which nobody guesses; this bounds the lines of the log, and the answers to who tries. A right key
+is never refused for the wrong ones of others behind the same address.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import math
+
+from reconciler.wire.clock import seconds_left
 
 WRONG_MAX = 10
 """Wrong keys that an address may show at once."""
@@ -23,14 +26,16 @@ class Attempts:
         """When the bucket of an address will be full again, the oldest count first."""
 
     def wait(self, address: str, now: float) -> int:
-        """Return for how many seconds the address may show no key; 0 where it may now."""
+        """Return for how many seconds wrong keys of the address are not answered; 0 where they are."""
         full_at = self._full_at.get(_network(address), now)
-        return max(0, math.ceil(full_at - now - (WRONG_MAX - 1) * AGAIN_SECONDS))
+        seconds = seconds_left(full_at, now, WRONG_MAX * AGAIN_SECONDS)
+        return max(0, math.ceil(seconds - (WRONG_MAX - 1) * AGAIN_SECONDS))
 
     def wrong(self, address: str, now: float) -> None:
         """Note a wrong key."""
         network = _network(address)
-        full_at = max(now, self._full_at.pop(network, now)) + AGAIN_SECONDS
+        full_at = self._full_at.pop(network, now)
+        full_at = now + seconds_left(full_at, now, WRONG_MAX * AGAIN_SECONDS) + AGAIN_SECONDS
         while len(self._full_at) >= ADDRESSES_MAX:
             del self._full_at[next(iter(self._full_at))]
         self._full_at[network] = full_at

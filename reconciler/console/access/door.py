@@ -53,11 +53,15 @@ class Doors:
             self._rights, self._of = rights_of(snapshot), snapshot.objects
         return self._rights
 
-    def show(self, secret: str, address: str) -> Admitted | Refusal:
-        """Return what a secret opens that somebody shows. Wrong ones are counted and told to the log."""
-        answer = self.rights.admit(secret, self.clock())
+    def show(self, secret: str, address: str) -> Admitted | Refusal | int:
+        """Return what a secret opens that somebody shows; for a wrong one after too many, the seconds until the next is
+        answered. Wrong ones are counted and told to the log."""
+        now = self.clock()
+        answer = self.rights.admit(secret, now)
         if isinstance(answer, Refusal):
-            self.attempts.wrong(address, self.clock())
+            if wait := self.attempts.wait(address, now):
+                return wait
+            self.attempts.wrong(address, now)
             log.warning(
                 "refused a key%s from %s: %s", f" ({answer.key})" * bool(answer.key), address, answer.text
             )
@@ -111,13 +115,11 @@ class Door:
         doors, now = self._doors, self._doors.clock()
         scheme, _, secret = connection.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            address = address_of(connection)
-            wait = doors.attempts.wait(address, now)
-            if wait:
+            answer = doors.show(secret.strip(), address_of(connection))
+            if isinstance(answer, int):
                 return PlainTextResponse(
-                    "too many wrong keys from this address\n", 429, {"retry-after": str(wait)}
+                    "too many wrong keys from this address\n", 429, {"retry-after": str(answer)}
                 )
-            answer = doors.show(secret.strip(), address)
             if isinstance(answer, Refusal):
                 return PlainTextResponse(
                     answer.text + "\n", 401, {"www-authenticate": 'Bearer realm="reconciler"'}

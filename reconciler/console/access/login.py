@@ -46,15 +46,14 @@ class Login:
         if not self._doors.settings().keys:
             return RedirectResponse(target, 303)
         address = address_of(request)
-        wait = self._doors.attempts.wait(address, self._doors.clock())
-        if wait:
-            text = f"Too many wrong keys from this address. Try again in {wait} s."
-            return self._page(request, target, text, 429, {"retry-after": str(wait)})
         form = await _form(request)
         if form is None:
             return self._page(request, target, "This is no key: it is too long.", 413)
         secret = form.get("key", "").strip()
         answer = self._doors.show(secret, address)
+        if isinstance(answer, int):
+            text = f"This key is wrong, as too many before it from this address. Try another in {answer} s."
+            return self._page(request, target, text, 429, {"retry-after": str(answer)})
         if isinstance(answer, Refusal):
             return self._page(request, target, answer.text, 401)
         id = self._doors.sessions.begin(answer, secret, self._doors.clock())

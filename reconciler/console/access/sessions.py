@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from reconciler.wire.clock import seconds_left
 from reconciler.wire.keys import hash_of
 
 from .rights import Admitted, Refusal
@@ -50,7 +52,7 @@ class Sessions:
     def find(self, id: str, now: float) -> Session | None:
         """Return the session with an id; None where there is none, or none any more."""
         session = self._known.get(hash_of(id))
-        return session if session is not None and now < session.ends else None
+        return session if session is not None and not _is_over(session, now) else None
 
     def log_out(self, id: str) -> None:
         """End the session with an id, and what runs in it."""
@@ -71,10 +73,10 @@ class Sessions:
         """End the sessions whose time is over, and those whose secrets open nothing any more. ``standing``: what a secret's
         hash opens now."""
         for hashed, session in tuple(self._known.items()):
-            if session.ends <= now or isinstance(standing(session.hash), Refusal):
+            if _is_over(session, now) or isinstance(standing(session.hash), Refusal):
                 self.end(hashed)
         for session in tuple(self._used):
-            if session.ends <= now or isinstance(standing(session.hash), Refusal):
+            if _is_over(session, now) or isinstance(standing(session.hash), Refusal):
                 session.over.set()
 
     def end(self, hashed: str) -> None:
@@ -82,3 +84,8 @@ class Sessions:
         session = self._known.pop(hashed, None)
         if session is not None:
             session.over.set()
+
+
+def _is_over(session: Session, now: float) -> bool:
+    """Return whether the time of a session is over; that of a program with its key never is."""
+    return session.ends != math.inf and not seconds_left(session.ends, now, SESSION_SECONDS)

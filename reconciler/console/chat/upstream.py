@@ -106,7 +106,7 @@ def _trusted(gateway: Gateway) -> ssl.SSLContext | bool:
     """Trust the very certificate that the gateway has: it is asked by its address, for which no certificate is made."""
     if not gateway.certificate:
         return False
-    found = _CERTIFICATE.search(Path(gateway.certificate).expanduser().read_text())
+    found = _CERTIFICATE.search(Path(gateway.certificate).expanduser().read_text(encoding="utf-8"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

@@ -20,6 +20,7 @@ from reconciler.planning.context.world import World
 from reconciler.remote.rpc import RpcServer
 from reconciler.resources.operation import KIND as OPERATION
 from reconciler.state import NodeName, Observed
+from reconciler.status import gateway_waits
 from reconciler.store import EventFilter, IncidentFilter
 from reconciler.wire import node
 from reconciler.wire.admin import (
@@ -67,6 +68,8 @@ LOG_SECONDS_MAX = 15.0
 WAIT_SECONDS_MAX = 60.0
 READ_SECONDS = 10.0
 """How long a controller that has just started delays answers about objects until it has read the manifests."""
+OBSERVE_SECONDS = 5.0
+"""How long after its start it delays answers until every node has been observed."""
 
 
 @dataclass(slots=True)
@@ -127,7 +130,7 @@ class Admin:
             case ShowStatus():
                 return self._status()
             case ShowUsage() | ShowMetrics():
-                return self._measured(message)
+                return await self._measured(message)
             case (
                 Verify() | Doctor() | Accept() | ShowSource() | JudgePush() | JudgeOperations() | FollowPush()
             ):
@@ -149,16 +152,17 @@ class Admin:
         return {}
 
     async def _proposed(self, message: Preview | Validate | Compare) -> dict[str, Any]:
-        """Answer what is said of manifests that are not committed."""
+        """Answer requests about manifests that are not committed."""
         if isinstance(message, Preview):
             return await preview.preview(self.parts, self.loop, message.files, message.operations)
         return await self.reading.answer(message)
 
-    def _measured(self, message: ShowUsage | ShowMetrics) -> dict[str, Any]:
+    async def _measured(self, message: ShowUsage | ShowMetrics) -> dict[str, Any]:
         """Answer what nodes and deployments do, now or over the last hours."""
         if isinstance(message, ShowMetrics):
             return metrics.body(self.parts, message)
-        return usage(self.parts.collector.nodes())
+        await self._first_observation()
+        return {**usage(self.parts.collector.nodes()), "unobserved": self._unobserved()}
 
     async def _past(self, message: ListEvents | ListIncidents | ListCommits | ShowCommit) -> dict[str, Any]:
         """Answer what has happened."""
@@ -203,15 +207,29 @@ class Admin:
         """Answer once the manifests have been read: until then, objects are not missing but unknown."""
         seconds = message.wait_seconds if message.seen else 0.0
         answers = {"Rank": self._ranks, OPERATION: self._operations}
+        await self._first_observation()
         async for last in self._looks(seconds if self._knows() else max(seconds, READ_SECONDS)):
             body = answers.get(message.kind or "", self._objects)(message)
             if last or (self._knows() and body["version"] != message.seen):
                 break
-        return body
+        return {**body, "unobserved": self._unobserved()}
 
     def _knows(self) -> bool:
         desired = self.parts.last.desired
         return bool(desired.revision or desired.rejection or desired.hold)
+
+    async def _first_observation(self) -> None:
+        """Wait until the manifests were read and every node was observed; for a short time after the start only, because
+        one may not answer."""
+        async for last in self._looks(self.parts.started_at + OBSERVE_SECONDS - self.parts.clock()):
+            if last or (self._knows() and not self._unobserved()):
+                return
+
+    def _unobserved(self) -> list[str]:
+        """Return the nodes that have not reported since the controller started: what runs there is not known."""
+        seen = self.parts.last.observed.nodes
+        wanted = sorted({*self.parts.last.desired.nodes, *seen})
+        return [name for name in wanted if name not in seen or seen[name].report is None]
 
     def _objects(self, message: Get) -> dict[str, Any]:
         snapshots, statuses = self.parts.last, self.parts.publisher.statuses
@@ -340,6 +358,7 @@ class Admin:
             "source": self.source,
             "endpoint": gateway.endpoint if gateway else None,
             "localEndpoint": gateway.local_endpoint if gateway else None,
+            "gatewayWaits": gateway_waits(self.parts.publisher.statuses, self.parts.last),
             "settled": self.loop.plan.settled and bool(self.parts.last.desired.revision),
             **bodies.kept_out(self.parts.last.desired),
         }

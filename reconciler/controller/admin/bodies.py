@@ -84,7 +84,8 @@ def kept_out(desired: Desired) -> dict[str, Any]:
 
 def _held_changes(held: HeldChanges) -> dict[str, Any]:
     changes = [
-        {"object": str(each.object), "window": each.window, "until": iso(each.until)} for each in held.changes
+        {"object": str(each.object), "window": each.windows[0], "until": iso(each.until)}
+        for each in held.changes
     ]
     return {"revision": held.revision, "changes": changes, "text": held.text}
 
@@ -154,7 +155,11 @@ def _object(
     changes = snapshots.desired.held_changes.changes if snapshots.desired.held_changes is not None else ()
     held = next((each for each in changes if each.object == key), None)
     if held is not None:
-        body["status"]["heldBy"] = {"syncWindow": held.window, "until": iso(held.until), "text": held.text}
+        body["status"]["heldBy"] = {
+            "syncWindow": held.windows[0],
+            "until": iso(held.until),
+            "text": held.text,
+        }
     return body
 
 
@@ -219,7 +224,7 @@ def ranks(snapshots: Snapshots, name: str | None, ended: bool = False) -> dict[s
             "demand": rank.report.demand,
             "steps": rank.report.steps,
             "stopped": rank.report.stopped,
-            "silentSeconds": rank.report.silent_seconds,
+            "silentSeconds": max(rank.report.silent_seconds, rank.report.deaf_seconds),
             "killed": rank.killed,
             "unkillable": rank.unkillable,
             "startedAt": iso(rank.report.started_at),

@@ -11,7 +11,15 @@ from reconciler import incidents
 from reconciler.controller.pace import in_slices
 from reconciler.controller.parts import Parts
 from reconciler.controller.reconcile import decide
-from reconciler.doctor import Finding, HomeFinding, examine, examine_home
+from reconciler.doctor import (
+    Finding,
+    HomeFinding,
+    Up,
+    examine,
+    examine_home,
+    examine_repository,
+    examine_up,
+)
 from reconciler.errors import Refused, listing
 from reconciler.state import Contact, NodeName
 from reconciler.state.identity import CLUSTER
@@ -89,7 +97,7 @@ class DoctorSessions:
             for name, task in run.asking.items()
             if (task.cancelled() or not task.result()) and _reached(snapshots, name)
         ]
-        home = [] if run.nodes else examine_home(snapshots.memory, self.parts.store.damaged())
+        home = [] if run.nodes else await self._home_findings(snapshots)
         unknown = [{"node": each.node, "what": each.what, "why": each.why} for each in found.unknown]
         unknown += [
             {"node": name, "what": "its newest facts", "why": "its probes did not finish in time"}
@@ -101,6 +109,16 @@ class DoctorSessions:
             "notKnown": unknown,
             "healed": self._healed(known, snapshots.now) if not run.nodes else [],
         }
+
+    async def _home_findings(self, snapshots: Snapshots) -> list[HomeFinding]:
+        around, repo = self.parts.around, self.parts.around.source.repository()
+        place = str(repo.path) if repo is not None else ""
+        up = Up(around.supervision(), await asyncio.to_thread(around.stopped_up))
+        return [
+            *examine_repository(place, await self.parts.care.damage_now()),
+            *examine_home(snapshots.memory, self.parts.store.damaged()),
+            *examine_up(up, snapshots.now),
+        ]
 
     def _followed(self, snapshots: Snapshots) -> dict[int, Incident]:
         """Return the incidents after this examination, which the loop's next pass will write."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from reconciler.errors import few_names
 from reconciler.resources import Manifest
 from reconciler.resources.operation import Operation, written_moment
-from reconciler.state import Hold, ObjectKey, Plan, Refusal, ReplicaId, Waiting, WaitingFor
+from reconciler.state import Hold, ObjectKey, Plan, Refusal, Waiting, WaitingFor
 from reconciler.state.desired import abbreviated
 
 COLUMNS = 92
@@ -47,18 +47,6 @@ class Change:
             f"{word} {few_names([str(key) for key in keys], NAMES_SHOWN)}" for word, keys in named if keys
         ]
         return "; ".join(parts) or "no object changes"
-
-
-def serving(removed: Iterable[ObjectKey], groups: Collection[ReplicaId], gateway: bool) -> list[ObjectKey]:
-    """Return the removed objects that serve now: deployments with a group, and a gateway that runs."""
-    served = {replica.key for replica in groups}
-    return [key for key in removed if key in served or (key.kind == "Gateway" and gateway)]
-
-
-def unallowed(keys: Iterable[ObjectKey], words: Collection[str], allow: str | None) -> list[ObjectKey]:
-    """Return the objects whose removal neither a commit nor the pusher allows; an empty ``allow`` is all."""
-    said = {word.rpartition("/")[2] for word in (*words, *(() if allow is None else (allow,)))}
-    return [] if allow == "" else [key for key in keys if key.name not in said]
 
 
 def removal_lines(keys: Collection[ObjectKey]) -> list[str]:
@@ -149,8 +137,7 @@ def difference_lines(operations: Collection[Operation]) -> list[str]:
 
 def held_lines(hold: Hold) -> list[str]:
     """Return that a revision is not going to be in force by itself."""
-    names = few_names([str(key) for key in hold.removes], NAMES_SHOWN)
-    text = f"reconciler: held: this removes {len(hold.removes)} of {hold.of} objects ({names})"
+    text = f"reconciler: held: {hold.why}"
     return wrapped((text, f"reconciler: the previous revision stays in force until: {hold.command}"))
 
 

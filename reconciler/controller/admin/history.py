@@ -91,7 +91,7 @@ def _bodies(repo: ClusterRepo, desired: Desired, ref: str, entries: tuple[Entry,
     in_force = desired.revision if ref == REF else desired.operations
     in_force = "" if in_force == EMPTY else in_force
     newer = commit_log.newer_than(repo, in_force, ref) if entries else frozenset()
-    newest = next(iter(commits(repo, 1, in_force)), None) if in_force else None
+    newest = next(iter(commits(repo, 1, ref, in_force)), None) if in_force else None
     return [
         {
             "revision": entry.commit.revision,

@@ -25,11 +25,13 @@ async def preview(
 ) -> dict[str, Any]:
     """Return the answer to ``wire.admin.Preview``. Raises ``InvalidManifests`` for invalid files."""
     instead = None if operations is None else Operations(UNNAMED, load_operations(_encoded(operations)))
-    desired = await parts.desired_state.foreseen(wished(_encoded(files)), instead)
+    wishes = wished(_encoded(files))
+    removal = parts.desired_state.removal(parts.desired_state.with_operations(wishes, instead), ())
+    desired = await parts.desired_state.foreseen(wishes, instead)
     plan = await loop.preview(desired)
     groups = parts.store.groups()
     costs = tuple(foresee(parts.desired_state.desired, desired, groups, plan))
-    return foreseen(desired, plan, parts.store.objects.keys(), groups, costs)
+    return foreseen(removal, plan, groups, costs)
 
 
 def wished(files: Mapping[str, bytes]) -> Desired:
@@ -38,20 +40,18 @@ def wished(files: Mapping[str, bytes]) -> Desired:
 
 
 def foreseen(
-    desired: Desired,
+    removal: safety.Removal,
     plan: Plan,
-    in_force: Collection[ObjectKey],
     groups: Mapping[ReplicaId, GroupRecord],
     costs: Collection[Cost] = (),
 ) -> dict[str, Any]:
-    """Return the body of the answer, from a plan for ``desired``, the objects in force, the recorded groups and what
-    changes of deployments cost."""
-    incoming = desired.objects().keys()
-    hold = safety.hold(UNNAMED, in_force, incoming, ())
+    """Return the body of the answer, from a plan, what is removed where no commit says anything of that, the recorded groups
+    and what changes of deployments cost."""
     return {
-        "removes": [str(key) for key in sorted(set(in_force) - set(incoming))],
-        "of": len(in_force),
-        "held": hold is not None,
+        "removes": [str(key) for key in removal.removes],
+        "of": removal.of,
+        "serving": [str(key) for key in removal.unsaid],
+        "held": removal.much,
         "plan": bodies.plan_body(plan),
         "replicas": [
             {**_future(plan, replica, record), "unservedSeconds": _seconds(costs, replica)}

@@ -32,9 +32,7 @@ from .forecast import (
     forecast,
     held_lines,
     removal_lines,
-    serving,
     too_large_lines,
-    unallowed,
     wrapped,
 )
 
@@ -105,16 +103,19 @@ class Pushes:
         whole = parts.desired_state.with_operations(wishes)
         in_force = parts.desired_state.desired
         change = Change.between(in_force.objects(), whole.objects())
-        hold, suspended = parts.desired_state.hold(whole), parts.desired_state.suspended(push.new)
+        words = {*pushed.allowed, *(() if allow is None else (allow,))}
+        earlier = await parts.desired_state.said(push.old) if push.old.strip("0") else ()
+        removal = parts.desired_state.removal(whole, None if allow == "" else {*words, *earlier})
+        if removal.unsaid:
+            return {"accept": False, "lines": [*removal_lines(removal.unsaid), stays]}
+        hold, suspended = parts.desired_state.hold(push.new, removal), parts.desired_state.suspended(push.new)
+        if allow is not None and not removal.much:
+            parts.store.objects.approve(push.new, parts.clock(), "git push -o allow-removal")
         if suspended is not None:
             lines = wrapped((f"reconciler: suspended: {suspended.text}",))
         elif hold is not None:
             lines = held_lines(hold)
         else:
-            gateway = parts.last.observed.gateway is not None
-            removed = serving(change.removed, parts.store.groups().keys(), gateway)
-            if unsaid := unallowed(removed, pushed.allowed, allow):
-                return {"accept": False, "lines": [*removal_lines(unsaid), stays]}
             seen = World(whole, parts.last.observed, parts.last.memory, parts.clock(), "")
             concerned = frozenset((*change.added, *change.changed))
             if too_large := tuple(islice(beyond_all_nodes(seen, concerned), TOO_LARGE_SHOWN)):

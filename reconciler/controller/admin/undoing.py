@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator
 
 from reconciler.resources import PLURALS
-from reconciler.source.git import commit_log
 from reconciler.source.git.commit_log import ADDED, REMOVED, Entry
+from reconciler.source.git.history import parent
 from reconciler.source.git.repository import ClusterRepo
 from reconciler.state import Desired
 
@@ -25,7 +25,7 @@ def of_manifests(repo: ClusterRepo, entry: Entry) -> Iterator[str]:
         yield f"git -C clone revert {revision[:10]}"
         yield "git -C clone push"
         return
-    before = commit_log.parent(repo, revision)
+    before = parent(repo, revision)
     for each in known:
         name = shlex.quote(f"{each.key[0].lower()}/{each.key[1]}")
         if each.action == ADDED:

@@ -16,6 +16,9 @@ def planned(commit: str, preview: Mapping[str, Any]) -> str:
         parts.append(
             _listed(f"Removes {len(preview['removes'])} of {preview['of']} objects", preview["removes"])
         )
+    if preview.get("serving"):
+        names = [f"Allow-Removal: {name.rpartition('/')[2]}" for name in preview["serving"]]
+        parts.append(_listed("It removes what serves now, so one of its commits has to say", names))
     if preview["held"]:
         parts.append("**It would be held** until somebody approves it with `reconciler approve`.")
     costs = [f"{each['object']}: {each['text']}" for each in preview.get("changes", ()) if each["text"]]

@@ -37,7 +37,8 @@ def verdict(
         return Verdict(
             commit,
             "failure",
-            f"held: it would remove {len(hold.removes)} of {hold.of} objects; {hold.command}",
+            f"held: it would remove {len(hold.removes)} of {hold.of} objects{', and what serves' * bool(hold.unsaid)};"
+            f" {hold.command}",
         )
     if desired.suspended is not None and desired.suspended.revision == commit:
         what = (
@@ -58,7 +59,7 @@ def _held(commit: str, held: HeldChanges) -> Verdict:
     """Return that changes wait for a sync window: which one, and how long."""
     first, count = held.changes[0], len(held.changes)
     what = "a change is" if count == 1 else f"{count} changes are"
-    return Verdict(commit, "pending", f"{what} held by sync window {first.window}{first.end}")
+    return Verdict(commit, "pending", f"{what} held by {first.named}{first.end}")
 
 
 def _served(commit: str, desired: Desired, statuses: Mapping[ObjectKey, ObjectStatus]) -> Verdict:

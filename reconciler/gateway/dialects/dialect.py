@@ -34,8 +34,10 @@ class Stream(Protocol):
     """Writes an answer while it is generated."""
 
     content_type: bytes
-    keep_alive: bytes
-    """Written after a silence; clients ignore it."""
+
+    def keep_alive(self) -> bytes:
+        """Return an event of the protocol that changes nothing, for a silence, also the one before the first part: some clients
+        read every line as an event, and some proxies hand a comment on as one."""
 
     def encode(self, pieces: Sequence[Piece]) -> bytes:
         """Return all of ``pieces``, for one write; nothing where clients see none of them."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
+import orjson
+
 from reconciler.gateway.errors import invalid
 
 INTEGER_MAX = 2**63 - 1
@@ -85,6 +87,13 @@ class Fields:
             raise invalid(f"{name} must be a string", self.path(name))
         return value
 
+    def id(self, name: str) -> str:
+        """Return the id of a call, as the client has it of whichever server answered then: some count, some have none."""
+        value = self._fields.get(name)
+        if isinstance(value, (dict, list)):
+            raise invalid(f"{name} must be a string", self.path(name))
+        return "" if value is None else str(value)
+
     def choice(self, name: str, choices: Sequence[str]) -> str:
         """Return a string that must be one of ``choices``."""
         value = self._fields.get(name)
@@ -112,6 +121,21 @@ class Fields:
             if not isinstance(entry, dict):
                 raise invalid(f"{name}[{index}] must be an object", f"{self.path(name)}[{index}]")
             yield Fields(entry, f"{self.path(name)}[{index}]")
+
+    def entries(self, name: str) -> Iterator[str | Fields]:
+        """Yield strings and objects of a list; what is neither as JSON, and null not at all."""
+        for index, entry in enumerate(self._fields[name]):
+            path = f"{self.path(name)}[{index}]"
+            if isinstance(entry, dict):
+                yield Fields(entry, path)
+            elif entry is not None:
+                yield self.written(entry, path)
+
+    def written(self, value: Any, path: str) -> str:
+        """Return a value of these fields as text: a string, or anything else as JSON."""
+        if too_deep(value):
+            raise invalid(f"nested more than {DEPTH_MAX} levels deep", path)
+        return value if isinstance(value, str) else orjson.dumps(value).decode()
 
     def plain(self) -> Mapping[str, Any]:
         """Return the object as it was parsed, if it is not nested too deeply."""

@@ -136,7 +136,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         each("stream"),
         (OPENAI, VLLM, LLAMA, MLX, ANTHROPIC),
-        "Server-sent events, with `: keep-alive` comments, or events of type `ping`, during pauses.",
+        "Server-sent events, with [signs of life](#signs-of-life-in-a-stream) during pauses.",
         ALL,
     ),
     Row(

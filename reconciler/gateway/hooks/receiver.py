@@ -1,7 +1,8 @@
 """``POST /hooks/git``: a forge says that something was pushed. Nothing of the message is believed but that.
 
-Who knows the secret is answered before anything is done. Who sends a message once more is refused. Without a secret there is
-no such path.
+Who knows the secret is answered before anything is done. A message that comes once more is accepted too, for some senders always
+send the same; but all repeats together have the controller look once in ``AGAIN_SECONDS``. Without a secret there is no such
+path.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import logging
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
+from reconciler.errors import Invalid
 from reconciler.gateway.dialects.table import DEFAULT
-from reconciler.gateway.errors import ApiError, body_too_slow, too_large
+from reconciler.gateway.errors import ApiError, ClientGone
+from reconciler.gateway.http.request_body import read_body
+from reconciler.secret_files import find_secret
 from reconciler.wire.hook import HookSecret
 
 from .signature import sent_by_who_knows
@@ -28,9 +31,11 @@ log = logging.getLogger(__name__)
 PATH = "/hooks/git"
 BODY_BYTES_MAX = 1024 * 1024
 BODY_SECONDS_MAX = 10.0
-SECRET_CHARACTERS_MIN, SECRET_BYTES_MAX = 16, 4096
+SECRET_CHARACTERS_MIN = 16
 REMEMBERED_SECONDS, REMEMBERED_MAX = 3600.0, 4096
 """How long, and how many, messages are remembered that were taken."""
+AGAIN_SECONDS = 10.0
+"""How often repeats have the controller look: who has recorded a message can cause no more."""
 
 
 class Receiver:
@@ -50,9 +55,13 @@ class Receiver:
         self._environ = environ
         self._complaint = ""
         self._taken: OrderedDict[bytes, float] = OrderedDict()
+        self._again: asyncio.TimerHandle | None = None
+        """Set for ``AGAIN_SECONDS`` after a look for a repeat."""
+        self._due = False
+        """Whether another repeat has come meanwhile."""
 
     async def receive(self, request: Request) -> Response:
-        """Answer 202 to a message that is new and signed; 401, 404, 408, 409 or 413 to others."""
+        """Answer 202 to a message that is signed; 401, 404, 408 or 413 to others."""
         try:
             return await self._received(request)
         except ApiError as error:
@@ -63,16 +72,34 @@ class Receiver:
         secret = self._secret()
         if not secret:
             raise ApiError(404, "invalid_request_error", "unknown_url", f"no such endpoint: {PATH}")
-        body = await _body(request)
+        try:
+            body = await read_body(request.scope, request.receive, BODY_SECONDS_MAX, BODY_BYTES_MAX)
+        except ClientGone:
+            raise ApiError(400, "invalid_request_error", "incomplete", "the message has no end") from None
         headers = {name.lower(): value for name, value in request.headers.items()}
         now = self._now()
         if not sent_by_who_knows(secret, headers, body, now):
             text = "the signature is missing or wrong: the sender and this gateway need the same secret"
             raise ApiError(401, "authentication_error", "bad_signature", text)
-        if not self._new(hashlib.sha256(body).digest(), now):
-            raise ApiError(409, "invalid_request_error", "repeated", "this message has come before")
-        self._announce(now)
+        if self._new(hashlib.sha256(body).digest(), now):
+            self._announce(now)
+        else:
+            self._repeated()
         return Response(b'{"status": "accepted"}', 202, media_type="application/json")
+
+    def _repeated(self) -> None:
+        """Have the controller look for a repeated message: now, or at the end of the time since the last such look."""
+        if self._again is not None:
+            self._due = True
+            return
+        self._due = False
+        self._announce(self._now())
+        self._again = asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._may_again)
+
+    def _may_again(self) -> None:
+        self._again = None
+        if self._due:
+            self._repeated()
 
     def _new(self, message: bytes, now: float) -> bool:
         """Return whether a message is new, and remember it. It is known by its content, which is signed; its id is not."""
@@ -101,30 +128,8 @@ def _read(place: HookSecret, environ: Mapping[str, str]) -> tuple[str, str]:
     """Return the secret, and what is wrong with it."""
     where = place.file or place.env
     try:
-        if place.file:
-            with Path(place.file).open("rb") as file:
-                secret = file.read(SECRET_BYTES_MAX).decode().strip()
-        else:
-            secret = environ.get(place.env, "").strip()
-    except (OSError, ValueError) as error:
-        return "", f"{where} cannot be read: {error}"
+        secret = find_secret(place.file or None, place.env, environ)
+    except Invalid as error:
+        return "", str(error)
     short = len(secret) < SECRET_CHARACTERS_MIN
     return secret, f"{where} has no secret of at least {SECRET_CHARACTERS_MIN} characters" if short else ""
-
-
-async def _body(request: Request) -> bytes:
-    length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > BODY_BYTES_MAX:
-        raise too_large(BODY_BYTES_MAX)
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS_MAX):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > BODY_BYTES_MAX:
-                    raise too_large(BODY_BYTES_MAX)
-    except TimeoutError:
-        raise body_too_slow() from None
-    except ClientDisconnect:
-        raise ApiError(400, "invalid_request_error", "incomplete", "the message has no end") from None
-    return bytes(body)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from starlette.types import Message, Send
 
 from reconciler.gateway.dialects.dialect import Headers, RenderedError, Reply, Stream
+from reconciler.gateway.dialects.replaced import Head
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.events import Piece
 from reconciler.gateway.routing.runs import Runs
@@ -22,11 +23,16 @@ _UNBUFFERED = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
 """Proxies hand each part of a stream on as it comes."""
 
 
-async def send_reply(send: Send, runs: Runs, reply: Reply, timing: Timing, headers: Headers = ()) -> None:
+async def send_reply(send: Send, runs: Runs, reply: Reply, timing: Timing, head: Head) -> None:
     """Send the complete answer at its end."""
     while not runs.done:
-        reply.add(await runs.next(timing.keep_alive))
-    await send_json(send, 200, reply.body(), headers)
+        pieces = await runs.next(timing.keep_alive)
+        head = head.after(pieces)
+        reply.add(pieces)
+    await send_json(send, 200, reply.body(), head.lines())
+
+
+_COMMENT = b": keep-alive\n\n"
 
 
 class _Straight:
@@ -63,16 +69,20 @@ async def send_stream(
     runs: Runs,
     stream: Stream,
     timing: Timing,
-    headers: Headers,
+    head: Head,
     failed: Callable[[ApiError], None],
     body: Exchange,
+    comments: bool,
 ) -> None:
     """Send an answer as it comes. An error before the first part is raised and is a status; after it, it is the last
     part, and ``failed`` is told.
 
+    After a silence, and where it begins with one, it has an event that changes nothing, or with ``comments`` a comment.
+
     Once it has begun, its text goes to ``body`` while the client reads, past everything that stands before ``send``.
     """
     pieces: Sequence[Piece] = await runs.next(timing.headers_after)
+    headers = head.after(pieces).lines()
     await send(
         {
             "type": "http.response.start",
@@ -80,19 +90,23 @@ async def send_stream(
             "headers": [(b"content-type", stream.content_type), *_UNBUFFERED, *headers],
         }
     )
-    await _send_part(send, stream.encode(pieces) or stream.keep_alive, more=not runs.done)
+    await _send_part(send, stream.encode(pieces) or _sign(stream, comments), more=not runs.done)
     runs.outlet = straight = _Straight(stream, body)
     try:
         while not runs.done:
             part = stream.encode(await runs.next(straight.silent_for(timing.keep_alive)))
             if not part and straight.silent_for(timing.keep_alive) <= 0:
-                part = stream.keep_alive
+                part = _sign(stream, comments)
             if part or runs.done:  # the end of an answer may have no text of its own
                 await _send_part(send, part, more=not runs.done)
                 straight.written()
     except ApiError as error:
         failed(error)
         await _send_part(send, stream.error(error), more=False)
+
+
+def _sign(stream: Stream, comments: bool) -> bytes:
+    return _COMMENT if comments else stream.keep_alive()
 
 
 async def send_error(send: Send, error: RenderedError) -> None:

@@ -7,6 +7,7 @@ import functools
 from starlette.types import Receive, Scope, Send
 
 from reconciler.gateway.dialects.dialect import Dialect, Generation, Lookup, Sources, is_stream
+from reconciler.gateway.dialects.replaced import Head
 from reconciler.gateway.errors import ApiError, ClientGone
 from reconciler.gateway.records.entry import note_error, note_runs, noting
 from reconciler.gateway.routing.pool import Pool
@@ -36,7 +37,7 @@ class GenerationEndpoint:
         failed = functools.partial(note_error, scope)
         try:
             catalog = catalog_for(caller, self._pool)
-            parsed = self._path.parse(await read_body(scope, receive, timing), self._sources, catalog)
+            parsed = self._path.parse(await read_body(scope, receive, timing.body), self._sources, catalog)
             route = catalog.find(parsed.model)
             name = "run-" + self._sources.new_id()
             request = scope.get("request_id", name)
@@ -49,12 +50,14 @@ class GenerationEndpoint:
             ticket = await self._pool.desk.admit(caller, parsed.choices, parsed.answers, runs)
             with ticket, runs, told_of_client(scope, runs.read, runs.abandon):
                 headers = (*parsed.headers, *self._dialect.left(ticket.figures))
+                head = Head(headers, parsed.choices[0].replaced)
                 if is_stream(parsed.answer):
                     exchange = exchange_of(scope)
                     exchange.told = noting(scope)
-                    await send_stream(send, runs, parsed.answer, timing, headers, failed, exchange)
+                    comments = self._pool.file.comments
+                    await send_stream(send, runs, parsed.answer, timing, head, failed, exchange, comments)
                 else:
-                    await send_reply(send, runs, parsed.answer, timing, headers)
+                    await send_reply(send, runs, parsed.answer, timing, head)
         except ApiError as error:
             failed(error)
             await send_error(send, self._dialect.rendered(error, scope.get("request_id", "")))

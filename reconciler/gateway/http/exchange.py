@@ -13,6 +13,7 @@ from starlette.types import Message, Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from reconciler.gateway.admission import Admission
+from reconciler.gateway.errors import ApiError
 
 SCOPE_KEY = "exchange"
 """Where a request's scope has its ``Exchange``, in its ``state``."""
@@ -31,8 +32,14 @@ class Exchange(RequestResponseCycle):
     """Requests of the same connection that have come already."""
     told: Callable[[bytes], None] | None = None
     """Called with each part that ``write`` writes."""
+    objection: ApiError | None = None
+    """Why the request is refused whatever it asks for, or why its body has no end."""
+    close: Callable[[], None]
+    """Closes the connection behind the answer."""
     _head = b""
     """Of an answer of which nothing is written yet."""
+    _until_close = False
+    """True where the end of the connection ends the body: HTTP/1.0 knows no chunks."""
 
     @property
     def arrived(self) -> bool:
@@ -68,6 +75,8 @@ class Exchange(RequestResponseCycle):
         if self.response_started:
             raise RuntimeError("an answer begins once")
         self.response_started = True
+        if self.waiting_for_100_continue and self.more_body:
+            self.keep_alive = False  # the next bytes may be the body that was offered, or a request
         self.waiting_for_100_continue = False
         own = [*self.default_headers, *headers]
         if _UNSAFE.search(b"\t".join([value for _, value in own])):
@@ -82,8 +91,10 @@ class Exchange(RequestResponseCycle):
         if not self.keep_alive:
             lines.append(b"connection: close\r\n")
         if self.chunked_encoding is None and self.scope["method"] != "HEAD" and status not in _BODILESS:
-            self.chunked_encoding = True
-            lines.append(b"transfer-encoding: chunked\r\n")
+            self._until_close = self.scope["http_version"] == "1.0"
+            if not self._until_close:
+                self.chunked_encoding = True
+                lines.append(b"transfer-encoding: chunked\r\n")
         self._head = b"".join([STATUS_LINE[status], *lines, b"\r\n"])
 
     def _go_on(self, body: bytes, more: bool) -> None:
@@ -101,6 +112,8 @@ class Exchange(RequestResponseCycle):
         if self.scope["method"] == "HEAD":
             self.expected_content_length = 0
             return b""
+        if self._until_close:
+            return body
         if not self.chunked_encoding:
             self.expected_content_length -= len(body)
             if self.expected_content_length < 0:
@@ -115,7 +128,7 @@ class Exchange(RequestResponseCycle):
         self.response_complete = True
         self.message_event.set()
         if not self.keep_alive:
-            self.transport.close()
+            self.close()
         self.on_response()
 
 

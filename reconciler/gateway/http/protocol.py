@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import urllib.parse
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -15,7 +15,17 @@ from uvicorn.protocols.utils import is_ssl
 from reconciler.gateway.admission import Admission, End, Stage
 from reconciler.gateway.dialects.dialect import RenderedError
 from reconciler.gateway.dialects.table import DEFAULT
-from reconciler.gateway.errors import ApiError, head_too_large, head_too_slow, invalid, too_many_connections
+from reconciler.gateway.errors import (
+    ApiError,
+    head_too_large,
+    head_too_slow,
+    http_version,
+    not_http,
+    too_many_connections,
+    tunnel,
+    unknown_expectation,
+    unknown_transfer_coding,
+)
 
 from .exchange import SCOPE_KEY as EXCHANGE
 from .exchange import Exchange
@@ -26,6 +36,11 @@ HEAD_BYTES_MAX = 64 * 1024
 
 UNREAD_BYTES = 16 * 1024
 """How much of an answer waits in the gateway, beside what the system buffers, until it waits for the client."""
+
+
+_PATH_MAX = 256
+"""The most characters of the path of a request that cannot be parsed."""
+_BLANK = b" \t"
 
 
 class HeadTooLargeError(Exception):
@@ -42,9 +57,17 @@ class Protocol(HttpToolsProtocol):
         self._reading: Reading | None = None
         self._fed = 0
         """Bytes of which the parser has told nothing yet but single headers."""
-        self._in_head = True
-        self._head_too_large = False
+        self._in_head = False
+        self._hosts = 0
+        """The number of headers ``host`` in this head."""
+        self._offered = False
+        """True while the parser stops behind a head that offers another protocol."""
+        self._objection: ApiError | None = None
         self._leaving = False
+        """True once nothing more is read."""
+        self._over = False
+        """True once nothing more is answered."""
+        self.parser = self._new_parser()
         self._raw: asyncio.Transport | None = None
 
     def sealed_in(self, raw: asyncio.Transport) -> None:
@@ -78,10 +101,44 @@ class Protocol(HttpToolsProtocol):
         if self._leaving:
             return
         self._fed += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self._parse(data)
+        except httptools.HttpParserError as error:
+            if isinstance(error.__context__, HeadTooLargeError):
+                self._reject_as_too_large()
+            else:
+                self._reject(self._flaw(error))
         if self._fed > HEAD_BYTES_MAX and not self._leaving and not self.transport.is_closing():
-            self._admission.ended[End.LARGE_HEAD] += 1
-            self._refuse(head_too_large(HEAD_BYTES_MAX))
+            self._reject_as_too_large()
+
+    def _parse(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            try:
+                self.parser.feed_data(rest)
+                return
+            except httptools.HttpParserUpgrade as offer:
+                if not self._offered:  # a tunnel, which was refused
+                    self._leaving = True
+                    return
+                rest = rest[offer.args[0] :]
+                self._pass_over_offer()
+
+    def _pass_over_offer(self) -> None:
+        """Parse a head again without its offer of another protocol, which a server may ignore (RFC 9110, 7.8). With the offer,
+        the parser takes the body and all that follows for bytes of that protocol."""
+        version = self.parser.get_http_version().encode()
+        head = [b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version)]
+        head += [b"%b: %b\r\n" % (name, value) for name, value in self.headers if name != b"upgrade"]
+        self._offered = False
+        self.parser = self._new_parser()
+        self.parser.feed_data(b"".join([*head, b"\r\n"]))
+
+    def _new_parser(self) -> httptools.HttpRequestParser:
+        parser = httptools.HttpRequestParser(self)
+        parser.set_dangerous_leniencies(lenient_data_after_close=True, lenient_version=True)
+        return parser
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -99,38 +156,81 @@ class Protocol(HttpToolsProtocol):
         super().on_message_begin()
         self.scope["state"][SCOPE_KEY] = self._reading
         self._in_head = True
+        self._hosts = 0
+        self._objection = None
         if self._admission.stage(self) is Stage.IDLE:
             self._admission.move(self, Stage.UNFINISHED, self.loop.time())
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header. Ignore those behind a body (RFC 9110, 6.5.1): the request was checked before they came."""
+        if not self._in_head:
+            return
+        name, value = name.lower(), value.rstrip(_BLANK)
+        self.headers.append((name, value))
+        if name == b"host":
+            self._hosts += 1
+        elif name == b"expect" and self.parser.get_http_version() != "1.0":
+            wanted = {each.strip() for each in value.lower().split(b",")} - {b""}
+            self.expect_100_continue = self.expect_100_continue or bool(wanted)
+            if wanted - {b"100-continue"}:
+                self._objection = unknown_expectation(value.decode("latin-1"))
+        elif name == b"transfer-encoding" and value.lower() != b"chunked":
+            self._objection = unknown_transfer_coding(value.decode("latin-1"))
 
     def on_headers_complete(self) -> None:
         size = len(self.url) + sum([len(name) + len(value) for name, value in self.headers])
         if size > HEAD_BYTES_MAX:
-            self._head_too_large = True
             raise HeadTooLargeError
+        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+            self._offered = True  # the parser stops behind this head, which is read again without the offer
+            return
         self._fed = 0
-        version = self._complete_scope()
+        self._begin(self._complete_scope())
+
+    def _complete_scope(self) -> str:
+        """Put what is asked for into the scope of ASGI. Returns the version of HTTP."""
+        version: str = self.parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            if not version.startswith("1."):
+                self._objection = http_version(version)
+            version = "1.1"  # the highest that is spoken here (RFC 9110, 2.5)
+        self.scope["http_version"] = version
+        self.scope["method"] = method = self.parser.get_method().decode("ascii")
+        self.scope["path"], self.scope["raw_path"], self.scope["query_string"] = "", b"", b""
+        if method == "CONNECT":
+            self._objection = tunnel()
+        else:
+            self._locate()
+        if version == "1.1" and self._hosts != 1 and self._objection is None:
+            self._objection = not_http(f"it has {self._hosts or 'no'} headers `host`, and must have one")
+        return version
+
+    def _locate(self) -> None:
+        """Put path and query of the URL into the scope; of an absolute one also its host, which counts instead of the
+        header's (RFC 9112, 3.2.2)."""
+        url = httptools.parse_url(self.url)
+        raw = url.path or b"/"
+        path = raw.decode("ascii")
+        self.scope["path"] = urllib.parse.unquote(path) if "%" in path else path
+        self.scope["raw_path"] = raw
+        self.scope["query_string"] = url.query or b""
+        if url.host is not None:
+            authority = self.url.split(b"/", 3)[2].partition(b"?")[0].rpartition(b"@")[2]
+            self.headers[:] = [header for header in self.headers if header[0] != b"host"]
+            self.headers.append((b"host", authority))
+
+    def _begin(self, version: str) -> None:
+        """Answer the request, or let it wait behind those that were sent before without waiting for their answers."""
         before, exchange = self.cycle, self._exchange(version)
         self.cycle = exchange
         self.scope["state"][EXCHANGE] = exchange
         if before is None or before.response_complete:
             self._start_asgi_task(exchange, self.app)
-        else:  # the next of several that were sent without waiting for answers
+        else:
             self.flow.pause_reading()
             self.pipeline.appendleft((exchange, self.app))
         self._in_head = False
         self._admission.move(self, Stage.BUSY, self.loop.time())
-
-    def _complete_scope(self) -> str:
-        """Put what is asked for into the scope of ASGI. Returns the version of HTTP."""
-        version: str = self.parser.get_http_version()
-        url = httptools.parse_url(self.url)
-        path = url.path.decode("ascii")
-        self.scope["http_version"] = version
-        self.scope["method"] = self.parser.get_method().decode("ascii")
-        self.scope["path"] = urllib.parse.unquote(path) if "%" in path else path
-        self.scope["raw_path"] = url.path
-        self.scope["query_string"] = url.query or b""
-        return version
 
     def _exchange(self, version: str) -> Exchange:
         exchange = Exchange(
@@ -143,10 +243,11 @@ class Protocol(HttpToolsProtocol):
             default_headers=self.server_state.default_headers,
             message_event=asyncio.Event(),
             expect_100_continue=self.expect_100_continue,
-            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+            keep_alive=version == "1.1" and self._objection is None and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
         exchange.admission, exchange.following = self._admission, self.pipeline
+        exchange.close, exchange.objection = self._close_after, self._objection
         return exchange
 
     def on_body(self, body: bytes) -> None:
@@ -154,12 +255,17 @@ class Protocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self._offered:
+            return
         self._fed = 0
         super().on_message_complete()
         if not self.pipeline:
             self.flow.resume_reading()  # the end of the connection is read like everything else
 
     def on_response_complete(self) -> None:
+        if self._over:
+            self.pipeline.clear()
+            return
         super().on_response_complete()
         if self.cycle.response_complete:
             # Its state leads back to it: nothing else would free the two before the collector does.
@@ -169,20 +275,46 @@ class Protocol(HttpToolsProtocol):
 
     # --- ends --------------------------------------------------------------------------------------
 
-    def send_400_response(self, msg: str) -> None:
-        """Answer what cannot be parsed, and close the connection."""
-        if self._head_too_large:
-            self._admission.ended[End.LARGE_HEAD] += 1
-            self._refuse(head_too_large(HEAD_BYTES_MAX))
-        else:
-            self._refuse(invalid(f"this is not a valid HTTP request: {msg}", None, "invalid_http"))
+    def _flaw(self, error: httptools.HttpParserError) -> ApiError:
+        """Return what is wrong with bytes that cannot be parsed."""
+        if self._in_head and self.url == b"*" and self.parser.get_method() == b"PRI":
+            return http_version(
+                "2"
+            )  # its clients begin so where they know of no other version (RFC 9113, 3.4)
+        if isinstance(error.__context__, httptools.HttpParserInvalidURLError):
+            error = error.__context__
+        return not_http(str(error) or "it cannot be parsed")
+
+    def _reject_as_too_large(self) -> None:
+        self._admission.ended[End.LARGE_HEAD] += 1
+        self._reject(head_too_large(HEAD_BYTES_MAX))
+
+    def _reject(self, error: ApiError) -> None:
+        """Refuse the request that is being read, in its turn. Read no more: the next request could begin anywhere."""
+        if self._leaving:
+            return
+        self._leaving = True
+        cycle = cast(Exchange | None, self.cycle)
+        if not self._in_head and cycle is not None and cycle.more_body:
+            cycle.objection, cycle.keep_alive, cycle.more_body = error, False, False
+            cycle.message_event.set()
+            if cycle.response_complete:
+                self._close_when_read()
+            return
+        if not self._in_head:
+            self.on_message_begin()
+        self._objection = error
+        self.scope["method"], self.scope["path"] = "GET", _path(self.url)
+        self.scope["raw_path"] = self.scope["query_string"] = b""
+        self._begin("1.1")
+        self.cycle.more_body = False
 
     def expire(self, stage: Stage) -> None:
         """End a connection that has been in ``stage`` for too long."""
         if self.transport.is_closing() and stage is not Stage.LEAVING:
             return
         match stage:
-            case Stage.UNFINISHED if self._fed:
+            case Stage.UNFINISHED if self._in_head:
                 self._admission.ended[End.SLOW_HEAD] += 1
                 self._refuse(head_too_slow())
             case Stage.UNFINISHED:
@@ -194,6 +326,8 @@ class Protocol(HttpToolsProtocol):
                     self.end()  # to close would wait for a client that does not read
                 else:
                     self.transport.close()
+            case Stage.LEAVING if self.flow.write_paused:
+                return  # it still reads what was said before; ``Reading`` ends it if it does not
             case _:
                 self.end()
 
@@ -211,20 +345,22 @@ class Protocol(HttpToolsProtocol):
         self.end()
 
     def _refuse(self, error: ApiError) -> None:
-        """Answer with an error and close, unless these bytes would become a part of another answer."""
-        answering = self.cycle is not None and not self.cycle.response_complete
-        if self.pipeline or (answering and self.cycle.response_started):
-            self.end()
-            return
+        """Answer with an error and close a connection that has no request."""
         self._leaving = True
         self.transport.write(_http(DEFAULT.rendered(error)))
-        if answering:
-            self.transport.close()  # the request that is being answered has no client from now on
-        else:
+        self._close_when_read()
+
+    def _close_after(self) -> None:
+        """Close behind the last answer. If the client may still be sending, let it read that answer first."""
+        cycle = cast(Exchange, self.cycle)
+        if self._leaving or self.pipeline or cycle.more_body or cycle.objection is not None:
             self._close_when_read()
+        else:
+            self.transport.close()
 
     def _close_when_read(self) -> None:
         """Close once the client has read the answer: while it still sends, a reset would take it away from it."""
+        self._leaving = self._over = True
         self._admission.move(self, Stage.LEAVING, self.loop.time())
         if self._raw is not None:
             self.transport.close()  # says goodbye, and takes what comes until the client does too
@@ -239,6 +375,11 @@ def _address(transport: asyncio.Transport, name: str) -> tuple[str, int] | None:
     """Return one end of a connection; an address of IPv6 has more parts than the two."""
     found = transport.get_extra_info(name)
     return (str(found[0]), int(found[1])) if isinstance(found, tuple) else None
+
+
+def _path(url: bytes) -> str:
+    """Return the path of a URL that may be cut off or wrong, which decides who its client is likely to be."""
+    return url.partition(b"?")[0][:_PATH_MAX].decode("latin-1")
 
 
 def _http(error: RenderedError) -> bytes:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Collection
-from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -12,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from reconciler.gateway.errors import ApiError, foreign_host, foreign_page, internal
+from reconciler.listening import host_in, is_address, is_local
 
 from .answer import JSON
 from .cross_origin import allowed
@@ -26,9 +25,10 @@ class ForeignPages:
 
     Browsers reach loopback addresses, also by names that the owner of a page points there (DNS rebinding). They name
     the page's site in ``Origin`` with every POST, and the page's own host in ``Host`` always; other clients send no
-    ``Origin``. Without API keys, this check alone protects the models from web pages.
+    ``Origin``. Without API keys, this check alone protects the models from web pages. An IP address in ``Host`` is good:
+    virtual machines call their host so (10.0.2.2 of QEMU), and no name led there.
 
-    Where keys are on, a page knows none, whatever name leads it here. Then any host is right, and a page may come from
+    With keys, any host is right, because a page knows no key, whatever name leads it here. A page may then come from
     the host that it asks; pages of other hosts are refused as before, so that none tries keys in its visitors' names.
 
     ``hosts`` returns further names under which the endpoint may be addressed, in lower case; ``origins`` those whose
@@ -51,12 +51,12 @@ class ForeignPages:
         if keys and not origins:
             return None
         own, asked = self._hosts(), _given(scope, b"host")
-        own_of_pages = [*own, *(_host(f"//{host}") for host in asked)] if keys else own
+        own_of_pages = [*own, *(host_in(host) for host in asked)] if keys else own
         for origin in origins:
             if not _is_own(origin, own_of_pages) and not allowed(origin, self._origins()):
                 return foreign_page(origin)
         for host in asked:
-            if not keys and not _is_own(f"//{host}", own):
+            if not keys and not _is_own(host, own) and not is_address(host_in(host)):
                 return foreign_host(host)
         return None
 
@@ -65,30 +65,10 @@ def _given(scope: Scope, wanted: bytes) -> list[str]:
     return [value.decode("latin-1") for name, value in scope["headers"] if name == wanted]
 
 
-_LOCAL_NAMES = ("localhost", "host.docker.internal")
-"""Names that no owner of a page can point anywhere: ``localhost`` is resolved by the machine itself (RFC 6761), and the
-other by Docker, for containers that use a server of their host; ``internal`` is in no public DNS."""
-
-
-def _is_own(url: str, further: Collection[str]) -> bool:
-    """Return whether a URL leads to this machine by its address, or by a name that is this endpoint's own."""
-    host = _host(url)
-    if not host:
-        return False
-    if host in _LOCAL_NAMES or host.endswith(".localhost") or host in further:
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _host(url: str) -> str:
-    """Return the host in a URL, in lower case; empty where there is none."""
-    try:
-        return (urlsplit(url).hostname or "").removesuffix(".")
-    except ValueError:
-        return ""
+def _is_own(authority: str, further: Collection[str]) -> bool:
+    """Return whether a host or an origin is this machine, or has a name that is this endpoint's own."""
+    host = host_in(authority)
+    return is_local(host) or host in further
 
 
 class ErrorPages:
@@ -99,7 +79,9 @@ class ErrorPages:
 
     def refuse(self, request: Request, error: HTTPException) -> Response:
         """Answer what the router refuses: 404 and 405, with the paths and methods that there are, or that were meant."""
-        path = request.url.path
+        path = request.scope["path"]
+        if path == "*" and request.method == "OPTIONS":  # whether the server is there (RFC 9110, 9.3.7)
+            return Response(status_code=204)
         if error.status_code == 405:
             allowed = ", ".join(self._paths.methods(path))
             text = f"{path} does not take {request.method}; it takes {allowed}"

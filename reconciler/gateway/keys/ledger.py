@@ -58,7 +58,7 @@ class Moment:
 
     monotonic: float
     wall: float
-    """Since the Unix epoch: days are counted by it."""
+    """Since the Unix epoch: days are counted by it. 0 where the day stays as it is."""
 
 
 class Ledger(Protocol):
@@ -86,7 +86,7 @@ class Ledger(Protocol):
 class Account:
     """What one key has used."""
 
-    __slots__ = ("day", "open", "requests", "reserved", "tokens", "used_today")
+    __slots__ = ("_other", "day", "open", "requests", "reserved", "tokens", "used_today")
 
     def __init__(self) -> None:
         self.requests = Window()
@@ -99,6 +99,8 @@ class Account:
         """Days since the Unix epoch."""
         self.used_today = 0
         """Tokens of requests that have ended on this day."""
+        self._other = (0, 0)
+        """The day that was counted before, and its tokens."""
 
     def begin(self, tokens: int, now: Moment) -> int:
         """Count a request that begins. Returns the second by which its tokens are found."""
@@ -108,10 +110,13 @@ class Account:
         return self.tokens.take(tokens, now.monotonic)
 
     def begin_day(self, wall: float) -> None:
-        """Start to count anew on a new day. A clock that is set back does not bring an earlier day back."""
+        """Count for the day of the clock. A clock that is set back by a day continues that day's count; any other begins at
+        zero. So a clock that was ahead keeps nobody out."""
         day = int(wall // DAY_SECONDS)
-        if day > self.day:
-            self.day, self.used_today = day, 0
+        if wall and day != self.day:
+            used = self._other[1] if self._other[0] == day else 0
+            self._other = (self.day, self.used_today)
+            self.day, self.used_today = day, used
 
     def refused(self, limits: KeyLimits, tokens: int, now: Moment) -> tuple[Limit, float] | None:
         """Return the limit that a request would exceed, and when to try again; None where it may begin."""

@@ -38,6 +38,7 @@ class KeyCounts:
     have ended; ``requests_today`` also those that run."""
 
     __slots__ = (
+        "_other",
         "completion",
         "day",
         "last_used",
@@ -53,12 +54,17 @@ class KeyCounts:
         self.refused: Counter[Limit] = Counter()
         self.day = self.requests_today = self.tokens_today = 0
         self.last_used = 0.0
+        self._other = (0, 0, 0)
+        """The day that was counted before, its requests and its tokens."""
 
     def begin_day(self, wall: float) -> None:
-        """Start to count anew on a new day."""
+        """Count for the day of the clock, as ``ledger.Account`` does."""
         day = int(wall // DAY_SECONDS)
-        if day > self.day:
-            self.day, self.requests_today, self.tokens_today = day, 0, 0
+        if day != self.day:
+            before, requests, tokens = self._other
+            self._other = (self.day, self.requests_today, self.tokens_today)
+            self.day = day
+            self.requests_today, self.tokens_today = (requests, tokens) if before == day else (0, 0)
 
 
 class Book:

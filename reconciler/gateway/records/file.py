@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from reconciler.wire.clock import SLACK_SECONDS
 from reconciler.wire.front import AccessLog
 
 TURN_LOOKS, TURN_LOOK_SECONDS = 50, 0.02
@@ -80,8 +81,11 @@ class RotatedFile:
             self._rotate(0, now)
         for number, file in self._rotated():
             with suppress(OSError):
-                if number > self.bounds.keep_files or file.stat().st_mtime + self.bounds.keep_seconds < now:
+                written_at = file.stat().st_mtime
+                if number > self.bounds.keep_files or written_at + self.bounds.keep_seconds < now:
                     file.unlink()
+                elif written_at > now + SLACK_SECONDS:  # of a clock that was ahead: its time counts from now
+                    os.utime(file, (now, now))
 
     def _write(self, descriptor: int, text: bytes) -> None:
         rest = memoryview(text)
@@ -89,13 +93,13 @@ class RotatedFile:
             rest = rest[os.write(descriptor, rest) :]
 
     def _rotate(self, more: int, now: float) -> None:
-        """Begin a new file if so many bytes more would be too many, or the file is of an earlier interval."""
+        """Begin a new file if so many bytes more would be too many, or the file is of another interval."""
         try:
             status = self._path.stat()
         except FileNotFoundError:
             return
         interval = self.bounds.rotate_seconds
-        earlier = status.st_mtime // interval < now // interval
+        earlier = status.st_mtime // interval < now // interval or status.st_mtime > now + SLACK_SECONDS
         if not status.st_size or not (earlier or status.st_size + more > self.bounds.max_bytes):
             return
         for number, file in sorted(self._rotated(), reverse=True):

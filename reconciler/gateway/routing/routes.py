@@ -106,6 +106,11 @@ class RoutesFile:
         """Return the origins whose web pages may use the endpoint."""
         return self.current.origins if self.current is not None else ()
 
+    @property
+    def comments(self) -> bool:
+        """Return whether streams have comments during pauses, rather than events."""
+        return self.current is not None and self.current.keep_alive == "comment"
+
     def find(self, name: str) -> Route | None:
         """Return the route of a model's name or alias."""
         return self._by_name.get(name)

@@ -5,7 +5,7 @@ sent are the likelier ones. Suspects go on one at a time, and no other request b
 tells which one it was: its prompt is quarantined, and all others go on. A suspect that gets new tokens is cleared. It
 needs more of them each time that it was there once more.
 
-What the controller says of the end of a group decides how much it counts (``state.Suspicion``): a cable or a machine
+The controller's reason for the end of a group decides how much it counts (``state.Suspicion``): a cable or a machine
 that explains it clears all who were there.
 """
 
@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+from reconciler.wire.clock import seconds_left
 from reconciler.wire.prompts import EndedGroup, QuarantinedPrompt
 
 STRONG = 2
@@ -115,13 +116,13 @@ class Suspects:
 
     def quarantined(self, wall: float) -> tuple[QuarantinedPrompt, ...]:
         """Return the prompts that are refused, oldest first; those whose time is over are forgotten."""
-        self._quarantined = {d: prompt for d, prompt in self._quarantined.items() if prompt.until > wall}
+        self._quarantined = {d: prompt for d, prompt in self._quarantined.items() if _holds(prompt, wall)}
         return tuple(self._quarantined.values())
 
     def refused(self, digest: str, wall: float) -> QuarantinedPrompt | None:
         """Return why a prompt is refused; None where it is not."""
         prompt = self._quarantined.get(digest)
-        return prompt if prompt is not None and prompt.until > wall else None
+        return prompt if prompt is not None and _holds(prompt, wall) else None
 
     # --- turns -------------------------------------------------------------------------------------
 
@@ -260,6 +261,11 @@ class Suspects:
             self._trial = None
         self._deaths = _recent(self._deaths, now, lambda death: death.at)
         self._suspects = _recent(self._suspects, now, lambda suspect: suspect.since)
+
+
+def _holds(prompt: QuarantinedPrompt, wall: float) -> bool:
+    """Return whether a prompt is still refused."""
+    return seconds_left(prompt.until, wall, QUARANTINED_SECONDS) > 0
 
 
 def _recent(items: Mapping[K, V], now: float, at: Callable[[V], float]) -> dict[K, V]:

@@ -12,8 +12,9 @@ from typing import Any
 import httpx2
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from reconciler.errors import Invalid, Refused, Unreachable
-from reconciler.resources.git_repository import GitRepositorySpec, SecretFrom
+from reconciler.errors import Refused, Unreachable
+from reconciler.resources.git_repository import GitRepositorySpec
+from reconciler.secret_files import find_secret
 
 from .interface import (
     DESCRIPTION_CHARACTERS_MAX,
@@ -141,7 +142,10 @@ def open_forge(spec: GitRepositorySpec, environ: Mapping[str, str]) -> Forge:
     interface, base, project = place(spec)
     ca_file = str(Path(spec.ca_file).expanduser()) if spec.ca_file else None
     return Forge(
-        interface, base, project, _client(interface, read_secret(spec.forge.token, environ), ca_file)
+        interface,
+        base,
+        project,
+        _client(interface, find_secret(spec.forge.token.file, spec.forge.token.env, environ), ca_file),
     )
 
 
@@ -159,27 +163,6 @@ def _client(interface: Interface, token: str, ca_file: str | None = None) -> htt
         follow_redirects=False,
         verify=ssl.create_default_context(cafile=ca_file),
     )
-
-
-def read_secret(place: SecretFrom, environ: Mapping[str, str]) -> str:
-    """Return a secret. Raises ``Invalid``, without it."""
-    if place.env is not None:
-        secret = environ.get(place.env, "").strip()
-        if not secret:
-            raise Invalid(
-                f"the environment of `reconciler up` has no {place.env}; set it, and restart `reconciler up`"
-            )
-        return secret
-    file = Path(str(place.file)).expanduser()
-    try:
-        secret = file.read_text().strip()
-    except (OSError, ValueError) as error:
-        raise Invalid(
-            f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}"
-        ) from None
-    if not secret.isascii() or not secret.isprintable() or not secret:
-        raise Invalid(f"{file} does not hold a token and nothing else")
-    return secret
 
 
 def clipped(text: str, most: int) -> str:

@@ -13,6 +13,8 @@ SHUTDOWN_SECONDS = 3.0
 HUNG_GRACE_SECONDS = 3.0
 """The same for a group that hangs: it rarely reacts to SIGTERM, and its clients are waiting."""
 
+SILENCE_SECONDS = 5.0
+"""A group that owes its clients an answer for so long is reported, and in doubt: no healthy decode step takes so long."""
 START_SECONDS = 120.0
 """Imports on a cold Mac take 20 to 30 s and differ between hosts. This is four times as long."""
 RENDEZVOUS_SECONDS = 120.0

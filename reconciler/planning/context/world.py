@@ -67,19 +67,18 @@ class World:
     def decided(self, **changed: Any) -> World:
         """Return this world after a decision that changes some of the ``DECIDED`` fields; what was asked stays known."""
         assert changed.keys() <= DECIDED
-        after = replace(self, memory=replace(self.memory, **changed))
-        object.__setattr__(after, "answers", self.answers)
-        return after
+        return self._after(memory=replace(self.memory, **changed))
 
     def without_extra(self, name: DeploymentName, why: str) -> World:
         """Return this world after it was found why there will be no extra replica of a deployment."""
-        after = replace(self, no_extra={**self.no_extra, name: why})
-        object.__setattr__(after, "answers", self.answers)
-        return after
+        return self._after(no_extra={**self.no_extra, name: why})
 
     def without_room(self, name: DeploymentName) -> World:
         """Return this world after a replica of a deployment has found no place."""
-        after = replace(self, cramped=self.cramped | {name})
+        return self._after(cramped=self.cramped | {name})
+
+    def _after(self, **changed: Any) -> World:
+        after = replace(self, **changed)
         object.__setattr__(after, "answers", self.answers)
         return after
 

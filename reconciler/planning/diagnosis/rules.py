@@ -192,7 +192,7 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         FaultClass.UNSUPPORTED_PLATFORM, detectors.old_runtime, Remedy.NEXT_TRANSPORT,
-        person="install mlx-reconciler[runtime] into the Python of {node}; MLX has JACCL from 0.32.1 on",
+        person="install mlx 0.32.4 into the Python of {node}; MLX has JACCL from 0.32.1 on",
     ),
     Row(
         FaultClass.UNSUPPORTED_PLATFORM, detectors.unequal, Remedy.REFUSE,

@@ -254,7 +254,8 @@ def unfit(world: World, name: NodeName, workload: Workload) -> Refusal | None:
         return workload.refuse(RefusedBecause.RUNTIME_UNAVAILABLE, failed)
     lacking = MLX.lacking(node.report.runtime)
     if lacking:
-        text = f"{name} has no {lacking[0]} in its Python {node.report.python}; install mlx-reconciler[runtime] there"
+        todo = f"there: {node.report.python} -m pip install {' '.join(MLX.pins)}"
+        text = f"{name} has no {lacking[0]} in its Python {node.report.python}; install it {todo}"
         return workload.refuse(RefusedBecause.NO_RUNTIME, text)
     fetched = workload.model.spec.source.huggingface is not None
     if fetched and not present(weights, in_full=not in_parts(workload.deployment)):

@@ -109,8 +109,8 @@ def _person(world: World, node: NodeObservation) -> str:
     access = world.access(node.name)
     at = f" at {access.ssh.host} (spec.ssh.host)" if access.ssh else ""
     return (
-        f"see that {node.name} is switched on, unlocked and on the network{at}, and that its agent is not stopped"
-        f" (ps: state T; kill -CONT continues it); if it is gone for good: reconciler delete node {node.name}"
+        f"see that {node.name} is switched on, unlocked and on the network{at}; if it is gone for good:"
+        f" reconciler delete node {node.name} --with-links"
     )
 
 

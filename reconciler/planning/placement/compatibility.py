@@ -36,7 +36,7 @@ _REMEDIES = {
     BUILD: "bring all to one version of macOS",
     MLX: "install the same mlx on all",
     MLX_LM: "install the same mlx-lm on all",
-    ENGINE: "install the same version of mlx-reconciler[runtime] on all",
+    ENGINE: "install the same versions of mlx, mlx-lm and llguidance on all",
     WEIGHTS: "put the same files on all",
 }
 

@@ -72,8 +72,10 @@ class Diagnosis:
     seen: str = ""
     """What explains it; ``text`` also has how it showed."""
     killed: bool = False
-    """Whether a rank of a group that had served was killed by SIGKILL, which nothing here sent, or is gone without a
-    trace: a person does that, or the system where memory runs short. No program does it to itself."""
+    """True if a rank of a group that had served got a SIGKILL that nothing here sent, or is gone without a trace. A person
+    does that, or the system when memory runs short. No program does it to itself."""
+    never_ran: bool = False
+    """True if the rank never had a process, because its agent ended or lacked something: no spec is to blame."""
 
 
 def fault(view: Formed) -> Diagnosis | None:
@@ -101,6 +103,7 @@ def fault(view: Formed) -> Diagnosis | None:
         nodes=detection.nodes,
         seen=detection.text,
         killed=view.record.proven_at is not None and _killed(shown, seen.first),
+        never_ran=seen.first is not None and seen.first.report.pid is None,
     )
     return _after_restart(view, fault)
 

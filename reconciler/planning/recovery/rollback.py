@@ -73,6 +73,8 @@ def step(view: Formed, fault: Diagnosis) -> SetBack | None:
 
 def _blamed(fault: Diagnosis, changes: tuple[str, ...]) -> bool:
     """Return whether a fault may come from these changes."""
+    if fault.never_ran:
+        return False
     return fault.fault in BLAMED or (_joins_otherwise(changes) and fault.fault in BLAMED_ON_JOINING)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from reconciler.planning.context.deadlines import standstill_seconds, step_seconds
+from reconciler.planning.context.deadlines import SILENCE_SECONDS, standstill_seconds, step_seconds
 from reconciler.planning.context.decision import Decision
 from reconciler.planning.context.view import View
 from reconciler.resources import Health
@@ -21,8 +21,6 @@ from reconciler.wire.launch import Phase
 
 CONTINUATIONS_MAX = 3
 """A rank that is stopped again and again is not merely stopped."""
-REPORT_AFTER_SECONDS = 5.0
-"""Time after which a silence is reported: no healthy decode step takes so long."""
 _COMING_UP = (Phase.STARTING, Phase.RENDEZVOUS, Phase.VERBS, Phase.LOADING, Phase.WARM)
 
 
@@ -112,10 +110,11 @@ def _stalled(view: View, ranks: Sequence[ObservedRank]) -> Stall | None:
 def _silence(view: View, ranks: Sequence[ObservedRank]) -> float:
     """Return for how many seconds a group that is up has owed its clients a step, or could not do one.
 
-    Rank 0 alone knows what is owed, and its steps need all others. A stopped rank can do none.
+    Rank 0 alone knows what is owed, and its steps need all others. A stopped rank can do none. Requests that
+    rank 0 has not read are owed too: a rank 0 that takes none counts as silent, despite its own reports.
     """
     judged = [rank.report for rank in ranks if rank.report.id.rank == 0 or rank.report.stopped]
-    silence = max((report.silent_seconds for report in judged), default=0.0)
+    silence = max((max(report.silent_seconds, report.deaf_seconds) for report in judged), default=0.0)
     return min(silence, _since_continued(view, ranks))
 
 
@@ -126,6 +125,9 @@ def _allowed(health: Health, ranks: Sequence[ObservedRank]) -> float:
 def _culprits(ranks: Sequence[ObservedRank], silence: float) -> str:
     """Name the ranks without progress, as far as they can be distinguished: stopped ones, else those with the fewest
     steps."""
+    deaf = next((rank for rank in ranks if rank.report.deaf_seconds > rank.report.silent_seconds), None)
+    if deaf is not None and deaf.report.deaf_seconds >= silence:
+        return f"rank {deaf.report.id.rank} on {deaf.node} takes no requests for {silence:.0f} s"
     stopped = [rank for rank in ranks if rank.report.stopped]
     fewest = min(rank.report.steps for rank in ranks)
     blamed = stopped or [rank for rank in ranks if rank.report.steps == fewest]
@@ -142,7 +144,7 @@ def report(view: View) -> Decision | None:
     ranks = tuple(rank for _, rank in sorted(view.current.items()))
     silence, allowed = _silence(view, ranks), _allowed(view.health, ranks)
     stopped = [rank for rank in ranks if rank.report.stopped]
-    if silence < min(REPORT_AFTER_SECONDS, allowed / 2) and not stopped:
+    if silence < min(SILENCE_SECONDS, allowed / 2) and not stopped:
         return None
     again = [_continued(view, rank)[0] + _window(view) for rank in stopped if _continued(view, rank)]
     text = f"{_culprits(ranks, silence)}; the group is formed again after {allowed:.0f} s"

@@ -13,6 +13,7 @@ from reconciler.planning.context.world import World
 from reconciler.planning.rollout import specs
 from reconciler.state import GroupRecord, ObservedRank
 from reconciler.wire.launch import Phase
+from reconciler.wire.node import RankReport
 
 
 def unrecorded(view: Wanted) -> bool:
@@ -46,7 +47,7 @@ def adopted(view: Wanted) -> GroupRecord | str:
     if flaw:
         return flaw
     first = alive[0].report
-    same = view.workload is not None and view.workload.is_served_by(first.group, first.context)
+    spec = _formed_for(view, first)
     members = tuple(rank.node for rank in alive)
     needs = tuple(rank.report.memory_bytes for rank in alive)
     (transport, *others) = sorted({rank.report.transport for rank in alive})
@@ -61,12 +62,22 @@ def adopted(view: Wanted) -> GroupRecord | str:
         rank_bytes=max(needs),
         needs=needs if len(set(needs)) > 1 else (),
         transport="" if others else transport,
-        model=view.workload.model.metadata.name if view.workload and same else "",
+        model=specs.model(spec) if spec else "",
         boots=tuple(view.world.boot(name) for name in members),
         facts=attempt_facts.encode(view.current_facts(members)),
+        weights=specs.weights_of(spec) if spec else "",
         context=first.context,
-        spec=specs.write(view.workload.deployment, view.workload.model) if view.workload and same else "",
+        spec=spec,
     )
+
+
+def _formed_for(view: Wanted, rank: RankReport) -> str:
+    """Return the spec that the group of a rank was formed for: as its agent reports it, else that of the manifests where
+    it is the same; empty where it is another one, and not known."""
+    if specs.readable(rank.formed_for, rank.group):
+        return rank.formed_for
+    same = view.workload is not None and view.workload.is_served_by(rank.group, rank.context)
+    return specs.write(view.workload.deployment, view.workload.model) if view.workload and same else ""
 
 
 def _newest(view: Wanted) -> int:

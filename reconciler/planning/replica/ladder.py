@@ -96,7 +96,10 @@ def _not_observed(view: View) -> Decision | None:
     """Decide nothing about ranks on nodes that were not seen since the last change to them."""
     nodes = {rank.node for rank in view.alive} | set(view.members)
     nodes -= set(view.lost_members)
-    down = sorted(n for n in nodes if not view.world.reached(n))
+    unseen = [n for n in nodes if not view.world.seen_since_last_write(n)]
+    if not unseen:
+        return None
+    down = sorted(n for n in unseen if not view.world.reached(n))
     if down:
         unreachable = [n for n in down if view.world.node(n).contact is Contact.UNREACHABLE]
         until = max((lost_at(view.world, n) for n in unreachable), default=None)
@@ -106,11 +109,8 @@ def _not_observed(view: View) -> Decision | None:
         return wait + (
             _cut_off(view, f"{', '.join(used)} does not answer", "wait for it") if used else NOTHING
         )
-    stale = sorted(n for n in nodes if not view.world.seen_since_last_write(n))
-    if stale:
-        text = f"waiting for a newer report from {', '.join(stale)}"
-        return Decision(waiting=(view.wait(WaitingFor.OBSERVATION, text),))
-    return None
+    text = f"waiting for a newer report from {', '.join(sorted(unseen))}"
+    return Decision(waiting=(view.wait(WaitingFor.OBSERVATION, text),))
 
 
 def _unwanted(view: Unwanted) -> Decision:
@@ -183,7 +183,7 @@ def _drained(view: Formed) -> Decision | Beside | None:
 def _in_turn(view: Formed, decision: Decision, why: str) -> Decision | Beside:
     """Move a group that serves when so many others serve that it may be out of service; any other one at once."""
     left = budget.before_leaving(view.world, view.replica.deployment)
-    if left.spare > 0 or view.replica in left.out:
+    if left.lets(view.replica):
         return decision
     return Beside(Decision(waiting=(view.wait(WaitingFor.ROLLOUT, f"{why}: it moves later, {left.text}"),)))
 
@@ -349,6 +349,11 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
     ),
     Rule(
         Formed,
+        start.not_proven,
+        "when all ranks of a group are ready, one real completion proves it; no wish ends it before",
+    ),
+    Rule(
+        Formed,
         _drained,
         "a group on a node that is being drained moves; where it cannot, it finishes what it has and ends; as long"
         " as that is not known, later rules look after it",
@@ -383,13 +388,8 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
         "ranks of old epochs are stopped, and no rank of the new one starts before they are seen to be gone; only a"
         " rank that SIGKILL does not end within 30 s is not waited for, and its node takes no rank",
     ),
-    Rule(
-        Formed,
-        start.incomplete,
-        "missing ranks are started, all together, where nothing of an old rank is left",
-    ),
+    Rule(Formed, start.incomplete, "missing ranks are started, all together, where no old rank is left"),
     Rule(Formed, start.not_ready, "ranks that load are waited for: loading is not failing"),
-    Rule(Formed, start.not_proven, "when all are ready, one real completion proves the group"),
     Rule(Formed, stalls.report, "a group that makes no progress is reported before it is given up"),
     Rule(
         Formed,

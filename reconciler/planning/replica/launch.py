@@ -70,6 +70,7 @@ def launch(
         memory_bytes=record.charges[rank],
         spare=True,
         transport=record.transport,
+        formed_for=record.spec,
     )
 
 

@@ -9,6 +9,7 @@ from reconciler.planning.context.workload import Workload
 from reconciler.planning.nodes import leftovers, quarantine
 from reconciler.planning.nodes.eligible import ranks_by_state
 from reconciler.planning.placement import compatibility
+from reconciler.planning.recovery import diagnose
 from reconciler.planning.rollout import budget, specs
 from reconciler.planning.transport import fallback
 from reconciler.state import (
@@ -122,8 +123,14 @@ def _phase(rank: ObservedRank) -> str:
 
 
 def not_proven(view: Formed) -> Decision | None:
-    """Prove a group whose ranks say that they are ready by one completion."""
-    if view.record.proven_at is not None:
+    """Prove a group whose ranks are all ready by one completion. No wish ends it before: the store may have forgotten that
+    it serves."""
+    record, current = view.record, view.current
+    if record.proven_at is not None or view.lost_members or len(current) < len(record.members):
+        return None
+    if any(rank not in current.values() for rank in view.alive) or diagnose.symptom(view) is not None:
+        return None
+    if any(rank.report.phase != Phase.READY for rank in current.values()):
         return None
     first = view.current[0]
     step = ProveGroup(

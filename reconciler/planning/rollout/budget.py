@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from reconciler.planning.context.deadlines import SILENCE_SECONDS
 from reconciler.planning.context.lost_nodes import is_lost
 from reconciler.planning.context.world import World
 from reconciler.state import DeploymentName, GroupRecord, ReplicaId
@@ -30,6 +31,8 @@ class Budget:
     """So many are to serve at any moment."""
     extra: tuple[ReplicaId, ...] = ()
     """Those that are there beside them, in order."""
+    doubtful: frozenset[ReplicaId] = frozenset()
+    """Those that serve as far as is known, and owe an answer for longer than a healthy one does: they may hang."""
 
     @classmethod
     def of(cls, world: World, name: DeploymentName, extra: tuple[ReplicaId, ...] = ()) -> Budget:
@@ -37,25 +40,41 @@ class Budget:
         spec = world.desired.deployments[name].spec
         replicas = tuple(ReplicaId(name, index) for index in range(spec.replicas))
         out = {replica: why for replica in (*replicas, *extra) if (why := _out(world, replica))}
-        return cls(name, replicas, out, spec.strategy.least(spec.replicas), extra)
+        doubtful = frozenset(each for each in (*replicas, *extra) if each not in out and _owes(world, each))
+        return cls(name, replicas, out, spec.strategy.least(spec.replicas), extra, doubtful)
 
     @cached_property
     def available(self) -> frozenset[ReplicaId]:
         """Return the replicas that serve."""
         return frozenset((*self.replicas, *self.extra)) - self.out.keys()
 
+    @cached_property
+    def certain(self) -> frozenset[ReplicaId]:
+        """Return the replicas that serve without a doubt."""
+        return self.available - self.doubtful
+
     @property
     def spare(self) -> int:
         """Return how many more replicas may be taken out of service now; not above zero where none may be."""
-        return len(self.available) - self.least
+        return len(self.certain) - self.least
+
+    def lets(self, replica: ReplicaId) -> bool:
+        """Return whether a replica may be taken out of service now. One in doubt may be while enough others serve."""
+        if replica in self.out:
+            return True
+        return self.spare >= 0 if replica in self.doubtful else self.spare > 0
 
     @property
     def text(self) -> str:
         """Say what a replica waits for that may not be taken out of service now."""
         count = len(self.replicas)
         rule = f"at most {count - self.least} of {count} replicas may be out of service at a time"
-        names = ", ".join(f"{replica} {why}" for replica, why in self.out.items())
+        names = ", ".join(f"{replica} {self.why(replica)}" for replica in (*self.out, *sorted(self.doubtful)))
         return f"{rule}, and {names}" if names else rule
+
+    def why(self, replica: ReplicaId) -> str:
+        """Say why a replica does not serve, or may not."""
+        return self.out.get(replica, "owes its clients an answer")
 
 
 def spare(world: World, name: DeploymentName) -> Budget:
@@ -96,6 +115,13 @@ def _unwell(world: World, record: GroupRecord) -> str:
         if rank.report.id in world.memory.stops:
             return "is being stopped"
     return ""
+
+
+def _owes(world: World, replica: ReplicaId) -> bool:
+    first = world.observed.group(world.memory.groups[replica]).get(0)
+    return (
+        first is not None and max(first.report.silent_seconds, first.report.deaf_seconds) >= SILENCE_SECONDS
+    )
 
 
 def _leaving(world: World, record: GroupRecord) -> str:

@@ -23,10 +23,10 @@ def awaited(world: World, replica: ReplicaId) -> str:
     count = world.desired.deployments[name].spec.replicas
     beside = (record.replica for record in world.memory.groups_of(name))
     budget = Budget.of(world, name, tuple(each for each in beside if each.index >= count))
-    serving = sum(each < replica for each in budget.available)
+    serving = sum(each < replica for each in budget.certain)
     if replica not in budget.available or serving >= max(budget.least, min(1, count)):
         return ""
     if name in world.cramped and serving >= budget.least and difference(world, wish.of(world, name), replica):
         return ""
-    first = next(each for each in budget.replicas if each not in budget.available)
-    return f"no longer wanted: it ends when {first} serves, which {budget.out[first]}"
+    first = next(each for each in budget.replicas if each not in budget.certain)
+    return f"no longer wanted: it ends when {first} serves, which {budget.why(first)}"

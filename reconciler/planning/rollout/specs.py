@@ -70,8 +70,22 @@ def _parsed(text: str) -> tuple[ModelDeploymentSpec, Model]:
     return spec, Model.model_validate(model, strict=False)
 
 
+def readable(text: str, fingerprint: str) -> bool:
+    """Return whether a written spec can be read by this version, and is the one that a group with this hash was formed
+    for."""
+    try:
+        return bool(text) and hashed(text) == fingerprint
+    except (ValueError, LookupError):
+        return False
+
+
 def _names(kind: Any, aliases: Iterable[str]) -> list[str]:
     return [name for name, each in kind.model_fields.items() if each.alias in aliases]
+
+
+def weights_of(text: str) -> str:
+    """Return the weights of a written spec, as ``weights``."""
+    return weights(_parsed(text)[1])
 
 
 def weights(model: Model) -> str:

@@ -102,7 +102,9 @@ def _turns(
     if first := surge.awaited(world, budget, extras):
         return dict.fromkeys(serving, Hold(WaitingFor.ROLLOUT, first))
     text = "; ".join(filter(None, (budget.text, surge.obstacle(world, budget))))
-    return {replica: Hold(WaitingFor.ROLLOUT, text) for replica in serving[max(0, budget.spare) :]}
+    certain = [replica for replica in serving if replica in budget.certain]
+    held = [*certain[max(0, budget.spare) :], *(each for each in serving if not budget.lets(each))]
+    return dict.fromkeys(held, Hold(WaitingFor.ROLLOUT, text))
 
 
 def _everything(world: World, found: Wish, budget: Budget, changed: list[ReplicaId]) -> dict[ReplicaId, Hold]:

@@ -29,6 +29,8 @@ DEFINED = {
 }
 
 
+OTHER_SYNTAX = ("fish", "csh", "tcsh", "nu", "xonsh", "elvish", "pwsh")
+"""Names of login shells that do not read what is written for ``sh``."""
 _REMOVE = ("/bin/rm", "-f")
 _END = "END-OF-FILE"
 """Stands alone in a line after the content that a person pastes."""
@@ -305,7 +307,19 @@ def notes(found: Profile, seen: Survey, node: str, allowed: Rights | None = None
     """Return what a person should know about the machine, the most important first. ``allowed``: what sudo allows; None
     if it is not known what it should."""
     of_mac = _of_mac(seen, node) if found.system == "Darwin" else ()
-    return (*_of_keeper(found, seen), *of_mac, *_of_sudo(found, seen, allowed))
+    return (*_of_shell(found, seen), *_of_keeper(found, seen), *of_mac, *_of_sudo(found, seen, allowed))
+
+
+def _of_shell(found: Profile, seen: Survey) -> Sequence[Note]:
+    """Return how to paste commands where the login shell has no here-documents as ``sh`` has them."""
+    if seen.administrator or PurePosixPath(found.login_shell).name not in OTHER_SYNTAX:
+        return ()
+    return (
+        Note(
+            f"{found.login_shell}, the login shell there, reads commands differently: type this before you paste any",
+            "sh",
+        ),
+    )
 
 
 def _of_sudo(found: Profile, seen: Survey, allowed: Rights | None) -> Sequence[Note]:

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from reconciler.errors import Unreachable
 
 MARK = "reconciler-profile"
-"""Prefix of every line of the answer, because login shells may print other text."""
+"""Prefix of every line of the answer: tools that are run may print other text."""
 
 _SCRIPT = """
 home=$(cd && pwd -P); PATH=$PATH:/usr/bin:/bin:/usr/sbin:/sbin; export PATH
@@ -34,6 +34,7 @@ say machine "$(uname -m)"
 say user "$(id -un)"
 say uid "$(id -u)"
 say hostname "$(uname -n)"
+say shell "$SHELL"
 tools=$(command -v sw_vers) && tools=${tools%/*} && case $tools in
 /usr/bin|/usr/sbin|/bin|/sbin) ;; /*) [ -x "$tools/sysctl" ] && [ -x "$tools/uname" ] && say tools "$tools";; esac
 set -- "$@" "$home"/.reconciler/runtimes/*/bin/python3 /opt/homebrew/bin/python3 /usr/local/bin/python3 \\
@@ -62,6 +63,8 @@ class Profile:
     """The first interpreter of at least 3.9; empty if there is none."""
     ranks_python: str = ""
     """The interpreter of a managed runtime; empty if there is none."""
+    login_shell: str = ""
+    """Path of the user's login shell."""
     tools: str = ""
     """Folder of a Mac's own tools; empty where they are in the system's folders, or there are none."""
 
@@ -93,6 +96,7 @@ def answer(text: str) -> Profile:
             uid=int(values["uid"]),
             hostname=values["hostname"],
             python=values.get("python", ""),
+            login_shell=values.get("shell", ""),
             tools=values.get("tools", ""),
         )
     except (KeyError, ValueError):

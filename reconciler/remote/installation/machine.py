@@ -79,7 +79,13 @@ def carry_out(action: Action) -> None:
         draft.rename(path)
         return
     done = subprocess.run(
-        act.argv, input=act.content, capture_output=True, text=True, timeout=ACTION_SECONDS, check=False
+        act.argv,
+        input=act.content,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=ACTION_SECONDS,
+        check=False,
     )
     if done.returncode:
         words = (done.stderr or done.stdout).strip()[-_WORDS_MAX:] or f"exit status {done.returncode}"

@@ -7,6 +7,7 @@ it. Ranks keep running with the version that started them, so the environments o
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -53,10 +54,11 @@ class Versions:
         """Return the interpreter of a version."""
         return self.root / version / "bin" / "python"
 
-    def make(self, requirement: str) -> str:
-        """Make the environment of a version, unless it is there. Return the version.
+    def make(self, requirement: str, index_url: str | None = None) -> str:
+        """Make the environment of a version, unless it is there. Return its name: the version, with a digest after a ``-``
+        if the one in use has that version, and other contents.
 
-        ``requirement``: what to install, as pip and uv read it. Raises ``Refused`` (``VersionUnavailable``) with uv's
+        ``requirement``: what to install, as pip and uv read it; ``index_url``: from where alone. Raises ``Refused`` (``VersionUnavailable``) with uv's
         words.
         """
         draft = self.root / _DRAFT
@@ -66,17 +68,25 @@ class Versions:
         python = str(draft / "bin" / "python")
         try:
             _uv("venv", "--quiet", "--no-project", "--relocatable", "--python", base, str(draft))
-            _uv("pip", "install", "--quiet", "--python", python, requirement)
+            index = () if index_url is None else ("--default-index", index_url)
+            _uv("pip", "install", "--quiet", *index, "--python", python, requirement)
             ask = (python, "-P", "-c", "import reconciler; print(reconciler.__version__)")
-            version = _output(ask, ASK_SECONDS).strip()
-            self._drop(
-                {version} - {self.current}
-            )  # one of that number that nothing uses may have other contents
-            if not (self.root / version).exists():
-                draft.rename(self.root / version)
+            name = self._name(_output(ask, ASK_SECONDS).strip(), _digest(draft))
+            if not (self.root / name).exists():
+                draft.rename(self.root / name)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-        return version
+        return name
+
+    def _name(self, version: str, digest: str) -> str:
+        """Return the name of a version with that content: of the environment that has it, else one that is free. Those that
+        nothing uses are removed, because other packages in them may be older."""
+        named = {path.name for path in self.root.iterdir() if path.is_dir() and number(path.name) == version}
+        self._drop(named - {self.current, self.previous, CURRENT, PREVIOUS})
+        for name in (self.current, self.previous, version):
+            if name in named and (self.root / name).exists() and _digest(self.root / name) == digest:
+                return name
+        return f"{version}-{digest}" if (self.root / version).exists() else version
 
     def use(self, version: str, previous: str | None) -> None:
         """Let the service run ``version`` from its next start on."""
@@ -91,7 +101,7 @@ class Versions:
     def switching(self) -> Iterator[None]:
         """Have the service's script wait meanwhile: it goes on when this process has ended, however that ends."""
         note = self.root / SWITCHING
-        note.write_text(f"{os.getpid()}\n")
+        note.write_text(f"{os.getpid()}\n", encoding="utf-8")
         try:
             yield
         finally:
@@ -101,7 +111,7 @@ class Versions:
     def being_switched(self) -> bool:
         """Return whether a process is replacing the version at this moment."""
         with suppress(OSError, ValueError):
-            os.kill(int((self.root / SWITCHING).read_text()), 0)
+            os.kill(int((self.root / SWITCHING).read_text(encoding="utf-8")), 0)
             return True
         return False
 
@@ -112,7 +122,7 @@ class Versions:
 
     def _drop(self, versions: Set[str]) -> None:
         """Remove those of some versions that no process was started from."""
-        listed = _output(("ps", "-A", "-ww", "-o", "args="), LIST_SECONDS)
+        listed = _commands()
         for path in (self.root / version for version in versions):
             if path.is_dir() and f"{path}/" not in listed:
                 shutil.rmtree(path)
@@ -130,15 +140,48 @@ class Versions:
         draft.rename(self.root / name)
 
 
+def number(name: str) -> str:
+    """Return the version that a controller of an environment says that it has."""
+    return name.partition("-")[0]
+
+
+def _digest(environment: Path) -> str:
+    """Return a digest of the product's files in an environment, as the installer has recorded them."""
+    found = hashlib.sha256()
+    for record in sorted(environment.glob("lib/python*/site-packages/mlx_reconciler-*.dist-info/RECORD")):
+        for line in sorted(record.read_text(encoding="utf-8").splitlines()):
+            if line.startswith("reconciler/") and not line.partition(",")[0].endswith(".pyc"):
+                found.update(f"{line}\n".encode())
+    return found.hexdigest()[:12]
+
+
 def _uv(*words: str) -> None:
     _output((find_uv_bin(), *words), UV_SECONDS)
+
+
+def _commands() -> str:
+    """Return the command lines of all processes. Linux: ``/proc/PID/cmdline`` (proc(5)), because a Debian may have no ``ps``.
+    Raises ``Refused``."""
+    if sys.platform != "linux":
+        return _output(("ps", "-A", "-ww", "-o", "args="), LIST_SECONDS)
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended
+            lines.append(os.fsdecode(path.read_bytes().replace(b"\0", b" ")))
+    return "\n".join(lines)
 
 
 def _output(command: tuple[str, ...], seconds: float) -> str:
     """Run a command and return what it prints. Raises ``Refused`` with its words."""
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=seconds,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Refused("VersionUnavailable", f"{Path(command[0]).name}: {error}") from error

@@ -26,7 +26,7 @@ umask 077; home=$1 file=$2 python=$3; rm -f "$home/ended"
 pid=$(sed -n 1p "$home/gateway.lock" 2>/dev/null)
 running=; [ -n "$pid" ] && running=$(ps -ww -p "$pid" -o args= 2>/dev/null)
 case "$running" in
-*"$file $home") ;;
+*"$file $home") kill -CONT "$pid" ;;
 *"/gateway-"*".pyz $home") kill -TERM "$pid" ;;
 *) tail -c 1000000 "$home/gateway.log" > "$home/gateway.log.1" 2>/dev/null; : > "$home/gateway.log"
    "$python" -I "$file" "$home" detach ;;
@@ -34,7 +34,8 @@ esac
 for old in "${file%/*}"/gateway-*.pyz; do [ "$old" = "$file" ] || rm -f "$old"; done
 [ -n "$running" ] && cat "$home/gateway.json" 2>/dev/null || { echo; tail -n 1 "$home/gateway.log.1" 2>/dev/null; }
 """
-"""Prints what a running gateway says of itself; else an empty line, and the last words of the one before."""
+"""Prints what a running gateway says of itself, and continues it where a signal has stopped it; else an empty line, and the last
+words of the one before."""
 _END = """
 home=$1; pid=$(sed -n 1p "$home/gateway.lock" 2>/dev/null); rm -rf "$home/routes.json" "$home/keys"
 [ -n "$pid" ] || exit 0

@@ -14,6 +14,7 @@ from reconciler.errors import Refused, Silent, Unreachable
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.runtime.build import Pruned
 from reconciler.wire.paths import agent_socket
+from reconciler.wire.shortage import explained
 
 START_SECONDS = 10.0
 DIAL_SECONDS = 5.0
@@ -77,7 +78,7 @@ class LocalNode:
                 start_new_session=True,
             )
         except OSError as error:
-            raise Unreachable(f"cannot start the agent of {self.name}: {error}") from error
+            raise Unreachable(explained(f"cannot start the agent of {self.name}: {error}")) from error
         try:
             async with asyncio.timeout(self.start_seconds):
                 _, output = await starter.communicate()
@@ -93,7 +94,7 @@ class LocalNode:
         if starter.returncode == FENCED:
             raise Refused("Fenced", words)
         if starter.returncode not in (0, ANOTHER_SERVES):
-            raise Unreachable(self._failure(words))
+            raise Unreachable(self._failure(explained(words)))
 
     def _failure(self, reason: str) -> str:
         log = self.directory / "agent.log"
@@ -144,6 +145,10 @@ class LocalNode:
     async def prune_runtimes(self) -> Pruned:
         """Return an empty result: there are no managed runtimes."""
         return Pruned()
+
+    async def answers(self) -> bool:
+        """Return True: it is the controller's own machine."""
+        return True
 
     async def reboot(self) -> None:
         """Raise ``Refused``: a controller cannot watch the restart of its own machine."""

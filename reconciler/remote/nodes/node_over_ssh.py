@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 import asyncssh
 
-from reconciler.errors import Barred, Refused, Silent, Unreachable
+from reconciler.errors import Barred, ReconcilerError, Refused, Silent, Unreachable
 from reconciler.hardening import sudoers
 from reconciler.planning.nodes.root_commands import RootCommand
 from reconciler.remote.agent_connection import AgentConnection
@@ -34,12 +33,14 @@ from reconciler.remote.ssh import jumps
 from reconciler.remote.ssh.channels import Completed, Held, TooLong, hold, open_stream, run
 from reconciler.remote.ssh.connection import CONNECT_SECONDS, Connection, ends
 from reconciler.remote.ssh.last_addresses import LastAddresses
+from reconciler.remote.ssh.login_shell import REMEDY, ShellFailed
 from reconciler.resources import Access
 from reconciler.wire.generation import jump_key_name
 from reconciler.wire.node import HeldBy
 from reconciler.wire.paths import agent_socket
 from reconciler.wire.root import RESTART
 
+from . import scripts
 from .local import ANOTHER_SERVES, FENCED, START_SECONDS
 
 __all__ = ["Completed", "SshNode"]
@@ -47,6 +48,7 @@ __all__ = ["Completed", "SshNode"]
 COMMANDS_MAX = 4
 """Most commands at a time on one machine: ``sshd`` allows ten sessions per connection (``MaxSessions``)."""
 PUT_SECONDS = 120.0
+ANSWER_SECONDS = 5.0
 REBOOT_SECONDS = 15.0
 AGENTS_KEPT = 3
 SERVICE_SECONDS = 15.0
@@ -54,22 +56,6 @@ SERVICE_SECONDS = 15.0
 LOOK_SECONDS = 0.2
 log = logging.getLogger(__name__)
 _TAIL_BYTES = 2000
-_PUT = """
-set -e; umask 077; mkdir -p "$(dirname "$1")"; draft="$1.$$.part"; trap 'rm -f "$draft"' EXIT
-cat > "$draft"; [ "$(wc -c < "$draft")" -eq "$3" ]; chmod "$2" "$draft"; mv -f "$draft" "$1"
-"""
-"""Size in bytes after the path and the mode: a truncated file is not put in place."""
-_PRUNE = """
-cd "$1" && ls -t | grep '^agent-.*[.]pyz$' | tail -n +"$2" | while read -r old; do rm -f "$old"; done
-"""
-_AUTHORIZED = """
-file=$HOME/.ssh/authorized_keys; [ -h "$file" ] && file=$(readlink -f "$file")
-echo "$file"; [ ! -e "$file" ] || cat "$file"
-"""
-"""The file's own path, and what is in it."""
-_REBOOT = """
-PATH=$PATH:/usr/sbin:/sbin; [ "$(id -u)" = 0 ] && exec shutdown -r now; exec sudo -n shutdown -r now
-"""
 
 
 class SshNode:
@@ -99,23 +85,22 @@ class SshNode:
         """Use a new connection from now on. A connection with the session that holds the agent stays open."""
         await self._connection.renew()
 
-    # --- commands and files ---
-
     async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float) -> Completed:  # noqa: ASYNC109 - every caller must name a bound
         """Run a command there, with ``LC_ALL=C`` and nothing else of ours in its environment.
 
-        Raises ``Silent`` where it does not end in time or the machine is not reached, ``Refused`` where it prints
-        more than ``OUTPUT_BYTES_MAX``.
+        Raises ``Silent`` where it does not end in time or the machine is not reached, ``Barred`` where the login shell
+        there runs no commands, ``Refused`` where it prints more than ``OUTPUT_BYTES_MAX``.
         """
-        command = shlex.join(("/usr/bin/env", "LC_ALL=C", *argv))
+        until = asyncio.get_running_loop().time() + timeout
         try:
-            async with asyncio.timeout(timeout), self._room:
+            async with asyncio.timeout_at(until + 1), self._room:  # the command's own bound says more
                 connection = await self._connection.get()
-                return await run(connection, command, stdin)
+                return await run(connection, argv, stdin, until - asyncio.get_running_loop().time())
         except TimeoutError as error:
-            raise Silent(
-                f"{argv[0]} on {self.name}: {str(error) or f'it did not end within {timeout:g} s'}"
-            ) from None
+            late = f"it did not end within {timeout:g} s"
+            raise Silent(f"{argv[0]} on {self.name}: {str(error) or late}") from None
+        except ShellFailed as error:
+            raise Barred("LoginShell", f"{self._connection}: {error}", REMEDY) from None
         except TooLong as error:
             raise Refused("TooLong", f"{argv[0]} on {self.name}: {error}") from None
         except (asyncssh.Error, OSError) as error:
@@ -123,7 +108,7 @@ class SshNode:
 
     async def put(self, path: PurePosixPath, content: bytes, mode: int) -> None:
         """Write a file there atomically, with its folders. Raises ``Unreachable``."""
-        words = ("/bin/sh", "-c", _PUT, "put", str(path), f"{mode:o}", str(len(content)))
+        words = ("/bin/sh", "-c", scripts.PUT, "put", str(path), f"{mode:o}", str(len(content)))
         done = await self.run(words, stdin=content, timeout=PUT_SECONDS)
         if done.status != 0:
             raise Unreachable(f"{path} on {self.name} cannot be written: {_words(done)}")
@@ -152,9 +137,13 @@ class SshNode:
         found = await self._fit()
         bundle, seen = await self._staged(found, token)
         await self._authorize_gateway(found, bundle)
-        if seen.loaded and await self._started_by_service(found, seen):
-            return
         serve = self._serve(found, bundle)
+        if seen.loaded:
+            await self._ask_for(
+                serve, token
+            )  # which ends an agent that hangs: the service starts the next one
+            if await self._started_by_service(found, seen):
+                return
         if found.system == "Darwin":
             done = await self._hold((*serve, "--token", str(token), "--held-by", HeldBy.SESSION))
         else:
@@ -187,11 +176,10 @@ class SshNode:
 
     async def _hold(self, command: Sequence[str]) -> Completed:
         """Start an agent in a session of this connection. The agent continues after the session's end."""
-        line = shlex.join(("/usr/bin/env", "LC_ALL=C", *command))
         connection = await self._connection.get()
         try:
             async with asyncio.timeout(START_SECONDS):
-                self._held = await hold(connection, line)
+                self._held = await hold(connection, command)
                 await self._connection.keep()
                 return await self._held.begun
         except TimeoutError:
@@ -230,18 +218,24 @@ class SshNode:
         serve = self._serve(found, path)
         wanted = script(seen.keeper, found, self.name, serve)
         if seen.loaded and seen.script != wanted:
-            answer = await self.run((*serve, "--ask", "--token", str(token)), timeout=START_SECONDS)
-            if answer.status == FENCED:  # as soon as the script is there the service may start its agent
-                raise Refused("Fenced", _words(answer))
+            await self._ask_for(
+                serve, token
+            )  # as soon as the script is there the service may start its agent
             await self.put(script_path(found, self.name), wanted.encode(), 0o600)
         return path, seen
+
+    async def _ask_for(self, serve: Sequence[str], token: int) -> None:
+        """Raise ``Refused`` (``Fenced``) if no agent may be started for this controller."""
+        answer = await self.run((*serve, "--ask", "--token", str(token)), timeout=START_SECONDS)
+        if answer.status == FENCED:
+            raise Refused("Fenced", _words(answer))
 
     async def _have_agent(self, found: Profile) -> PurePosixPath:
         path = found.root / "agents" / self._bundle.name
         there = await self.run(("/bin/test", "-s", str(path)), timeout=START_SECONDS)
         if there.status != 0:
             await self.put(path, self._bundle.content, 0o600)
-            prune = ("/bin/sh", "-c", _PRUNE, "prune", str(path.parent), str(AGENTS_KEPT + 1))
+            prune = ("/bin/sh", "-c", scripts.PRUNE, "prune", str(path.parent), str(AGENTS_KEPT + 1))
             await self.run(prune, timeout=START_SECONDS)
         tried = await self.run((found.python, "-I", str(path), "--help"), timeout=START_SECONDS)
         if tried.status != 0:
@@ -307,7 +301,7 @@ class SshNode:
 
     async def _authorized(self) -> tuple[PurePosixPath, str]:
         """Return the path and content of the user's ``authorized_keys``."""
-        done = await self.run(("/bin/sh", "-c", _AUTHORIZED), timeout=START_SECONDS)
+        done = await self.run(("/bin/sh", "-c", scripts.AUTHORIZED), timeout=START_SECONDS)
         if done.status != 0:
             raise Unreachable(f"~/.ssh/authorized_keys of {self.name} cannot be read: {_words(done)}")
         path, _, existing = done.out.partition("\n")
@@ -371,7 +365,12 @@ class SshNode:
                 raise Silent(f"the connection to {self.name} was lost: {error}") from error
             raise Unreachable(f"nothing answers at {socket} on {self.name}: {error}") from error
 
-    # --- the machine ---
+    async def answers(self) -> bool:
+        """Return whether the machine itself answers, whatever its agent does."""
+        with suppress(ReconcilerError):
+            await self.run(("/bin/sh", "-c", ":"), timeout=ANSWER_SECONDS)
+            return True
+        return False
 
     async def reboot(self) -> None:
         """Restart the machine. Raises ``Refused`` if it certainly does not restart, ``Silent`` if that is unknown."""
@@ -380,7 +379,7 @@ class SshNode:
         except Silent as error:
             raise Refused("NotReached", str(error)) from error
         try:
-            done = await self.run(("/bin/sh", "-c", _REBOOT, "reboot"), timeout=REBOOT_SECONDS)
+            done = await self.run(("/bin/sh", "-c", scripts.REBOOT, "reboot"), timeout=REBOOT_SECONDS)
         except Silent:
             if connection.is_closed():
                 return  # it has gone down before it could say that it would

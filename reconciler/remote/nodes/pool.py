@@ -37,6 +37,10 @@ class Machine(Protocol):
         """Return a connection to a Unix socket there. Raises as ``dial``."""
         ...
 
+    async def answers(self) -> bool:
+        """Return whether the machine itself answers, whatever its agent does."""
+        ...
+
     async def reboot(self) -> None:
         """Restart the machine. Raises ``Refused`` if it certainly does not restart."""
         ...
@@ -126,6 +130,10 @@ class MachinePool:
     async def stream(self, name: NodeName, socket: str) -> Stream:
         """Return a connection to a Unix socket of a node's machine. Raises as ``Machine.stream``."""
         return await self._machine(name).stream(socket)
+
+    async def answers(self, name: NodeName) -> bool:
+        """Return whether a node's machine itself answers."""
+        return await self._machine(name).answers()
 
     async def reboot(self, name: NodeName) -> None:
         """Restart a node's machine. Raises as ``Machine.reboot``."""

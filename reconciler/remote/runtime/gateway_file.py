@@ -30,9 +30,10 @@ def gateway_file() -> GatewayFile:
     package = Path(reconciler.__file__).parent
     paths = [
         package / "__init__.py",
-        package / "errors.py",
-        package / "listening.py",
-        package / "certificates.py",
+        *(
+            package / f"{name}.py"
+            for name in ("certificates", "descriptors", "errors", "listening", "secret_files")
+        ),
     ]
     paths += [path for room in _ROOMS for path in sorted((package / room).rglob("*.py"))]
     content = io.BytesIO()

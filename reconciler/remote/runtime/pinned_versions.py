@@ -17,6 +17,7 @@ MACOS = "26.2"
 """The oldest that ranks run on over Thunderbolt: wheels for older ones come without JACCL."""
 GATEWAY_IMPORTS = (
     "asyncssh",
+    "backports.zstd",
     "httptools",
     "orjson",
     "prometheus_client",

@@ -123,14 +123,14 @@ class Wheelhouse:
     def _keep(self, recipe: Recipe, packs: Iterable[Pack]) -> None:
         """Remember what a recipe uses, and remove parts that none of the newest recipes uses."""
         lists = self._directory / f"{recipe.platform.python}.{recipe.key}.parts"
-        lists.write_text("".join(f"{pack.path.name}\n" for pack in packs))
+        lists.write_text("".join(f"{pack.path.name}\n" for pack in packs), encoding="utf-8")
         used: set[str] = set()
         for platform in {path.name.partition(".")[0] for path in self._directory.glob("*.parts")}:
             known = sorted(
                 self._directory.glob(f"{platform}.*.parts"), key=lambda path: -path.stat().st_mtime
             )
             for path in known[:RECIPES_KEPT]:
-                used |= set(path.read_text().split())
+                used |= set(path.read_text(encoding="utf-8").split())
             for path in known[RECIPES_KEPT:]:
                 path.unlink()
         for path in self._directory.glob("*.tar.gz"):
@@ -187,11 +187,11 @@ def _archive(tree: Path, draft: Path, final: Path) -> Path:
 
 
 async def _uv(recipe: Recipe, words: Sequence[str], what: str) -> None:
-    """Run uv. Raises ``Refused`` with its output."""
+    """Run uv, which trusts the certificates of this system unless it is told otherwise. Raises ``Refused`` with its output."""
     process = await asyncio.create_subprocess_exec(
         find_uv_bin(),
         *words,
-        env={**os.environ, "NO_COLOR": "1", **recipe.platform.environment},
+        env={"UV_SYSTEM_CERTS": "1", **os.environ, "NO_COLOR": "1", **recipe.platform.environment},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,

@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import asyncssh
 
+from .login_shell import ERR_MARK, OUT_MARK, Output, ShellFailed, command_line
+
+STARTUP_SECONDS = 10.0
+"""How long a login shell may take to come to the command, before an end of input is tried: a start-up file may wait for one."""
+RESUMED_SECONDS = 2.0
+"""A shell that comes to the command so soon after that was waiting for it."""
 OUTPUT_BYTES_MAX = 1024 * 1024
 """Most output of a command, for each of its streams. A command that prints more is ended."""
 STREAM_BYTES_MAX = 256 * 1024
@@ -35,18 +41,24 @@ class _Command(asyncssh.SSHClientSession[bytes]):
     """Takes what a command prints, until it has ended."""
 
     def __init__(self) -> None:
-        self._chan: asyncssh.SSHClientChannel[bytes] | None = None
-        self._out, self._err = bytearray(), bytearray()
+        self._out, self._err = Output(OUT_MARK), Output(ERR_MARK)
         self._status: int | None = None
-        self.ended: asyncio.Future[Completed] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self.started: asyncio.Future[None] = loop.create_future()
+        """Done when the login shell has come to the command, or the channel has ended."""
+        self.ended: asyncio.Future[Completed] = loop.create_future()
 
-    def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
-        self._chan = chan
+    @property
+    def shell(self) -> str:
+        """Return the path of the login shell; empty before the command has started."""
+        return self._out.rest_of_mark
 
     def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
         taken = self._out if datatype is None else self._err
-        taken += data
-        if len(taken) > OUTPUT_BYTES_MAX and not self.ended.done():
+        taken.feed(data)
+        if self._out.begun and not self.started.done():
+            self.started.set_result(None)
+        if taken.begun and len(taken.data) > OUTPUT_BYTES_MAX and not self.ended.done():
             self.ended.set_exception(TooLong(f"it printed more than {OUTPUT_BYTES_MAX} bytes"))
 
     def exit_status_received(self, status: int) -> None:
@@ -56,13 +68,24 @@ class _Command(asyncssh.SSHClientSession[bytes]):
         self._status = 128 + _number(signal)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if not self.started.done():
+            self.started.set_result(None)
         if self.ended.done():
             return
         if self._status is None:
             self.ended.set_exception(TimeoutError(f"the connection has ended: {exc or 'without a status'}"))
-            return
-        out, err = (part.decode("utf-8", "replace") for part in (self._out, self._err))
-        self.ended.set_result(Completed(self._status, out, err))
+        elif not self._out.begun:
+            said = (self._err.data or self._out.data).decode("utf-8", "replace").strip()
+            self.ended.set_exception(
+                ShellFailed(
+                    f"ended with status {self._status} before it ran the command, and printed {said[-300:]!r}"
+                )
+            )
+        else:
+            out, err = (
+                part.data.decode("utf-8", "replace") if part.begun else "" for part in (self._out, self._err)
+            )
+            self.ended.set_result(Completed(self._status, out, err))
 
 
 def _number(name: str) -> int:
@@ -71,26 +94,52 @@ def _number(name: str) -> int:
     return 127
 
 
-async def run(connection: asyncssh.SSHClientConnection, command: str, stdin: bytes) -> Completed:
-    """Run a command, which the user's shell there takes apart, and wait for its end.
+async def run(
+    connection: asyncssh.SSHClientConnection, argv: Sequence[str], stdin: bytes, seconds: float
+) -> Completed:
+    """Run a command there, with ``LC_ALL=C``, and wait for its end.
 
-    A caller that is cancelled leaves nothing behind that it can end. Raises ``TooLong``; ``OSError`` and
-    ``asyncssh.Error`` where the connection does not last.
+    A caller that is cancelled leaves nothing behind that it can end. Raises ``TimeoutError`` after ``seconds``, with a text
+    if the command has not begun, or where the connection does not last; ``TooLong``; ``ShellFailed`` if the login shell does not come to the command, or has taken its
+    input; ``OSError`` and ``asyncssh.Error``.
     """
     session = _Command()
-    chan = await _opened(
-        connection.create_session(lambda: session, command, encoding=None, request_pty=False)
-    )
+    line = command_line(argv)
+    chan = await _opened(connection.create_session(lambda: session, line, encoding=None, request_pty=False))
     try:
-        with contextlib.suppress(OSError):  # it has ended before it had read all: its status says why
-            chan.write(stdin)
-            chan.write_eof()
-        return await session.ended
+        waited = await _give(session, chan, stdin, seconds)
+        ended, _ = await asyncio.wait({session.ended}, timeout=seconds - waited)
+        if not ended:
+            late = ShellFailed(f"has not come to the command within {seconds:.3g} s")
+            raise TimeoutError("" if session.started.done() else str(late))
+        return session.ended.result()
     finally:
-        if not session.ended.done() or session.ended.cancelled() or session.ended.exception():
+        if not session.ended.done() or session.ended.exception():
             with contextlib.suppress(OSError):
                 chan.kill()
+        session.ended.cancel()
         chan.abort()
+
+
+async def _give(session: _Command, chan: Any, stdin: bytes, seconds: float) -> float:
+    """Give a command its input once it has started. Return the seconds that this took.
+
+    A start-up file that reads would take it. Without any input, its end is sent after a while: such a file goes on then, and
+    is found out. Raises ``ShellFailed``.
+    """
+    patience = seconds if stdin else min(STARTUP_SECONDS, seconds)
+    started, _ = await asyncio.wait({session.started}, timeout=patience)
+    if stdin and not started:
+        return seconds
+    with contextlib.suppress(OSError):  # it has ended before it had read all: its status says why
+        chan.write(stdin)
+        chan.write_eof()
+    if started:
+        return 0.0
+    resumed, _ = await asyncio.wait({session.started}, timeout=RESUMED_SECONDS)
+    if resumed and session.shell:
+        raise ShellFailed("has a start-up file that waits for input", session.shell)
+    return STARTUP_SECONDS
 
 
 class Held(_Command):
@@ -105,7 +154,7 @@ class Held(_Command):
         if self.begun.done():
             return  # nobody listens any more
         super().data_received(data, datatype)
-        if datatype is None:
+        if self._out.begun and self._out.data:
             self.begun.set_result(Completed(0, "", ""))
 
     def eof_received(self) -> bool:
@@ -122,10 +171,11 @@ class Held(_Command):
             self.begun.set_result(ended.result())
 
 
-async def hold(connection: asyncssh.SSHClientConnection, command: str) -> Held:
+async def hold(connection: asyncssh.SSHClientConnection, argv: Sequence[str]) -> Held:
     """Run a command with an input that does not end before the connection does. Raises ``asyncssh.Error``."""
     session = Held()
-    await _opened(connection.create_session(lambda: session, command, encoding=None, request_pty=False))
+    line = command_line(argv)
+    await _opened(connection.create_session(lambda: session, line, encoding=None, request_pty=False))
     return session
 
 

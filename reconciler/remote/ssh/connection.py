@@ -19,8 +19,9 @@ import asyncssh
 from asyncssh.public_key import decode_ssh_public_key
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from reconciler.errors import Barred, Silent
+from reconciler.errors import Barred, Invalid, Silent
 from reconciler.resources import SshAccess
+from reconciler.secret_files import read_private_key
 from reconciler.state import Ends
 
 from . import jumps, obstacles
@@ -163,7 +164,7 @@ class Connection:
         kinds = sorted(KEY_ALGORITHMS, key=lambda other: other != kind)
         identity: dict[str, Any] = {}
         if access.identity_file:
-            identity = {"client_keys": [str(Path(access.identity_file).expanduser())], "agent_path": None}
+            identity = {"client_keys": [_identity(access.identity_file)], "agent_path": None}
         return {
             **identity,
             "port": access.port
@@ -306,6 +307,24 @@ def ends(connection: asyncssh.SSHClientConnection, jump_chain: jumps.JumpChain) 
     if not here or not there:
         return Ends()
     return Ends(str(here[0]), str(there[0]), int(there[1]))
+
+
+def _identity(path: str) -> str | asyncssh.SSHKey:
+    """Return a private key, or its path where asyncssh reads the file as it is, with the certificate beside it.
+
+    Raises ``ValueError`` for a file that holds none.
+    """
+    file = str(Path(path).expanduser())
+    try:
+        asyncssh.read_private_key(file)
+    except asyncssh.KeyEncryptionError:
+        return file  # the agent may have it
+    except (asyncssh.KeyImportError, OSError):
+        try:
+            return asyncssh.import_private_key(read_private_key(path))
+        except (Invalid, asyncssh.KeyImportError) as error:
+            raise ValueError(f"spec.ssh.identityFile: {error}") from None
+    return file
 
 
 def trusted_key(access: SshAccess) -> asyncssh.SSHKey:

@@ -8,9 +8,7 @@ restrict (sshd(8)).
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ from reconciler.remote.gateway_key import authorized_line, ensure_line, public_k
 from reconciler.wire.generation import Jump
 
 from .channels import run
+from .login_shell import ShellFailed
 
 log = logging.getLogger(__name__)
 
@@ -110,11 +109,15 @@ async def authorize(chain: JumpChain, key: Path) -> None:
     """
     ends = [*((jump.host, jump.port) for jump in chain.jumps), (chain.host, chain.port)][1:]
     for connection, jump, end in zip(chain.connections, chain.jumps, ends, strict=True):
-        tool = (await _output(connection, _SPLICER, fails=True)).strip().partition("\n")[0]
+        tool, problem = "", "neither nc nor python3 can be run there"
+        try:
+            tool = (await _output(connection, _SPLICER, fails=True)).strip().partition("\n")[0]
+        except Unreachable as error:
+            problem = str(error)
         line = authorized_line(_splice(tool or "nc", *end), public_key(key))
         try:
             if not tool:
-                raise Unreachable("neither nc nor python3 can be run there")
+                raise Unreachable(problem)
             await _rewrite(connection, lambda existing, line=line: ensure_line(existing, line))  # type: ignore[misc]
         except Unreachable as error:
             raise Unreachable(
@@ -152,11 +155,9 @@ async def _output(
     connection: asyncssh.SSHClientConnection, script: str, stdin: bytes = b"", fails: bool = False
 ) -> str:
     """Return the output of a script there. Raises ``Unreachable``, also if it ``fails`` and may not."""
-    command = shlex.join(("/usr/bin/env", "LC_ALL=C", "/bin/sh", "-c", script))
     try:
-        async with asyncio.timeout(COMMAND_SECONDS):
-            done = await run(connection, command, stdin)
-    except (asyncssh.Error, OSError) as error:
+        done = await run(connection, ("/bin/sh", "-c", script), stdin, COMMAND_SECONDS)
+    except (asyncssh.Error, OSError, ShellFailed) as error:
         raise Unreachable(f"it cannot run commands: {error or type(error).__name__}") from error
     if done.status != 0 and not fails:
         raise Unreachable(f"its authorized_keys cannot be changed: {(done.err or done.out).strip()[-300:]}")

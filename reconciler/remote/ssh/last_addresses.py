@@ -52,7 +52,7 @@ def _write(path: Path, known: dict[str, str]) -> None:
     draft = path.with_name(f".{path.name}.new")
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(known, file, indent=1)
         draft.replace(path)
     except OSError as error:

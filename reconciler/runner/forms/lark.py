@@ -30,8 +30,8 @@ class Grammar:
         self._special = special
         self._names: dict[tuple[str, str], str] = {}
         """The name of each rule, by its options and its body."""
-        names = sorted(map(re.escape, special), key=len, reverse=True)
-        self._splitter = re.compile(f"({'|'.join(names)})") if names else None
+        names = sorted(special, key=len, reverse=True)
+        self._splitter = re.compile(f"({'|'.join(map(re.escape, names))})") if names else None
 
     def text(self, start: str) -> str:
         """Return the grammar of an expression."""

@@ -1,4 +1,4 @@
-"""Which tokens may come next, of answers that have to have a form. The only module that uses llguidance.
+"""Which tokens may come next, of answers that have to have a form.
 
 Written against llguidance 1.9.1.
 """

@@ -180,6 +180,14 @@ def _rewritten(schema: Any, closes: bool) -> Any:
     return _with_format(made) if "format" in made else made
 
 
+def counted(schema: Schema, key: str, path: str) -> int | None:
+    """Return a count that a schema gives; None if it gives none. Raises ``Inexpressible``."""
+    value = schema.get(key)
+    if value is not None and (type(value) is not int or value < 0):
+        raise Inexpressible(f"{path}.{key}", f"{key} is {value!r:.40}, expected a number from 0 on")
+    return value
+
+
 def may_be_text(schema: Schema) -> bool:
     """Return whether a schema allows strings, as far as its own type says."""
     kinds = schema.get("type", "string")

@@ -9,7 +9,8 @@ from typing import Any
 from reconciler.runner.markup.calls import takes_text
 
 from .lark import ANYTHING, Grammar, escaped, piece, quoted, regex, sequence, without
-from .schemas import Inexpressible, Schema
+from .patterns import Unmatchable, matching
+from .schemas import Inexpressible, Schema, counted
 
 _HEX = "[0-9a-f]"
 _BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
@@ -21,7 +22,7 @@ FORMATS: Mapping[str, str] = {
 }
 _ELSEWHERE = ("allOf", "anyOf", "oneOf", "$ref")
 _CLASSES = {"d": "0-9", "w": "0-9A-Za-z_"}
-_UNLIKE = re.compile(r"\(\?(?!:)|\\[1-9bBpPkDW]")
+_UNLIKE = re.compile(r"\(\?(?!:).?|\\[1-9bBpPkDW]")
 """Look-around, references and the like: what is no plain regular expression, or means something else to others."""
 
 
@@ -53,21 +54,17 @@ def chosen_of(schema: Schema, path: str) -> list[str] | None:
     values = [schema["const"]] if "const" in schema else schema.get("enum")
     if not isinstance(values, list):
         return None
-    matching = bodies(schema, path)
     try:
-        return [
-            value
-            for value in values
-            if isinstance(value, str) and all(re.fullmatch(body, value) for body in matching)
-        ]
-    except re.error as error:
-        raise Inexpressible(path, f"no regular expression: {error}") from None
+        return matching(bodies(schema, path), [value for value in values if isinstance(value, str)])
+    except Unmatchable as error:
+        where = next((f"{path}.{key}" for key in ("pattern", "format") if key in schema), path)
+        raise Inexpressible(where, f"answers cannot be held to this expression: {error}") from None
 
 
 def bodies(schema: Schema, path: str) -> list[str]:
     """Return the regular expressions that a text matches, all of them. Raises ``Inexpressible``."""
     found = []
-    least, most = schema.get("minLength", 0), schema.get("maxLength")
+    least, most = counted(schema, "minLength", path) or 0, counted(schema, "maxLength", path)
     if least or most is not None:
         found.append(f"(?s:.{{{least},{'' if most is None else most}}})")
     if "pattern" in schema:
@@ -81,8 +78,10 @@ def bodies(schema: Schema, path: str) -> list[str]:
 
 def _whole(pattern: Any, path: str) -> str:
     """Return the regular expression of whole texts in which a pattern is found. Raises ``Inexpressible``."""
-    if not isinstance(pattern, str) or _UNLIKE.search(pattern):
-        raise Inexpressible(path, "this model's calls cannot be held to such a pattern")
+    if not isinstance(pattern, str):
+        raise Inexpressible(path, "a pattern is a string")
+    if unlike := _UNLIKE.search(pattern):
+        raise Inexpressible(path, f"this model's calls cannot be held to a pattern with {unlike[0]}")
     parts, anchors, depth, alternatives, within = [], [], 0, False, False
     for found in re.finditer(r"\\.|.", pattern, re.DOTALL):
         part = found[0]
@@ -105,10 +104,12 @@ def _whole(pattern: Any, path: str) -> str:
     return f"{'' if begins else ANYTHING}(?:{''.join(parts)}){'' if ends else ANYTHING}"
 
 
-def free_text(grammar: Grammar, matching: Sequence[str], before: str, end: str, never_first: str = "") -> str:
+def free_text(
+    grammar: Grammar, expressions: Sequence[str], before: str, end: str, never_first: str = ""
+) -> str:
     """Return text that matches regular expressions up to an end, and the end. ``before`` stands between both;
     ``never_first`` is not how the text begins."""
-    parts = [without(end), *map(regex, matching)]
+    parts = [without(end), *map(regex, expressions)]
     if never_first:
         parts.append(f"~{regex(escaped(never_first) + ANYTHING)}")
     content = grammar.terminal(" & ".join(parts))

@@ -15,7 +15,7 @@ from reconciler.runner.markup.nested_calls import NestedCalls
 from reconciler.runner.markup.tagged_calls import CDATA, TaggedCalls
 
 from .lark import NOTHING, Grammar, choice, many, maybe, quoted, regex, sequence
-from .schemas import Inexpressible, Schema
+from .schemas import Inexpressible, Schema, counted
 from .texts import bodies, chosen_of, free_text, texts
 
 GAP = maybe(regex(r"\n{1,2}"))
@@ -318,12 +318,12 @@ def elements(
         if key in schema:
             raise Inexpressible(f"{path}.{key}", f"this model's calls cannot be held to {key} here")
     item = write(schema.get("items") or {}, f"{path}.items")
-    least, most = int(schema.get("minItems", 0)), schema.get("maxItems")
+    least, most = counted(schema, "minItems", path) or 0, counted(schema, "maxItems", path)
     between = quoted(",") if separator is None else separator
     if most == 0:
         inner = ""
     else:
-        rest_least, rest_most = max(0, least - 1), "" if most is None else int(most) - 1
+        rest_least, rest_most = max(0, least - 1), "" if most is None else most - 1
         inner = sequence(item, f"({sequence(between, item)}){{{rest_least},{rest_most}}}")
         inner = inner if least else maybe(inner)
     return sequence(quoted(opens) if opens else "", inner, quoted(closes) if closes else "")

@@ -16,6 +16,8 @@ INLINED_MAX = 20_000
 """Values of a schema that are looked at to find references."""
 INLINED_DEPTH = 16
 """References that lead to one another."""
+REFERENCE_MAX = 1024
+"""Characters of a reference, which may be followed thousands of times."""
 _WORDS = {"true": True, "false": False, "null": None, "none": None}
 
 
@@ -125,7 +127,7 @@ def inlined(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _target(schema: Mapping[str, Any], reference: str) -> Any:
     """Return what a reference within a schema points to; None if there is no such thing."""
-    if not reference.startswith("#/"):
+    if not reference.startswith("#/") or len(reference) > REFERENCE_MAX:
         return None
     found: Any = schema
     for part in reference[2:].split("/"):

@@ -7,6 +7,7 @@ in the table of ``docs/models.md``), checked against mlx-lm's ``tool_parsers`` a
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 
 from .answer import Family
@@ -50,7 +51,7 @@ def _tags(
         value_begins=">",
         value_ends=f"</{prefix}{value}>",
         ends=f"</{prefix}{invoke}>",
-        key=r'(?P<key>.*?)"(?:\s+string="(?P<text>\w+)")?',
+        key=re.compile(r'(?P<key>.*?)"(?:\s+string="(?P<text>\w+)")?', re.DOTALL),
         key_written=key,
         region=region,
         region_ends=ends,
@@ -70,7 +71,7 @@ def _keyed(prefix: str = "", suffix: str = "", separator: Sequence[str] = ()) ->
         value_begins="<" + tag("arg_value"),
         value_ends="</" + tag("arg_value"),
         ends="</" + tag("tool_call"),
-        key=rf"\s*(?P<key>.*?)\s*</{tag('arg_key')}\s*",
+        key=re.compile(rf"(?P<key>.*?)</{re.escape(tag('arg_key'))}", re.DOTALL),
         key_written="{key}</" + tag("arg_key"),
     )
 
@@ -145,8 +146,8 @@ FAMILIES: Sequence[Known] = (
             value_begins="<|sep|>",
             value_ends="<|close|>argument<|sep|>",
             ends="<|close|>call<|sep|>",
-            key=r'(?P<key>.*?)"(?:\s+type="(?P<text>\w+)")?',
-            name=r'(?P<name>.*?)"(?:\s+index="\d+")?',
+            key=re.compile(r'(?P<key>.*?)"(?:\s+type="(?P<text>\w+)")?', re.DOTALL),
+            name=re.compile(r'(?P<name>.*?)"(?:\s+index="\d+")?', re.DOTALL),
             key_written='{key}" type="{type}"',
             name_written='{name}" index="{number}"',
             region=("<|open|>tools<|sep|>",),
@@ -164,7 +165,7 @@ FAMILIES: Sequence[Known] = (
                 separators=("<|tool_call_argument_begin|>",),
                 ends=("<|tool_call_end|>",),
                 section_ends=("<|tool_calls_section_end|>",),
-                head=r"(?P<id>(?:functions\.)?(?P<name>[^:\s]+)(?::\d+)?)",
+                head=re.compile(r"(?P<id>(?:functions\.)?(?P<name>[^:\s]+)(?::\d+)?)", re.DOTALL),
                 written=(("functions.{name}:{number}<|tool_call_argument_begin|>", "<|tool_call_end|>"),),
             ),
             calls_end_reasoning=True,
@@ -193,7 +194,10 @@ FAMILIES: Sequence[Known] = (
                 separators=("{",),
                 ends=("\n```<｜tool▁call▁end｜>", "```<｜tool▁call▁end｜>", "<｜tool▁call▁end｜>"),
                 section_ends=("<｜tool▁calls▁end｜>",),
-                head=r"(?:function<｜tool▁sep｜>)?(?P<name>[^\s<]+)(?:<｜tool▁sep｜>)?\s*(?:```(?:json)?)?",
+                head=re.compile(
+                    r"(?:function<｜tool▁sep｜>)?(?P<name>[^\s<]+)(?:<｜tool▁sep｜>)?\s*(?:```(?:json)?)?",
+                    re.DOTALL,
+                ),
                 written=(
                     ("function<｜tool▁sep｜>{name}\n```json\n", "\n```<｜tool▁call▁end｜>"),
                     ("{name}<｜tool▁sep｜>", "<｜tool▁call▁end｜>"),
@@ -268,7 +272,7 @@ FAMILIES: Sequence[Known] = (
             call="[TOOL_CALLS]",
             separators=("[ARGS]", "{"),
             ends=(),
-            head=r"(?P<name>[^\[\s]+)(?:\[CALL_ID\](?P<id>[a-zA-Z0-9]{9}))?",
+            head=re.compile(r"(?P<name>[^\[\s]+)(?:\[CALL_ID\](?P<id>[a-zA-Z0-9]{9}))?", re.DOTALL),
             written=(("{name}[ARGS]", ""), ("{name}", "")),
             inner=("[CALL_ID]",),
             listed=_LISTED,
@@ -312,7 +316,7 @@ FAMILIES: Sequence[Known] = (
                 call="<|tool_call:begin|>",
                 separators=("<|tool_call:args|>",),
                 ends=("<|tool_call:end|>",),
-                head=r"(?P<id>.*?)<\|tool_call:name\|>(?P<name>.+)",
+                head=re.compile(r"(?P<id>.*?)<\|tool_call:name\|>(?P<name>.+)", re.DOTALL),
                 written=(("{id}<|tool_call:name|>{name}<|tool_call:args|>", "<|tool_call:end|>"),),
                 inner=("<|tool_call:name|>",),
             ),

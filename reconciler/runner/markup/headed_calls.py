@@ -26,8 +26,8 @@ class HeadedCalls:
     """What ends a head."""
     ends: Sequence[str]
     """What ends a call; may be missing."""
-    head: str = r"(?P<name>.+)"
-    """A regular expression of the whole head: ``name``, and ``id`` where the model gives one."""
+    head: re.Pattern[str] = re.compile(r"(?P<name>.+)", re.DOTALL)
+    """The whole head: ``name``, and ``id`` where the model gives one."""
     written: Sequence[tuple[str, str]] = ()
     """What models write before and after the arguments, in one way or another, with ``{name}``, ``{number}`` and ``{id}``."""
     inner: Sequence[str] = ()
@@ -66,7 +66,7 @@ class HeadedCalls:
         written, separator = yield from text.until(*self.separators)
         if separator != "{":
             yield from text.expect(separator)
-        head = re.fullmatch(self.head, written.strip(), re.DOTALL)
+        head = self.head.fullmatch(written.strip())
         if head is None:
             raise Malformed(f"a head that names no tool: {written}")
         calls.begin(head["name"], head.groupdict().get("id") or "")

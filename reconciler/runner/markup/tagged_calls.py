@@ -31,9 +31,10 @@ class TaggedCalls:
     value_begins: str
     value_ends: str
     ends: str
-    key: str = r"\s*(?P<key>[^\"]*?)\s*"
-    """A regular expression of what stands between ``value`` and ``value_begins``; ``text`` says whether it is text."""
-    name: str = r"\s*(?P<name>.*?)\s*"
+    key: re.Pattern[str] = re.compile(r"(?P<key>[^\"]*)")
+    """What stands between ``value`` and ``value_begins``, without the space around it; ``text`` says whether it is text."""
+    name: re.Pattern[str] = re.compile(r"(?P<name>.*)", re.DOTALL)
+    """What stands between ``call`` and ``head_ends``, likewise."""
     name_written: str = "{name}"
     """What models write between ``call`` and ``head_ends``."""
     key_written: str = "{key}"
@@ -70,7 +71,7 @@ class TaggedCalls:
         written, ending = yield from text.until(*self.head_ends)
         if ending not in (self.value, self.ends):
             yield from text.expect(ending)
-        head = re.fullmatch(self.name, written, re.DOTALL)
+        head = self.name.fullmatch(written.strip())
         if head is None:
             raise Malformed(f"a head that names no tool: {written}")
         name = head["name"]
@@ -81,12 +82,13 @@ class TaggedCalls:
         while (yield from text.take(self.value)):
             written, _ = yield from text.until(self.value_begins)
             yield from text.expect(self.value_begins)
-            found = re.fullmatch(self.key, written, re.DOTALL)
+            found = self.key.fullmatch(written.strip())
             if found is None:
                 raise Malformed(f"an argument without a name: {written}")
-            calls.fragment(("" if first else ", ") + json.dumps(found["key"], ensure_ascii=False) + ": ")
+            key = found["key"].strip()
+            calls.fragment(("" if first else ", ") + json.dumps(key, ensure_ascii=False) + ": ")
             said = found.groupdict().get("text")
-            textual = said in ("true", "string") if said else takes_text(calls.schema_of(name, found["key"]))
+            textual = said in ("true", "string") if said else takes_text(calls.schema_of(name, key))
             yield from self._read_value(text, calls.fragment, textual)
             first = False
             yield from text.skip_space()

@@ -66,6 +66,7 @@ TEMPLATE_RESERVED = frozenset(
     ]
 )
 """Names that are no variables of a template, but arguments of what renders it."""
+_NO_TOOLS: Sequence[list[Any] | None] = (None, [])
 PROMPT_END_TOKENS = 64
 """The end of a prompt shows whether it has begun the reasoning."""
 PROBE: Sequence[Mapping[str, Any]] = (
@@ -185,7 +186,7 @@ class Tokenizer:
         try:
             text = self._encoding.apply_chat_template(
                 list(messages),
-                tools=list(tools) or None,
+                tools=list(tools) or self._no_tools,
                 add_generation_prompt=generation_prompt,
                 tokenize=False,
                 **(variables or {}),
@@ -194,6 +195,17 @@ class Tokenizer:
             mistake = f"line {error.lineno}: {error.message}"
             raise NoTemplate(f"this model's chat template is broken ({mistake}): {TEMPLATE_ADVICE}") from None
         return str(text)
+
+    @functools.cached_property
+    def _no_tools(self) -> list[Any] | None:
+        """None, or an empty list for templates that take nothing else."""
+        for none in _NO_TOOLS:
+            try:
+                self._encoding.apply_chat_template([PROBE[0]], tools=none, tokenize=False)
+            except FOREIGN_ERRORS:
+                continue
+            return none
+        return None
 
     def rendered(self, text: str) -> list[int]:
         """Return the token ids of a template's text, which already has its special tokens."""

@@ -14,23 +14,25 @@ from typing import Any
 SHORT = re.compile(r"[a-zA-Z0-9]{9}")
 
 
-def shape_ids(messages: Sequence[dict[str, Any]], pattern: str, short: bool) -> None:
-    """Replace ids in place, and those of results with them.
+def shape_ids(messages: Sequence[dict[str, Any]], pattern: str, short: bool) -> int:
+    """Replace ids in place, and those of results with them. Return how many calls have another one.
 
     ``pattern`` is a form with ``{name}`` and ``{index}``, which counts all calls; empty: any form, or with ``short`` nine
     letters and digits.
     """
     renamed: dict[str, str] = {}
-    index = 0
+    count = index = 0
     for message in messages:
         for call in message.get("tool_calls") or ():
-            if pattern:
-                call["id"] = _keep(renamed, call.get("id"), _by_pattern(call, pattern, index))
-            elif short:
-                call["id"] = _keep(renamed, call.get("id"), short_id(str(call.get("id"))))
+            old = str(call.get("id"))
+            new = _by_pattern(call, pattern, index) if pattern else short_id(old) if short else old
+            call["id"] = renamed[old] = new
+            count += new != old
             index += 1
-        if message.get("tool_call_id") in renamed:
-            message["tool_call_id"] = renamed[message["tool_call_id"]]
+        if "tool_call_id" in message:
+            old = str(message["tool_call_id"])
+            message["tool_call_id"] = renamed.get(old, short_id(old) if short else old)
+    return count
 
 
 def short_id(id: str) -> str:
@@ -42,11 +44,6 @@ def _by_pattern(call: Mapping[str, Any], pattern: str, index: int) -> str:
     function = call.get("function")
     name = str(function.get("name")) if isinstance(function, Mapping) else ""
     id = str(call.get("id"))
-    form = re.escape(pattern).replace(r"\{name\}", re.escape(name)).replace(r"\{index\}", r"\d+")
-    return id if re.fullmatch(form, id) else pattern.format(name=name, index=index)
-
-
-def _keep(renamed: dict[str, str], old: Any, new: str) -> str:
-    if isinstance(old, str):
-        renamed[old] = new
-    return new
+    before, _, after = (part.replace("{name}", name) for part in pattern.partition("{index}"))
+    fits = id.startswith(before) and id.endswith(after) and id[len(before) : len(id) - len(after)].isdecimal()
+    return id if fits else pattern.format(name=name, index=index)

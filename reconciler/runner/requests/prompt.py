@@ -17,7 +17,7 @@ from reconciler.wire.generation import Generate
 from reconciler.wire.question import Question
 from reconciler.wire.sampling import Ending, Sampling
 
-from .conversation import manners_of, render
+from .conversation import render, traits_of
 from .held import asked_of
 from .unanswerable import Unanswerable, invalid
 
@@ -54,6 +54,8 @@ class Prompt:
     """Token ids of each text whose vector is wanted; there is no prompt then."""
     asked: Asked | None = None
     """What the rest of the answer is held to; None where it is free."""
+    replaced: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """What the chat template did not take: ``shaping.REPLACED``."""
 
 
 def check_length(generate: Generate, tokenizer: Tokenizer, context: int) -> int:
@@ -89,7 +91,7 @@ def read_prompt(generate: Generate, tokenizer: Tokenizer, vocabulary: int, conte
     _check_ending(generate.ending, vocabulary)
     _check_logprobs(generate.logprobs)
     what = _prompt_parameter(generate)
-    tokens = _tokens(generate, tokenizer, context)
+    tokens, replaced = _tokens(generate, tokenizer, context)
     if not tokens and generate.question is None:
         raise invalid("the prompt is empty: the model needs at least one token to continue from", what)
     if not all(0 <= token < vocabulary for token in (*tokens, *generate.resume)):
@@ -109,7 +111,14 @@ def read_prompt(generate: Generate, tokenizer: Tokenizer, vocabulary: int, conte
     texts = tokenizer.shown(tokens) if question is not None and question.token_texts else ()
     listed = () if question is not None and not question.tokens else tuple(tokens)
     return Prompt(
-        listed, tokens_left, answer, tuple(last), text, asked=None if last else asked, token_texts=texts
+        listed,
+        tokens_left,
+        answer,
+        tuple(last),
+        text,
+        asked=None if last else asked,
+        token_texts=texts,
+        replaced=replaced,
     )
 
 
@@ -129,18 +138,18 @@ def _prompt_parameter(generate: Generate) -> str:
     return "messages" if generate.prompt is None and generate.prompt_tokens is None else "prompt"
 
 
-def _tokens(generate: Generate, tokenizer: Tokenizer, context: int) -> list[int]:
-    """Return the token ids of the prompt."""
+def _tokens(generate: Generate, tokenizer: Tokenizer, context: int) -> tuple[list[int], Mapping[str, int]]:
+    """Return the token ids of the prompt, and what of the conversation was replaced."""
     if generate.prompt_tokens is not None:
-        return list(generate.prompt_tokens)
+        return list(generate.prompt_tokens), {}
     question = generate.question or Question()
     if generate.prompt is not None:
         encode = tokenizer.rendered if question.special_tokens is False else tokenizer.plain
-        return _encoded(encode, generate.prompt, generate, context)
+        return _encoded(encode, generate.prompt, generate, context), {}
     what = "tools" if generate.tools else "messages"
     _check_template(generate.template)
     try:
-        text = render(
+        rendered = render(
             generate.messages, generate.tools, tokenizer, generate.template, question.generation_prompt
         )
     except NoTemplate as error:
@@ -149,9 +158,8 @@ def _tokens(generate: Generate, tokenizer: Tokenizer, context: int) -> list[int]
         raise invalid(f"the model's chat template rejects these {what}: {error!s:.400}", what) from None
     if generate.tools:
         _check_tools(tokenizer)
-    return _encoded(
-        tokenizer.plain if question.special_tokens else tokenizer.rendered, text, generate, context
-    )
+    encode = tokenizer.plain if question.special_tokens else tokenizer.rendered
+    return _encoded(encode, rendered.text, generate, context), rendered.replaced
 
 
 def _check_template(variables: Mapping[str, Any]) -> None:
@@ -169,8 +177,8 @@ def _check_tools(tokenizer: Tokenizer) -> None:
 
 def tools_problem(tokenizer: Tokenizer) -> str:
     """Return why this model cannot be given tools; empty if it can."""
-    if not manners_of(tokenizer).tools:
-        return "this model's chat template does not show tools to the model"
+    if why := traits_of(tokenizer).tools:
+        return why
     if tokenizer.known.family.format is None:
         return "this model writes tool calls in a form that is not known here, so they cannot be read"
     return ""

@@ -24,7 +24,7 @@ from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, WireError, agree, decode
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.frames import read
-from reconciler.wire.generation import RANK_RECEIVES, Accepted, Cancel, Failed, Generate
+from reconciler.wire.generation import RANK_RECEIVES, Accepted, Cancel, Failed, Generate, Replaced
 from reconciler.wire.launch import ExitCode
 from reconciler.wire.measuring import Measure
 from reconciler.wire.sampling import Sampling, known_of
@@ -249,7 +249,8 @@ def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future
         return None
     prompt, matcher = reading.result()
     sampling = generate.sampling if generate.unset else None
-    accepted = Accepted(generate.request, prompt.tokens, prompt.text, sampling, prompt.token_texts)
+    replaced = tuple(Replaced(kind, count) for kind, count in prompt.replaced.items())
+    accepted = Accepted(generate.request, prompt.tokens, prompt.text, sampling, prompt.token_texts, replaced)
     connection.send([accepted, *prompt.last])
     if prompt.last:
         return None

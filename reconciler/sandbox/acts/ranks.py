@@ -74,10 +74,14 @@ def decay(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Res
 
 def mute(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
     how = words[1] if len(words) > 1 else "silent"
-    effect = {"silent": "does not answer", "broken": "interrupts its answers"}.get(how)
+    effect = {
+        "silent": "does not answer",
+        "broken": "interrupts its answers",
+        "deaf": "takes no requests",
+    }.get(how)
     if effect is None:
         raise Invalid(
-            f"{how!r} is neither silent nor broken; for example: reconciler sandbox mute studio-1 broken"
+            f"expected silent, broken or deaf, got {how!r}; for example: reconciler sandbox mute studio-1 broken"
         )
     after = changes.fault(world, words[0], mute="" if undo else how)
     return Result(after, f"{words[0]}: its rank 0 {'answers' if undo else effect}")

@@ -32,7 +32,8 @@ the process says                           the sandbox answers, in the same orde
 
 At any time the sandbox may send a line with ``tell``: ``gpu, text`` (what the GPU raises from now on), ``failed, text``
 (what the next collective raises: its queue pairs are broken), ``hang, on`` (whether the process stands still), ``mute,
-how`` (whether its answers get lost: ``silent``, ``broken`` or empty). The end of the connection is the end of the process: the sandbox frees what it held.
+how`` (whether its answers get lost, ``silent`` or ``broken``, or the requests, ``deaf``; or empty). The end of the connection is
+the end of the process: the sandbox frees what it held.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def begin() -> None:
     """Patch this process; called at the start of every process of the machine's Python."""
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
-    config = json.loads(Path(__file__).parent.with_name(CONFIG).read_text())
+    config = json.loads(Path(__file__).parent.with_name(CONFIG).read_text(encoding="utf-8"))
     line = Line(config["control"], config["machine"])
     sys.meta_path.insert(0, _Finder(line))
     if RANK in os.environ:

@@ -17,7 +17,7 @@ STATE = "state.json"
 
 def read(folder: Path) -> Any:
     """Return what the sandbox has written."""
-    return json.loads((folder / STATE).read_text())
+    return json.loads((folder / STATE).read_text(encoding="utf-8"))
 
 
 def patch(folder: Path) -> None:

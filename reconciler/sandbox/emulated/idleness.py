@@ -27,6 +27,6 @@ def patch(vitals: Any, path: Path) -> None:
 def passed(path: Path) -> float:
     """Return the content of the file; 0 without one."""
     try:
-        return float(path.read_text())
+        return float(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return 0.0

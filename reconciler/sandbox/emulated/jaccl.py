@@ -69,7 +69,7 @@ def form(line: Line, real: Callable[..., Any], factory: Callable[[int, int], Gat
     rank, path, prefers_ring = (_variable(what) for what in ("rank", "devices", "ring"))
     if not rank or not path:
         raise RuntimeError(MISSING)
-    devices = read_devices(json.loads(Path(path).read_text()))
+    devices = read_devices(json.loads(Path(path).read_text(encoding="utf-8")))
     me, size = int(rank), len(devices)
     rows = chosen(devices, prefers_ring is not None)
     gather = factory(me, size)

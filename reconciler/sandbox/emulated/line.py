@@ -27,7 +27,7 @@ class Line:
         self.failed = ""
         """Error that the next collective raises; empty for none."""
         self.mute = ""
-        """Fate of its answers: ``silent`` (lost), ``broken`` (interrupted), or empty."""
+        """Fate of its answers, ``silent`` (lost) or ``broken`` (interrupted), or of its requests, ``deaf`` (lost); or empty."""
         self.moves = threading.Event()
         """Unset while the process is to stand still."""
         self.moves.set()

@@ -24,9 +24,10 @@ Init = Callable[..., Any]
 
 
 def patch(line: Line) -> None:
-    """Let this process listen on loopback whatever the address, connect through the sandbox, and send no answers on
-    Unix sockets while it is mute."""
-    bind, connect, send = socket.socket.bind, socket.socket.connect, socket.socket.send
+    """Let this process listen on loopback whatever the address, connect through the sandbox, and lose answers or
+    requests on Unix sockets while it is mute."""
+    bind, connect = socket.socket.bind, socket.socket.connect
+    send, receive = socket.socket.send, socket.socket.recv
 
     def bound(self: socket.socket, address: Any) -> None:
         if self.family != socket.AF_INET:
@@ -45,15 +46,24 @@ def patch(line: Line) -> None:
         _raise(answer)
         return connect(self, (LOOPBACK, answer["port"]))
 
+    def fate(self: socket.socket) -> str:
+        # The sockets that threads wake each other with have no name; those that clients connect to have one.
+        return line.mute if self.family == socket.AF_UNIX and self.getsockname() else ""
+
     def sent(self: socket.socket, content: Any, *flags: int) -> int:
-        # What a thread wakes another with has no name, other than what a client is answered on.
-        mute = line.mute if self.family == socket.AF_UNIX and self.getsockname() else ""
-        if mute == "broken":
+        how = fate(self)
+        if how == "broken":
             raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
-        return len(content) if mute else send(self, content, *flags)
+        return len(content) if how == "silent" else send(self, content, *flags)
+
+    def received(self: socket.socket, size: int, *flags: int) -> bytes:
+        content = receive(self, size, *flags)
+        if content and fate(self) == "deaf":
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return content
 
     replaced: Any = socket.socket
-    replaced.bind, replaced.connect, replaced.send = bound, connected, sent
+    replaced.bind, replaced.connect, replaced.send, replaced.recv = bound, connected, sent, received
 
 
 def _raise(answer: dict[str, Any]) -> None:

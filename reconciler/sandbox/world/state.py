@@ -96,7 +96,8 @@ class Faults:
     alone: bool = False
     """Groups of its ranks have a size of one, without an error."""
     mute: str = ""
-    """Whether rank 0's answers get lost (``silent``) or break off (``broken``) while it makes progress."""
+    """Whether rank 0's answers get lost (``silent``) or break off (``broken``), or its requests get lost (``deaf``), while it
+    makes progress."""
     partitioned: bool = False
     """Whether it is cut off from the network, except for its Thunderbolt cables."""
     ssh_seconds: float = 0.0

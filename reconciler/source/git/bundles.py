@@ -27,12 +27,15 @@ def write_bundle(repo: Path, bundle: Path) -> str | None:
 
 
 def read_bundle(bundle: Path | None, repo: Path) -> ClusterRepo:
-    """Make a repository with all refs of a bundle, and check every object. Raises ``Invalid``."""
+    """Make a repository with all refs of a bundle and the settings among them, and check that every object is there and
+    whole. Raises ``Invalid``."""
     made = ClusterRepo.create(repo, hooks.command())
     if bundle is not None:
-        checked = ("-c", "transfer.fsckObjects=true", "-C", str(repo))
         try:
-            run_git((*checked, "fetch", "--quiet", "--no-write-fetch-head", str(bundle), "+refs/*:refs/*"))
+            run_git(
+                ("-C", str(repo), "fetch", "--quiet", "--no-write-fetch-head", str(bundle), "+refs/*:refs/*")
+            )
         except Invalid as error:
             raise Invalid(f"its {bundle.name} cannot be read: {error}") from error
+        made.adopt()
     return made

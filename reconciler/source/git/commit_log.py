@@ -10,7 +10,7 @@ from reconciler.errors import Invalid
 from reconciler.source.yaml.parser import parse
 from reconciler.source.yaml.pieces import decode, split
 
-from .history import FIRST_PARENTS, Commit, Key, commits, git
+from .history import FIRST_PARENTS, Commit, Key, commits, git, pathspecs
 from .repository import OPERATIONS, REF, ClusterRepo
 
 OBJECTS_MAX = 30
@@ -54,9 +54,12 @@ class FileDiff:
     """How many more lines there are; -1 where the file is too large to be looked at."""
 
 
-def entries(repo: ClusterRepo, ref: str, limit: int, known: Mapping[str, Entry]) -> tuple[Entry, ...]:
-    """Return the newest commits of a branch, newest first. ``known``: what was returned before, by revision."""
-    found = commits(repo, limit, ref)
+def entries(
+    repo: ClusterRepo, ref: str, limit: int, known: Mapping[str, Entry], begin: str = ""
+) -> tuple[Entry, ...]:
+    """Return the newest commits of a branch, newest first, up to ``begin``. ``known``: what was returned before, by
+    revision."""
+    found = commits(repo, limit, ref, begin)
     new = [commit for commit in found if commit.revision not in known]
     names = {name for commit in new for _, *pair in commit.blobs for name in pair if name}
     contents = repo.blobs(sorted(names))
@@ -104,7 +107,7 @@ def found(repo: ClusterRepo, revision: str) -> tuple[str, Entry]:
         except Invalid:
             text = f"{revision} is no commit of main or of the operations; list them with: reconciler history"
             raise Invalid(text) from None
-    entry = next(iter(entries(repo, name, 1, {})), None)
+    entry = next(iter(entries(repo, ref, 1, {}, name)), None)
     if entry is None or entry.commit.revision != name:
         raise Invalid(f"{name[:10]} changes no manifests")
     return ref, entry
@@ -167,16 +170,12 @@ def message(repo: ClusterRepo, revision: str) -> str:
     return git(repo, "show", "--no-patch", "--format=%B", revision, "--").strip()
 
 
-def parent(repo: ClusterRepo, revision: str) -> str | None:
-    """Return the commit that a commit was made on; None for a first one."""
-    listed = git(repo, "rev-list", "--parents", "--max-count=1", revision, "--").split()
-    return listed[1] if len(listed) > 1 else None
-
-
 def newer_than(repo: ClusterRepo, revision: str, ref: str) -> frozenset[str]:
-    """Return the commits of a branch that are not part of ``revision``; all of them where that is empty."""
+    """Return the commits of a branch that change its files and are not part of ``revision``; all of them where that is empty."""
     known = (f"^{revision}",) if revision else ()
-    return frozenset(git(repo, "rev-list", f"--max-count={NEWER_MAX}", ref, *known, "--").split())
+    return frozenset(
+        git(repo, "rev-list", f"--max-count={NEWER_MAX}", ref, *known, "--", *pathspecs(repo, ref)).split()
+    )
 
 
 def _patch(repo: ClusterRepo, revision: str, paths: Sequence[str]) -> str:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from reconciler.errors import Conflict, Invalid, Refused, Unreachable
 
+from .output import hook_words
 from .process import PUSH_TIMEOUT_SECONDS, git_process, run_git
-from .repository import ClusterRepo, hook_words
+from .repository import SETTINGS, ClusterRepo
 
-BRANCHES = "+refs/heads/*:refs/heads/*"
+REFS = ("+refs/heads/*:refs/heads/*", f"+{SETTINGS}*:{SETTINGS}*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +29,14 @@ class Copy(ClusterRepo):
         if not (self.path / "HEAD").exists():
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             run_git(("init", "--quiet", "--bare", "--template=", "--initial-branch=main", str(self.path)))
-        arguments = ("fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", self.url, BRANCHES)
+        arguments = ("fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", self.url, *REFS)
         try:
             run_git(
                 self._located(arguments), environment=self.environment, timeout_seconds=PUSH_TIMEOUT_SECONDS
             )
         except Invalid as error:
             raise Unreachable(f"cannot read {self.url}: {error}") from error
+        self.adopt()
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         """Return whether ``newer`` is a descendant of ``older``; what was pushed there meanwhile is fetched."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from reconciler.errors import Refused
+from reconciler.errors import InvalidManifests, Refused
+from reconciler.source.yaml.objects import as_text, objects_of
 from reconciler.source.yaml.parser import parse
-from reconciler.source.yaml.pieces import decode, split
+from reconciler.source.yaml.pieces import ENDINGS, counts, decode, split
 
 from .process import run_git
 from .repository import REF, ClusterRepo
 
-COMMITS_MAX = 1000
-"""Most commits to look back."""
+COMMITS_AT_ONCE = 500
 FIRST_PARENTS = ("--first-parent", "-m", "--no-renames", "--no-abbrev")
 """A merge counts as the changes that it brought to its branch."""
 
@@ -48,18 +50,29 @@ class Change:
     """The other objects that the commit changed."""
 
 
-def commits(repo: ClusterRepo, limit: int = COMMITS_MAX, begin: str = REF) -> tuple[Commit, ...]:
-    """Return the newest commits that changed YAML files, newest first; a merge counts as its changes. ``begin``: a branch,
-    or a full commit id."""
+def commits(
+    repo: ClusterRepo,
+    limit: int = COMMITS_AT_ONCE,
+    ref: str = REF,
+    begin: str = "",
+    file: str = "",
+    skip: int = 0,
+) -> tuple[Commit, ...]:
+    """Return the newest commits of a branch that changed files which count, newest first; a merge counts as its changes.
+
+    ``begin``: a full commit id, by default the head. ``file``: only commits that changed this one. ``skip``: how many
+    of the newest to leave out.
+    """
     found: list[Commit] = []
-    words = iter(_log(repo, limit, begin).split("\0"))
+    words = iter(_log(repo, limit, ref, begin, file, skip).split("\0"))
     blobs: list[tuple[str, str, str]] = []
+    folder = repo.folder(ref)
     for word in words:
         entry = word.lstrip("\n")
         if entry.startswith(":"):
             _, _, old, new, _ = entry.split(" ")
             path = next(words)
-            if not any(part.startswith(".") for part in path.split("/")):
+            if counts(path) and path.startswith(folder and f"{folder}/"):
                 blobs.append((path, old.strip("0") and old, new.strip("0") and new))
                 found[-1] = replace(found[-1], blobs=tuple(blobs))
         elif entry:
@@ -69,13 +82,21 @@ def commits(repo: ClusterRepo, limit: int = COMMITS_MAX, begin: str = REF) -> tu
     return tuple(found)
 
 
-def _log(repo: ClusterRepo, limit: int, begin: str) -> str:
-    """Return git's raw log of the YAML files that each commit changed."""
-    if begin.startswith("refs/") and repo.head(begin) is None:
+def _log(repo: ClusterRepo, limit: int, ref: str, begin: str, file: str, skip: int) -> str:
+    """Return git's raw log of the files that each commit changed."""
+    if not begin and repo.head(ref) is None:
         return ""
     fields = "--format=%H%x1f%at%x1f%an%x1f%ae%x1f%s"
-    shape = (*FIRST_PARENTS, "--raw", "-z", f"-n{limit}", fields)
-    return git(repo, "log", *shape, begin, "--", "*.yaml", "*.yml")
+    shape = (*FIRST_PARENTS, "--raw", "-z", "--full-diff", f"-n{limit}", f"--skip={skip}", fields)
+    wanted = (f":(top,literal){file}",) if file and "\ufffd" not in file else pathspecs(repo, ref)
+    return git(repo, "log", *shape, begin or ref, "--", *wanted)
+
+
+def pathspecs(repo: ClusterRepo, ref: str) -> tuple[str, ...]:
+    """Return git's names of all files that count on a branch, and of those whose names begin with a dot."""
+    folder = repo.folder(ref)
+    literal = re.sub(r"([*?\[\\])", r"\\\1", f"{folder}/" if folder else "")
+    return tuple(f":(top){literal}*{ending}" for ending in ENDINGS)
 
 
 def git(repo: ClusterRepo, *arguments: str) -> str:
@@ -84,35 +105,83 @@ def git(repo: ClusterRepo, *arguments: str) -> str:
     return run_git(located, environment=repo.environment).decode("utf-8", "replace")
 
 
-def changes(repo: ClusterRepo, key: Key) -> tuple[Change, ...]:
-    """Return the commits that changed an object's meaning, newest first; changed comments do not count."""
-    log = commits(repo)
-    names = {name for commit in log for _, *pair in commit.blobs for name in pair if name}
-    mentions = key[1].encode()
-    contents = repo.blobs(sorted(names))
-    parsed: dict[str, Objects] = {}
+def changes(repo: ClusterRepo, key: Key) -> Iterator[Change]:
+    """Yield the commits that changed an object's meaning, newest first; changed comments do not count.
 
-    def objects(name: str) -> Objects:
-        if name and name not in parsed:
-            parsed[name] = objects_in(contents[name])
-        return parsed.get(name, {})
+    git is asked for the file that has the object, however many commits others have made meanwhile. Only for a time
+    in which no file had it, every commit is looked at.
+    """
+    begin = repo.head()
+    while begin is not None:
+        file = _file_of(repo, begin, key)
+        for commit, contents in _touching(repo, begin, file, key):
+            change, moved = _change(commit, contents, key)
+            if change is not None:
+                yield change
+            if moved:
+                begin = parent(repo, commit.revision)
+                break
+        else:
+            return
 
-    found = []
-    for commit in log:
-        if not any(mentions in contents.get(name, b"") for _, *pair in commit.blobs for name in pair):
-            continue
-        before: dict[Key, tuple[Any, str, str]] = {}
-        after: dict[Key, tuple[Any, str, str]] = {}
-        for path, old, new in commit.blobs:
-            before |= {known: (*entry, path) for known, entry in objects(old).items()}
-            after |= {known: (*entry, path) for known, entry in objects(new).items()}
-        differing = [k for k in before | after if _value(before, k) != _value(after, k)]
-        if key in differing:
-            was, now = before.get(key), after.get(key)
-            file = (was or now or (None, "", ""))[2]
-            others = tuple(other for other in differing if other != key)
-            found.append(Change(commit, file, was and was[1], now and now[1], others))
-    return tuple(found)
+
+def _touching(
+    repo: ClusterRepo, begin: str, file: str, key: Key
+) -> Iterator[tuple[Commit, Mapping[str, bytes]]]:
+    """Yield the commits that changed the text of an object, with the contents of all files that they changed. ``file``: the
+    one that has the object; empty where none has."""
+    word = re.compile(rf"(?<![\w.-]){re.escape(key[1])}(?![\w.-])")
+    for skip in itertools.count(0, COMMITS_AT_ONCE):
+        found = commits(repo, COMMITS_AT_ONCE, begin=begin, file=file, skip=skip)
+        texts = _contents(repo, [each for commit in found for each in commit.blobs if file in ("", each[0])])
+        pieces = {name: _mentioning(text, word) for name, text in texts.items()}
+        touching = [
+            commit
+            for commit in found
+            if any(pieces.get(old) != pieces.get(new) for _, old, new in commit.blobs)
+        ]
+        contents = texts | _contents(repo, [each for commit in touching for each in commit.blobs])
+        yield from ((commit, contents) for commit in touching)
+        if len(found) < COMMITS_AT_ONCE:
+            return
+
+
+def _contents(repo: ClusterRepo, blobs: Sequence[tuple[str, str, str]]) -> dict[str, bytes]:
+    return repo.blobs(sorted({name for _, *pair in blobs for name in pair if name}))
+
+
+def _mentioning(content: bytes, word: re.Pattern[str]) -> tuple[str, ...] | None:
+    """Return the documents that have a word; None for none, as for a file that does not exist."""
+    text = decode("", content)
+    found = [piece.body for piece in split(text) if word.search(piece.body)] if isinstance(text, str) else []
+    return tuple(found) or None
+
+
+def _file_of(repo: ClusterRepo, revision: str, key: Key) -> str:
+    """Return the file that has an object at a revision; empty if none has."""
+    try:
+        files = repo.read(revision)
+    except InvalidManifests:  # before there was the folder of the manifests, or with too many files
+        return ""
+    name = key[1].encode()
+    return next((file for file, text in files.items() if name in text and key in objects_in(text)), "")
+
+
+def _change(commit: Commit, contents: Mapping[str, bytes], key: Key) -> tuple[Change | None, bool]:
+    """Return what a commit did to an object, None if nothing, and whether another file had it before, or none."""
+    before: dict[Key, tuple[Any, str, str]] = {}
+    after: dict[Key, tuple[Any, str, str]] = {}
+    for path, old, new in commit.blobs:
+        before |= {known: (*entry, path) for known, entry in objects_in(contents.get(old, b"")).items()}
+        after |= {known: (*entry, path) for known, entry in objects_in(contents.get(new, b"")).items()}
+    was, now = before.get(key), after.get(key)
+    moved = (was and was[2]) != (now and now[2])
+    differing = [k for k in before | after if _value(before, k) != _value(after, k)]
+    if key not in differing:
+        return None, moved
+    file = (was or now or (None, "", ""))[2]
+    others = tuple(other for other in differing if other != key)
+    return Change(commit, file, was and was[1], now and now[1], others), moved
 
 
 def _value(objects: Mapping[Key, tuple[Any, str, str]], key: Key) -> Any:
@@ -124,11 +193,13 @@ def objects_in(content: bytes) -> Objects:
     text = decode("", content)
     found: Objects = {}
     for piece in split(text) if isinstance(text, str) else ():
-        root = parse("", piece.body).root
-        value: Any = root.value if root is not None else None
-        metadata = value.get("metadata") if isinstance(value, dict) else None
-        if isinstance(metadata, dict):
-            found[str(value.get("kind")), str(metadata.get("name"))] = (value, piece.body)
+        tree = parse("", piece.body)
+        for root in objects_of(tree):
+            value: Any = root.value
+            metadata = value.get("metadata") if isinstance(value, dict) else None
+            if isinstance(metadata, dict):
+                text_of = piece.body if root is tree.root else as_text(root)
+                found[str(value.get("kind")), str(metadata.get("name"))] = (value, text_of)
     return found
 
 
@@ -139,3 +210,9 @@ def text_at(repo: ClusterRepo, revision: str, key: Key) -> tuple[str, str]:
         if found is not None:
             return file, found[1]
     raise Refused("NotFound", f'there is no {key[0].lower()} "{key[1]}" in revision {revision[:10]}')
+
+
+def parent(repo: ClusterRepo, revision: str) -> str | None:
+    """Return the commit that a commit was made on; None for a first one."""
+    listed = git(repo, "rev-list", "--parents", "--max-count=1", revision, "--").split()
+    return listed[1] if len(listed) > 1 else None

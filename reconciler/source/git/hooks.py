@@ -11,7 +11,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from reconciler.errors import Invalid
 from reconciler.wire import SPOKEN
+
+from .process import run_git
 
 CONTROLLER_SOCKET = "controller.sock"
 """Name of the controller's socket, beside the repository in the reconciler's home."""
@@ -21,6 +24,18 @@ CHECKED = "checked"
 
 CLIENT = "push.py"
 """File within the folder of the hooks: what they run."""
+
+PUSH_BYTES_MAX = 256 * 1024 * 1024
+
+SETTINGS = {
+    "core.hooksPath": "hooks",  # explicit, because a global hooksPath would override the default
+    "core.logAllRefUpdates": "true",
+    "gc.auto": "6700",
+    "receive.advertisePushOptions": "true",
+    "receive.fsckObjects": "true",
+    "receive.maxInputSize": str(PUSH_BYTES_MAX),
+}
+"""Of every cluster repository."""
 
 _HOOK = """\
 #!/bin/sh
@@ -39,9 +54,25 @@ def command() -> tuple[str, ...]:
     return ("/usr/bin/env", f"PYTHONPATH={root}", sys.executable, "-P", "-m", module, "pre-receive")
 
 
-def install(folder: Path, hook_command: Sequence[str]) -> None:
-    """Write the hooks that are missing or differ, each atomically. ``hook_command`` validates where nobody answers."""
-    (folder / CHECKED).mkdir(parents=True, exist_ok=True)
+def mend(repository: Path, hook_command: Sequence[str]) -> list[str]:
+    """Set right the settings and the hooks of a bare repository: git leaves out in silence a hook that is not executable, or
+    not where ``core.hooksPath`` leads. Return what was wrong. Raises ``Invalid`` and ``Unreachable``."""
+    if not os.path.lexists(repository / "config"):
+        (repository / "config").touch()
+    config = (f"--git-dir={repository}", "config", "--local")
+    listed = run_git((*config, "--list", "-z")).decode("utf-8", "replace").split("\0")
+    present = dict(entry.partition("\n")[::2] for entry in listed)
+    wrong = [name for name, value in SETTINGS.items() if present.get(name.lower()) != value]
+    for name in wrong:
+        run_git((*config, "--replace-all", name, SETTINGS[name]))
+    return [*wrong, *(f"hooks/{name}" for name in install(repository / "hooks", hook_command))]
+
+
+def install(folder: Path, hook_command: Sequence[str]) -> list[str]:
+    """Write the hooks that are missing, differ or are not executable, each atomically; return their names.
+
+    ``hook_command`` validates where nobody answers. Raises ``Invalid`` where something else is in the place of one.
+    """
     gone = f'echo "reconciler: {sys.executable} is gone; start the reconciler once to renew this hook" >&2; exit 1'
     told = _hook(folder, "post-receive", "tells the controller of a push", "exit 0", ())
     bodies = {
@@ -50,8 +81,14 @@ def install(folder: Path, hook_command: Sequence[str]) -> None:
         f"{CHECKED}/post-receive": told,
         CLIENT: Path(__file__).with_name("hook_client.py").read_text(encoding="utf-8"),
     }
-    for name, body in bodies.items():
-        _write(folder / name, body)
+    try:
+        (folder / CHECKED).mkdir(parents=True, exist_ok=True)
+        return [name for name, body in bodies.items() if _write(folder / name, body.encode())]
+    except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
+        place = error.filename2 or error.filename
+        raise Invalid(
+            f"the hook {place} cannot be written: {error.strerror}; move away what is in its place"
+        ) from None
 
 
 def _hook(folder: Path, hook: str, purpose: str, missing: str, fallback: Sequence[str]) -> str:
@@ -66,11 +103,16 @@ def _hook(folder: Path, hook: str, purpose: str, missing: str, fallback: Sequenc
     )
 
 
-def _write(path: Path, body: str) -> None:
-    if path.exists() and path.read_text(encoding="utf-8") == body and os.access(path, os.X_OK):
-        return
+def _write(path: Path, body: bytes) -> bool:
+    """Write a hook, and return whether that was necessary."""
+    if path.is_file() and path.read_bytes() == body and path.stat().st_mode & 0o111:
+        return False
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(body)
-    Path(temporary).chmod(0o755)
-    Path(temporary).replace(path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(body)
+        Path(temporary).chmod(0o755)
+        Path(temporary).replace(path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    return True

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reconciler.errors import Invalid
+from reconciler.source.yaml.pieces import counts
 from reconciler.source.yaml.syntax_errors import clip
 
 
@@ -16,8 +17,7 @@ def yaml_blobs(listing: bytes) -> dict[str, tuple[str, int]]:
         description, _, raw = entry.partition(b"\t")
         mode, _, sha, size = description.split()
         path = raw.decode("utf-8", "surrogateescape")
-        visible = not any(part.startswith(".") for part in path.split("/"))
-        if mode in (b"100644", b"100755") and path.endswith((".yaml", ".yml")) and visible:
+        if mode in (b"100644", b"100755") and counts(path):
             if not size.isdigit():
                 raise Invalid(f"the contents of {clip(path)} are missing (object {sha.decode()})")
             blobs[path] = (sha.decode(), int(size))
@@ -108,3 +108,11 @@ def links_in(listing: bytes) -> set[str]:
         for description, path in entries
         if description.startswith(LINKS)
     }
+
+
+def hook_words(stderr: str) -> str:
+    """Return what a remote hook printed, without git's ``remote: `` before every line."""
+    lines = [
+        line.removeprefix("remote:").strip(" ") for line in stderr.splitlines() if line.startswith("remote:")
+    ]
+    return "\n".join(line for line in lines if line) or stderr.strip() or "git push failed"

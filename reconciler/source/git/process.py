@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from reconciler.errors import Invalid, Unreachable
+from reconciler.wire.shortage import explained
 
 TIMEOUT_SECONDS = 30.0
 PUSH_TIMEOUT_SECONDS = 120.0
@@ -57,7 +58,7 @@ def git_process(
     except FileNotFoundError:
         raise Invalid("git is not installed, or not on PATH") from None
     except OSError as error:
-        raise Unreachable(f"git cannot be started: {error}") from error
+        raise Unreachable(explained(f"git cannot be started: {error}")) from error
     with process:
         try:
             out, err = process.communicate(stdin, timeout_seconds)
@@ -74,9 +75,19 @@ def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if extra is None or not name.startswith("GIT_")}
     fixed = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
     if extra is None:
-        return {**kept, **fixed}
-    own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    return {**kept, **fixed, **own, **extra}
+        return {**kept, **fixed, "GIT_AUTHOR_DATE": "@0 +0000"}  # an author is asked for, and no time
+    return {**kept, **fixed, **_OWN, **extra}
+
+
+_OWN = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "XDG_CONFIG_HOME": os.devnull,  # a user's own attributes
+    "GIT_DEFAULT_HASH": "sha1",
+    "GIT_DEFAULT_REF_FORMAT": "files",
+}
+"""No configuration but the repository's own, and its formats whatever those are that git has by default."""
 
 
 def _command(arguments: Sequence[str]) -> str:

@@ -86,7 +86,7 @@ def examine(repo: ClusterRepo, push: Push) -> Brought:
             f"Pull and merge first, or go back with git revert",
         )
     _refuse_large(repo, log.entries)
-    listing = repo.tree(push.new)
+    listing = repo.tree(push.new, push.ref)
     _refuse_links({entry.path for entry in log.entries} & links_in(listing))
     return Brought(frozenset(log.words), listing)
 

@@ -7,21 +7,21 @@ authors' names come from the user's configuration.
 
 from __future__ import annotations
 
-import getpass
+import json
 import os
 import re
-import socket
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from reconciler.errors import Conflict, Invalid, InvalidManifests, Problem, Refused
+from reconciler.source.yaml.objects import of_others
 from reconciler.source.yaml.pieces import DOCUMENTS_MAX, FILE_BYTES_MAX, too_large
 
 from . import hooks
-from .leftovers import drop_leftovers
-from .output import LOG_FORMAT, contents_of, yaml_blobs
+from .leftovers import drop_leftovers, lock_text, wait_until_free
+from .output import LOG_FORMAT, contents_of, hook_words, yaml_blobs
 from .process import PUSH_TIMEOUT_SECONDS, TIMEOUT_SECONDS, error_text, git_process, run_git
 
 BRANCH = "main"
@@ -33,6 +33,8 @@ IN_FORCE = "refs/reconciler/in-force"
 """Ref of the revision last in force, for a controller that lost its store. Clones do not fetch it."""
 KEPT = "refs/reconciler/kept"
 """Ref of a text: what of the revision last in force stays as it was before it."""
+SETTINGS = "refs/reconciler/settings"
+"""Ref of a text: the settings below, for copies on other machines, which see refs and no configuration."""
 OPERATIONS_IN_FORCE = "refs/reconciler/operations-in-force"
 """Ref of the operations last in force, for a controller that starts while the newest are wrong."""
 EMPTY = "empty"
@@ -40,20 +42,12 @@ EMPTY = "empty"
 NO_COMMIT = "0" * 40
 """What git calls the commit of a branch that does not exist."""
 TOTAL_BYTES_MAX = 64 * 1024 * 1024
-PUSH_BYTES_MAX = 256 * 1024 * 1024
 MIRROR = "reconciler.mirror"
 """Setting of a repository whose ``main`` follows another repository: the URL of that one."""
 PATH = "reconciler.path"
 """Setting of a repository in which only one folder has manifests: that folder."""
+NO_FOLDER_TEXT = "there is no such folder in this commit; `reconciler source set --path` names another"
 
-_SETTINGS = {
-    "core.hooksPath": "hooks",  # explicit, because a global hooksPath would override the default
-    "core.logAllRefUpdates": "true",
-    "gc.auto": "6700",
-    "receive.advertisePushOptions": "true",
-    "receive.fsckObjects": "true",
-    "receive.maxInputSize": str(PUSH_BYTES_MAX),
-}
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
@@ -97,15 +91,9 @@ class ClusterRepo:
                 raise Invalid(f"{path} exists but is not a git repository: move it away")
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
             run_git(("init", "--quiet", "--bare", "--template=", f"--initial-branch={BRANCH}", str(path)))
-            with (path / "config").open("a") as config:  # by git it is a process for each
-                config.write("".join(map(_config_text, _SETTINGS.items())))
-        present = dict(
-            entry.partition("\n")[::2] for entry in repo._git("config", "--local", "--list", "-z").split("\0")
-        )
-        for name, value in _SETTINGS.items():
-            if present.get(name.lower()) != value:
-                repo._git("config", "--local", name, value)
-        hooks.install(path / "hooks", hook_command)
+            with (path / "config").open("a", encoding="utf-8") as config:  # by git it is a process for each
+                config.write("".join(map(_config_text, hooks.SETTINGS.items())))
+        hooks.mend(path, hook_command)
         repo.tidy()
         return repo
 
@@ -116,6 +104,11 @@ class ClusterRepo:
         in `git gc`, which a small repository never runs.
         """
         return [str(each.relative_to(self.path)) for each in drop_leftovers(self.path)]
+
+    def wait_until_free(self) -> None:
+        """Wait for the locks of other gits, and remove those of dead ones. Raises ``Refused`` for one that stays."""
+        if (lock := wait_until_free(self.path)) is not None:
+            raise Refused("Locked", lock_text(lock))
 
     # --- reading -----------------------------------------------------------------------------------
 
@@ -130,13 +123,35 @@ class ClusterRepo:
         """Return the last commit that ``keep`` noted at ``ref``, or None."""
         return self._at(ref)
 
+    def configure(self, mirror: str, folder: str) -> None:
+        """Note which repository ``main`` is a mirror of, and which of its folders has the manifests; empty stands for
+        none, and for all of it."""
+        noted = {MIRROR: mirror, PATH: folder}
+        for name, value in noted.items():
+            if value:
+                self._git("config", "--local", name, value)
+            else:
+                unset = self._located(("config", "--local", "--unset-all", name))
+                run_git(unset, environment=self.environment, codes=(0, 5))  # 5: it was not set
+        told = json.dumps({name: value for name, value in noted.items() if value})
+        self.keep({SETTINGS: told.encode() if mirror or folder else None})
+
+    def adopt(self) -> None:
+        """Take over what the repository that the refs came from has noted with ``configure``."""
+        told = self._at(SETTINGS)
+        noted: dict[str, str] = json.loads(self.blobs((told,))[told]) if told is not None else {}
+        there = noted.get(MIRROR, ""), noted.get(PATH, "")
+        if there != (self.mirrored(), self.folder()):
+            self.configure(*there)
+
     def mirrored(self) -> str:
         """Return the URL that ``main`` is a mirror of, so that nobody may commit here; empty if it is the truth itself."""
         return self._setting(MIRROR)
 
-    def folder(self) -> str:
-        """Return the folder with the manifests, such as ``clusters/studio``; empty for the whole repository."""
-        return self._setting(PATH)
+    def folder(self, ref: str = REF) -> str:
+        """Return the folder that counts on a branch, such as ``clusters/studio`` for the manifests of ``main``; empty for
+        everything. Operations are the home's own, wherever the manifests come from."""
+        return self._setting(PATH) if ref == REF else ""
 
     def _setting(self, name: str) -> str:
         arguments = self._located(("config", "--local", "--get", name))
@@ -150,14 +165,17 @@ class ClusterRepo:
         named = (line.split(" ", 1) for line in process.stdout.decode().splitlines())
         return next((revision for revision, ref in named if ref == name), None)
 
-    def read(self, revision: str, listing: bytes | None = None) -> dict[str, bytes]:
-        """Return the YAML files of a commit by path, without links, submodules and hidden names.
+    def read(
+        self, revision: str, ref: str = REF, listing: bytes | None = None, folder: str | None = None
+    ) -> dict[str, bytes]:
+        """Return the manifests of a commit by path, without JSON of others, links, submodules and hidden names.
 
-        ``listing``: what ``tree`` has returned for it. Raises ``InvalidManifests`` if files are too large or too many, and ``Invalid`` if objects of the commit are
+        ``ref``: the branch of the commit. ``listing``: what ``tree`` has returned for it. ``folder``: read this one in place
+        of the one that counts now. Raises ``InvalidManifests`` if files are too large or too many, and ``Invalid`` if objects of the commit are
         missing or damaged.
         """
         try:
-            return self._read(self.tree(revision) if listing is None else listing)
+            return self._read(self.tree(revision, ref, folder) if listing is None else listing)
         except InvalidManifests:
             raise
         except Invalid as error:
@@ -173,7 +191,8 @@ class ClusterRepo:
             raise InvalidManifests(problems)
         names = "".join(f"{sha}\n" for sha, _ in blobs.values()).encode()
         contents = self._bytes("cat-file", "--batch", stdin=names) if blobs else b""
-        return dict(zip(blobs, contents_of(contents), strict=True))
+        found = zip(blobs, contents_of(contents), strict=True)
+        return {path: content for path, content in found if not of_others(path, content)}
 
     def _damaged(self, problem: str) -> Invalid:
         return Invalid(
@@ -188,18 +207,22 @@ class ClusterRepo:
         listed = "".join(f"{_checked(name)}\n" for name in names).encode()
         return dict(zip(names, contents_of(self._bytes("cat-file", "--batch", stdin=listed)), strict=True))
 
-    def tree(self, revision: str) -> bytes:
-        """Return git's listing of all files in the folder of the manifests, with modes and sizes.
+    def tree(self, revision: str, ref: str = REF, folder: str | None = None) -> bytes:
+        """Return git's listing of all files in the folder that counts on the commit's branch, with modes and sizes.
 
         Raises ``InvalidManifests`` if a commit has no such folder.
         """
-        folder = self.folder()
+        folder = self.folder(ref) if folder is None else folder
         below = (f"{folder}/",) if folder else ()
         listing = self._bytes("ls-tree", "-r", "-z", "-l", "--full-tree", _checked(revision), "--", *below)
         if folder and not listing:
-            text = "there is no such folder in this commit; `reconciler source set --path` names another"
-            raise InvalidManifests((Problem(folder, 1, 1, "", text),))
+            raise InvalidManifests((Problem(folder, 1, 1, "", NO_FOLDER_TEXT),))
         return listing
+
+    def has(self, revision: str, folder: str) -> bool:
+        """Return whether a commit has files in a folder; each has the whole, ``""``."""
+        listed = ("ls-tree", "-z", "--full-tree", _checked(revision), "--", f"{folder}/")
+        return not folder or bool(self._bytes(*listed))
 
     def changes(self, old: str, new: str, trailer: str) -> bytes:
         """Return git's raw log of the commits that ``new`` has and ``old`` has not, for ``output.changes_of``."""
@@ -255,6 +278,7 @@ class ClusterRepo:
             f"delete {ref}\n" if name is None else f"update {ref} {_checked(name)}\n"
             for ref, name in names.items()
         ]
+        self.wait_until_free()
         self._git("update-ref", "--stdin", stdin="".join(lines).encode())
 
     # --- writing -----------------------------------------------------------------------------------
@@ -276,7 +300,7 @@ class ClusterRepo:
         url = self.mirrored() if ref == REF else ""
         if url:
             raise Refused("Mirrored", mirror_text(url))
-        tree = self._write_tree(base, changes)
+        tree = self._write_tree(base, {self._within(path, ref): each for path, each in changes.items()})
         if base is not None and tree == self._git("rev-parse", f"{_checked(base)}^{{tree}}").strip():
             return base
         parents = ("-p", base) if base is not None else ()
@@ -289,6 +313,11 @@ class ClusterRepo:
         revision = made.decode().strip()
         self._land(base, revision, ref)
         return revision
+
+    def _within(self, path: str, ref: str) -> str:
+        """Return where a file belongs that may be named without the folder of the manifests."""
+        folder = self.folder(ref)
+        return path if not folder or path.startswith(f"{folder}/") else f"{folder}/{path}"
 
     def _write_tree(self, base: str | None, changes: Mapping[str, bytes | None]) -> str:
         with tempfile.TemporaryDirectory(prefix="reconciler-index-") as folder:
@@ -308,20 +337,14 @@ class ClusterRepo:
         return self._git("hash-object", "-w", "--no-filters", "--stdin", stdin=content).strip()
 
     def _land(self, base: str | None, revision: str, ref: str) -> None:
+        self.wait_until_free()
         checked: tuple[str, ...] = ()
         if self.check is not None:
-            objection = self.check(self, base or NO_COMMIT, revision, ref)
-            if objection:
+            if objection := self.check(self, base or NO_COMMIT, revision, ref):
                 raise Refused("Rejected", objection)
             checked = (f"--receive-pack=git -c core.hooksPath=hooks/{hooks.CHECKED} receive-pack",)
-        arguments = (
-            "push",
-            "--porcelain",
-            "--no-follow-tags",
-            *checked,
-            str(self.path.absolute()),
-            f"{revision}:{ref}",
-        )
+        where = (str(self.path.absolute()), f"{revision}:{ref}")
+        arguments = ("push", "--porcelain", "--no-follow-tags", *checked, *where)
         process = git_process(self._located(arguments), b"", self.environment, PUSH_TIMEOUT_SECONDS)
         head = self.head(ref)
         if process.returncode == 0 or head == revision:
@@ -348,19 +371,6 @@ class ClusterRepo:
         return self._bytes(*arguments, stdin=stdin).decode("utf-8", "replace")
 
 
-def author_of(folder: Path) -> Author:
-    """Return the author that git would use for a commit in ``folder``, from the user's configuration.
-
-    Without a configured author: the account's name at this host.
-    """
-    process = git_process(("-C", str(folder), "var", "GIT_AUTHOR_IDENT"), b"", None, TIMEOUT_SECONDS)
-    match = re.match(r"(.+) <([^<>]*)> \d+ [-+]\d{4}$", process.stdout.decode("utf-8", "replace").strip())
-    if process.returncode == 0 and match:
-        return Author(match[1], match[2])
-    user = getpass.getuser()
-    return Author(user, f"{user}@{socket.gethostname()}")
-
-
 def _config_text(entry: tuple[str, str]) -> str:
     """Return a setting as git's configuration files have it."""
     section, name = entry[0].split(".")
@@ -370,14 +380,6 @@ def _config_text(entry: tuple[str, str]) -> str:
 def mirror_text(url: str) -> str:
     """Return why nothing may be committed to ``main``, which is a mirror of ``url``, and what to do instead."""
     return f"{BRANCH} is a mirror: the truth is at {url}; push the change there, and it is fetched"
-
-
-def hook_words(stderr: str) -> str:
-    """Return what a remote hook printed, without git's ``remote: `` before every line."""
-    lines = [
-        line.removeprefix("remote:").strip(" ") for line in stderr.splitlines() if line.startswith("remote:")
-    ]
-    return "\n".join(line for line in lines if line) or stderr.strip() or "git push failed"
 
 
 def _checked(revision: str) -> str:

@@ -6,6 +6,7 @@ deleted with it. Only what has passed every check comes into the home's reposito
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -14,11 +15,12 @@ from pathlib import Path
 
 from reconciler.errors import Conflict, Invalid, InvalidManifests, Refused, Unreachable
 from reconciler.resources.git_repository import GitRepositorySpec, Ref
+from reconciler.source.git.hooks import PUSH_BYTES_MAX
 from reconciler.source.git.process import error_text, git_process, run_git
-from reconciler.source.git.repository import MIRROR, PATH, PUSH_BYTES_MAX, REF, ClusterRepo
+from reconciler.source.git.repository import NO_FOLDER_TEXT, PATH, REF, ClusterRepo
 
 from . import signatures
-from .transport import environment_of, settings_of
+from .transport import diverted, environment_of, settings_of
 
 LIST_SECONDS, FETCH_SECONDS = 30.0, 120.0
 REMOTE = "refs/reconciler/remote"
@@ -33,8 +35,12 @@ _BARRED = {
     "Permission denied": "the server does not let this SSH key in",
     "Authentication failed": "the server does not take this token (Authentication failed)",
     "could not read ": "the server asks for a token; name it with --token-file",
+    "returned error: 403": "the server does not let this token read it (403)",
+    "mismatched algorithms": "its objects have names of SHA-256, and only those of SHA-1 can be followed; make a"
+    " repository with: git init --object-format=sha1",
 }
 """What git says where trying again does not help, and what it means."""
+_NOT_FOUND = re.compile(r"repository '[^']*' not found")
 
 Check = Callable[[ClusterRepo, str | None, str], str]
 """From a repository, the commit of ``main`` and the new one to why that is not taken, as a push; empty if it is. May raise
@@ -86,10 +92,10 @@ class Remote:
                 if known is not None and revision == known.revision and (known.refusal or revision == head):
                     return Look(revision, refusal=known.refusal)
                 if revision == head:
-                    return Look(revision)
+                    return self._unmoved(spec, revision)
             revision = git.fetched(self.repo)
             if revision == head:
-                return Look(revision)
+                return self._unmoved(spec, revision)
             return self._judged(spec, ClusterRepo(place / "git"), head, revision)
 
     def files(self, spec: GitRepositorySpec, branch: str, commit: str) -> dict[str, str]:
@@ -110,8 +116,12 @@ class Remote:
         return {name: content.decode("utf-8", "replace") for name, content in contents.items()}
 
     def configure(self, spec: GitRepositorySpec | None) -> None:
-        """Note in the home's repository that its ``main`` is a mirror, and which folder of it counts; None ends that."""
+        """Note in the home's repository that its ``main`` is a mirror, and which folder of it counts; None ends the mirror."""
         configure(self.repo, spec)
+
+    def _unmoved(self, spec: GitRepositorySpec, revision: str) -> Look:
+        missing = not self.repo.has(revision, spec.path)
+        return Look(revision, refusal=f"{spec.path}: {NO_FOLDER_TEXT}" if missing else "")
 
     def _judged(self, spec: GitRepositorySpec, fetched: ClusterRepo, head: str | None, revision: str) -> Look:
         dropped = 0
@@ -127,15 +137,16 @@ class Remote:
             refusal = str(error)
         if refusal:
             return Look(revision, dropped=dropped, refusal=refusal)
-        self._take(fetched, head, revision)
+        self._take(spec, fetched, head, revision)
         return Look(revision, moved=True, dropped=dropped)
 
-    def _take(self, fetched: ClusterRepo, head: str | None, revision: str) -> None:
+    def _take(self, spec: GitRepositorySpec, fetched: ClusterRepo, head: str | None, revision: str) -> None:
         own = f"--git-dir={self.repo.path}"
         quiet = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
         self.verify()
         run_git((own, *quiet, str(fetched.path), f"+{REF}:{REMOTE}"), timeout_seconds=FETCH_SECONDS)
         self.verify()
+        self.repo.configure(spec.url, spec.path)  # before main moves: nothing beside the folder is ever read
         moved = git_process((own, "update-ref", REF, revision, head or ""), b"", {}, LIST_SECONDS)
         if moved.returncode:
             raise Conflict(f"main moved meanwhile: {error_text(moved.stderr)}")
@@ -203,7 +214,7 @@ class _Git:
         )
         borrowed = git_dir / "objects" / "info"
         borrowed.mkdir(exist_ok=True)
-        (borrowed / "alternates").write_text(f"{(repo.path / 'objects').absolute()}\n")
+        (borrowed / "alternates").write_text(f"{(repo.path / 'objects').absolute()}\n", encoding="utf-8")
         if self.spec.path:
             run_git((f"--git-dir={git_dir}", "config", PATH, self.spec.path))
         words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
@@ -227,20 +238,28 @@ class _Git:
         if "signal 25" in text or "File too large" in text or done.returncode in (-25, 153):
             raise Refused("TooLarge", f"{self.spec.url} brings more than {self.bytes_max} bytes at once")
         meaning = next((meaning for word, meaning in _BARRED.items() if word in text), "")
+        meaning = diverted(self.spec, self.place) or meaning
+        if not meaning and _NOT_FOUND.search(text):
+            meaning = (
+                "there is no such repository, or whoever asks may not read it; name a token with --token-file"
+            )
         shown = f"{self.spec.url} cannot be fetched: {meaning or text[:TEXT_MAX]}"
         raise Invalid(shown) if meaning else Unreachable(shown)
 
     def _missing(self) -> Invalid:
+        if page := diverted(self.spec, self.place):
+            return Invalid(f"{self.spec.url} cannot be fetched: {page}")
         return Invalid(
             f"{self.spec.url} has no branch {self.spec.ref.branch}; push it, or name another with --branch"
         )
 
 
 def configure(repo: ClusterRepo, spec: GitRepositorySpec | None) -> None:
-    """Note in a home's repository that its ``main`` is a mirror, and which folder of it counts; None ends that."""
-    for name, value in ((MIRROR, spec.url if spec else ""), (PATH, spec.path if spec else "")):
-        own = (f"--git-dir={repo.path}", "config", "--local")
-        if value:
-            run_git((*own, name, value))
-        else:
-            run_git((*own, "--unset-all", name), codes=(0, 5))  # 5: it was not set
+    """Note in a home's repository that its ``main`` is a mirror, and which folder of it counts. None ends the mirror; the
+    folder stays, for what lies beside it is still no business of ours. One that ``main`` has not got counts from the look on
+    that brings it, so that what is there stays in force until then."""
+    if spec is None and not repo.mirrored():
+        return
+    head = repo.head()
+    new = spec is not None and (head is None or repo.has(head, spec.path))
+    repo.configure(spec.url if spec else "", spec.path if spec and new else repo.folder())

@@ -1,28 +1,41 @@
 """How git reaches a remote: without prompts, with pinned host keys, and with secrets that only their reader sees.
 
-A secret is in no URL, no command line and no log. git asks a program for it, which reads it from its file or variable.
-The programs have no data in their text: they get it in variables that hold names of files.
+A secret is in no URL, no command line and no log. git asks a program for it, which has it in a variable. The programs have no
+data in their text.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import stat
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urljoin, urlsplit
 
 from reconciler.errors import Invalid
-from reconciler.resources.git_repository import GitRepositorySpec, SshSecret, TokenSecret, scheme_of
+from reconciler.resources.git_repository import (
+    GitRepositorySpec,
+    SshSecret,
+    TokenSecret,
+    checked_url,
+    scheme_of,
+)
+from reconciler.secret_files import find_secret, read_private_key
 
 CONNECT_SECONDS = 10
 STALLED_SECONDS = 20
 """How long a connection may bring nothing."""
 
+TRACE = "headers"
+"""File in which git writes the headers of answers: only there it says where a redirect leads."""
+
 _ASK = """\
 #!/bin/sh
 case "$1" in
 Username*) printf '%s\\n' "$RECONCILER_GIT_USER" ;;
-*) if [ -n "$RECONCILER_GIT_TOKEN_FILE" ]; then exec head -n 1 "$RECONCILER_GIT_TOKEN_FILE"
-   else exec printenv "$RECONCILER_GIT_TOKEN_VARIABLE"; fi ;;
+*) printf '%s\\n' "$RECONCILER_GIT_TOKEN" ;;
 esac
 """
 _SSH = """\
@@ -34,7 +47,9 @@ exec ssh -F "$RECONCILER_GIT_SSH_CONFIG" "$@"
 def settings_of(spec: GitRepositorySpec) -> tuple[str, ...]:
     """Return the options of git for a remote."""
     own = {
-        "fetch.fsckObjects": "true",
+        # What lies years back in a history was taken by the remote, and is read by nobody. Names of objects and that none
+        # is missing are checked all the same.
+        "fetch.fsckObjects": "false",
         "fetch.recurseSubmodules": "false",
         "http.followRedirects": "false",  # a redirect could lead a token to another host
         "http.lowSpeedLimit": "100",
@@ -42,6 +57,8 @@ def settings_of(spec: GitRepositorySpec) -> tuple[str, ...]:
         "gc.auto": "0",
         "maintenance.auto": "false",
     }
+    if scheme_of(spec.url) == "file":
+        own["safe.directory"] = "*"  # it was named; git would refuse it where another user owns it
     if spec.ca_file is not None:
         own["http.sslCAInfo"] = str(Path(spec.ca_file).expanduser())
     return tuple(word for name, value in own.items() for word in ("-c", f"{name}={value}"))
@@ -54,6 +71,8 @@ def environment_of(spec: GitRepositorySpec, folder: Path, environ: Mapping[str, 
     """
     scheme = scheme_of(spec.url)
     found = {"GIT_ALLOW_PROTOCOL": scheme}
+    if scheme in ("http", "https"):  # without secrets: git writes "<redacted>" for them
+        found |= {"GIT_TRACE_CURL": str(folder / TRACE), "GIT_TRACE_CURL_NO_DATA": "1"}
     if scheme == "ssh" and spec.secret_ref.ssh is not None:
         found |= _ssh(spec.secret_ref.ssh, folder)
     if spec.secret_ref.token is not None:
@@ -69,7 +88,7 @@ def _ssh(secret: SshSecret, folder: Path) -> dict[str, str]:
         "  UpdateHostKeys no\n  ForwardAgent no\n  ClearAllForwardings yes\n  PermitLocalCommand no\n"
         f"  ConnectTimeout {CONNECT_SECONDS}\n  ServerAliveInterval 5\n  ServerAliveCountMax 3\n"
         f"  GlobalKnownHostsFile /dev/null\n"
-        f"  IdentityFile {_quoted(_readable(secret.key_file))}\n"
+        f"  IdentityFile {_quoted(_private_key(secret.key_file, folder))}\n"
         f"  UserKnownHostsFile {_quoted(_readable(secret.known_hosts_file))}\n",
         encoding="utf-8",
     )
@@ -79,19 +98,53 @@ def _ssh(secret: SshSecret, folder: Path) -> dict[str, str]:
 
 def _token(secret: TokenSecret, folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
     found = {"GIT_ASKPASS": _program(folder / "ask", _ASK), "RECONCILER_GIT_USER": secret.username}
-    if secret.file is not None:
-        return {**found, "RECONCILER_GIT_TOKEN_FILE": str(_readable(secret.file))}
-    name = secret.env or ""
-    if not environ.get(name):
-        raise Invalid(
-            f"the environment of `reconciler up` has no {name}; set it, and restart `reconciler up`"
+    return {**found, "RECONCILER_GIT_TOKEN": find_secret(secret.file, secret.env, environ)}
+
+
+def _private_key(written: str, folder: Path) -> Path:
+    """Return the path of a key that ``ssh`` takes: the file itself, or a copy of it as ``ssh`` wants it."""
+    path = _readable(written)
+    key = read_private_key(path)
+    if path.read_bytes() == key.encode() and not stat.S_IMODE(path.stat().st_mode) & 0o077:
+        return path
+    copy = folder / "key"
+    copy.touch(0o600)
+    copy.chmod(0o600)
+    copy.write_text(key, encoding="utf-8")
+    return copy
+
+
+def diverted(spec: GitRepositorySpec, folder: Path) -> str:
+    """Return why the last answer cannot be used that was a page, or that leads elsewhere, and where; empty if it was none."""
+    try:
+        trace = (folder / TRACE).read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+    answers = re.findall(r"<= Recv header: HTTP/[\d.]+ (\d+)", trace)
+    places = re.findall(r"<= Recv header: location: *(\S+)", trace, re.IGNORECASE)
+    types = re.findall(r"<= Recv header: content-type: *(\S+)", trace, re.IGNORECASE)
+    if answers[-1:] == ["200"] and types and types[-1].startswith("text/html"):
+        return (
+            "the server answers with a page, and not as git does: a page to log in, or a wrong URL or token"
         )
-    return {
-        **found,
-        name: environ[name],
-        "RECONCILER_GIT_TOKEN_FILE": "",
-        "RECONCILER_GIT_TOKEN_VARIABLE": name,
-    }
+    if not answers or not places or answers[-1] not in ("301", "302", "303", "307", "308"):
+        return ""
+    parts = urlsplit(urljoin(f"{spec.url}/info/refs", places[-1]))
+    path, found, _ = parts.path.partition("/info/refs")
+    port = f":{parts.port}" if parts.port else ""
+    place = (
+        f"{parts.scheme}://{parts.hostname}{port}{path}"  # without user and query, which may hold a secret
+    )
+    says = f"the server answers {answers[-1]} and names {place}"
+    if place == spec.url:
+        return f"{says}, which is the same URL: a loop"
+    try:
+        checked_url(place)
+    except ValueError as error:
+        return f"{says}, which cannot be followed: {error}"
+    if not found:
+        return f"{says}, which is no repository: a page to log in, or a wrong URL or token"
+    return f"{says}; to follow that: reconciler source set {shlex.quote(place)}"
 
 
 def _readable(written: str) -> Path:
@@ -110,6 +163,6 @@ def _quoted(path: Path) -> str:
 
 
 def _program(path: Path, text: str) -> str:
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     path.chmod(0o700)
     return str(path)

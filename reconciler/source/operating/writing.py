@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,7 @@ def seen(repo: ClusterRepo, asking: Asking, at: float) -> tuple[str | None, Now]
     """Return the newest commit of the operations, and what is decided on."""
     head, main = repo.head(OPERATIONS), repo.head()
     files = repo.read(main) if main else {}
-    return head, now_of(files, repo.read(head) if head else {}, asking, at)
+    return head, now_of(files, repo.read(head, OPERATIONS) if head else {}, asking, at)
 
 
 def in_force(repo: ClusterRepo) -> dict[Key, Manifest]:
@@ -90,11 +90,20 @@ def write_manifests(
             return head, edit
         changes = edit.changes if head else {**edit.changes, **first}
         try:
-            return repo.commit(head, changes, message(edit.results), author), edit
+            text = message(edit.results) + _trailers(edit.results)
+            return repo.commit(head, changes, text, author), edit
         except Conflict:
             if attempt == COMMITS_TRIED:
                 raise
     raise AssertionError("the loop returns or raises")
+
+
+def _trailers(results: Iterable[Any]) -> str:
+    """Return the trailers that allow what a command was told to remove."""
+    from reconciler.source.git.pushes import ALLOW
+
+    gone = sorted({each.name for each in results if each.action == "deleted"})
+    return "\n\n" + "\n".join(f"{ALLOW}: {name}" for name in gone) + "\n" if gone else ""
 
 
 def subject(verb: str) -> Callable[[tuple[Any, ...]], str]:

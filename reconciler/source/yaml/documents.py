@@ -14,7 +14,7 @@ from reconciler.resources.api_key import ApiKey
 from reconciler.source.yaml import parser
 from reconciler.source.yaml.parser import Node, Tree
 
-from . import fabric_conflicts, pieces
+from . import fabric_conflicts, objects, pieces
 from .field_errors import explain, suggest
 from .syntax_errors import clip
 
@@ -91,22 +91,38 @@ def _read_file(file: str, content: bytes, kinds: Kinds, problems: list[Problem])
     if isinstance(text, Problem):
         problems.append(text)
         return []
-    found = []
+    flaw = objects.flaw_of_json(text) if objects.is_json(file) else None
+    if flaw is not None:
+        problems.append(Problem(file, flaw[0], flaw[1], "", flaw[2]))
+        return []
+    found: list[_Read] = []
+    index = 0
     parts = pieces.split(text)
     if len(parts) > pieces.DOCUMENTS_MAX:
         late = parts[pieces.DOCUMENTS_MAX].line
         problems.append(Problem(file, late, 1, "", f"more than {pieces.DOCUMENTS_MAX} documents"))
         return []
-    for index, piece in enumerate(parts):
+    for piece in parts:
         tree = parse(file, piece)
         problems += tree.problems
-        if tree.root is None:
-            continue
-        manifest = _typed(file, tree.root, tree.problems, kinds, problems)
-        if manifest is not None:
-            document = Document(file, index, tree.first_line, manifest, piece.body)
-            found.append(_Read(document, tree.root))
+        roots = objects.objects_of(tree)
+        for number, root in enumerate(roots):
+            whole = root is tree.root and not objects.is_json(file)
+            manifest = _typed(file, objects.ignoring_status(root), tree.problems, kinds, problems)
+            if manifest is not None:
+                text_of = piece.body if whole else objects.as_text(root)
+                line = tree.first_line if root is tree.root else root.line
+                document = Document(file, index + number, line, manifest, text_of)
+                found.append(_Read(document, root))
+        index += (
+            len(roots) if roots and roots[0] is not tree.root else 1 if not _empty_list(tree, roots) else 0
+        )
     return found
+
+
+def _empty_list(tree: Tree, roots: list[Node]) -> bool:
+    """Return whether a document is a list without items, which is no piece of its own."""
+    return tree.root is not None and not roots
 
 
 def _typed(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from reconciler.source.yaml import parser
 
 from . import pieces
+from .objects import objects_of
 
 
 def named(files: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
@@ -14,7 +15,7 @@ def named(files: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
     for file, content in files.items():
         text = pieces.decode(file, content)
         for piece in pieces.split(text) if isinstance(text, str) else ():
-            root = parser.parse(file, piece.body).root
-            value = root.value if root is not None else None
-            if isinstance(value, dict) and isinstance(value.get("metadata"), dict):
-                yield str(value.get("kind")), str(value["metadata"].get("name"))
+            for root in objects_of(parser.parse(file, piece.body)):
+                value = root.value
+                if isinstance(value, dict) and isinstance(value.get("metadata"), dict):
+                    yield str(value.get("kind")), str(value["metadata"].get("name"))

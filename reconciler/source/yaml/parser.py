@@ -22,6 +22,7 @@ import yaml
 
 from reconciler.errors import Problem
 
+from .stream import without_marks
 from .syntax_errors import clip, syntax_problem
 
 DEPTH_MAX = 32
@@ -76,7 +77,10 @@ class Tree:
 def parse(file: str, text: str, line: int = 1, column: int = 1, loader: Any = LOADER) -> Tree:
     """Parse the document in ``text``, which begins at ``line`` and ``column`` of ``file``."""
     builder = _Builder(file, line - 1, column - 1)
+    text, flaws = without_marks(text)
     try:
+        for flaw in flaws:
+            builder.report(*flaw)
         for event in yaml.parse(text, Loader=loader):
             builder.on_event(event)
     except yaml.MarkedYAMLError as error:

@@ -18,6 +18,11 @@ from .syntax_errors import clip
 FILE_BYTES_MAX = 1024 * 1024
 DOCUMENTS_MAX = 4096
 
+ENDINGS = (".yaml", ".yml", ".json")
+"""How the names of files with manifests end."""
+
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
 _MARKER = re.compile(r"^---(?:(?:[ \t]+#[^\n]*|[ \t\r]*)(?:\n|\Z)|(?=[ \t]))", re.MULTILINE)
 _NOT_TEXT = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ufffe\uffff]|\r(?!\n)|[\x85\u2028\u2029]"
@@ -36,6 +41,11 @@ class Piece:
     line: int
     column: int
     """Line in the file on which ``body`` begins, counted from 1."""
+
+
+def counts(path: str) -> bool:
+    """Return whether a file is read as manifests: by its ending, and if no name on its path begins with a dot."""
+    return path.endswith(ENDINGS) and not any(part.startswith(".") for part in path.split("/"))
 
 
 def split(text: str) -> list[Piece]:
@@ -68,6 +78,10 @@ def decode(file: str, content: bytes) -> str | Problem:
         return Problem(clip(file), 1, 1, "", "a file's name must be printable text")
     if len(content) > FILE_BYTES_MAX:
         return too_large(file, len(content))
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return Problem(file, 1, 1, "", "UTF-16 text; save the file as UTF-8")
+    if content.startswith(LFS_POINTER):
+        return Problem(file, 1, 1, "", "a pointer of Git LFS, not the file; commit the file itself")
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import signal
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from reconciler.agent.ranks.ranks import Rank, Ranks
+from reconciler.agent.ranks.directory import Owner
+from reconciler.agent.ranks.rank import Rank
+from reconciler.agent.ranks.ranks import Ranks
 from reconciler.agent.system.usage import Measured, Usage
 from reconciler.wire.launch import LaunchSpec, Phase, Progress, RankConfig, RankId
 from reconciler.wire.node import Gone, Load, RankReport, ShimState
@@ -69,6 +72,7 @@ class Machine:
         self.specs: dict[RankId, LaunchSpec | None] = {}
         self.written: dict[RankId, ShimState] = {}
         self.born: dict[RankId, tuple[int, str]] = {}
+        self.owners: dict[RankId, str] = {}
         self.running: dict[int, Running] = {}
         self.shims: set[RankId] = set()
         self.lines: dict[RankId, Line] = {}
@@ -76,11 +80,14 @@ class Machine:
         self.lose: Callable[[], None] = lambda: None
         self.left: list[tuple[str, str]] = []
         self.looked_for: tuple[int, ...] = ()
-        self.disk_full = self.cannot_start = False
+        self.disk_full = False
+        self.cannot_start: OSError | None = None
         self.spare_of: RankId | None = None
         self.looks = 0
         self.measured: list[list[int]] = []
         self.measurable = True
+        self.deaf = False
+        """Whether rank 0 takes no requests."""
 
     def with_rank(
         self, state: ShimState | None = None, shim: bool = True, born: str = f"{BOOT} 5"
@@ -119,6 +126,9 @@ class Machine:
     def process(self, id: RankId) -> tuple[int, str] | None:
         return self.born.get(id)
 
+    def owner(self, id: RankId) -> str:
+        return self.owners.get(id, Owner.THIS)
+
     def words(self, id: RankId) -> str:
         return "its last line"
 
@@ -126,8 +136,8 @@ class Machine:
         self.specs[spec.id] = spec
 
     def start_shim(self, id: RankId) -> None:
-        if self.cannot_start:
-            raise OSError("too many processes")
+        if self.cannot_start is not None:
+            raise self.cannot_start
         self.shims.add(id)
 
     def remove(self, id: RankId, socket: str) -> None:
@@ -156,6 +166,10 @@ class Machine:
                 del self.running[pid]
 
     signal_group = signal_process
+
+    async def ask_rank(self, socket: str) -> None:
+        if self.deaf:
+            await asyncio.Event().wait()
 
     async def leftovers_of(self, id: RankId, ports: tuple[int, ...]) -> tuple[str, str]:
         self.looked_for = ports

@@ -259,6 +259,7 @@ def test_only_what_is_new_or_getting_worse_is_reported() -> None:
     assert vitals.tick(idle, 1.0, (False, False)), "its silence is over"
 
 
+@pytest.mark.needs("linux", "ps")
 def test_ps_tells_the_same_states_as_proc() -> None:
     """On macOS there is no /proc."""
     with subprocess.Popen(["sleep", "60"]) as sleeping:

@@ -6,6 +6,8 @@ import asyncio
 import dataclasses
 import logging
 import signal
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from reconciler.wire.launch import Exit, ExitCode, Phase, Progress, RankId
 from reconciler.wire.node import Gone, Load, RankReport, ShimState, Terminate
 from tests.agent.bench import SOON_SECONDS, soon
 
-from .machine import BOOT, ID, PID, SHIM, Machine, Watching, spec
+from .machine import BOOT, ID, PID, SHIM, Line, Machine, Running, Watching, spec
 
 
 @pytest.fixture(autouse=True)
@@ -125,13 +127,13 @@ async def test_a_rank_is_started_once_and_reported_with_what_it_was_started_with
 
 async def test_a_rank_whose_shim_cannot_be_started_is_reported_as_never_started() -> None:
     machine = Machine()
-    machine.cannot_start = True
+    machine.cannot_start = OSError("too many processes")
     watching = Watching(machine)
     with pytest.raises(OSError, match="too many processes"):
         watching.ranks.start(spec())
     exit = watching.report.exit
     assert exit is not None
-    assert exit.detail == "never started: its last line"
+    assert exit.detail == "never started: too many processes"
 
 
 async def test_a_shim_that_is_not_stopped_may_take_the_time_of_its_grace(
@@ -377,7 +379,7 @@ async def test_an_agent_that_ends_looks_at_nothing_more() -> None:
 
 async def test_a_report_has_all_that_is_known_of_a_rank() -> None:
     machine = Machine().with_rank()
-    machine.specs[ID] = dataclasses.replace(spec(), memory_bytes=2**30, transport="tcp")
+    machine.specs[ID] = dataclasses.replace(spec(), memory_bytes=2**30, transport="tcp", formed_for="{}")
     progress = Progress(Phase.DRAINING, 5, 2, 10, 20, "it ends", step_tokens=3, verbs=True, tokens=40)
     machine.written[ID] = ShimState(PID, SHIM, 3.0, progress)
     watching = Watching(machine).adopt()
@@ -408,6 +410,7 @@ async def test_a_report_has_all_that_is_known_of_a_rank() -> None:
         port=5000,
         memory_bytes=2**30,
         transport="tcp",
+        formed_for="{}",
         context=128,
         gone=Gone.UNKNOWN,
         kept="",
@@ -581,3 +584,54 @@ async def test_measurements_are_made_again_and_again_and_of_ranks_that_run(
     await soon(lambda: machine.measured)
     assert machine.measured[-1] == []
     watch.cancel()
+
+
+# --- several ranks ---------------------------------------------------------------------------------
+
+
+class Several(Machine):
+    """A machine with ranks of several groups, each with its shim."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.hears: dict[RankId, Callable[[Any], None]] = {}
+        for number in range(count):
+            id, pid = dataclasses.replace(ID, replica=number), 2 * number + 100
+            self.specs[id], self.born[id] = spec(id), (pid, f"{BOOT} 5")
+            self.running |= {pid: Running(f"{BOOT} 5"), pid + 1: Running(f"{BOOT} 4")}
+            self.written[id] = ShimState(pid, pid + 1, 3.0, Progress(Phase.READY, 5, demand=1))
+            self.shims.add(id)
+
+    def connect(self, id: RankId, on_message: Callable[[Any], None], on_close: Callable[[], None]) -> Line:
+        self.hears[id] = on_message
+        return super().connect(id, on_message, on_close)
+
+
+async def test_every_rank_that_makes_no_progress_is_watched_however_many_do_so_at_once() -> None:
+    machine = Several(4)
+    watching = Watching(machine).adopt()
+    for id, hear in machine.hears.items():
+        hear(machine.written[id])
+    for _ in range(3):
+        watching.ranks._tick(2.0, ())
+    assert {report.silent_seconds for report in watching.ranks.reports()} == {4.0}
+    machine.hears[dataclasses.replace(ID, replica=2)](
+        ShimState(104, 105, 3.0, Progress(Phase.READY, 6, demand=1))
+    )
+    watching.ranks._tick(2.0, (100, 106))
+    found = {
+        report.id.replica: (report.silent_seconds, report.stopped) for report in watching.ranks.reports()
+    }
+    assert found == {0: (6.0, True), 1: (6.0, False), 2: (0.0, False), 3: (6.0, True)}
+
+
+async def test_every_rank_that_a_kill_does_not_end_is_counted_for_itself() -> None:
+    machine = Several(3)
+    watching = Watching(machine).adopt()
+    for id, hear in machine.hears.items():
+        hear(dataclasses.replace(machine.written[id], killed=True))
+    for _ in range(60):
+        watching.ranks._tick(5.0, ())
+    (seconds,) = {report.killed_seconds for report in watching.ranks.reports()}
+    assert seconds is not None
+    assert seconds > 0.0

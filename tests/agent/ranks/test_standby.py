@@ -6,7 +6,6 @@ import dataclasses
 import os
 import shutil
 import signal
-import subprocess
 import time
 
 import pytest
@@ -24,10 +23,10 @@ from tests.agent.bench import (
     in_phase,
     observe,
     program,
-    ps,
     rank,
     until,
 )
+from tests.processes import command_of, listed
 
 NEXT = RankId("llama", 0, 2, 0)
 WAITS = """
@@ -52,17 +51,9 @@ async def start(
 
 def spares(bench: Bench) -> list[tuple[int, int]]:
     """The node's spares: pid of the shim, and of the process that waits with it."""
-    shown = subprocess.run(
-        ["ps", "-ww", "-axo", "pid=,ppid=,stat=,command="],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    rows = [row.split(None, 3) for row in shown.stdout.splitlines()]
-    shims = [int(row[0]) for row in rows if " spare " in row[3] and str(bench.home) in row[3]]
-    pairs = [(int(row[1]), int(row[0])) for row in rows if row[2][0] != "Z"]
-    return [(shim, child) for shim, child in pairs if shim in shims]
+    found = listed()
+    shims = [each.pid for each in found if " spare " in each.command and str(bench.home) in each.command]
+    return [(each.parent, each.pid) for each in found if each.state != "Z" and each.parent in shims]
 
 
 async def spare(bench: Bench) -> tuple[int, int]:
@@ -108,9 +99,10 @@ async def test_only_a_program_that_can_wait_is_started_before_there_is_a_rank_fo
     await start(bench, link, can=False)
     await start(bench, link, NEXT)
     shim, _ = await spare(bench)
-    assert ps(shim, "command").endswith(f"--program {bench.directory / 'spare.json'}")
+    assert command_of(shim).endswith(f"--program {bench.directory / 'spare.json'}")
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("end", ["killed", "asked", "taken away"])
 async def test_a_spare_ends_with_its_agent_and_the_next_agent_has_one_of_its_own(
     bench: Bench, end: str

@@ -15,14 +15,15 @@ from reconciler.agent.ranks import standby
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.wire.launch import Phase, RankId
 from reconciler.wire.node import Done, ModelReport, StartRank
-from tests.agent.bench import RANK, Bench, ask, gone, in_phase, observe, rank, until
+from tests.agent.bench import QUICK_STANDBY_SECONDS, RANK, Bench, ask, gone, in_phase, observe, rank, until
 
 MODEL = "llama"
 OTHER = RankId("other", 0, 1, 0)
 WAITS = """#!{python} -ISs
-import json, os, sys
+import json, os, sys, time
 progress = int(os.environ.get("RECONCILER_PROGRESS_FD", -1))
 if progress < 0:
+    time.sleep({slowness})
     print(json.dumps({{"mlx": "1", "mlx-lm": "2"}}))
     sys.exit()
 open({started!r}, "a").write("%d\\n" % os.getpid())
@@ -47,12 +48,12 @@ def started(bench: Bench) -> Path:
     return bench.home / "started"
 
 
-def runtime(bench: Bench, started: Path, examination: str = ANSWERS) -> None:
+def runtime(bench: Bench, started: Path, examination: str = ANSWERS, slowness: float = 0.0) -> None:
     """Give the node a runtime, and weights."""
     bench.runtime = bench.home / "python"
     started.touch()
     bench.runtime.write_text(
-        WAITS.format(python=sys.executable, started=str(started), examination=examination)
+        WAITS.format(python=sys.executable, started=str(started), examination=examination, slowness=slowness)
     )
     bench.runtime.chmod(0o700)
     folder = bench.models / MODEL
@@ -103,10 +104,13 @@ async def test_nothing_waits_where_there_is_nothing_to_examine(bench: Bench, sta
     assert len(pids(started)) == 1
 
 
-async def test_it_ends_if_no_rank_comes(bench: Bench, started: Path) -> None:
-    runtime(bench, started)
+@pytest.mark.parametrize("slowness", [0.0, 3 * QUICK_STANDBY_SECONDS])
+async def test_it_waits_for_what_it_was_started_to_examine_and_ends_if_no_rank_comes(
+    bench: Bench, started: Path, slowness: float
+) -> None:
+    runtime(bench, started, slowness=slowness)
     link = await bench.quick_agent()
-    await examined(link)
+    assert (await examined(link)).code
     (waiting,) = pids(started)
     await gone(waiting)
 

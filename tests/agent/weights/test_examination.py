@@ -23,6 +23,9 @@ class Runtime:
     def prepare(self) -> None:
         raise AssertionError("an examiner asks at once")
 
+    def prepared(self) -> None:
+        raise AssertionError("an examiner is asked at once")
+
     def examine(self, folder: str, on_answer: Callable[[Mapping[str, Any]], None]) -> None:
         assert self.waiting is None, "one folder at a time"
         self.count += 1

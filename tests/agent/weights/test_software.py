@@ -21,6 +21,9 @@ class Runtime:
     def prepare(self) -> None:
         self.ready = True
 
+    def prepared(self) -> None:
+        self.ready = False
+
     def examine(self, folder: str, on_answer: Callable[[Mapping[str, Any]], None]) -> None:
         raise AssertionError("whether it can examine anything is not known")
 
@@ -39,6 +42,8 @@ def test_a_runtime_gets_ready_for_weights_that_it_may_have_to_examine(
     runtime = Runtime()
     software = Software(sys.executable, tmp_path, runtime, lambda: None)
     assert software.model("tiny").examining == runtime.ready == examinable
+    software._know({})
+    assert not runtime.ready, "there is nothing to wait for once it is known what the runtime has"
 
 
 CONTENT = {"config.json": b"{}", "model.safetensors": (2).to_bytes(8, "little") + b"{}"}

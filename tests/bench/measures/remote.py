@@ -19,7 +19,8 @@ from tests.bench.middles import gateway
 from tests.gateway.conftest import let_in
 from tests.gateway.rank_double import eventually
 from tests.ports import free_port
-from tests.sshd import Sshd, descendants, sshd
+from tests.processes import descendants
+from tests.sshd import Sshd, sshd
 
 from .overhead import added, per_chunk
 

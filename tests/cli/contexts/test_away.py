@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.live import Live, live, manifest, running
+from tests.needs import needing
 from tests.ports import free_port
+from tests.processes import listed
 from tests.sshd import Sshd, make_key
 
 pytestmark = pytest.mark.second_tier
@@ -30,6 +32,7 @@ def cluster() -> Iterator[Live]:
 
 
 @pytest.fixture(scope="module")
+@needing("sshd", "ssh")
 def server() -> Iterator[Sshd]:
     folder = Path(tempfile.mkdtemp(prefix="r-"))
     loop = asyncio.new_event_loop()
@@ -128,10 +131,7 @@ def test_a_watch_ends_its_connection_however_it_ends(
         watch.wait_for(lambda lines: any(line.startswith("node-a") for line in lines))
         watch.end(signal.SIGKILL)
     deadline = time.monotonic() + 10
-    while (
-        "cat >/dev/null"
-        in subprocess.run(["ps", "-Aww", "-o", "args="], capture_output=True, text=True).stdout
-    ):
+    while any("cat >/dev/null" in process.command for process in listed()):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 

@@ -52,6 +52,7 @@ def test_who_waits_for_an_object_sees_it_come_and_go(cluster: Live) -> None:
         assert waiting.out == ["model.reconciler/new condition met"] * 2
 
 
+@pytest.mark.second_tier
 def test_a_wait_says_after_two_seconds_what_it_waits_for_and_lives_through_a_restart(cluster: Live) -> None:
     goal = "--for=jsonpath={.spec.serving.context}=512"
     with running(cluster, "wait", "md/tiny", goal, "--timeout=110s") as waiting:
@@ -64,6 +65,7 @@ def test_a_wait_says_after_two_seconds_what_it_waits_for_and_lives_through_a_res
         assert waiting.out == ["modeldeployment.reconciler/tiny condition met"]
 
 
+@pytest.mark.second_tier
 def test_a_controller_that_stays_away_is_an_error_at_the_end_of_the_time(cluster: Live) -> None:
     with running(cluster, "wait", "md/tiny", "--for=condition=Ready", "--timeout=4s") as waiting:
         wait_for(lambda: any("waiting for" in line for line in waiting.err))

@@ -24,6 +24,7 @@ def replicas(count: int) -> str:
     return manifest("tiny").replace("model: tiny}", f"model: tiny, replicas: {count}}}")
 
 
+@pytest.mark.second_tier
 def test_a_watch_prints_rows_as_they_change_and_goes_on_over_a_restart(cluster: Live) -> None:
     with running(cluster, "get", "modeldeployments", "-w") as watch:
         watch.wait_for(lambda lines: any("0/1" in line and "Stalled" in line for line in lines))
@@ -65,6 +66,7 @@ def test_an_answer_is_held_back_until_something_has_changed(cluster: Live) -> No
         assert len(client.ask(Get(seen=seen, wait_seconds=20.0), 20.0)["items"]) == len(MANIFESTS)
 
 
+@pytest.mark.second_tier
 def test_a_watch_only_is_silent_about_what_is_there_already(cluster: Live) -> None:
     arguments, counts = ("get", "md/tiny", "-o", "json"), itertools.count(2)
 

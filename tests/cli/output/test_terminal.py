@@ -92,6 +92,7 @@ def test_states_have_colours_unless_no_color_is_set(
     assert ("\x1b[32mTrue\x1b[0m" in screen.shown) == coloured
 
 
+@pytest.mark.second_tier
 def test_up_shows_what_goes_on_in_one_line_and_ctrl_c_ends_everything(home: Path) -> None:
     gateway = str(ROOT / "manifests" / "gateway.yaml")
     with terminal("--home", str(home), "up", "--any-port", "-f", gateway) as screen:
@@ -111,6 +112,7 @@ def test_up_shows_what_goes_on_in_one_line_and_ctrl_c_ends_everything(home: Path
     assert shown.endswith("stopped\n")
 
 
+@pytest.mark.second_tier
 def test_a_hang_up_ends_up_in_order(home: Path) -> None:
     gateway = str(ROOT / "manifests" / "gateway.yaml")
     with terminal("--home", str(home), "up", "--any-port", "-f", gateway) as screen:

@@ -27,6 +27,8 @@ CHOSEN = re.compile(r"[Ff]ollow the script ([a-z0-9]+(?:-[a-z0-9]+)*)(?: in (/[\
 UNSCRIPTED = "Hello from the script."
 UNTOOLED = "A short title"
 """What is said where a script calls tools that the request does not have, as where an agent asks for a title."""
+CUT = '"}}'
+"""What is missing at the end of a call that breaks off."""
 OVER = "There is nothing left to do."
 SEEN = re.compile(r"\{seen:(.*?)\}")
 LIKELIEST, LIKELY, LONGER = 600.0, 200.0, 20.0
@@ -156,7 +158,8 @@ def planned(prompt: tuple[int, ...]) -> tuple[str, float]:
 def plan(conversation: str, scripts: dict[str, list[dict[str, Any]]]) -> tuple[str, float]:
     """Return what the script that a conversation names says next, and the seconds of each token.
 
-    A step of a script has ``say``, ``calls`` of tools, or both, and perhaps ``pace``, the seconds of a token.
+    A step of a script has ``say``, ``calls`` of tools, or both, or ``cut``, a call that breaks off, and perhaps ``pace``, the
+    seconds of a token.
     """
     messages = [part.partition("\n")[::2] for part in conversation.split("<|im_start|>")[1:]]
     chosen = [(at, *_chosen(body)) for at, (role, body) in enumerate(messages) if role == "user"]
@@ -175,6 +178,8 @@ def plan(conversation: str, scripts: dict[str, list[dict[str, Any]]]) -> tuple[s
         return UNTOOLED, 0.0
     parts = [_filled(step["say"], folder, messages)] if "say" in step else []
     parts += [f"<tool_call>\n{json.dumps(call)}\n</tool_call>" for call in calls]
+    if "cut" in step:
+        parts.append(f"<tool_call>\n{json.dumps(_filled(step['cut'], folder, messages))}"[: -len(CUT)])
     return "\n".join(parts), step.get("pace", 0.0)
 
 

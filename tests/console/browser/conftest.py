@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+from tests.needs import find, needing
+
+CHROMIUM = find("chromium") or find("google-chrome")
 SECONDS_MAX = 300
 
 
@@ -20,10 +21,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="module")
+@needing("chromium")
 def browser() -> Iterator[Browser]:
     """A browser that knows no page yet. It ends with the file: as long as it is there, playwright's event loop runs in this thread,
     and no other one may."""
-    assert CHROMIUM is not None, "there is no chromium: apt-get install chromium"
     with sync_playwright() as playwright:
         made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield made

@@ -67,7 +67,6 @@ def first_step_delay(cluster: Cluster, after: int) -> float:
     return (datetime.fromisoformat(step) - datetime.fromisoformat(hook)).total_seconds()
 
 
-@pytest.mark.first_tier
 def test_a_push_with_a_mistake_is_refused_and_shown_where(tiny: Cluster, clone: Path) -> None:
     before = tiny.run("get", "modeldeployments", "-o", "json").stdout
     file = manifest_with(clone, "kind: ModelDeployment")
@@ -101,7 +100,6 @@ def test_apply_twice_says_unchanged_and_diff_tells_an_edit(tiny: Cluster, tmp_pa
     assert tiny.run("diff", "-f", str(tmp_path / "missing.yaml"), check=False).returncode > 1
 
 
-@pytest.mark.first_tier
 def test_apply_is_a_commit_that_takes_effect(tiny: Cluster, tmp_path: Path) -> None:
     edited = tmp_path / "tiny.yaml"
     text = (ROOT / "manifests" / "tiny.yaml").read_text()

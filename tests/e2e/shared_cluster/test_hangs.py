@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.cluster import ROOT, Cluster
 from tests.processes import gone, state
-from tests.tracing import main_thread_held
+from tests.tracing import main_thread_held, other_threads_held
 
 from .test_healing import Answer, ask, complete_answer, rank_pids, stream
 
@@ -86,7 +86,6 @@ def messages_since(cluster: Cluster, after: int, reason: str) -> list[str]:
     return [e["message"] for e in cluster.events() if e["id"] > after and e["reason"] == reason]
 
 
-@pytest.mark.first_tier
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_is_stopped_at_work_is_continued_and_nobody_notices(tiny: Cluster, rank: int) -> None:
     before, event, pid = rank_pids(tiny), tiny.last_event(), victim(tiny, rank)
@@ -156,7 +155,6 @@ def test_a_rank_that_is_stopped_again_and_again_costs_an_epoch_and_no_answer(han
     assert min(rank_pids(hangs)) > max(before)
 
 
-@pytest.mark.first_tier
 def test_a_rank_that_hangs_while_its_process_runs_is_killed_and_costs_no_answer(hangs: Cluster) -> None:
     event, pid = hangs.last_event(), victim(hangs, 1)
 
@@ -173,3 +171,19 @@ def test_a_rank_that_hangs_while_its_process_runs_is_killed_and_costs_no_answer(
     assert ask(hangs)
     ends = messages_since(hangs, event, "RankExited")
     assert any(f"pid {pid}) was killed by signal 9: it was asked to end and had not" in text for text in ends)
+
+
+def test_a_rank_0_that_reads_no_requests_is_killed_although_it_says_that_all_is_well(hangs: Cluster) -> None:
+    """No request is needed for that: its agent asks it."""
+    event, pid = hangs.last_event(), victim(hangs, 0)
+    before = next(row for row in hangs.ranks() if row["pid"] == pid)
+
+    with ExitStack() as holding:
+        holding.enter_context(other_threads_held(pid))
+        hangs.wait("the end of the rank", lambda: gone(pid))
+
+    message = formed_again(hangs, event)
+    # The agent's own question may have been read, and wait.
+    assert re.search(rf"rank 0 on {before['node']} (takes no requests|makes no progress) for ", message)
+    hangs.wait_settled()
+    assert ask(hangs)

@@ -69,7 +69,6 @@ async def clients_during(cluster: Cluster, fault: int) -> tuple[str, list[Answer
         return reference, list(await asyncio.gather(*streams)), list(await asyncio.gather(*answers))
 
 
-@pytest.mark.first_tier
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_killed_rank_costs_no_client_its_answer(tiny: Cluster, rank: int) -> None:
     tiny.wait("a spare on each node", lambda: len(tiny.pids("-m reconciler.runner")) == 4)
@@ -149,7 +148,6 @@ def _answers(cluster: Cluster) -> bool:
         return False
 
 
-@pytest.mark.first_tier
 @pytest.mark.parametrize("what", ["controller", "gateway", "agents", "everything"])
 def test_processes_that_are_killed_come_back_and_no_rank_notices(tiny: Cluster, what: str) -> None:
     before = rank_pids(tiny)

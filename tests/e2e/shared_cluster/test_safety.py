@@ -152,7 +152,9 @@ def test_an_emptied_repository_is_held_over_a_restart_and_released_by_a_revert(
     with streaming(tiny):
         git(clone, "rm", "-qr", ".")
         git(clone, "commit", "-qm", "Remove everything")
-        assert git(clone, "push", check=False).returncode == 0, "it is valid"
+        refused = git(clone, "push", check=False)
+        assert (refused.returncode, "Allow-Removal" in refused.stderr) == (1, True), "it removes what serves"
+        git(clone, "push", "-q", "-o", "allow-removal")
         revision = git(clone, "rev-parse", "HEAD").stdout.strip()
         command = f"reconciler approve {revision[:10]}"
         tiny.wait("the hold", lambda: command in tiny.run("get", "all").stderr)
@@ -195,7 +197,7 @@ def test_what_is_removed_gets_no_new_requests_finishes_what_it_has_and_then_leav
     before, last = pids(tiny), tiny.last_event()
     served = next(path for path in clone.rglob("*.yaml") if "kind: ModelDeployment" in path.read_text())
     git(clone, "rm", "-q", str(served.relative_to(clone)))
-    git(clone, "commit", "-qm", "Remove the model and its deployment")
+    git(clone, "commit", "-qm", "Remove the model and its deployment\n\nAllow-Removal: tiny")
     git(clone, "push", "-q")
     revision = git(clone, "rev-parse", "HEAD").stdout.strip()
     tiny.wait("the hold", lambda: "approve" in tiny.run("get", "all").stderr)

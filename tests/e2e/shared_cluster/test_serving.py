@@ -23,7 +23,6 @@ def test_models_are_listed(tiny: Cluster) -> None:
         assert [model.id for model in sdk.models.list()] == ["tiny"]
 
 
-@pytest.mark.first_tier
 def test_a_question_is_answered_in_a_whole_sentence(tiny: Cluster) -> None:
     with client(tiny) as sdk:
         answer = sdk.chat.completions.create(model="tiny", messages=[QUESTION], temperature=0)
@@ -37,7 +36,6 @@ def test_a_question_is_answered_in_a_whole_sentence(tiny: Cluster) -> None:
     assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
 
 
-@pytest.mark.first_tier
 def test_a_stream_says_the_same_and_ends_with_usage(tiny: Cluster) -> None:
     with client(tiny) as sdk:
         complete = sdk.chat.completions.create(model="tiny", messages=[QUESTION], temperature=0)
@@ -55,7 +53,6 @@ def test_a_stream_says_the_same_and_ends_with_usage(tiny: Cluster) -> None:
     assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
 
 
-@pytest.mark.first_tier
 def test_a_tool_is_called_with_the_argument_of_the_question(tiny: Cluster) -> None:
     tool: Any = {
         "type": "function",

@@ -29,7 +29,9 @@ class Lines:
     """One line for each token, and no more."""
 
     content_type = b"application/x-lines"
-    keep_alive = b"\n"
+
+    def keep_alive(self) -> bytes:
+        return b"\n"
 
     def encode(self, pieces: Sequence[Piece]) -> bytes:
         return b"".join(answer.text.encode() + b"\n" for _, answer in pieces if isinstance(answer, Delta))

@@ -176,6 +176,7 @@ async def test_ten_thousand_connections_are_held_and_slow_nobody_down(home: Path
     await rank.stop()
 
 
+@pytest.mark.needs("linux")
 async def test_ten_thousand_handshakes_that_stall_slow_nobody_down_and_take_little_memory(
     home: Path, descriptors: int, tmp_path: Path
 ) -> None:
@@ -205,6 +206,7 @@ async def test_ten_thousand_handshakes_that_stall_slow_nobody_down_and_take_litt
     await rank.stop()
 
 
+@pytest.mark.needs("linux")
 async def test_a_header_of_86_megabytes_is_refused_unread(home: Path) -> None:
     rank = await RankDouble(home / "0.sock", story(4)).start()
     async with gateway(home, rank.path) as made:

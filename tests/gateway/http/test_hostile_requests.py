@@ -106,7 +106,7 @@ REFUSED_CHATS: list[tuple[dict[str, Any], str | None, str | None]] = [
     ({"messages": HELLO, "tool_choice": "required"}, "tool_choice", None),
     ({"messages": HELLO, "tools": [{"type": "function", "function": {"name": "f", "parameters": 5}}]},
      "tools[0].function.parameters", None),
-    ({"messages": [{"role": "tool", "tool_call_id": "x", "content": "y"}]}, "messages[0].tool_call_id", None),
+    ({"messages": [{"role": "tool", "tool_call_id": [], "content": "y"}]}, "messages[0].tool_call_id", None),
     ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
      "messages[0].content[0].type", "unsupported_content"),
 ]  # fmt: skip
@@ -125,7 +125,7 @@ REFUSED_RESPONSES: list[tuple[dict[str, Any], str | None, str | None]] = [
     ({"input": "a", "logit_bias": {"99999999": 5}}, "logit_bias", None),
     ({"input": "a", "n": 2}, "n", "unsupported_parameter"),
     ({"input": "a", "background": True}, "background", "unsupported_parameter"),
-    ({"input": [{"type": "function_call_output", "call_id": "x", "output": "y"}]}, "input[0].call_id", None),
+    ({"input": [{"type": "function_call_output", "call_id": {}, "output": "y"}]}, "input[0].call_id", None),
     ({"input": [{"type": "x" * 100_000}]}, "input[0].type", "unsupported_item"),
     ({"input": "a", "tools": [{"type": "function", "name": "f", "parameters": 5}]}, "tools[0].parameters", None),
     ({"input": "a", "tools": [{"type": "web_search"}] * 9999, "tool_choice": "required"}, "tool_choice", None),
@@ -198,8 +198,7 @@ NO_REQUESTS: list[bytes] = [
     _with(b'"temperature":-Infinity'),
     _with(b'"x":' + b"[" * 10_000 + b"]" * 10_000),
     _with(b'"x":"\xff\xfe"'),
-    _with(b'"x":"\\ud800"'),
-    b"\xef\xbb\xbf" + orjson.dumps(GOOD),
+    _with(b'"x":"\\ud800",'),
     "{}".encode("utf-16"),
     b"[" * 5_000_000,
     b"0" * 11_000_000,
@@ -210,6 +209,33 @@ async def test_bytes_that_are_no_request_are_refused(cluster: Cluster, subtests:
     for body in NO_REQUESTS:
         with subtests.test(repr(body[-40:])[:60]):
             assert_refused(*await send(cluster, CHAT, body), None)
+
+
+HALF = rb"\ud83d"
+ODD_BYTES = [
+    b"\xef\xbb\xbf" + orjson.dumps(GOOD),
+    _with(b'"x":"\\udc00"'),
+    orjson.dumps(GOOD).replace(b"hello", HALF),
+    orjson.dumps(GOOD).replace(b"hello", rb"\\ \ude00" + HALF),
+    _with(b'"tools":[{"type":"function","function":{"name":"f","description":"' + HALF + b'"}}]'),
+    _with(b'"prompt_cache_key":"' + HALF + b'"'),
+]
+
+
+async def test_halves_of_surrogate_pairs_and_a_mark_of_byte_order_are_read(
+    cluster: Cluster, subtests: pytest.Subtests
+) -> None:
+    for body in ODD_BYTES:
+        with subtests.test(repr(body[-40:])):
+            status, answer = await send(cluster, CHAT, body)
+            assert status == 200, answer
+
+
+async def test_who_writes_another_encoding_is_told_so(cluster: Cluster) -> None:
+    for body in (json.dumps(GOOD).encode("utf-16"), _with('"x":"é"'.encode("latin-1"))):
+        status, answer = await send(cluster, CHAT, body)
+        assert_refused(status, answer, None)
+        assert "it is not UTF-8 at byte" in answer["error"]["message"]
 
 
 async def test_of_a_key_given_twice_the_last_counts(cluster: Cluster) -> None:
@@ -347,7 +373,7 @@ async def test_requests_sent_one_after_the_other_are_answered_in_their_order(clu
 NO_HTTP: list[bytes] = [
     b"GARBAGE\r\n\r\n",
     b"BREW / HTTP/1.1\r\n\r\n",
-    b"POST / HTTP/9.9\r\n\r\n",
+    b"POST / HTTP/9\r\n\r\n",
     _post(b"zz\r\n", "transfer-encoding: chunked"),
     _post(b"", "content-length: -1"),
     _post(b"", "content-length: 1", "content-length: 2"),

@@ -54,6 +54,7 @@ async def connected(made: Listener, turns: int, end: Callable[[], Awaitable[obje
         writer.close()
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("turns", TURNS)
 async def test_who_connects_just_before_a_pause_is_answered(turns: int) -> None:
     async with listening() as made:
@@ -65,6 +66,7 @@ async def test_who_connects_just_before_a_pause_is_answered(turns: int) -> None:
         assert (await connected(made, turns, paused)).endswith(b"hello")
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("turns", TURNS)
 async def test_who_connects_just_before_the_end_is_told_so(turns: int) -> None:
     async with listening() as made:

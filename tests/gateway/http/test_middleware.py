@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from reconciler.gateway.routing.routes import RoutesFile
 from reconciler.gateway.routing.timeouts import Timing
 from tests.gateway.conftest import HELLO, SOURCES, Start
 from tests.gateway.rank_double import story
+from tests.machine_names import CONTAINER_NAMES
 
 
 async def test_errors_outside_the_endpoints_have_the_same_shape(start: Start) -> None:
@@ -51,7 +53,7 @@ async def test_a_defect_of_the_gateway_is_told_in_the_same_shape_and_goes_to_the
     pool = Pool(RoutesFile(tmp_path / "routes.json"), Timing(), Reach(tmp_path / "key").connect, time.time)
     app = build_app(pool, replace(SOURCES, new_seed=broken), Logs(tmp_path, time.time), print)
     scope: Scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
-    scope["state"] = {SCOPE_KEY: SimpleNamespace(arrived=True)}
+    scope["state"] = {SCOPE_KEY: SimpleNamespace(arrived=True, objection=None)}
     with pytest.raises(ZeroDivisionError):
         await app(scope, receive, send)
     start, *parts = sent
@@ -76,8 +78,12 @@ async def test_a_name_that_somebody_else_may_point_here_is_refused_whatever_the_
     for host in (
         "evil.example",
         "127.0.0.1.evil.example:8400",
-        "10.0.0.1:8400",
+        "10.0.0.1.nip.io:8400",
         "localhost.evil.example",
+        "host.docker.internal.evil.example",
+        "evil.internal",
+        "evil.host.internal",
+        "evil.local",
         "",
         "[",
     ):
@@ -90,10 +96,33 @@ async def test_a_name_that_somebody_else_may_point_here_is_refused_whatever_the_
 
 async def test_names_of_this_machine_and_those_of_the_manifest_are_served(start: Start) -> None:
     cluster = await start(story(1), timing=Timing(shutdown=0.5, hello=60.0, routes_idle=0.02))
-    own = ("localhost", "LOCALHOST:8400", "localhost.", "app.localhost:80", "[::1]:8400", "127.8.9.1")
+    name = socket.gethostname()
+    machine = (
+        name,
+        f"{name.upper()}:8400",
+        f"{name.partition('.')[0]}.local",
+        f"{name.partition('.')[0]}.LOCAL.:80",
+    )
+    own = (
+        "localhost",
+        "LOCALHOST:8400",
+        "localhost.",
+        "app.localhost:80",
+        "[::1]:8400",
+        "127.8.9.1",
+        "10.0.2.2:8400",
+        "[fd00::2]:8400",
+        *machine,
+    )
     cluster.route(cluster.ranks[0], hosts=("ai.example.com",))
     await cluster.until(cluster.up)
-    for host in (*own, "host.docker.internal:8400", "ai.example.com", "AI.example.com:443"):
+    for host in (
+        *own,
+        *CONTAINER_NAMES,
+        "HOST.Docker.Internal.:8400",
+        "ai.example.com",
+        "AI.example.com:443",
+    ):
         async with cluster.http.get(cluster.url("/v1/models"), headers={"host": host}) as answer:
             assert answer.status == 200, host
     body = {"model": "llama", "messages": HELLO}

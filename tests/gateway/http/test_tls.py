@@ -156,7 +156,7 @@ async def test_a_pair_that_cannot_be_used_leaves_the_last_good_one_in_use(start:
     _, other = made()
     for key, problem in (
         (other, "is not that of the first certificate"),
-        (b"no key", "cannot be used together"),
+        (b"no key", "has no private key in PEM form"),
         (made(password=b"secret")[1], "needs a password; write it without one"),
     ):
         pair.put(key=key)
@@ -300,7 +300,7 @@ def test_what_is_wrong_with_files_is_said(tmp_path: Path) -> None:
         (Tls(f"{tmp_path}/none", f"{tmp_path}/k"), "none cannot be read: No such file or directory"),
         (Tls(f"{tmp_path}/c", "~nobody-here/k"), "k cannot be read: No such file or directory"),
         (Tls(f"{tmp_path}/empty", f"{tmp_path}/k"), "empty has no certificate in PEM form"),
-        (Tls(f"{tmp_path}/c", f"{tmp_path}/empty"), "cannot be used together"),
+        (Tls(f"{tmp_path}/c", f"{tmp_path}/empty"), "empty has no private key in PEM form"),
     ):
         with pytest.raises(Invalid, match=problem):
             load(tls)

@@ -224,3 +224,57 @@ def test_room_is_there_when_it_is_promised_and_not_before(taken: list[tuple[floa
     if seconds > 0.01:
         assert window.room_in(limit, limit, now + seconds - 0.01) > 0
     assert window.room_in(limit, limit, now + seconds) == 0
+
+
+# --- a clock that was wrong ------------------------------------------------------------------------
+
+JUMPS = (3600.0, 13 * 3600.0, DAY_SECONDS, 2 * DAY_SECONDS, 30 * DAY_SECONDS, 365 * DAY_SECONDS)
+
+
+@given(
+    st.sampled_from([*JUMPS, *(-jump for jump in JUMPS)]),
+    st.integers(0, 100),
+    st.integers(0, 100),
+    st.booleans(),
+    st.integers(1, 3),
+)
+@settings(max_examples=300)
+def test_a_clock_that_was_wrong_keeps_no_key_out_once_it_is_right(
+    jump: float, before: int, meanwhile: int, restarted: bool, times: int
+) -> None:
+    """What was used by the right clock counts on its day; what was used by the wrong one on another day does not."""
+    ledger, limits = MemoryLedger(), KeyLimits(tokens_per_day=100)
+
+    def use(tokens: int, wall: float) -> bool:
+        now = Moment(0.0, wall)
+        verdict = asyncio.run(ledger.reserve("webui", limits, tokens, now))
+        if isinstance(verdict, Grant):
+            ledger.settle("webui", verdict, tokens, now)
+        return isinstance(verdict, Grant)
+
+    use(before, NOON)
+    for _ in range(times):
+        use(meanwhile, NOON + jump)
+    if restarted:
+        account = ledger.account("webui", Moment(0.0, NOON + jump))
+        ledger = MemoryLedger()
+        ledger.restore("webui", account.day, account.used_today)
+    same_day = (NOON + jump) // DAY_SECONDS == NOON // DAY_SECONDS
+    counted = 0 if restarted and not same_day else before
+    if same_day:
+        for _ in range(times):
+            counted += meanwhile if counted + meanwhile <= 100 else 0
+    assert use(100 - counted, NOON)
+    assert not use(1, NOON) or counted > 100
+    assert use(100, NOON + 2 * abs(jump) + 2 * DAY_SECONDS), "another day has another budget"
+
+
+def test_a_clock_that_steps_over_midnight_and_back_gives_no_second_budget() -> None:
+    ledger, limits = MemoryLedger(), KeyLimits(tokens_per_day=100)
+    midnight = 20_001 * DAY_SECONDS
+    for step in range(10):
+        now = Moment(float(step), midnight + (1 if step % 2 else -1))
+        verdict = asyncio.run(ledger.reserve("webui", limits, 100, now))
+        assert isinstance(verdict, Grant) is (step < 2), "one for each day"
+        if isinstance(verdict, Grant):
+            ledger.settle("webui", verdict, 100, now)

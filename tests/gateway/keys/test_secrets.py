@@ -19,6 +19,7 @@ import pytest
 from reconciler.wire.keys import PREFIX, SECRET_PATTERN, hash_of, looks_mistyped, secret_of
 from tests.e2e.cluster import gateway_with_keys
 from tests.ports import free_port
+from tests.processes import listed
 
 WAIT_SECONDS = 60
 
@@ -106,10 +107,7 @@ class Cluster:
             "--batch-all-objects",
         ]
         yield "objects of the repository", subprocess.run(repository, capture_output=True, check=True).stdout
-        yield (
-            "processes",
-            subprocess.run(["ps", "-axww", "-o", "args"], capture_output=True, check=True).stdout,
-        )
+        yield "processes", "\n".join(process.command for process in listed()).encode()
 
     def _command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "reconciler", "--home", str(self.home), *arguments]

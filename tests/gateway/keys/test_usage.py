@@ -39,3 +39,13 @@ def test_the_counter_of_requests_never_goes_down_and_counts_those_that_began() -
     assert seen == sorted(seen)
     assert seen[-1] == 2
     assert book.snapshot()[0].requests == 2
+
+
+def test_the_counts_of_a_day_are_those_of_the_clock_also_when_it_was_ahead() -> None:
+    book = Book()
+    today, ahead = 20_000 * DAY_SECONDS + 100.0, 20_365 * DAY_SECONDS + 100.0
+    for wall, tokens in ((today, 5), (ahead, 70), (today, 1)):
+        book.began("webui", wall)
+        book.ended("webui", Usage(prompt=tokens), wall)
+    (found,) = book.snapshot()
+    assert (found.day, found.tokens, found.requests) == (20_000, 6, 2)

@@ -150,7 +150,7 @@ from reconciler.gateway.records.file import RotatedFile
 from reconciler.wire.front import AccessLog
 file = RotatedFile(Path(sys.argv[1]), AccessLog(4000, 86_400.0, 500, 1e9))
 for number in range(400):
-    file.append(b"%s %d\\n" % (sys.argv[2].encode(), number), 1_700_000_000.0)
+    file.append(b"%s %d\\n" % (sys.argv[2].encode(), number), time.time())
 """
 
 
@@ -176,3 +176,22 @@ def test_a_gateway_that_keeps_its_turn_delays_lines_and_holds_none_back(tmp_path
     finally:
         os.close(holding)
     assert path.read_bytes() == b"more than ten bytes\nrotated later\n"
+
+
+@pytest.mark.parametrize("ahead", [DAY, 365 * DAY])
+def test_what_was_written_by_a_clock_that_was_ahead_is_rotated_and_kept_as_long_as_the_rest(
+    tmp_path: Path, ahead: float
+) -> None:
+    log = file(tmp_path)
+    log.append(b"one\n", NOON + ahead)
+    written(tmp_path, NOON + ahead)
+    log.append(b"two\n", NOON)
+    os.utime(tmp_path / "access.jsonl", (NOON, NOON))
+    assert texts(tmp_path)["access.jsonl"] == b"two\n"
+    assert texts(tmp_path)["access.jsonl.1"] == b"one\n"
+    log.tidy(NOON)
+    (tmp_path / "access.jsonl").unlink()
+    log.tidy(NOON + 9 * DAY)
+    assert sorted(texts(tmp_path)) == ["access.jsonl.1"]
+    log.tidy(NOON + 11 * DAY)
+    assert texts(tmp_path) == {}

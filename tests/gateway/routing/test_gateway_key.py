@@ -17,6 +17,7 @@ from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.frames import encode
 from tests.gateway.conftest import let_in
 from tests.gateway.rank_double import RankDouble, eventually, stands_still, story
+from tests.needs import needing
 from tests.ports import free_port
 from tests.sshd import Sshd, sshd
 
@@ -26,6 +27,7 @@ IN_FLIGHT_BYTES_MAX = 16 * 1024 * 1024
 
 
 @pytest.fixture
+@needing("sshd")
 async def machine(tmp_path: Path) -> AsyncIterator[Sshd]:
     async with sshd(tmp_path / "sshd", free_port()) as server:
         yield server

@@ -14,8 +14,10 @@ from reconciler.remote.ssh.jumps import JumpChain, authorize, revoke
 from reconciler.wire.generation import Jump, jump_key_name
 from tests.gateway.conftest import Cluster, Start
 from tests.gateway.rank_double import eventually, story, told
+from tests.needs import needing
 from tests.ports import free_port
-from tests.sshd import Sshd, command_of, descendants, make_key, sshd
+from tests.processes import command_of, descendants
+from tests.sshd import Sshd, make_key, sshd
 
 from .test_remote_ranks import ask
 
@@ -39,12 +41,14 @@ class Bastion:
 
 
 @pytest.fixture
+@needing("sshd")
 async def machine(tmp_path: Path) -> AsyncIterator[Sshd]:
     async with sshd(tmp_path / "sshd", free_port()) as server:
         yield server
 
 
 @pytest.fixture
+@needing("sshd")
 async def bastions(tmp_path: Path) -> AsyncIterator[list[Bastion]]:
     """Two, which a person may log in to."""
     mine = make_key(tmp_path / "mine")

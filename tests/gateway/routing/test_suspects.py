@@ -352,3 +352,13 @@ def test_every_poison_is_refused_and_everybody_else_is_answered(
     assert not any(client.refused for client in clients if client.poison_at is None), clients
     assert service.deaths <= 2 * len(poisons) + 1
     assert all(client.deaths <= 2 for client in clients if client.poison_at == 0)
+
+
+@pytest.mark.parametrize("ahead", [600.0, 86_400.0, 365 * 86_400.0])
+def test_a_prompt_is_not_refused_until_the_day_of_a_clock_that_was_ahead(ahead: float) -> None:
+    suspects = Suspects("llama")
+    until = WALL + ahead + QUARANTINED_SECONDS
+    suspects.quarantine(QuarantinedPrompt("llama", "bad", "req", "1 message", (), WALL + ahead, until))
+    assert suspects.refused("bad", WALL + ahead + 1) is not None
+    assert suspects.refused("bad", WALL) is None
+    assert suspects.quarantined(WALL) == ()

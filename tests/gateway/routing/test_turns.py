@@ -39,15 +39,15 @@ class Gate:
     """A script that says nothing until it is told to, one request at a time."""
 
     def __init__(self) -> None:
-        self.turns: list[Turn] = []
+        self.turns: asyncio.Queue[Turn] = asyncio.Queue()
 
     async def __call__(self, turn: Turn) -> None:
         turn.accept()
-        self.turns.append(turn)
+        self.turns.put_nowait(turn)
         await turn.hang()
 
-    def finish(self) -> None:
-        turn = self.turns.pop(0)
+    async def finish(self) -> None:
+        turn = await self.turns.get()
         turn.say("done", 1)
         turn.finish()
 
@@ -61,14 +61,13 @@ async def test_a_group_is_asked_as_much_as_it_decodes_and_the_rest_in_fair_order
             await cluster.until_waiting(number + 1)
         tasks.create_task(ask(cluster, "b", key="b"))
         await cluster.until_waiting(5)
-        await cluster.ranks[0].until(lambda rank: len(gate.turns) == 2)
+        await cluster.ranks[0].until(lambda rank: gate.turns.qsize() == 2)
         assert asked(cluster) == ["a0", "a1"]
         for count in (3, 4, 5):
-            gate.finish()
+            await gate.finish()
             await cluster.ranks[0].until(lambda rank, count=count: len(rank.asked) == count)  # type: ignore[misc]
         for _ in range(2):
-            await cluster.ranks[0].until(lambda rank: bool(gate.turns))
-            gate.finish()
+            await gate.finish()
     assert asked(cluster) == ["a0", "a1", "b", "a2", "a3"]
     assert cluster.ranks[0].cancelled == []
 
@@ -117,9 +116,9 @@ async def test_who_leaves_while_waiting_makes_room_for_the_next(start: Start) ->
     await cluster.until_waiting(3)
     leaves.cancel()
     await cluster.until_waiting(2)
-    gate.finish()
+    await gate.finish()
     await cluster.ranks[0].until(lambda rank: len(rank.asked) == 2)
-    gate.finish()
+    await gate.finish()
     assert [await first, await stays] == ["done", "done"]
     assert asked(cluster) == ["first", "stays"]
 
@@ -135,7 +134,7 @@ async def test_those_that_wait_go_to_a_group_that_comes_later(start: Start) -> N
         other = await cluster.rank(story(2))
         cluster.route(cluster.ranks[0], other, batch=1)
         await asyncio.wait(waits)
-        gate.finish()
+        await gate.finish()
     assert [task.result() for task in waits] == [told(2)] * 3
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-import shutil
 import string
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +22,11 @@ from tests.inventory.probes.cases import load
 from .scrubbing import ended, facts, private, scrub
 
 AWKS = [
-    awk
-    for awk in ("mawk", "gawk --posix", "original-awk", "busybox awk", "awk")
-    if shutil.which(awk.split()[0])
+    "awk",
+    *(
+        pytest.param(awk, marks=pytest.mark.needs(awk.split()[0]))
+        for awk in ("mawk", "gawk --posix", "original-awk", "busybox awk")
+    ),
 ]
 HEX = "0123456789abcdef"
 CASES = load()

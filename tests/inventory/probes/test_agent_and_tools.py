@@ -21,6 +21,9 @@ from tests.inventory.test_collector import report as plain_report
 
 from .mac import Mac, agent_on, jaccl
 
+pytestmark = pytest.mark.needs("ps")
+"""A Mac's agent asks ``ps``, where Linux has ``/proc``."""
+
 
 @pytest.fixture
 def mac(tmp_path: Path) -> Mac:

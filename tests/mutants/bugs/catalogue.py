@@ -373,8 +373,15 @@ PLANNED = (
     Mutant(
         "a-continued-rank-has-no-time",
         stalls._silence,
-        keep(Call, "args[0]", 1, 3),
+        keep(Call, "args[0]", 2, 4),
         "a rank that was stopped for an hour and is continued is killed before it can do a step",
+        PLANNING,
+    ),
+    Mutant(
+        "what-was-not-read-is-not-owed",
+        stalls._silence,
+        keep(Call, "args[0]", 1, 4),
+        "a rank 0 that takes no requests takes a model away for ever, and says that all is well",
         PLANNING,
     ),
     Mutant(
@@ -512,8 +519,8 @@ PLANNED = (
     ),
     Mutant(
         "most-of-a-cluster-may-be-pruned",
-        safety.hold,
-        put(BinOp, "100 * {it.right}", 2, 4),
+        safety.removal,
+        put(BinOp, "100 * {it.right}", 3, 4),
         "a merge that went wrong removes half of a cluster, and nobody is asked",
         PLANNING,
     ),
@@ -1035,7 +1042,7 @@ KEPT_BY_AGENTS = (
     Mutant(
         "a-rank-is-dead-when-its-shim-is",
         ranks.Ranks._resolve_without_shim,
-        drop(Expr, 5, 9),
+        drop(Expr, 7, 11),
         "the shim died, and its rank goes on: holding the memory, and writing to clients",
         DEATHS,
     ),
@@ -1264,7 +1271,7 @@ INCIDENT_LOG = (
     Mutant(
         "a-person-is-asked-in-every-pass",
         incidents._update,
-        drop(Compare, 4, 7),
+        drop(Compare, 3, 4),
         "what only a person can mend is reported again and again until nobody reads it",
         INCIDENTS,
     ),
@@ -1309,7 +1316,7 @@ PUBLISHED = (
     Mutant(
         "what-is-not-proven-is-routed",
         model_routes.serving,
-        drop(Compare, 3, 4),
+        drop(Compare, 5, 6),
         "clients are sent to a group that has never given an answer",
         ROUTES,
     ),

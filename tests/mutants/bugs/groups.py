@@ -14,6 +14,7 @@ from .placing import PLACED
 from .repairing import REPAIRED
 from .requests import REQUESTS
 from .rolling import ROLLED
+from .seconds import SECONDS
 
 GROUPS: Mapping[str, tuple[Mutant, ...]] = {
     "healing": MUTANTS,
@@ -23,5 +24,6 @@ GROUPS: Mapping[str, tuple[Mutant, ...]] = {
     "rolling": ROLLED,
     "requests": (*REQUESTS, *MESSAGES),
     "oversights": OVERSIGHTS,
+    "seconds": SECONDS,
 }
 EVERY: tuple[Mutant, ...] = tuple(mutant for group in GROUPS.values() for mutant in group)

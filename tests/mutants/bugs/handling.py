@@ -8,6 +8,7 @@ from __future__ import annotations
 from ast import (
     Assign,
     Await,
+    BoolOp,
     Call,
     Compare,
     Constant,
@@ -22,10 +23,10 @@ from ast import (
 )
 
 from reconciler import listening
-from reconciler.agent.ranks import shim
+from reconciler.agent.ranks import ranks, shim
 from reconciler.agent.weights import files as agent_weights
-from reconciler.bootstrap import home, service_lock, store
-from reconciler.cli.commands.cluster import supervise, up
+from reconciler.bootstrap import home, origin, service_lock, store
+from reconciler.cli.commands.cluster import hearing, supervise, up
 from reconciler.cli.core import app
 from reconciler.controller import desired_state, publish, routes_file
 from reconciler.gateway import files as gateway_files
@@ -53,6 +54,7 @@ DOCUMENTS = ("tests/source/yaml/test_documents.py",)
 FIELDS = ("tests/source/yaml/test_fields.py",)
 SOURCES = ("tests/source/test_sources.py",)
 GIT = ("tests/source/git/test_git.py",)
+GIT_LOCKS = ("tests/source/git/test_leftovers.py",)
 GIT_FAULTS = ("tests/source/git/test_git_faults.py",)
 HOOKS = ("tests/source/git/test_hooks.py",)
 DESIRED_STATE = ("tests/controller/test_desired_state.py",)
@@ -66,6 +68,7 @@ GATEWAY_PROCESS = ("tests/gateway/test_process.py",)
 STORE_DISK = ("tests/store/test_full_disk.py",)
 STORE_DAMAGE = ("tests/store/test_damage.py",)
 SUPERVISION = ("tests/cli/commands/cluster/test_supervise.py",)
+HEARING = ("tests/cli/commands/cluster/test_hearing.py",)
 CONTROLLER_DISK = ("tests/controller/test_full_disk.py",)
 AGENT_DISK = ("tests/agent/system/test_full_disk.py",)
 HOME = ("tests/cli/commands/cluster/test_home.py",)
@@ -179,7 +182,7 @@ MANIFESTS = (
     Mutant(
         "garbage-is-text",
         pieces.decode,
-        put(Call, "None", 11, 16),
+        put(Call, "None", 15, 20),
         "binary garbage is parsed, and messages speak to the terminal",
         SYNTAX,
     ),
@@ -193,7 +196,7 @@ MANIFESTS = (
     Mutant(
         "a-file-may-be-endless",
         pieces.decode,
-        never(If, 1, 3),
+        never(If, 1, 5),
         "gigabytes that were added by mistake are parsed",
         SYNTAX,
     ),
@@ -331,14 +334,14 @@ IN_FORCE = (
         leftovers.drop_leftovers,
         never(If, 0, 2),
         "after a git that was killed nobody can push until somebody finds the lock",
-        GIT_FAULTS,
+        GIT_LOCKS,
     ),
     Mutant(
         "any-lock-is-taken-for-a-dead-one",
         leftovers.drop_leftovers,
-        put(Compare, "{it.left.args[0]}.exists()", 0, 2),
+        always(If, 0, 2),
         "a push that is going on loses its lock to a controller that starts",
-        GIT_FAULTS,
+        GIT_LOCKS,
     ),
     Mutant(
         "a-killed-push-takes-space-for-ever",
@@ -722,6 +725,55 @@ MACHINES = (
         catch_nothing(),
         "requests go to a group that has ended for as long as somebody copies the store",
         ("tests/store/test_locked.py", "tests/controller/test_publish.py"),
+    ),
+    Mutant(
+        "a-copied-home-ends-ranks",
+        ranks.Ranks._owns,
+        put(Return, "return True"),
+        "who tries an upgrade on a copy of the home loses the ranks of the original",
+        ("tests/agent/ranks/test_copied_directory.py",),
+    ),
+    Mutant(
+        "a-copied-home-is-a-home",
+        origin._other,
+        always(If, 2, 5),
+        "a copied home takes the machines and the address of the original",
+        ("tests/bootstrap/test_origin.py",),
+    ),
+    Mutant(
+        "a-moved-home-is-a-copy",
+        origin._other,
+        put(BoolOp, "{it.values[0]}", 0, 1),
+        "a home that another path leads to, or that was moved, does not start any more",
+        ("tests/bootstrap/test_origin.py",),
+    ),
+    Mutant(
+        "a-deaf-service-is-kept",
+        hearing.Hearing._heard,
+        never(If, 1, 2),
+        "a gateway that hangs is kept for ever, because its process lives",
+        HEARING,
+    ),
+    Mutant(
+        "a-busy-service-is-ended",
+        hearing.Hearing._heard,
+        put(BoolOp, "False"),
+        "a gateway on a machine under load is ended, with the answers that it streams",
+        HEARING,
+    ),
+    Mutant(
+        "an-answer-forgets-nothing",
+        hearing.Hearing._heard,
+        drop(Assign, 0, 2),
+        "questions that were lost over days end a service that answers",
+        HEARING,
+    ),
+    Mutant(
+        "a-stopped-service-is-not-continued",
+        supervise.Supervisor._hear,
+        drop(Expr, 4, 5),
+        "a gateway that was merely stopped is replaced, and all streams end",
+        HEARING,
     ),
     Mutant(
         "a-service-is-started-twice",

@@ -27,16 +27,9 @@ MESSAGES = (
         REQUEST,
     ),
     Mutant(
-        "results-of-no-call-are-read",
-        conversation._result,
-        never(If, 0, 2),
-        "the model sees the result of a call that it never made",
-        REQUEST,
-    ),
-    Mutant(
         "a-failure-looks-like-a-result",
         conversation._result,
-        never(If, 1, 2),
+        never(),
         "the model takes a message of a failed tool for what it asked for",
         REQUEST,
     ),

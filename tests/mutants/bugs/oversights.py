@@ -493,7 +493,7 @@ OF_CHANGES = (
     Mutant(
         "an-override-opens-every-window",
         sync_windows._blocker,
-        put(Compare, "not overridden", 1, 6),
+        put(Compare, "not overridden", 1, 5),
         "an override of one window lets in what another one holds",
         WINDOWS,
     ),

@@ -27,11 +27,12 @@ from ast import (
     keyword,
 )
 
+from reconciler import listening
 from reconciler.gateway import admission, app, errors, front, health
-from reconciler.gateway.dialects import fields, known_parameters, parameter
+from reconciler.gateway.dialects import content, fields, known_parameters, parameter
 from reconciler.gateway.dialects.openai import completions_reply, form, messages, parameters, request, shape
 from reconciler.gateway.http import answer as http_answer
-from reconciler.gateway.http import listener, protocol, reading, refusals, request_body
+from reconciler.gateway.http import codings, listener, protocol, reading, refusals, request_body
 from reconciler.gateway.routing import (
     defaults,
     fairness,
@@ -54,6 +55,8 @@ CHAT_REQUEST = ("tests/gateway/dialects/openai/test_request.py",)
 COMPLETIONS = ("tests/gateway/dialects/openai/test_completions.py",)
 CHAT = ("tests/gateway/dialects/openai/test_chat.py",)
 BODIES = ("tests/gateway/http/test_request_body.py",)
+CORPUS = ("tests/gateway/http/test_corpus.py",)
+SILENCES = ("tests/gateway/http/test_silences.py",)
 MIDDLEWARE = ("tests/gateway/http/test_middleware.py",)
 FAILOVER = ("tests/gateway/routing/test_failover.py",)
 PROBES = ("tests/gateway/test_health_and_metrics.py",)
@@ -62,6 +65,7 @@ HOSTILE = ("tests/gateway/http/test_hostile_requests.py",)
 DISCONNECTS = ("tests/gateway/http/test_disconnects.py",)
 PROMPT = ("tests/runner/requests/test_prompt.py",)
 CONVERSATION = ("tests/runner/requests/test_conversation.py",)
+SHAPING = ("tests/runner/requests/test_shaping.py",)
 CONVERSATIONS = ("tests/runner/requests/test_conversations.py",)
 SAMPLING = ("tests/runner/decode/test_sampling.py",)
 STEPS = ("tests/runner/decode/test_steps.py",)
@@ -123,8 +127,8 @@ POISONS = (
     ),
     Mutant(
         "a-quarantine-has-no-end",
-        suspects.Suspects.refused,
-        never(Compare, 1, 2),
+        suspects._holds,
+        always(Compare),
         "a prompt is allowed at once, or never again",
         SUSPECTS,
     ),
@@ -203,8 +207,8 @@ NULLS = (
     ),
     Mutant(
         "a-null-content-is-refused",
-        messages.text_of,
-        never(If, 1, 3),
+        content.Contents.texts,
+        always(If, 2, 3),
         "a conversation with a tool call in it, whose text is null, gets 400",
         CHAT_REQUEST,
     ),
@@ -284,21 +288,21 @@ MEANINGS = (
     Mutant(
         "developers-are-refused",
         "reconciler.gateway.dialects.openai.messages:_ROLES",
-        drop(Constant, 1, 5),
+        drop(Constant, 1, 6),
         "coding agents, which begin with developer messages, get 400",
         CHAT_REQUEST,
     ),
     Mutant(
         "late-system-messages-stay",
-        "reconciler.runner.requests.conversation:render",
-        never(),
+        "reconciler.runner.requests.shaping:_Stage.systems",
+        never(If, 0, 4),
         "a system message in the middle makes the template raise",
-        (*CONVERSATION, *HOSTILE),
+        CONVERSATION,
     ),
     Mutant(
         "all-templates-take-all",
-        "reconciler.runner.requests.conversation:_takes",
-        always(Call, 1, 2),
+        "reconciler.runner.requests.traits:_Asking.refusal",
+        always(),
         "a template that drops system messages in silence drops them",
         CONVERSATION,
     ),
@@ -332,24 +336,24 @@ MEANINGS = (
     ),
     Mutant(
         "images-are-dropped",
-        messages._part,
-        never(If, 1, 3),
+        content.Contents.part,
+        never(If, 3, 4),
         "a model that cannot see answers as if it had seen",
         CHAT_REQUEST,
     ),
     Mutant(
         "arguments-must-be-json",
         messages.arguments_of,
-        put(Return, "raise {using}('no JSON', 'messages')", 0, 2, using=errors.invalid),
+        put(Return, "raise {using}('no JSON', 'messages')", 0, 4, using=errors.invalid),
         "a model that once wrote a broken tool call ends its conversation",
         CHAT_REQUEST,
     ),
     Mutant(
         "results-need-no-call",
-        messages.parse_messages,
-        never(If, 0, 2),
+        "reconciler.runner.requests.shaping:_Stage.results",
+        always(If, 0, 3),
         "templates raise for a result of a call that nobody made",
-        CHAT_REQUEST,
+        SHAPING,
     ),
     Mutant(
         "tools-are-rendered-unasked",
@@ -378,21 +382,21 @@ LETHAL = (
     Mutant(
         "bodies-have-no-end",
         request_body._read,
-        never(If, 2, 4),
+        never(If, 1, 4),
         "one client fills the memory of the gateway",
         BODIES,
     ),
     Mutant(
         "a-large-body-is-read-first",
-        request_body._read,
-        never(If, 0, 4),
+        request_body.read_body,
+        never(If, 0, 3),
         "gigabytes that are announced are received before they are refused",
         BODIES,
     ),
     Mutant(
         "a-body-may-take-for-ever",
         request_body.read_body,
-        put(Attribute, "None", 2, 3),
+        put(Call, "asyncio.timeout(None)", 9, 13),
         "clients that never send their body hold connections for ever",
         BODIES,
     ),
@@ -687,19 +691,19 @@ GONE = (
         http_answer.send_stream,
         never(If, 0, 2),
         "clients and proxies give up in a long prefill, and a dead client is not noticed",
-        FAILOVER,
+        SILENCES,
     ),
     Mutant(
         "a-stream-has-no-head-while-held",
         http_answer.send_stream,
         put(Await, "await {it.value.func}(3600.0)", 0, 6),
         "clients wait for the first byte of a long prefill until they give up",
-        (*DISCONNECTS, *FAILOVER),
+        (*DISCONNECTS, *SILENCES),
     ),
     Mutant(
         "a-broken-stream-looks-finished",
         http_answer.send_stream,
-        put(Call, "b'data: [DONE]\\n\\n'", 13, 14),
+        put(Call, "b'data: [DONE]\\n\\n'", 17, 18),
         "half an answer is taken for a whole one",
         FAILOVER,
     ),
@@ -831,7 +835,7 @@ FRONT = (
     Mutant(
         "a-head-has-no-end",
         protocol.Protocol.data_received,
-        never(If, 1, 2),
+        never(If, 2, 3),
         "a header of 86 MB is kept in memory",
         CONNECTIONS,
     ),
@@ -864,6 +868,41 @@ FRONT = (
         READING,
     ),
     Mutant(
+        "an-offer-takes-the-body",
+        protocol.Protocol.on_headers_complete,
+        never(If, 1, 2),
+        "no client of Java's HttpClient can send a request",
+        CORPUS,
+    ),
+    Mutant(
+        "trailers-are-headers",
+        protocol.Protocol.on_header,
+        never(If, 0, 5),
+        "who asks, and by which name, can be changed behind the checks",
+        CORPUS,
+    ),
+    Mutant(
+        "what-cannot-be-read-is-asked",
+        front.Front._pass,
+        keep(BoolOp, "values[1]"),
+        "a body whose transfer coding is not understood gets as far as the model",
+        CORPUS,
+    ),
+    Mutant(
+        "a-bomb-goes-off",
+        codings.decoded,
+        never(If, 1, 3),
+        "a few kilobytes fill the memory of the gateway",
+        CORPUS,
+    ),
+    Mutant(
+        "what-is-cut-off-is-whole",
+        codings._parts,
+        never(If, 2, 3),
+        "half a body is answered",
+        CORPUS,
+    ),
+    Mutant(
         "any-host-will-do",
         refusals.ForeignPages.refusal,
         never(If, 2, 3),
@@ -872,7 +911,7 @@ FRONT = (
     ),
     Mutant(
         "a-local-suffix-is-enough",
-        refusals._is_own,
+        listening.is_local,
         respell(".localhost", "localhost"),
         "a page of evil-localhost may use the models",
         MIDDLEWARE,

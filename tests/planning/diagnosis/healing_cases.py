@@ -74,6 +74,10 @@ def _hangs(world: World) -> None:
         world.report(rank, demand=1, silent_seconds=90.0, steps=40 + rank.rank)
 
 
+def _takes_no_requests(world: World) -> None:
+    world.report(_group(world)[0], deaf_seconds=90.0)
+
+
 def _look_for_each_other(world: World) -> None:
     for rank in _group(world):
         world.report(rank, phase=Phase.RENDEZVOUS, silent_seconds=25.0)
@@ -147,6 +151,7 @@ HAPPENINGS: dict[str, Happen] = {
     "C8 a rank that never started": _while_forming(_never_starts),
     "C8 weights that cannot be read": _ends(ExitCode.WEIGHTS, words="model.safetensors is cut short"),
     "C9 a hang": _hangs,
+    "C9 a rank 0 that takes no requests": _takes_no_requests,
     "C10 out of memory": _while_forming(_ends(ExitCode.MEMORY, words="this node has too little memory")),
     "C10 out of memory while serving": _ends(ExitCode.MEMORY, words="this node has too little memory"),
     "C10 a GPU fault": _ends(ExitCode.GPU),

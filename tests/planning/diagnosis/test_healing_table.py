@@ -25,7 +25,7 @@ from tests.worlds import World
 from .healing_cases import HAPPENINGS
 
 FILE = Path(__file__).with_name("healing_table.yaml")
-PINNED: dict[str, Any] = yaml.safe_load(FILE.read_text()) if FILE.exists() else {}
+PINNED: dict[str, Any] = yaml.load(FILE.read_text(), Loader=yaml.CSafeLoader) if FILE.exists() else {}
 TRIES_MAX = 4
 PASSES_MAX = 15
 PASS_SECONDS = 20

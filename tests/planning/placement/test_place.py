@@ -300,7 +300,9 @@ def test_a_runtime_without_mlx_lm_is_told() -> None:
     reason, text = refusal(world)
     assert reason is RefusedBecause.NO_RUNTIME
     assert (
-        text == "node-a has no mlx-lm in its Python /usr/bin/python3; install mlx-reconciler[runtime] there"
+        text
+        == "node-a has no mlx-lm in its Python /usr/bin/python3; install it there: /usr/bin/python3 -m pip install"
+        " mlx==0.32.4 mlx-lm==0.32.2 llguidance==1.9.1"
     )
 
 

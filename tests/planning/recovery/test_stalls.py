@@ -10,9 +10,10 @@ import pytest
 
 from reconciler import status
 from reconciler.planning.context import deadlines
+from reconciler.planning.context.deadlines import SILENCE_SECONDS
 from reconciler.planning.context.spec_hash import compute
 from reconciler.planning.recovery.back_off import SHORT_LIVES_FREE
-from reconciler.planning.recovery.stalls import CONTINUATIONS_MAX, REPORT_AFTER_SECONDS
+from reconciler.planning.recovery.stalls import CONTINUATIONS_MAX
 from reconciler.state import (
     AllocateEpoch,
     Cause,
@@ -156,6 +157,31 @@ def test_a_group_that_is_silent_for_too_long_is_formed_again_and_ends_soon() -> 
     assert graces == {deadlines.HUNG_GRACE_SECONDS}
 
 
+def routed(world: World) -> bool:
+    (route,) = status.routes(world.desired(), world.observed(), world.memory(), Plan())
+    return bool(route.backends)
+
+
+@pytest.mark.parametrize("demand", [0, 3])
+def test_a_rank_0_that_takes_no_requests_is_hung_whatever_it_says_of_its_steps(demand: int) -> None:
+    """It may still decode what it has read before."""
+    world = settled()
+    world.report(FIRST, demand=demand, steps=41, deaf_seconds=59.0)
+    assert world.plan().steps == (), "a busy one is given time"
+    world.report(FIRST, demand=demand, steps=90, deaf_seconds=61.0)
+    assert world.settle() == Plan()
+    step = formed(world)
+    assert step.detail == "rank 0 on node-a takes no requests for 61 s, at most 60 s are allowed"
+    assert (step.cause, step.fault) == (Cause.STALLED, FaultClass.SILENT_HANG)
+
+
+@pytest.mark.parametrize(("seconds", "routes"), [(0.0, True), (19.0, True), (20.0, False), (50.0, False)])
+def test_a_rank_0_that_takes_no_requests_is_not_routed_to_after_a_while(seconds: float, routes: bool) -> None:
+    world = settled()
+    world.report(FIRST, deaf_seconds=seconds)
+    assert routed(world) is routes
+
+
 def test_ranks_with_as_many_steps_are_blamed_together() -> None:
     world = settled()
     world.report(FIRST, demand=1, steps=40, silent_seconds=61.0)
@@ -217,7 +243,7 @@ def test_a_stall_shows_before_the_group_is_given_up() -> None:
 
 def test_a_pause_that_is_nothing_is_not_told() -> None:
     world = settled()
-    world.report(FIRST, demand=1, silent_seconds=REPORT_AFTER_SECONDS - 1)
+    world.report(FIRST, demand=1, silent_seconds=SILENCE_SECONDS - 1)
     assert world.plan() == Plan()
 
 

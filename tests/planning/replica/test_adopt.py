@@ -153,7 +153,7 @@ def test_an_adopted_group_that_is_no_longer_what_is_wanted_is_replaced_like_any_
     world.manifests[-1] = deployment(serving={"context": 512})
     world.lose_store()
     assert world.settle() == Plan()
-    assert names(world)[:2] == ["AdoptGroup", "AllocateEpoch"]
+    assert names(world)[:3] == ["AdoptGroup", "ProveGroup", "AllocateEpoch"]
     assert cause(world)[0] is Cause.SPEC_CHANGED
     assert world.groups[world.replica()].epoch == 3
 

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from reconciler.state import AllocateEpoch, DeploymentName
+from typing import Any
+
+from reconciler.state import AllocateEpoch, DeploymentName, Plan
 from reconciler.status.model_routes import serving
-from tests.worlds import World
+from tests.worlds import World, deployment, model, node
 
 NAME = DeploymentName("tiny")
 BATCH = {"maxBatch": 4}
+NEVER_LESS: dict[str, Any] = {"maxSurge": 1, "maxUnavailable": 0}
+ONE_EACH = 900 * 2**20
+"""Memory of a machine with room for one group."""
+
+
+def replicas(count: int, rolling: dict[str, Any], machines: int | None = None, **world: Any) -> World:
+    """Groups of one node each, all of them served."""
+    names = [node(f"node-{at}") for at in range(machines or count)]
+    made = World([*names, model(), deployment(nodes=1, replicas=count, rolling=rolling)], **world)
+    assert made.settle() == Plan()
+    made.now += 3600.0
+    return made
 
 
 def served(world: World) -> list[int]:

@@ -7,24 +7,15 @@ from typing import Any
 import pytest
 
 from reconciler import status
+from reconciler.planning.context.deadlines import SILENCE_SECONDS
 from reconciler.state import Plan, RefusedBecause, StopRank
 from reconciler.status import Snapshots
 from reconciler.status.deployment import readiness
-from tests.planning.rollout.rolling import BATCH, NAME, roll, served
-from tests.worlds import World, deployment, model, node
-
-from .test_surge import NEVER_LESS, ONE_EACH
+from tests.planning.rollout.rolling import BATCH, NAME, NEVER_LESS, ONE_EACH, replicas, roll, served
+from tests.worlds import World, deployment
 
 LOST_SECONDS = 600.0
 """Longer than a node that does not answer is waited for."""
-
-
-def replicas(count: int, machines: int, rolling: dict[str, Any] | None = None, **world: Any) -> World:
-    names = [node(f"node-{at}") for at in range(machines)]
-    made = World([*names, model(), deployment(nodes=1, replicas=count, rolling=rolling or {})], **world)
-    assert made.settle() == Plan()
-    made.now += 3600.0
-    return made
 
 
 def scale(world: World, count: int, **spec: Any) -> None:
@@ -50,7 +41,7 @@ def stopped(world: World) -> set[int]:
     "rolling", [{}, NEVER_LESS, {"maxUnavailable": "100%"}], ids=["default", "never", "all"]
 )
 def test_the_only_one_that_serves_ends_when_another_does(rolling: dict[str, Any]) -> None:
-    world = replicas(3, 4, rolling)
+    world = replicas(3, rolling, 4)
     kill(world, 0, 1)
     scale(world, 1)
     assert routed(world) == [2]
@@ -64,27 +55,49 @@ def test_the_only_one_that_serves_ends_when_another_does(rolling: dict[str, Any]
     assert world.plan() == Plan()
 
 
+def test_it_keeps_its_route_while_its_agent_is_away() -> None:
+    world = replicas(3, {}, 4)
+    kill(world, 0, 1)
+    scale(world, 1)
+    (place,) = world.groups[world.replica(index=2)].members
+    world.down = {place}
+    assert routed(world) == [2]
+
+
+@pytest.mark.parametrize("how", ["silent_seconds", "deaf_seconds"])
+def test_it_does_not_end_while_the_one_that_is_to_stay_may_hang(how: str) -> None:
+    world = replicas(2, {}, 3)
+    (first,) = [rank for rank in world.alive() if rank.replica == 0]
+    world.report(first, demand=1, **{how: SILENCE_SECONDS})
+    scale(world, 1)
+    assert stopped(world) == set()
+    (waiting,) = [each for each in world.plan().waiting if each.replica == world.replica(index=1)]
+    assert waiting.text.endswith("it ends when tiny/0 serves, which owes its clients an answer")
+    world.report(first, demand=0, **{how: 0.0})
+    assert stopped(world) == {1}
+
+
 def test_of_several_those_with_the_lowest_numbers_stay() -> None:
-    world = replicas(4, 5)
+    world = replicas(4, {}, 5)
     kill(world, 0)
     scale(world, 1)
     assert (stopped(world), routed(world)) == ({2, 3}, [1])
 
 
 def test_nobody_waits_where_enough_serve() -> None:
-    world = replicas(3, 4)
+    world = replicas(3, {}, 4)
     scale(world, 1)
     assert (stopped(world), routed(world)) == ({1, 2}, [0])
 
 
 def test_where_nothing_is_to_serve_nobody_waits() -> None:
-    world = replicas(2, 3)
+    world = replicas(2, {}, 3)
     scale(world, 0)
     assert stopped(world) == {0, 1}
 
 
 def test_who_serves_the_same_makes_no_room_for_who_would() -> None:
-    world = replicas(2, 2, memory_bytes=ONE_EACH)
+    world = replicas(2, {}, memory_bytes=ONE_EACH)
     world.lose("node-0")
     world.now += LOST_SECONDS
     scale(world, 1)
@@ -101,7 +114,7 @@ def test_who_serves_the_same_makes_no_room_for_who_would() -> None:
 def test_who_serves_another_spec_makes_room_where_the_strategy_allows_it(
     rolling: dict[str, Any], makes_room: bool
 ) -> None:
-    world = replicas(2, 2, rolling, memory_bytes=ONE_EACH)
+    world = replicas(2, rolling, memory_bytes=ONE_EACH)
     world.lose("node-0")
     world.now += LOST_SECONDS
     scale(world, 1, serving=BATCH)

@@ -163,6 +163,23 @@ def test_that_macos_has_ended_programs_for_memory_within_the_hour_is_enough() ->
     assert world.rollbacks
 
 
+def test_ranks_that_never_had_a_process_do_not_take_a_change_back() -> None:
+    """Their agent ended, or its disk was full: that is no matter of the spec."""
+    world = served()
+    change(world, serving={"maxBatch": 4})
+    world.first_phase = Phase.LOADING
+    for _ in range(4):
+        until_formed(world)
+        rank = newest(world)
+        world.report(rank, pid=None)
+        end(world, code=1)
+        assert not any(isinstance(each, SetBack) for each in world.plan().steps)
+    world.first_phase = Phase.READY
+    world.settle()
+    assert told(world) == []
+    assert {group.epoch > 1 for group in world.groups.values()} == {True}
+
+
 def test_a_group_that_was_killed_does_not_count_as_one_of_the_two_that_fail() -> None:
     world = served()
     change(world, serving={"maxBatch": 4})

@@ -14,22 +14,9 @@ from reconciler.status import Snapshots
 from reconciler.status.deployment import readiness
 from reconciler.wire.launch import ExitCode, Phase, RankId
 from reconciler.wire.node import Load
-from tests.planning.rollout.rolling import BATCH, NAME, served
+from tests.planning.rollout.rolling import BATCH, NAME, NEVER_LESS, ONE_EACH, replicas, served
 from tests.planning.rollout.rolling import roll as roll_at
-from tests.worlds import World, deployment, model, node
-
-NEVER_LESS: dict[str, Any] = {"maxSurge": 1, "maxUnavailable": 0}
-ONE_EACH = 900 * 2**20
-"""Memory of a machine with room for one group."""
-
-
-def replicas(count: int, rolling: dict[str, Any], machines: int | None = None, **world: Any) -> World:
-    """Groups of one node each, all of them served."""
-    names = [node(f"node-{at}") for at in range(machines or count)]
-    made = World([*names, model(), deployment(nodes=1, replicas=count, rolling=rolling)], **world)
-    assert made.settle() == Plan()
-    made.now += 3600.0
-    return made
+from tests.worlds import World, deployment, node
 
 
 def change(world: World, **spec: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.planning.context.deadlines import SILENCE_SECONDS
 from reconciler.planning.rollout.misfits import misfit
 from reconciler.state import (
     AllocateEpoch,
@@ -136,6 +137,31 @@ def test_the_next_one_goes_when_the_last_one_has_served_for_the_pause() -> None:
     assert roll(world) == ([0], 1)
 
 
+def test_of_several_each_waits_until_the_one_before_has_served_for_the_pause() -> None:
+    rolling = {"pause": "5m"}
+    world = replicas(4, rolling=rolling)
+    change(world, serving=BATCH, rolling=rolling)
+    for changed in (3, 2, 1, 0):
+        assert roll(world) == ([changed], 3)
+        assert {each.until for each in waits(world).values()} == ({world.now + 300.0} if changed else set())
+        world.now += 299.0
+        assert roll(world) == ([], 4)
+        world.now += 2.0
+
+
+def test_of_a_canary_of_two_the_second_serves_for_its_time_too() -> None:
+    canary = {"canary": {"replicas": 2, "serveFor": "10m"}}
+    world = replicas(4, rolling=canary)
+    change(world, serving=BATCH, rolling=canary)
+    assert roll(world) == ([3, 2], 3)
+    world.report(RankId("tiny", 2, 2, 0), phase=Phase.LOADING)
+    assert roll(world) == ([], 3)
+    world.now += 601.0
+    assert roll(world) == ([], 3), "the second one does not serve"
+    world.report(RankId("tiny", 2, 2, 0), phase=Phase.READY)
+    assert roll(world) == ([1, 0], 3)
+
+
 def test_a_replica_that_is_dead_is_changed_at_once_and_delays_the_others() -> None:
     world = replicas()
     world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
@@ -154,6 +180,63 @@ def test_while_a_node_does_not_answer_no_other_replica_is_taken_down() -> None:
 
 
 # --- where others would be disturbed ---------------------------------------------------------------
+
+
+# --- in doubt ---
+
+
+IN_DOUBT = ("silent_seconds", "deaf_seconds")
+
+
+def owe(world: World, index: int, seconds: float, how: str = "silent_seconds") -> None:
+    """A replica owes its clients an answer for so long."""
+    (rank,) = [rank for rank in world.alive() if rank.replica == index]
+    world.report(rank, demand=1, **{how: seconds})
+
+
+@pytest.mark.parametrize("how", IN_DOUBT)
+@pytest.mark.parametrize("doubtful", range(2))
+def test_while_one_may_hang_it_is_changed_and_no_other_is_taken_down(doubtful: int, how: str) -> None:
+    world = replicas(2)
+    owe(world, doubtful, SILENCE_SECONDS, how)
+    change(world, serving=BATCH)
+    formed = [each.replica.index for each in world.plan().steps if isinstance(each, AllocateEpoch)]
+    assert formed == [doubtful]
+    assert waits(world).keys() == {1 - doubtful}
+    order, least = roll(world)
+    assert (order, least) == ([doubtful, 1 - doubtful], 1)
+    assert world.plan() == Plan()
+
+
+@pytest.mark.parametrize("how", IN_DOUBT)
+def test_where_all_may_hang_nothing_is_changed_until_it_is_known(how: str) -> None:
+    world = replicas(2)
+    change(world, serving=BATCH)
+    for index in range(2):
+        owe(world, index, SILENCE_SECONDS, how)
+    assert not any(isinstance(each, AllocateEpoch) for each in world.plan().steps)
+    assert waits(world).keys() == {0, 1}
+    assert all(
+        "tiny/0 owes its clients an answer, tiny/1 owes" in each.text for each in waits(world).values()
+    )
+    owe(world, 1, 0.0, how)
+    assert roll(world, passes=1)[0] == [0]
+
+
+def test_who_answers_as_fast_as_usual_is_in_no_doubt() -> None:
+    world = replicas(2)
+    owe(world, 0, SILENCE_SECONDS - 0.1)
+    change(world, serving=BATCH)
+    assert roll(world) == ([1, 0], 1)
+
+
+def test_a_drain_waits_while_another_replica_may_hang_and_moves_that_one_at_once() -> None:
+    world = replicas(2, machines=4)
+    owe(world, 0, SILENCE_SECONDS)
+    world.manifests[0] = node("node-0", drain=True)
+    world.manifests[1] = node("node-1", drain=True)
+    formed = [each.replica.index for each in world.plan().steps if isinstance(each, AllocateEpoch)]
+    assert formed == [0]
 
 
 def test_a_drain_moves_one_replica_after_the_other() -> None:

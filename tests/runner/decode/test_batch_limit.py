@@ -79,6 +79,7 @@ def test_a_long_context_and_fifteen_short_ones_are_answered_together_on_what_the
         assert Reply(loop.events[name]).tokens == alone(loaded, prompts[name], 8).tokens
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("sampling", [GREEDY, DRAWN], ids=["greedy", "drawn"])
 def test_who_has_to_wait_for_memory_in_the_middle_of_an_answer_goes_on_with_it(
     loaded: Loaded, sampling: Sampling

@@ -103,6 +103,19 @@ def test_what_was_used_often_long_ago_goes_before_long() -> None:
     assert 0 not in {name.uid for name in prefixes.names}
 
 
+def test_what_was_used_a_moment_ago_stays_while_others_come_and_go() -> None:
+    prefixes, last = cache(3 * 100), 11
+    prefixes.offer(0, packed(turn(1, 100)))
+    for _ in range(5):
+        prefixes.use(packed([*turn(1, 100), 7]))
+    for uid in range(1, last):
+        prefixes.offer(uid, packed(turn(uid + 1, 100)))
+    assert prefixes.use(packed([*turn(1, 100), 7])) == (Prefix(0, 100), 100)
+    for uid in range(last, last + 10):
+        prefixes.offer(uid, packed(turn(uid + 1, 100)))
+        assert 0 in {name.uid for name in prefixes.names}, uid
+
+
 def test_a_system_prompt_stays_while_conversations_that_begin_with_it_go() -> None:
     prefixes = cache(3 * 150)
     prefixes.offer(0, packed(SYSTEM + turn(1, 50)))

@@ -64,6 +64,7 @@ def turns(loaded: Loaded, room: int, sampling: Sampling) -> tuple[list[list[int]
     return answers, cached
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("sampling", [GREEDY, DRAWN], ids=["greedy", "seeded"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_turn_reads_what_is_new_and_the_answer_is_the_same(
@@ -152,6 +153,7 @@ def twelve(models: dict[str, Loaded]) -> list[list[int]]:
     return answers
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("conversations", BOUNDS.values(), ids=BOUNDS)
 def test_of_twelve_conversations_as_many_stay_as_there_is_room_for(
     models: dict[str, Loaded], twelve: list[list[int]], conversations: float

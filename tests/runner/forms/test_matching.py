@@ -79,6 +79,7 @@ def test_an_answer_satisfies_its_schema_and_ends_with_it(loaded: Loaded, forms: 
     jsonschema.validate(json.loads(text(events)), SCHEMA)
 
 
+@pytest.mark.second_tier
 def test_an_answer_goes_on_from_any_of_its_tokens(loaded: Loaded, forms: Forms) -> None:
     """Among them: within an escape, and within a character of two bytes."""
     whole = answered(loaded, forms, 1)

@@ -39,6 +39,7 @@ def group(request: pytest.FixtureRequest, tiny: Path) -> Iterator[Group]:
         yield group.ready()
 
 
+@pytest.mark.second_tier
 async def test_greedy_answers_are_those_of_mlx_lm_in_one_process(group: Group, tiny: Path) -> None:
     async with connected(group.socket) as client:
         replies = await asyncio.gather(*(client.ask(q, q, tokens_max=24) for q in QUESTIONS))
@@ -47,6 +48,7 @@ async def test_greedy_answers_are_those_of_mlx_lm_in_one_process(group: Group, t
         assert reply.last.completion_tokens == len(reply.tokens)
 
 
+@pytest.mark.second_tier
 async def test_penalties_and_ends_are_those_of_one_process(group: Group, tiny: Path) -> None:
     async with connected(group.socket) as client:
         replies = await asyncio.gather(

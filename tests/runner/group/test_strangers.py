@@ -309,16 +309,21 @@ def test_a_neighbour_of_another_epoch_is_not_met(tmp_path: Path) -> None:
 # --- whole groups ----------------------------------------------------------------------------------
 
 
+@pytest.mark.needs("linux")
 def test_a_group_forms_while_a_scanner_takes_every_port_that_opens(endless: Path) -> None:
     with short_directory() as directory:
         ranked = configs(endless, directory, 2)
         ranks: list[Rank] = []
         with Scanner(lambda: [rank.process.pid for rank in ranks]) as scanner:
             try:
-                ranks.extend(Rank(config, directory) for config in ranked)
+                for config in ranked:  # rank 0 holds its door open until rank 1 comes
+                    ranks.append(Rank(config, directory))
+                    deadline = time.monotonic() + SECONDS
+                    while not scanner.connected:
+                        assert time.monotonic() < deadline, "no port was found"
+                        time.sleep(0.02)
                 for rank in ranks:
                     rank.wait_for(Phase.READY)
-                assert scanner.connected > 0
             finally:
                 for rank in ranks:
                     rank.end()

@@ -120,6 +120,14 @@ def call_message(reasoning: str) -> dict[str, Any]:
     return {**message, "tool_calls": [{**call, "function": {"name": "get_weather", "arguments": ARGUMENTS}}]}
 
 
+def shared(prompt: str, written: str) -> str:
+    """The beginning of a prompt, to the end of one of its markers, with which a conversation begins too."""
+    while not written.startswith(prompt):
+        pieces = re.split(r"(<[^<>]*>|\[[^\[\]]*\]|\n)", prompt)
+        prompt = "".join(pieces[:-2]) if len(pieces) > 2 else ""
+    return prompt
+
+
 @dataclasses.dataclass
 class Row:
     """What one template does."""
@@ -146,10 +154,7 @@ class Row:
                 break
             except FOREIGN_ERRORS:
                 continue
-        before = prompt
-        while not written.startswith(before):
-            pieces = re.split(r"(<[^<>]*>|\[[^\[\]]*\]|\n)", before)
-            before = "".join(pieces[:-2]) if len(pieces) > 2 else ""
+        before = shared(prompt, written)
         turn = written[len(before) :]
         if "get_weather" in turn and len(prompt) - len(before) < 60:
             return before, turn
@@ -197,7 +202,7 @@ class Row:
             "content": "sunny",
         }
         try:
-            text = render([USER, call_message(""), result], [TOOL], self.tokenizer)
+            text = render([USER, call_message(""), result], [TOOL], self.tokenizer).text
         except FOREIGN_ERRORS as error:
             return f"raises: {str(error).splitlines()[0]}".replace("|", "\\|")
         return "rendered" if "sunny" in text else "result left out"
@@ -207,7 +212,7 @@ class Row:
         name = known.family.name if known.family.format else "unknown"
         problem = tools_problem(self.tokenizer)
         if problem:
-            shown = "no" if "does not show" in problem else "yes"
+            shown = "yes" if "not known here" in problem else "no"
             return [shown, name, "tools are refused", "", ""]
         return ["yes", name, self.call(), self.reasoning(), self.second_turn()]
 

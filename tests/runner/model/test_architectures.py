@@ -127,6 +127,7 @@ def of(kind: str, sharded: dict[str, list[Answers]]) -> dict[str, list[Answers]]
     return {key: ranks for key, ranks in sharded.items() if key.startswith(f"{kind}/")}
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("kind", ARCHITECTURES)
 def test_one_process_says_what_mlx_lm_says(
     kind: str, folders: dict[str, Path], unsharded: dict[str, Answers]
@@ -138,6 +139,7 @@ def test_one_process_says_what_mlx_lm_says(
     assert (ordered[..., -1] - ordered[..., -2]).min() > MARGIN
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("kind", ARCHITECTURES)
 def test_every_rank_says_token_for_token_what_one_process_says(
     kind: str, unsharded: dict[str, Answers], sharded: dict[str, list[Answers]]

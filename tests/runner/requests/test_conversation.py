@@ -8,8 +8,10 @@ from typing import Any
 import jinja2
 import pytest
 
+from reconciler.runner.markup.answer import Family
+from reconciler.runner.markup.families import Known
 from reconciler.runner.model.adapter import Tokenizer
-from reconciler.runner.requests.conversation import TemplateTraits, fold_system, render
+from reconciler.runner.requests.conversation import render
 
 PLAIN = "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}"
 ONE_FIRST = """\
@@ -31,8 +33,16 @@ LEADING = """\
 [{{ m.role }}:{{ m.content }}]{% endfor %}"""
 
 
+TURNS = """\
+{% for m in messages %}
+{%- if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise('roles must alternate') }}{% endif -%}
+[{{ m.role }}:{{ m.content }}]{% endfor %}"""
+
+
 class Templated:
     """Renders with a template of the test's own, as a tokenizer does."""
+
+    known = Known((), Family("plain"))
 
     def __init__(self, template: str) -> None:
         environment = jinja2.Environment()
@@ -66,46 +76,56 @@ def conversation(*parts: str) -> list[dict[str, Any]]:
         (PLAIN, conversation("system:a", "system:b", "user:c"), "[system:a][system:b][user:c]"),
         (ONE_FIRST, conversation("system:a", "user:b"), "[system:a][user:b]"),
         (ONE_FIRST, conversation("system:a", "system:b", "user:c"), "[system:a\n\nb][user:c]"),
-        (ONE_FIRST, conversation("user:b", "system:c"), "[system:c][user:b]"),
+        (ONE_FIRST, conversation("user:b", "system:c"), "[user:b][user:c]"),
         (
             ONE_FIRST,
             conversation("system:a", "user:b", "assistant:c", "system:d", "user:e"),
-            "[system:a\n\nd][user:b][assistant:c][user:e]",
+            "[system:a][user:b][assistant:c][user:d][user:e]",
         ),
-        (DROPS, conversation("system:a", "user:b", "system:c"), "[system:a\n\nc][user:b]"),
+        (DROPS, conversation("system:a", "user:b", "system:c"), "[system:a][user:b][user:c]"),
         (LEADING, conversation("system:a", "system:b", "user:c"), "[system:a][system:b][user:c]"),
-        (LEADING, conversation("system:a", "user:c", "system:d"), "[system:a\n\nd][user:c]"),
+        (LEADING, conversation("system:a", "user:c", "system:d"), "[system:a][user:c][user:d]"),
         (NONE, conversation("system:a", "user:b"), "[user:a\n\nb]"),
-        (NONE, conversation("system:a", "user:b", "system:c", "user:d"), "[user:a\n\nc\n\nb][user:d]"),
+        (NONE, conversation("system:a", "user:b", "system:c", "user:d"), "[user:a\n\nb][user:c][user:d]"),
         (NONE, conversation("system:a", "assistant:b"), "[user:a][assistant:b]"),
         (NONE, conversation("system:a"), "[user:a]"),
         (NONE, conversation("user:b"), "[user:b]"),
+        (TURNS, conversation("user:a", "user:b", "system:c"), "[user:a\n\nb\n\nc]"),
+        (TURNS, conversation("user:a", "assistant:b", "assistant:c"), "[user:a][assistant:b\n\nc]"),
+        (TURNS, conversation("assistant:a", "user:b"), "[user:...][assistant:a][user:b]"),
     ],
 )
-def test_system_messages_go_where_the_template_takes_them(
+def test_messages_go_where_the_template_takes_them(
     template: str, messages: list[dict[str, Any]], text: str
 ) -> None:
     tokenizer: Any = Templated(template)
-    assert render(messages, [], tokenizer) == text
+    assert render(messages, [], tokenizer).text == text
 
 
 def test_what_a_template_takes_is_found_out_once_for_each_model() -> None:
     tokenizer: Any = Templated(ONE_FIRST)
-    for _ in range(3):
+    render(conversation("user:b"), [], tokenizer)
+    asked = tokenizer.rendered
+    for number in range(3):
         render(conversation("system:a", "user:b", "system:c"), [], tokenizer)
-    assert tokenizer.rendered == 3 + 3
-    without: Any = Templated(ONE_FIRST)
-    render(conversation("user:b"), [], without)
-    assert without.rendered == 1
+        assert tokenizer.rendered == asked + number + 1
 
 
-def test_folding_leaves_the_conversation_it_was_given_alone() -> None:
+def test_shaping_leaves_the_conversation_it_was_given_alone() -> None:
     tokenizer: Any = Templated(NONE)
     messages = conversation("system:a", "user:b")
-    fold_system(messages, TemplateTraits(tokenizer))
+    render(messages, [], tokenizer)
     assert messages == conversation("system:a", "user:b")
 
 
+def test_what_was_replaced_is_counted() -> None:
+    tokenizer: Any = Templated(TURNS)
+    rendered = render(conversation("assistant:a", "user:b", "user:c", "system:d"), [], tokenizer)
+    assert rendered.replaced == {"turns": 3, "system-messages": 1}
+    assert render(conversation("user:b"), [], tokenizer).replaced == {}
+
+
 def test_a_real_template_that_takes_them_gets_them_as_they_are(endless_tokenizer: Tokenizer) -> None:
-    text = render(conversation("user:hi", "system:be brief"), [], endless_tokenizer)
-    assert text == "<|start|>user:hi<|end|><|start|>system:be brief<|end|><|start|>assistant:"
+    rendered = render(conversation("user:hi", "system:be brief"), [], endless_tokenizer)
+    assert rendered.text == "<|start|>user:hi<|end|><|start|>system:be brief<|end|><|start|>assistant:"
+    assert rendered.replaced == {}

@@ -12,7 +12,7 @@ from mlx_lm.utils import load
 from reconciler.runner.model.adapter import Tokenizer
 from reconciler.runner.requests.call_ids import SHORT, shape_ids
 from reconciler.runner.requests.conversation import render
-from reconciler.runner.requests.prompt import read_prompt
+from reconciler.runner.requests.prompt import read_prompt, tools_problem
 from reconciler.runner.requests.unanswerable import Unanswerable
 from tests.runner.ranks import question
 
@@ -21,7 +21,7 @@ SAYS = "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}"
 SHOWS = "{% for t in tools or [] %}{{ t.function.name }};{% endfor %}"
 NINE = (
     "{% for m in messages %}{% for c in m.tool_calls or [] %}{% if c.id|length != 9 %}"
-    "{{ raise_exception('nine') }}{% endif %}{{ c.id }}{% endfor %}{{ m.tool_call_id }}{% endfor %}"
+    "{{ raise_exception('nine') }}{% endif %}{{ c.id }}{{ c.function.arguments }}{% endfor %}{{ m.content }}{{ m.tool_call_id }}{% endfor %}"
 )
 
 
@@ -50,6 +50,19 @@ def test_tools_are_refused_where_the_template_does_not_show_them(templated: Any)
     assert text.startswith("this model's chat template does not show tools to the model: send no tools")
 
 
+def test_a_template_that_raises_only_with_tools_is_told_in_its_own_words(templated: Any) -> None:
+    tokenizer = templated("{% if tools %}{{ raise_exception('No tools,\nplease') }}{% endif %}" + SAYS)
+    assert tools_problem(tokenizer) == "this model's chat template raises with tools: No tools, please"
+    code, text, parameter = refused(tokenizer, tools=(TOOL,))
+    assert (code, parameter) == ("invalid_request", "tools")
+    assert "No tools,\nplease" in text
+    assert refused_not(tokenizer)
+
+
+def refused_not(tokenizer: Tokenizer) -> bool:
+    return bool(read_prompt(question("a", "Hello"), tokenizer, 300, 4096).tokens)
+
+
 def test_tools_are_refused_where_calls_could_not_be_read(templated: Any) -> None:
     tokenizer = templated(SHOWS + SAYS)
     tokenizer.known = dataclasses.replace(
@@ -66,7 +79,7 @@ def test_variables_reach_the_template_but_none_that_would_be_arguments_of_what_r
 ) -> None:
     tokenizer = templated(SAYS + "{{ reasoning_effort }}/{{ enable_thinking }}")
     variables = {"reasoning_effort": "low", "enable_thinking": False}
-    assert render([{"role": "user", "content": "x"}], (), tokenizer, variables) == "user:x;low/False"
+    assert render([{"role": "user", "content": "x"}], (), tokenizer, variables).text == "user:x;low/False"
     _, text, parameter = refused(tokenizer, template={"chat_template": "{{ 1 }}"})
     assert (text, parameter) == ("chat_template is no variable of a chat template", "chat_template_kwargs")
 
@@ -75,12 +88,12 @@ def test_ids_of_another_form_become_nine_letters_where_the_template_takes_no_oth
     tokenizer = templated(SHOWS + NINE)
     messages = conversation("call_0123456789abcdef01234567")
     before = copy.deepcopy(messages)
-    text = render(messages, (), tokenizer)
-    short = text.removesuffix("None")[:9]
+    text = render(messages, (), tokenizer).text
+    short = text[-9:]
     assert SHORT.fullmatch(short)
     assert text.count(short) == 2
     assert messages == before
-    assert render(conversation("abcdefghi"), (), tokenizer).count("abcdefghi") == 2
+    assert render(conversation("abcdefghi"), (), tokenizer).text.count("abcdefghi") == 2
 
 
 def conversation(id: str) -> list[dict[str, Any]]:

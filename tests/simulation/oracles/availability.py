@@ -1,7 +1,13 @@
-"""A replica that serves is taken out of service only while so many others serve as its deployment asks for."""
+"""No controller takes more replicas out of service by its own will than ``strategy.maxUnavailable`` allows, whatever it
+has forgotten.
+
+A replica serves if the ranks say so: all of its group are up, rank 0 has answered a completion, and the gateway has been
+sent there. Neither the store nor a plan is asked.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -26,42 +32,53 @@ class Availability:
         self._world = world
         self._violated = violated
         self._served_at: dict[ReplicaId, float] = {}
-        """When each replica was last seen to serve."""
-        self._taken: set[ReplicaId] = set()
-        """Those that a controller has taken out of service since."""
+        """When each replica was last seen to be well, or to be so no more."""
+        self._last: set[ReplicaId] = set()
+        self._taken: dict[ReplicaId, int] = {}
+        """Those that a controller has taken out of service since, each with the epoch that it took."""
+        self._well_once: set[tuple[ReplicaId, int]] = set()
         self._routed: set[tuple[ReplicaId, int]] = set()
-        """The epochs that have ever served: one that has not been proven is no loss."""
+        """The epochs that the gateway was ever sent to: nobody misses another one."""
         self._befallen: dict[ReplicaId, float] = {}
+        self._committed_at = -math.inf
 
     def befallen(self, replica: ReplicaId, at: float) -> None:
         """Something was done to a replica for which its group may have to go, however many others serve."""
         self._befallen[replica] = at
 
-    def look(self, served: set[ReplicaId]) -> None:
-        """So many serve now."""
-        self._served_at |= dict.fromkeys(served, self._world.loop.now)
-        self._taken -= served
-        routed = self._world.routed()
-        self._routed |= {(replica, routed[replica]) for replica in served}
+    def committed(self) -> None:
+        """There are other manifests, which a controller learns of a moment later."""
+        self._committed_at = self._world.loop.now
+
+    def look(self) -> None:
+        """Something may have come into service, or gone out of it."""
+        self._routed |= set(self._world.routed().items())
+        epochs = {(replica_of(rank.id), rank.id.epoch) for rank in self._world.ranks() if self._is_well(rank)}
+        self._well_once |= epochs
+        well = {replica for replica, _ in epochs}
+        self._served_at |= dict.fromkeys(self._last | well, self._world.loop.now)
+        for replica, epoch in self._routed & self._well_once:
+            if epoch > self._taken.get(replica, epoch):
+                del self._taken[replica]
+        self._last = well
 
     def terminated(self, rank: Rank) -> None:
         """A rank is asked to end."""
         replica, now = replica_of(rank.id), self._world.loop.now
-        if not self._serves(rank) or self._world.stopping or (replica, rank.id.epoch) not in self._routed:
+        if not self._serves(rank) or self._world.stopping:
             return
+        self.look()
+        self._taken[replica] = rank.id.epoch
         if now - self._befallen.get(replica, -REASONS_KEPT_SECONDS) < REASONS_KEPT_SECONDS:
             return
-        least = min((self._least(manifests, replica) for manifests in self._world.commits[-2:]), default=0)
-        served = self._world.oracles.service.served()
+        recent = now - self._committed_at < REASONS_KEPT_SECONDS
+        commits = self._world.commits[-2:] if recent else self._world.commits[-1:]
+        least = min((self._least(manifests, replica) for manifests in commits), default=0)
         left = {
             each
-            for each, at in {**self._served_at, **dict.fromkeys(served, now)}.items()
-            if each.deployment == replica.deployment
-            and each != replica
-            and each not in self._taken
-            and (each in served or now - at < NEWS_SECONDS)
+            for each, at in self._served_at.items()
+            if each.deployment == replica.deployment and each not in self._taken and now - at < NEWS_SECONDS
         }
-        self._taken.add(replica)
         if len(left) < least:
             self._violated(
                 f"{rank} on {rank.node} serves, and was asked to end while {sorted(map(str, left))} serve besides: at"
@@ -69,13 +86,22 @@ class Availability:
             )
 
     def _serves(self, rank: Rank) -> bool:
+        return (replica_of(rank.id), rank.id.epoch) in self._routed and self._is_well(rank)
+
+    def _is_well(self, rank: Rank) -> bool:
+        """Return whether its group serves as soon as it is routed to."""
         group = [rank, *self._world.group_of(rank)]
-        return len(group) == rank.config.size and all(
-            r.phase == Phase.READY and not r.hung and not r.stopped and r.machine.reachable for r in group
+        return (
+            len(group) == rank.config.size
+            and any(each.answered for each in group)
+            and all(
+                r.phase == Phase.READY and not r.stuck and not r.stopped and r.machine.reachable
+                for r in group
+            )
         )
 
     def _least(self, manifests: tuple[Manifest, ...], replica: ReplicaId) -> int:
-        """So many replicas are to serve whatever is done; 0 where a replica is not wanted, or is on a drained node."""
+        """So many replicas are to serve whatever is done; 0 where a replica is not wanted."""
         for each in manifests:
             if isinstance(each, ModelDeployment) and each.metadata.name == replica.deployment:
                 count, strategy = each.spec.replicas, each.spec.strategy

@@ -17,14 +17,18 @@ FORMING_SECONDS = 40.0
 
 SERVICE_LOST_SECONDS: Mapping[str, float] = {
     "agent-death": 20.0,  # its ranks go on
+    "agent-hang": 45.0,  # so do its ranks; it counts as silent after 15 s, and may have 20 s to begin and 4 s to answer
     "controller-death": 20.0,
     "controller-sleeps": 60.0,  # of which it sleeps 40 at most
     "controller-zombie": 45.0,
     "rank-crash": 20.0,
     "rank-hang": 150.0,  # spec.health.stallAfter, and a grace
+    "rank-deaf": 60.0,  # spec.health.stallAfter
     "rank-stopped": 150.0,  # it is continued; one that cannot be is as one that hangs
     "shim-death": 30.0,
     "store-lost": 90.0,  # a node that does not answer is asked for until it is lost
+    "tables-lost": 90.0,
+    "older-backup": 90.0,
     "reboot": 120.0,  # a machine is away for 30 s at most
     "panics": 240.0,  # and is left alone until its panics are old
     "cable-out": 90.0,

@@ -94,6 +94,10 @@ class Oracles:
             self._epochs.add((replica, rank.id.epoch))
             self.formed[replica] += 1
             self._unwell[replica] = world.loop.now
+        if not any(other is not rank and replica_of(other.id) == replica for other in world.ranks()):
+            self._gone.pop(
+                (replica, rank.id.epoch), None
+            )  # a store of before knew the group, and not its end
         for other in world.ranks():
             if other is rank or replica_of(other.id) != replica:
                 continue
@@ -269,7 +273,7 @@ class Oracles:
         group = [rank, *world.group_of(rank)]
         complete = len(group) == rank.config.size and all(
             r.phase == Phase.READY
-            and not r.hung
+            and not r.stuck
             and not r.stopped
             and r.shim.process.alive
             and r.machine.reachable
@@ -302,6 +306,7 @@ class Oracles:
             for replica in _concerned(old.get(key), new.get(key), changed):
                 self._unwell[replica] = self._world.loop.now
         self.pruning.committed(old.keys(), new.keys())
+        self.availability.committed()
         for kind, name in changed:
             if kind == "Node" and name in self._world.machines:
                 self.excuse_on(self._world.machines[name])

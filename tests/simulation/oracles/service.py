@@ -46,7 +46,7 @@ class Service:
         """Something may have come into service, or gone out of it."""
         world, now = self._world, self._world.loop.now
         expected, served = world.expected(world.wanted()), self.served()
-        world.oracles.availability.look(served)
+        world.oracles.availability.look()
         self._known = (self._known | served) & expected
         self._out = {replica: since for replica, since in self._out.items() if replica in expected}
         for replica in sorted(self._known):
@@ -59,7 +59,7 @@ class Service:
         """Return the replicas that are routed to and can answer."""
         world, well = self._world, dict[tuple[ReplicaId, int], int]()
         for rank in world.ranks():
-            if rank.phase == Phase.READY and not rank.hung and not rank.stopped and rank.machine.reachable:
+            if rank.phase == Phase.READY and not rank.stuck and not rank.stopped and rank.machine.reachable:
                 well[replica_of(rank.id), rank.id.epoch] = (
                     well.get((replica_of(rank.id), rank.id.epoch), 0) + 1
                 )

@@ -350,5 +350,6 @@ def test_a_serving_replica_that_is_taken_down_beside_another_is_noticed() -> Non
         rank = world.rank("small", index, 0)
         assert rank is not None
         world.oracles.availability.terminated(rank)
+        rank.terminate()  # it serves no more: the oracle looks again whenever it is told
         assert [name for name in told if name in str(world.oracles.violations)] == told
         assert len(world.oracles.violations) == len(told)

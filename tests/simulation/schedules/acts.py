@@ -41,6 +41,18 @@ def hang(deployment: str, replica: int, rank: int) -> Act:
     return act
 
 
+def deafen(deployment: str, replica: int, _: int = 0) -> Act:
+    """Its rank 0 takes no requests any more."""
+
+    def act(world: World) -> None:
+        found = world.rank(deployment, replica, 0)
+        if found is not None:
+            world.oracles.excuse(ReplicaId(DeploymentName(deployment), replica))
+            found.deafen()
+
+    return act
+
+
 def freeze(deployment: str, replica: int, rank: int) -> Act:
     """Somebody sends SIGSTOP."""
 
@@ -72,6 +84,18 @@ def kill_agent(name: str) -> Act:
     return act
 
 
+def hang_agent(name: str) -> Act:
+    """It lives, and answers nobody."""
+
+    def act(world: World) -> None:
+        agent = world.machines[name].agent
+        if agent is not None:
+            world.note(f"{agent.process.name} hangs")
+            agent.hung = True
+
+    return act
+
+
 def kill_controller(world: World) -> None:
     if world.controller is not None:
         world.end_controller(world.controller.process)
@@ -80,6 +104,27 @@ def kill_controller(world: World) -> None:
 def lose_store(world: World) -> None:
     kill_controller(world)
     world.new_store()
+
+
+def lose_tables(*names: str) -> Act:
+    """Some tables of the store are empty when the next controller opens it."""
+
+    def act(world: World) -> None:
+        kill_controller(world)
+        world.lose_tables(names)
+
+    return act
+
+
+def back_up(world: World) -> None:
+    """``reconciler backup``, which stops nothing."""
+    world.back_up()
+
+
+def restore_backup(world: World) -> None:
+    """An older copy of the store takes its place."""
+    kill_controller(world)
+    world.restore_backup()
 
 
 def cut_off(name: str) -> Act:

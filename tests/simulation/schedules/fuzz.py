@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from reconciler.resources import ModelDeployment
+from tests.simulation.world.stored import tables
 from tests.simulation.world.world import World
 
 from . import acts
@@ -25,6 +26,7 @@ WORLD_FAULTS_MAX = 4
 LAST_SECONDS = 40.0
 GOOD_CLIENTS = (0, 3, 6)
 POISONS = (0, 0, 1, 3)
+TABLES = tables()
 CLIENTS_SECONDS = 60.0
 """For how long clients ask, from the beginning on."""
 
@@ -186,6 +188,10 @@ def _kill_agent(draw: random.Random, scenario: Scenario, names: list[str]) -> Dr
     return [(0.0, acts.kill_agent(draw.choice(scenario.names)))]
 
 
+def _hang_agent(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
+    return [(0.0, acts.hang_agent(draw.choice(scenario.names)))]
+
+
 def _cable(
     make: Callable[[bool], Act], machines: int = 2
 ) -> Callable[[random.Random, Scenario, list[str]], Drawn]:
@@ -211,14 +217,27 @@ def _panics(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
     return [(0.0, acts.panic(name)), (again, acts.panic(name)), (again + 40.0, acts.panics_are_old(name))]
 
 
+def _lose_tables(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
+    """One table of the store is lost, or several are."""
+    return [(0.0, acts.lose_tables(*draw.sample(TABLES, draw.choice((1, 1, 2, 3, len(TABLES))))))]
+
+
+def _older_backup(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
+    return [(0.0, acts.back_up), (draw.uniform(1.0, 30.0), acts.restore_backup)]
+
+
 KINDS: dict[str, Callable[[random.Random, Scenario, list[str]], Drawn]] = {
     "rank-crash": _of_rank(acts.crash),
     "rank-hang": _of_rank(acts.hang),
+    "rank-deaf": _of_rank(acts.deafen),
     "rank-stopped": _of_rank(acts.freeze),
     "shim-death": _of_rank(acts.kill_shim),
     "agent-death": _kill_agent,
+    "agent-hang": _hang_agent,
     "controller-death": lambda draw, scenario, names: [(0.0, acts.kill_controller)],
     "store-lost": lambda draw, scenario, names: [(0.0, acts.lose_store)],
+    "tables-lost": _lose_tables,
+    "older-backup": _older_backup,
     "controller-sleeps": _freeze,
     "controller-zombie": _zombie,
     "reboot": _pair(acts.power_off, acts.power_on, 30.0),

@@ -19,6 +19,7 @@ from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import ReconcilerError, Refused, Silent, Unreachable
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.machines import Stream
+from reconciler.remote.rpc import HELLO_SECONDS
 from reconciler.resources import Access, Manifest
 from reconciler.source.git.pushes import Push
 from reconciler.source.pushed import Pushed
@@ -46,6 +47,7 @@ from tests.simulation.schedules.points import (
 from .loop import PROCESS, Killed, Process
 from .machines import Machine
 from .net import SILENCE_SECONDS, SimLink
+from .stored import empty
 
 if TYPE_CHECKING:
     from .world import World
@@ -81,6 +83,12 @@ class SimConnection(Connection):
         done = super().execute(sql, parameters)
         self._committed()
         return done
+
+    def executescript(self, sql_script: str, /) -> sqlite3.Cursor:
+        """Become a copy of a store that was migrated already, at the first script that migrates this one."""
+        if not self.execute("PRAGMA user_version").fetchone()[0]:
+            empty().backup(self)
+        return self.cursor()
 
     def _signature(self) -> Signature:
         """The store is in memory: nobody else writes to the file that stands for it."""
@@ -188,7 +196,7 @@ class SimSource(Source):
         return Operations()
 
     async def record_in_force(
-        self, revision: str, operations: str, kept: Mapping[ObjectKey, Manifest | None]
+        self, revision: str, operations: str, kept: Mapping[ObjectKey, Manifest | None], folder: str
     ) -> None:
         self._world.kept = revision
 
@@ -201,6 +209,9 @@ class SimSource(Source):
     async def at(self, revision: str) -> Revision:
         manifests = self._world.commits[int(revision[1:]) - 1]
         return Revision(revision, tuple(_document(m) for m in manifests))
+
+    async def removals_allowed(self, since: str, revision: str) -> frozenset[str]:
+        return frozenset(manifest.metadata.name for each in self._world.commits for manifest in each)
 
     async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
         raise AssertionError("nobody pushes to the world")
@@ -242,6 +253,9 @@ class SimMachines(LocalMachines):
         agent = machine.agent
         if not machine.reachable or agent is None or not agent.process.alive or agent.agent is None:
             raise Unreachable(f"the agent of {name} does not answer")
+        if agent.hung:
+            await self.world.sleep(HELLO_SECONDS)
+            raise Silent(f"no greeting within {HELLO_SECONDS:g} s")
         link = SimLink(self.world, self.process, agent)
         self.world.loop.call_soon(agent.agent.on_connected, link.line, context=agent.process.context)
         return link
@@ -253,6 +267,10 @@ class SimMachines(LocalMachines):
         if machine is None:
             raise Unreachable(f"there is no machine {name}")
         return machine
+
+    async def answers(self, name: NodeName) -> bool:
+        await self.world.sleep(DIAL_SECONDS)
+        return self._sim_machine(name).reachable
 
     async def probe(self, link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
         assert isinstance(link, SimLink)
@@ -293,10 +311,12 @@ class SimMachines(LocalMachines):
         if kind == ERROR:
             world.oracles.broke_off(rank)
             raise Unreachable("lost the connection to rank 0")
-        if kind == LOST or rank.hung or not rank.machine.reachable:
+        if kind == LOST or rank.stuck or not rank.machine.reachable:
             await world.sleep(120.0)
             world.oracles.broke_off(rank)
             raise Silent("no completion within 120 s")
+        rank.answered = True
+        world.oracles.service.look()
         return ASK_SECONDS
 
 

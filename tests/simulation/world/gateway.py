@@ -174,7 +174,7 @@ class Serving:
     def receive(self, wire: Wire, message: Any) -> None:
         if isinstance(message, Cancel):
             self._answers.pop(message.request, None)
-        elif isinstance(message, Generate):
+        elif isinstance(message, Generate) and not self.rank.deaf:
             if self.rank.phase != Phase.READY:
                 wire.send(Failed(message.request, "draining", "it is being stopped"))
                 return
@@ -209,6 +209,7 @@ class Serving:
         answer.wire.send(Delta(name, more, "".join(f"{token} " for token in more)))
         if answer.tokens >= wanted:
             answer.wire.send(Finished(name, "length", 3, answer.tokens))
+            self.rank.answered = True
             del self._answers[name]
 
     def gone(self) -> None:

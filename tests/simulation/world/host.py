@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 RUNTIME_SECONDS = 0.3
 EXAMINE_SECONDS = 0.4
+ASK_SECONDS = 0.01
 LEFT_SECONDS = 0.02
 """Of a look at what a rank has left."""
 
@@ -179,6 +180,9 @@ class SimHost:
     def process(self, id: RankId) -> tuple[int, str] | None:
         return self._machine.disk.ranks[id].process
 
+    def owner(self, id: RankId) -> str:
+        return directory.Owner.THIS
+
     def words(self, id: RankId) -> str:
         return "it printed no reason"
 
@@ -211,6 +215,14 @@ class SimHost:
     def _shim(self, id: RankId) -> Shim | None:
         found = (p for p in self._machine.processes.values() if isinstance(p, Shim) and p.id == id)
         return next(found, None)
+
+    async def ask_rank(self, socket: str) -> None:
+        rank = self._world.sockets.get(socket)
+        if rank is None or not rank.process.alive:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+        await self._world.sleep(ASK_SECONDS)
+        if rank.stuck:
+            await self._world.loop.create_future()  # it takes the connection, and reads nothing
 
     def birth(self, pid: int) -> str | None:
         process = self._machine.processes.get(pid)

@@ -77,7 +77,7 @@ class Machine:
     @property
     def agent_alive(self) -> bool:
         """Whether somebody could tell what is here."""
-        return self.agent is not None and self.agent.process.alive
+        return self.agent is not None and self.agent.process.alive and not self.agent.hung
 
     def alive(self) -> list[Rank]:
         """The rank processes that live here."""
@@ -90,10 +90,12 @@ class Machine:
 
     def start_agent(self, token: int = 0) -> bool:
         """Have an agent; one that is there stays, and none is begun for a controller that was replaced."""
-        if self.agent is not None and self.agent.process.alive:
+        if self.agent_alive:
             return True
         if self.disk.token > token > 0:
             return False
+        if self.agent is not None:
+            self.agent.die()  # where it hangs
         self.agent = AgentProcess(self)
         return True
 
@@ -134,6 +136,8 @@ class AgentProcess:
         self.number = next(world.numbers)
         self.process = Process(f"agent of {machine.name} #{self.number}")
         self.lines: list[Line] = []
+        self.hung = False
+        """Whether it lives, and neither hears nor says anything."""
         self.host = SimHost(self)
         self.agent: Agent | None = None
         world.note(f"{self.process.name} starts")

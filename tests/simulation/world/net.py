@@ -63,7 +63,7 @@ class Line:
         self.open = True
 
     def send(self, message: Any) -> None:
-        if self.open and isinstance(message, Changed):
+        if self.open and isinstance(message, Changed) and not self.owner.hung:
             self._link.push(message)
 
     def reply(self, request: int, message: Any) -> None:
@@ -151,6 +151,7 @@ class SimLink(AgentConnection):
             raise Refused("Failed", "[Errno 28] No space left on device")
         if kind == STALE and self._last is not None:
             self._stale = (world.loop.now + STALE_SECONDS, self._last)
+            world.loop.call_later(STALE_SECONDS, self._fresh, context=self._process.context)
         self._number += 1
         number = self._number
         future = self._futures[number] = world.loop.create_future()
@@ -175,7 +176,7 @@ class SimLink(AgentConnection):
         """At the agent."""
         number, message = self._there.popleft()
         owner = self.line.owner
-        if not self.machine.reachable or not owner.process.alive:
+        if not self.machine.reachable or not owner.process.alive or owner.hung:
             return
         agent = owner.agent
         if agent is None:  # it listens already and does not answer yet
@@ -207,6 +208,11 @@ class SimLink(AgentConnection):
             return
         self._back.append((number, message))
         self._later(self._come_back, self._process)
+
+    def _fresh(self) -> None:
+        """A controller looks every few seconds; one of a world over days does so seldom, and is told when to."""
+        if not self.closed.is_set() and self._last is not None:
+            self.pushed(Changed(self._last.sequence))
 
     def push(self, message: Changed) -> None:
         for _ in range(self._world.copies()):

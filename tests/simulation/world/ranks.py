@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from reconciler.planning.recovery.rollback import ATTEMPTS_MAX
 from reconciler.wire.launch import Exit, ExitCode, LaunchSpec, Phase, Progress, RankId
 from reconciler.wire.node import ShimState
 
@@ -170,7 +171,9 @@ class Rank(_Living):
         self.spec = shim.files.spec
         self.phase = Phase.STARTING
         self.steps = 0
-        self.hung = self.verbs = False
+        self.hung = self.deaf = self.verbs = False
+        self.answered = False
+        """Whether it has ever answered a request; only rank 0 does."""
         self.loaded_at = 0.0
         self._serving: Serving | None = None
         machine.processes[self.pid] = self
@@ -181,6 +184,11 @@ class Rank(_Living):
     @property
     def node(self) -> str:
         return self.machine.name
+
+    @property
+    def stuck(self) -> bool:
+        """Whether it serves nobody, whatever it says."""
+        return self.hung or self.deaf
 
     def vanish(self) -> None:
         self.machine.world.oracles.ended(self)
@@ -281,11 +289,19 @@ class Rank(_Living):
         """It stands still while a request waits, and hears nothing any more."""
         self.machine.world.note(f"{self} on {self.node} hangs")
         self.hung = True
+        if self.phase != Phase.READY:  # one that is not up in time is enough to take a change back
+            self.machine.world.crashes[self.id.deployment] += ATTEMPTS_MAX
         for each in self.machine.world.group_of(self):
             each.hung = True
         self.machine.world.oracles.service.look()
         first = next((r for r in [self, *self.machine.world.group_of(self)] if r.id.rank == 0), self)
         first.shim.receive(Progress(first.phase, first.steps, demand=1, verbs=first.verbs))
+
+    def deafen(self) -> None:
+        """It takes no requests any more, and says that all is well."""
+        self.machine.world.note(f"{self} on {self.node} reads nothing")
+        self.deaf = True
+        self.machine.world.oracles.service.look()
 
     def terminate(self) -> None:
         if self.hung or self.phase == Phase.DRAINING:

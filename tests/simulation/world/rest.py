@@ -44,6 +44,6 @@ def rest(world: World, until: float) -> None:
 def _restless(world: World) -> bool:
     """Whether something goes on that is looked at now and then, such as a group that makes no progress."""
     parts = world.controller.parts if world.controller is not None else None
-    if parts is None or parts.executor.in_flight or any(rank.hung or rank.stopped for rank in world.ranks()):
+    if parts is None or parts.executor.in_flight or any(rank.stuck or rank.stopped for rank in world.ranks()):
         return True
     return any(wait.until is None and wait.reason not in LASTING for wait in parts.last.plan.waiting)

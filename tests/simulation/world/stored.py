@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import cache
+from pathlib import Path
 
 from reconciler.state import Attempt, DeploymentName, NodeName, ObjectKey, ReplicaId
 from reconciler.state.rollback import Rollback
+from reconciler.store.schema import migrate
 from reconciler.store.tables.attempts import Attempts
 from reconciler.store.tables.rollbacks import Rollbacks
+
+_NAMES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+
+
+@cache
+def empty() -> sqlite3.Connection:
+    """A store of this version without rows, made once: to make one takes as long as several passes."""
+    made = sqlite3.connect(":memory:")
+    migrate(made, Path("store.db"))
+    return made
+
+
+def tables() -> tuple[str, ...]:
+    """The names of all tables of a store."""
+    return tuple(name for (name,) in empty().execute(_NAMES))
 
 
 class Stored:
@@ -17,6 +35,23 @@ class Stored:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+
+    def lose(self, names: Collection[str]) -> None:
+        """Nothing is left in some of the tables. A store that nobody has opened since it was lost has none."""
+        for (name,) in self._connection.execute(_NAMES).fetchall():
+            if name in names:
+                self._connection.execute(f"DELETE FROM {name}")
+        self._connection.commit()
+
+    def copy(self) -> sqlite3.Connection:
+        """Everything as it is now, elsewhere."""
+        kept = sqlite3.connect(":memory:")
+        self._connection.backup(kept)
+        return kept
+
+    def restore(self, kept: sqlite3.Connection) -> None:
+        """Everything as it was when a copy was made."""
+        kept.backup(self._connection)
 
     def attempts(self) -> Mapping[ReplicaId, tuple[Attempt, ...]]:
         """The formings that the store knows of."""
@@ -33,8 +68,11 @@ class Stored:
         return {ReplicaId(DeploymentName(row[0]), row[1]): tuple(json.loads(row[2])) for row in rows}
 
     def rollbacks(self) -> Mapping[DeploymentName, Rollback]:
-        """What was taken back, of each deployment."""
-        return Rollbacks(self._connection).all()
+        """What was taken back, of each deployment; nothing while nobody has opened the store since it was lost."""
+        try:
+            return Rollbacks(self._connection).all()
+        except sqlite3.OperationalError:
+            return {}
 
     def inventory(self) -> dict[ObjectKey, bool]:
         """The objects, and whether they are leaving."""

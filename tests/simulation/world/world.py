@@ -16,7 +16,7 @@ import signal
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
@@ -137,6 +137,8 @@ class World:
         """When a fault befell a point last."""
         self._stores = itertools.count(1)
         self._keeper: sqlite3.Connection | None = None
+        self.backup: sqlite3.Connection | None = None
+        """A copy of the store that somebody has made."""
         self._store: type[Store] = Store
         self.new_store()
 
@@ -226,6 +228,22 @@ class World:
         self._store = type("WorldStore", (Store,), {"connection": connection})
         self._keeper = sqlite3.connect(f"file:{name}?mode=memory&cache=shared", uri=True)
         self.stored = Stored(self._keeper)
+
+    def lose_tables(self, names: Collection[str]) -> None:
+        """Some tables of the store are empty."""
+        self.store_lost = True
+        self.changed(f"the tables {', '.join(names)} are lost")
+        self.stored.lose(names)
+
+    def back_up(self) -> None:
+        """Somebody copies the store."""
+        self.backup = self.stored.copy()
+
+    def restore_backup(self) -> None:
+        """Somebody puts the copy in the store's place."""
+        if self.backup is not None:
+            self.new_store()
+            self.stored.restore(self.backup)
 
     def open_store(self) -> Store:
         """The store as a controller opens it."""
@@ -462,8 +480,9 @@ class World:
         self._hurrying = True
         self.points.open = False
         self.loop.close()
-        if self._keeper is not None:
-            self._keeper.close()
+        for connection in (self._keeper, self.backup):
+            if connection is not None:
+                connection.close()
 
 
 def _as_before(manifests: tuple[Manifest, ...], name: str, spec: str) -> tuple[Manifest, ...]:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from reconciler.errors import Conflict, Invalid, InvalidManifests, Refused, Unreachable
+from reconciler.errors import Conflict, Invalid, InvalidManifests, ReconcilerError, Refused, Unreachable
 from reconciler.source.git import hooks
+from reconciler.source.git.authors import author_of
 from reconciler.source.git.history import commits
 from reconciler.source.git.process import run_git
-from reconciler.source.git.repository import MIRROR, REF, Author, ClusterRepo, author_of
+from reconciler.source.git.repository import IN_FORCE, MIRROR, OPERATIONS, REF, Author, ClusterRepo
 from reconciler.source.yaml.pieces import FILE_BYTES_MAX
+from tests.processes import listed
 from tests.source.conftest import AUTHOR, NODE, Person
 
 
@@ -40,6 +44,70 @@ def test_creating_renews_hooks_and_settings_that_are_outdated(repo: ClusterRepo)
     assert sys.executable in (repo.path / "hooks" / "pre-receive").read_text()
     assert os.access(repo.path / "hooks" / "post-receive", os.X_OK)
     assert setting(repo, "core.hooksPath") == "hooks"
+
+
+def as_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def as_loop(file: Path) -> None:
+    file.unlink()
+    file.symlink_to(file.name)
+
+
+HARMS: dict[str, Callable[[Path], object]] = {
+    "gone": lambda file: file.unlink(),
+    "empty": lambda file: file.write_bytes(b""),
+    "zeros": lambda file: file.write_bytes(bytes(file.stat().st_size)),
+    "no text": lambda file: file.write_bytes(b"\xff\xfe" * 99),
+    "half": lambda file: file.write_bytes(file.read_bytes()[: file.stat().st_size // 2]),
+    "a folder": as_folder,
+    "a link to itself": as_loop,
+    "not executable": lambda file: file.chmod(0o600),
+    "nobody's": lambda file: file.chmod(0),
+}
+OF_A_REPOSITORY = (
+    "HEAD", "config", "hooks/pre-receive", "hooks/post-receive", "hooks/push.py", "hooks/checked/post-receive",
+    "refs/heads/main", "refs/heads/operations", "refs/reconciler/in-force", "logs/HEAD", "logs/refs/heads/main",
+    "packed-refs", "info/refs",
+    "objects/info/packs", "objects/info/alternates", "shallow", "index",
+)  # fmt: skip
+
+
+@pytest.mark.second_tier
+@pytest.mark.parametrize("harm", HARMS)
+def test_whatever_is_harmed_of_a_repository_is_mended_or_told(
+    harm: str, repo: ClusterRepo, tmp_path: Path
+) -> None:
+    first = repo.commit(None, {"a.yaml": NODE.encode()}, "one", AUTHOR)
+    repo.commit(None, {"x.yaml": b""}, "an operation", AUTHOR, OPERATIONS)
+    repo.keep({IN_FORCE: first})
+    present = [each.relative_to(repo.path) for each in sorted((repo.path / "objects").glob("*/*"))]
+    places = [*map(str, present), *OF_A_REPOSITORY]
+    for number, place in enumerate(places):
+        harmed = tmp_path / f"{number}" / "cluster.git"
+        shutil.copytree(repo.path, harmed)
+        file = harmed / place
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(b"")
+        file.chmod(0o600)
+        HARMS[harm](file)
+        with suppress(ReconcilerError):
+            ClusterRepo.create(harmed, hooks.command())
+            found = ClusterRepo(harmed)
+            assert found.head() in (first, None)
+            found.read(first)
+
+
+@pytest.mark.parametrize("place", ["hooks", "hooks/pre-receive", "hooks/push.py", "hooks/checked"])
+def test_what_is_in_the_place_of_a_hook_is_named_and_left_alone(repo: ClusterRepo, place: str) -> None:
+    (repo.path / place).rename(repo.path / "away")
+    (repo.path / place).write_text("") if (repo.path / "away").is_dir() else (repo.path / place).mkdir()
+    with pytest.raises(Invalid, match=f"the hook .*{place}.* cannot be written: .*; move away what"):
+        ClusterRepo.create(repo.path, hooks.command())
+    assert not list((repo.path / "hooks").glob(".*"))
 
 
 def test_a_folder_of_something_else_is_left_alone(home: Path) -> None:
@@ -206,6 +274,14 @@ def test_an_author_is_who_git_says(person: Person, home: Path) -> None:
     assert author_of(person.clone) == Author("ada", "ada@example.org")
 
 
+@pytest.mark.parametrize("moment", ["nonsense", "1", "2026-11-27T10:00:00+01:00"])
+def test_an_author_is_the_same_at_whatever_moment_the_user_has_set(
+    person: Person, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    monkeypatch.setenv("GIT_AUTHOR_DATE", moment)
+    assert author_of(person.clone) == Author("ada", "ada@example.org")
+
+
 def test_an_author_without_a_configuration_is_the_account(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,10 +309,7 @@ def test_a_git_that_does_not_answer_is_ended_with_all_its_children(
     with pytest.raises(Unreachable, match=r"git status took more than 1 s"):
         run_git(("status",), timeout_seconds=1.0)
     for _ in range(600):  # what was killed is gone a moment later
-        listing = subprocess.run(
-            ["ps", "-A", "-ww", "-o", "stat=,args="], capture_output=True, text=True, check=True, timeout=60
-        )
-        alive = [line for line in listing.stdout.splitlines() if str(slow) in line and line[0] != "Z"]
+        alive = [process for process in listed() if str(slow) in process.command and process.state != "Z"]
         if not alive:
             break
         time.sleep(0.1)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from reconciler.errors import Invalid, Refused
+from reconciler.source.git.copies import Copy
 from reconciler.source.git.going_back import Undo, go_back, undo
 from reconciler.source.git.history import changes
-from reconciler.source.git.repository import ClusterRepo
+from reconciler.source.git.repository import OPERATIONS, ClusterRepo
 from reconciler.source.yaml.documents import load
 from tests.source.conftest import AUTHOR, Person
 
@@ -147,9 +149,110 @@ def test_an_object_goes_back_to_any_revision_that_had_it(repo: ClusterRepo) -> N
     assert {d.key[1] for d in load(go_back(repo, {}, ("Node", "b"), second).edit.applied_to({}))} == {"b"}
 
 
+OTHERS = 5000
+
+
+def commits_of_others(repo: ClusterRepo, count: int, file: str) -> None:
+    """Many commits on top of `main`, each of which changes this file alone."""
+    lines = []
+    for number in range(count):
+        text = node("c", f"{number + 1}MiB")
+        if file == "n.yaml":
+            text = node("a", "2GiB") + "---\n" + node("b", f"{number + 1}MiB")
+        lines += [
+            f"commit refs/heads/main\ncommitter bea <b@example.org> {1_700_000_000 + number} +0000\ndata 5\nother\n",
+            f"from {repo.head()}\n" if number == 0 else "",
+            f"M 644 inline {file}\ndata {len(text)}\n{text}\n",
+        ]
+    git = ["git", f"--git-dir={repo.path}", "fast-import", "--quiet", "--force"]
+    subprocess.run(git, input="".join(lines).encode(), check=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.second_tier
+@pytest.mark.parametrize(
+    ("folder", "file"),
+    [
+        pytest.param("clusters/studio", "apps/web/values.yaml", id="beside-our-folder"),
+        pytest.param("", "apps/web/values.yaml", id="in-another-file"),
+        pytest.param("", "n.yaml", id="in-the-same-file"),
+    ],
+)
+def test_an_object_is_found_below_thousands_of_commits_by_others(
+    repo: ClusterRepo, folder: str, file: str
+) -> None:
+    repo.configure("", folder)
+    first = commit(repo, "first", n=node("a") + "---\n" + node("b"))
+    second = commit(repo, "second", n=node("a", "2GiB") + "---\n" + node("b"))
+    commits_of_others(repo, OTHERS, file)
+    assert [change.commit.revision for change in changes(repo, KEY)] == [second, first]
+    after = undo(repo, files(repo), KEY).edit.applied_to(files(repo))
+    changed = after[f"{folder}/n.yaml".lstrip("/")].decode()
+    assert changed.startswith(node("a") + "---\n")
+    assert ("GiB" in changed.partition("---")[2]) == (file != "n.yaml"), "the other object stays as it is"
+
+
+@pytest.mark.second_tier
+def test_an_object_that_was_removed_is_found_below_thousands_of_commits_by_others(repo: ClusterRepo) -> None:
+    commit(repo, "first", n=node("a"), m=node("b"))
+    gone = commit(repo, "gone", n="")
+    commits_of_others(repo, OTHERS, "apps/values.yaml")
+    newest = next(changes(repo, KEY))
+    assert (newest.commit.revision, newest.after) == (gone, None)
+
+
+def test_a_copy_on_another_machine_reads_the_same_folder(repo: ClusterRepo, tmp_path: Path) -> None:
+    copy = Copy(tmp_path / "copy.git", url=str(repo.path))
+    for mirror, folder in (("", ""), ("", "clusters/studio"), ("https://example.org/a.git", "b c"), ("", "")):
+        repo.configure(mirror, folder)
+        copy.fetch()
+        assert (copy.mirrored(), copy.folder(), copy.folder(OPERATIONS)) == (mirror, folder, "")
+
+
 def test_revisions_may_be_abbreviated(repo: ClusterRepo) -> None:
     first = commit(repo, "first", n=node("a"))
     assert repo.resolve(first[:7]) == first
     for wrong in ("abc", "main", "--all", "0" * 40, "HEAD~1"):
         with pytest.raises(Invalid, match="is not a revision of main"):
             repo.resolve(wrong)
+
+
+SERVED = """apiVersion: reconciler/v1alpha1
+kind: ModelDeployment
+metadata: {name: tiny}
+spec: {model: %s, replicas: %d}
+"""
+WEIGHTS = """apiVersion: reconciler/v1alpha1
+kind: Model
+metadata: {name: %s}
+spec: {source: {path: %s}}
+"""
+TINY = ("ModelDeployment", "tiny")
+
+
+def test_undoing_a_deployment_names_the_later_change_of_its_model_and_changes_nothing(
+    repo: ClusterRepo,
+) -> None:
+    commit(repo, "first", d=SERVED % ("m", 1), m=WEIGHTS % ("m", "good"), n=WEIGHTS % ("n", "other"))
+    before = repo.head() or ""
+    good = commit(repo, "More replicas", d=SERVED % ("m", 2))
+    commit(repo, "another model", n=WEIGHTS % ("n", "changed"))
+    found = undo(repo, files(repo), TINY)
+    assert found.undoes is not None
+    assert found.undoes.revision == good, "a change of another model is none of its"
+    bad = commit(repo, "Newer weights", m=WEIGHTS % ("m", "bad"))
+    with pytest.raises(Refused) as refused:
+        undo(repo, files(repo), TINY)
+    assert f'its model was changed later, by {bad[:10]} "Newer weights"' in str(refused.value)
+    assert "to undo that: reconciler rollout undo model/m;" in str(refused.value)
+    assert str(refused.value).endswith(
+        f"reconciler rollout undo modeldeployment/tiny --to-revision={before[:10]}"
+    )
+    found = undo(repo, files(repo), ("Model", "m"))
+    assert found.undoes is not None
+    assert found.undoes.revision == bad
+    repo.commit(repo.head(), found.edit.changes, found.message, AUTHOR)
+    assert go_back(repo, files(repo), TINY, before).edit.changes
+    both = commit(repo, "both", d=SERVED % ("m", 3), m=WEIGHTS % ("m", "newer"))
+    found = undo(repo, files(repo), TINY)
+    assert found.undoes is not None
+    assert found.undoes.revision == both

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -140,6 +142,51 @@ def test_only_the_folder_of_the_path_counts(follower: Home, remote: Person) -> N
     pushed(remote, NODE, "clusters/other/nodes/a.yaml")
     assert "clusters/studio:1:1: there is no such folder in this commit" in follower.look().refusal
     assert follower.head == first
+
+
+def _away(home: Home, remote: Person) -> None:
+    home.body["url"] += "-elsewhere"
+
+
+def _no_branch(home: Home, remote: Person) -> None:
+    home.body["ref"] = {"branch": "release"}
+
+
+def _rewound(home: Home, remote: Person) -> None:
+    remote.git("checkout", "--quiet", "--orphan", "other")
+    pushed(remote, NODE, "clusters/studio/a.yaml", force=True)
+
+
+def _wrong(home: Home, remote: Person) -> None:
+    pushed(remote, "kind: [", f"{home.body['path']}/a.yaml")
+
+
+def _missing(home: Home, remote: Person) -> None:
+    """The same commit, which has no such folder."""
+
+
+@pytest.mark.second_tier
+@pytest.mark.parametrize("path", ["clusters/studio", "clusters/studio [1]", "x"])
+@pytest.mark.parametrize("before", ["", "nodes"])
+@pytest.mark.parametrize("hinder", [_away, _no_branch, _rewound, _wrong, _missing])
+def test_what_is_there_stays_readable_until_a_look_brings_the_folder(
+    hinder: Callable[[Home, Person], None], before: str, path: str, follower: Home, remote: Person
+) -> None:
+    first = pushed(remote, NODE, "nodes/a.yaml")
+    follower.body["path"] = before
+    follower.look()
+    good = dict(follower.body)
+    follower.body["path"], follower.last = path, None
+    hinder(follower, remote)
+    for _ in range(2):
+        with suppress(Unreachable, Invalid):
+            assert follower.look().refusal
+        assert (follower.head, follower.repo.folder()) == (first, before)
+        assert list(follower.repo.read(first)) == ["nodes/a.yaml"]
+    follower.body, follower.last = {**good, "path": path, "allowRewind": True}, None
+    taken = pushed(remote, NODE + "# new\n", f"{path}/a.yaml", force=True)
+    assert follower.look().moved
+    assert list(follower.repo.read(taken)) == [f"{path}/a.yaml"]
 
 
 def test_a_missing_branch_is_for_a_person_and_a_missing_remote_is_away(

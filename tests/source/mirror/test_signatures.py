@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import Invalid
+from tests.needs import needing
 from tests.source.conftest import NODE, Person
 from tests.sshd import make_key
 
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.second_tier
 
 
 @pytest.fixture
+@needing("ssh-keygen")
 def signing(follower: Home, remote: Person, tmp_path: Path) -> Person:
     """The person's commits are signed with a key that the home allows."""
     public = make_key(tmp_path / "bea")

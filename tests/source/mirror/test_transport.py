@@ -39,6 +39,7 @@ def over_https(follower: Home, certificate: Path, token: str = "t0ken") -> Itera
         yield server.asked
 
 
+@pytest.mark.needs("sshd", "ssh")
 async def test_over_ssh_with_the_named_key_and_a_pinned_host_key(
     follower: Home, remote: Person, tmp_path: Path
 ) -> None:
@@ -101,7 +102,7 @@ def test_a_redirect_is_not_followed(follower: Home, remote: Person, certificate:
                 "url": f"https://localhost:{server.port}/remote.git",
                 "caFile": str(certificate),
             }
-            with pytest.raises(Unreachable):
+            with pytest.raises(Invalid, match="the server answers 302"):
                 follower.look()
         assert elsewhere.asked == []
 

@@ -33,6 +33,7 @@ def ada() -> Iterator[Person]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_file_is_explained_by_validate_and_kept_out_by_the_hook(name: str, ada: Person) -> None:
     content, expected = BROKEN[name]

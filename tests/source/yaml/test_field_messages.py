@@ -169,8 +169,8 @@ CASES: dict[str, tuple[str, str, str, str]] = {
         '12:29: spec.parallelism.nodes.mx: unknown field, did you mean "max"?',
     ),
     "a field at the top": (
-        DEPLOYMENT, "spec:", "status: {}\nspec:",
-        "7:1: status: unknown field; the fields here are apiVersion, kind, metadata, spec",
+        DEPLOYMENT, "spec:", "extra: {}\nspec:",
+        "7:1: extra: unknown field; the fields here are apiVersion, kind, metadata, spec",
     ),
     "a field that is missing": (
         DEPLOYMENT, "  model: llama-3\n", "",

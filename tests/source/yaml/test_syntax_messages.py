@@ -164,7 +164,7 @@ REFUSED: dict[str, tuple[str, str]] = {
 
 NOT_TEXT: dict[str, tuple[bytes, str]] = {
     "bytes that are not UTF-8": (b"kind: Node\nname: \xff\n", "f.yaml:2:7: not UTF-8 text"),
-    "UTF-16": ("kind: Node".encode("utf-16"), "f.yaml:1:1: not UTF-8 text"),
+    "UTF-16": ("kind: Node".encode("utf-16"), "f.yaml:1:1: UTF-16 text; save the file as UTF-8"),
     "a program": (
         b"\x7fELF\x02\x01\x01\0\0\0",
         "f.yaml:1:1: the character U+007F; only printable text is read",

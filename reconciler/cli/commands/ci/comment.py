@@ -25,7 +25,7 @@ def composed(folder: Path) -> str:
     parts = ["## Review by reconciler"]
     for title, name in PARTS:
         path = folder / name
-        text = path.read_text(errors="replace").strip() if path.is_file() else ""
+        text = path.read_text(errors="replace", encoding="utf-8").strip() if path.is_file() else ""
         if len(text) > PART_CHARACTERS_MAX:
             text = f"{text[:PART_CHARACTERS_MAX]}\n… ({len(text)} characters; the log has all)"
         if not text:
@@ -58,7 +58,7 @@ class PullRequest:
     def of_environment(cls, environment: Mapping[str, str]) -> PullRequest:
         """Read it from what a runner sets. Raises ``Invalid`` outside of a workflow of a pull request."""
         try:
-            event = json.loads(Path(environment["GITHUB_EVENT_PATH"]).read_text())
+            event = json.loads(Path(environment["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
             repository = environment["GITHUB_REPOSITORY"]
             pull = event["pull_request"]
             head = (pull["head"].get("repo") or {}).get("full_name")
@@ -89,6 +89,6 @@ def summarized(text: str, environment: Mapping[str, str] = os.environ) -> bool:
     """Add the comment to the summary that the forge shows of a job; return whether there is one."""
     path = environment.get("GITHUB_STEP_SUMMARY")
     if path:
-        with Path(path).open("a") as file:
+        with Path(path).open("a", encoding="utf-8") as file:
             file.write(text)
     return bool(path)

@@ -68,7 +68,7 @@ class Home:
         """Start emulated Macs for manifests; return how each is reached, as its Node's spec has it."""
         folder = self.folder / "machines"
         folder.mkdir()
-        (folder / FILE).write_text(manifests)
+        (folder / FILE).write_text(manifests, encoding="utf-8")
         self.machines = True
         self.run("sandbox", "up", "-f", str(folder), "--models", str(self.models), "--addressed", "--detach")
         from reconciler.source.files import read_directory
@@ -86,7 +86,7 @@ class Home:
         """Start the controller and the gateway, with manifests in force."""
         folder = self.folder / "base"
         folder.mkdir()
-        (folder / FILE).write_text(manifests)
+        (folder / FILE).write_text(manifests, encoding="utf-8")
         with self.log.open("wb") as log:
             self.up = subprocess.Popen(
                 (*self._command, "up", "-f", str(folder), "--any-port"),
@@ -100,7 +100,7 @@ class Home:
             self._out(("git", "clone", "-q", str(self.home / "cluster.git"), str(clone)))
         for path in clone.rglob("*.yaml"):
             path.unlink()
-        (clone / FILE).write_text(manifests)
+        (clone / FILE).write_text(manifests, encoding="utf-8")
         self.git("add", "-A")
         self.git("commit", "-q", "--allow-empty", "-m", "Rehearse a change")
         said = self.git("push", "-q", "origin", "HEAD:main")
@@ -109,7 +109,7 @@ class Home:
     def last_words(self) -> str:
         """Return the end of what `up` has said."""
         with suppress(OSError):
-            return self.log.read_text(errors="replace")[-LAST_WORDS_CHARACTERS:].strip()
+            return self.log.read_text(errors="replace", encoding="utf-8")[-LAST_WORDS_CHARACTERS:].strip()
         return ""
 
     def check(self) -> None:
@@ -147,7 +147,7 @@ class Home:
     def _out(self, command: Sequence[str], both: bool = False) -> str:
         try:
             done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_SECONDS,
+                command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace", timeout=COMMAND_SECONDS,
                 env=self._environ, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
@@ -163,8 +163,8 @@ def put_models(folder: Path, tiny: Path, models: Mapping[str, int]) -> None:
         (folder / name).mkdir(parents=True, exist_ok=True)
         for path in tiny.iterdir():
             if path.name == "config.json":
-                config = {**json.loads(path.read_text()), "max_position_embeddings": context}
-                (folder / name / path.name).write_text(json.dumps(config))
+                config = {**json.loads(path.read_text(encoding="utf-8")), "max_position_embeddings": context}
+                (folder / name / path.name).write_text(json.dumps(config), encoding="utf-8")
             elif not (folder / name / path.name).exists():
                 (folder / name / path.name).symlink_to(path.resolve())
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import tarfile
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BytesIO
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -128,18 +125,23 @@ def files_of_base(folder: Path, base: str) -> dict[str, bytes]:
 
     Raises ``Invalid`` for what is neither.
     """
+    from reconciler.source.git.repository import ClusterRepo
+
     if Path(base).is_dir():
         return _files(Path(base))
     revision = _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}")
     if revision is None:
         hint = "; a shallow clone lacks it: git fetch --unshallow"
         raise Invalid(f"--base {base} is neither a folder nor a revision of the repository of {folder}{hint}")
-    archive = _git(folder, "archive", "--format=tar", revision.decode().strip())
-    if archive is None:
+    commit = revision.decode().strip()
+    git_dir, below = (
+        (_git(folder, "rev-parse", word) or b"").decode().rstrip("\n")
+        for word in ("--absolute-git-dir", "--show-prefix")
+    )
+    if _git(folder, "cat-file", "-e", f"{commit}:{below.rstrip('/')}") is None:
         return {}
-    with tempfile.TemporaryDirectory() as made, tarfile.open(fileobj=BytesIO(archive)) as tar:
-        tar.extractall(made, filter="data")
-        return _files(Path(made))
+    files = ClusterRepo(Path(git_dir)).read(commit, folder=below.rstrip("/"))
+    return {name.removeprefix(below): content for name, content in files.items()}
 
 
 def _git(folder: Path, *words: str) -> bytes | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+DISTRIBUTION = "mlx-reconciler"
 CHECKOUT = "actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683 # v4.2.2"
 """Named by its commit, because a tag may be moved."""
 FACTS = ".reconciler/facts.json"
@@ -23,6 +25,46 @@ class Forge:
     """Lines of the job that choose where it runs."""
     prepared: str = ""
     """Lines of a script that install what the machine lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the workflow gets the product from. No public index has it: there, its name may become a stranger's."""
+
+    wheel: str = ""
+    """URL of a wheel, or its path in the repository."""
+    index: str = ""
+    """URL of an index that has ``version``."""
+    version: str = ""
+    digest: str = ""
+    """SHA-256 of the wheel, in hexadecimal."""
+    requirements: str = ""
+    """Path of a file in the repository with hashes of everything: nothing else of this is read then."""
+
+    @property
+    def script(self) -> str:
+        """Return the lines that install it, each value quoted for the shell."""
+        pip = '"$RUNNER_TEMP/reconciler/bin/pip"'
+        quiet = "--quiet --disable-pip-version-check"
+        if self.requirements:
+            return f"          {pip} install {quiet} --require-hashes -r {shlex.quote(self.requirements)}\n"
+        folder, index = (
+            '"$RUNNER_TEMP/wheel"',
+            f" --index-url {shlex.quote(self.index)}" if self.index else "",
+        )
+        if self.index:
+            named = shlex.quote(f"{DISTRIBUTION}=={self.version}")
+            got = f"{pip} download {quiet} --no-deps --only-binary :all:{index} -d {folder} {named}"
+        elif "://" in self.wheel:
+            got = f"{pip} download {quiet} --no-deps -d {folder} {shlex.quote(self.wheel)}"
+        else:
+            got = f"mkdir -p {folder} && cp {shlex.quote(self.wheel)} {folder}/"
+        return (
+            f"          {got}\n"
+            f'          wheel=$(ls -d "$RUNNER_TEMP"/wheel/*.whl)\n'
+            f'          echo "{self.digest}  $wheel" | sha256sum --check --strict --quiet\n'
+            f'          {pip} install {quiet}{index} "$wheel[runtime]"\n'
+        )
 
 
 FORGES: Mapping[str, Forge] = {
@@ -67,8 +109,7 @@ MACHINE    timeout-minutes: 30
         timeout-minutes: 10
         run: |
 PREPARED          python3 -I -m venv "$RUNNER_TEMP/reconciler"
-          "$RUNNER_TEMP/reconciler/bin/pip" install --quiet --disable-pip-version-check 'mlx-reconciler[runtime]==VERSION'
-          echo "$RUNNER_TEMP/reconciler/bin" >> "$GITHUB_PATH"
+INSTALL          echo "$RUNNER_TEMP/reconciler/bin" >> "$GITHUB_PATH"
           mkdir -p "$RUNNER_TEMP/review"
 
       - name: Validate
@@ -90,11 +131,11 @@ PREPARED          python3 -I -m venv "$RUNNER_TEMP/reconciler"
         run: |
           if [ -n "$RECONCILER_SSH" ] && [ -n "$RECONCILER_SSH_KEY" ]; then
             umask 077
-            mkdir -p ~/.ssh
-            printf '%s\\n' "$RECONCILER_SSH_KEY" > "$RUNNER_TEMP/ssh-key"
-            printf '%s\\n' "$RECONCILER_KNOWN_HOSTS" >> ~/.ssh/known_hosts
-            printf 'IdentityFile %s\\n' "$RUNNER_TEMP/ssh-key" >> ~/.ssh/config
-            reconciler context add cluster "$RECONCILER_SSH"
+            keys=$(mktemp -d "$RUNNER_TEMP/keys.XXXXXX")
+            trap 'rm -rf "$keys"' EXIT # no later step has the key
+            printf '%s\\n' "$RECONCILER_SSH_KEY" > "$keys/key"
+            printf '%s\\n' "$RECONCILER_KNOWN_HOSTS" > "$keys/known_hosts"
+            reconciler context add cluster "$RECONCILER_SSH" --identity-file "$keys/key" --known-hosts "$keys/known_hosts"
             reconciler --context cluster plan -f "$MANIFESTS" | tee "$RUNNER_TEMP/review/plan.txt"
           elif [ -f FACTS ]; then
             reconciler plan -f "$MANIFESTS" --facts FACTS | tee "$RUNNER_TEMP/review/plan.txt"
@@ -119,13 +160,13 @@ PREPARED          python3 -I -m venv "$RUNNER_TEMP/reconciler"
 """
 
 
-def workflow(forge: str, version: str, folder: str = ".") -> str:
-    """Return the text of a workflow. ``version``: of the product that it installs; ``folder``: of the manifests."""
+def workflow(forge: str, version: str, origin: Origin, folder: str = ".") -> str:
+    """Return the text of a workflow. ``version``: of the product that writes it; ``folder``: of the manifests."""
     one = FORGES[forge]
     body = _BODY
     for word, text in (
         ("MACHINE", one.machine), ("PREPARED", one.prepared), ("FOLDER", f"'{folder}'"), ("CHECKOUT", CHECKOUT),
-        ("VERSION", version), ("FACTS", FACTS),
+        ("INSTALL", origin.script), ("FACTS", FACTS),
     ):  # fmt: skip
         body = re.sub(rf"(?<![A-Z_]){word}(?![A-Z_])", lambda _, text=text: text, body)  # type: ignore[misc]
     digest = _digest(body)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
+import re
 import subprocess
 from pathlib import Path, PurePosixPath
 
@@ -13,7 +15,7 @@ from reconciler import __version__
 from reconciler.cli.core.app import SuggestingGroup
 from reconciler.errors import Conflict, Invalid
 
-from .templates import FACTS, FORGES, edited, workflow
+from .templates import FACTS, FORGES, Origin, edited, workflow
 
 GIT_SECONDS = 10.0
 
@@ -24,8 +26,8 @@ def ci() -> None:
 
     \b
     Examples:
-      reconciler ci init github
-      reconciler ci init forgejo --print
+      reconciler ci init github --wheel tools/mlx_reconciler-0.1.0-py3-none-any.whl
+      reconciler ci init forgejo --require-hashes requirements.txt --print
     """
 
 
@@ -41,42 +43,103 @@ def ci() -> None:
 @click.option(
     "--manifests", default=".", show_default=True, help="Folder of the manifests in the repository."
 )
+@click.option("--wheel", metavar="FILE|URL", help="Install this wheel, a file of the repository or a URL.")
+@click.option("--index-url", metavar="URL", help="Install this version from this index of your own.")
+@click.option("--hash", "digest", metavar="SHA256", help="Hash of the wheel; of a file it is computed.")
+@click.option(
+    "--require-hashes",
+    "requirements",
+    metavar="FILE",
+    help="Install this file of the repository, which has requirements with hashes.",
+)
 @click.option("--force", is_flag=True, help="Replace a workflow that was edited.")
 @click.option("--print", "shown", is_flag=True, help="Print the workflow, and write nothing.")
-def init(forge: str, folder: Path, manifests: str, force: bool, shown: bool) -> None:
+def init(forge: str, folder: Path, manifests: str, force: bool, shown: bool, **given: str | None) -> None:
     """Write a workflow that reviews each pull request.
 
     It validates the manifests, plans the change against the running cluster or recorded facts, rehearses it on emulated
-    Macs, and puts all of it into one comment. It installs this version of mlx-reconciler. After an upgrade run this again.
+    Macs, and puts all of it into one comment. Say where it gets this product from: no public index has it, and a name that
+    nobody owns there may become a stranger's. After an upgrade run this again.
 
     \b
     Examples:
-      reconciler ci init github
-      reconciler ci init forgejo --manifests clusters/home
+      reconciler ci init github --wheel tools/mlx_reconciler-0.1.0-py3-none-any.whl
+      reconciler ci init forgejo --manifests clusters/home --require-hashes requirements.txt
     """
-    place = PurePosixPath(manifests)
-    if place.is_absolute() or ".." in place.parts or not _plain(manifests):
+    if not _within(manifests):
         raise Invalid(
             f"--manifests {manifests!r}: expected a folder within the repository, such as clusters/home"
         )
-    text = workflow(forge, __version__, str(place))
+    text = workflow(
+        forge,
+        __version__,
+        _origin(folder if shown else _root(folder), **given),
+        str(PurePosixPath(manifests)),
+    )
     if shown:
         click.echo(text, nl=False)
         return
     root = _root(folder)
     path = root / FORGES[forge].path
-    before = path.read_text() if path.exists() else None
+    before = path.read_text(encoding="utf-8") if path.exists() else None
     if before is not None and edited(before) and not force:
         raise Conflict(f"{path} was edited; see what is new with --print, or replace it with --force")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     click.echo(f"{path} {'written' if before is None else 'unchanged' if before == text else 'updated'}")
     if not (root / FACTS).exists():
         click.echo(f"next: reconciler facts export -o {root / FACTS}, and commit both")
 
 
-def _plain(name: str) -> bool:
-    return all(character.isalnum() or character in "._-/ " for character in name)
+def _within(path: str) -> bool:
+    """Return whether a path stays in the repository, and has nothing that a shell or YAML would read."""
+    place = PurePosixPath(path)
+    plain = all(character.isalnum() or character in "._-+/ " for character in path)
+    return plain and not place.is_absolute() and ".." not in place.parts and not path.startswith("-")
+
+
+def _origin(
+    folder: Path, wheel: str | None, index_url: str | None, digest: str | None, requirements: str | None
+) -> Origin:
+    """Return where the workflow gets the product from. Raises ``Invalid``, with what to give."""
+    given = [each for each in (wheel, index_url, requirements) if each is not None]
+    if len(given) != 1:
+        raise Invalid(
+            "say where the workflow gets reconciler from, by one of: --wheel FILE|URL, --index-url URL, or --require-hashes"
+            " FILE; no public index has it, and whoever takes its name there would run code in your pull requests"
+        )
+    if requirements is not None:
+        return Origin(requirements=_file(folder, "--require-hashes", requirements))
+    if wheel is not None and "://" not in wheel:
+        content = (folder / _file(folder, "--wheel", wheel)).read_bytes()
+        return Origin(wheel=wheel, digest=_checked(digest, hashlib.sha256(content).hexdigest()))
+    option, url = ("--wheel", wheel) if wheel is not None else ("--index-url", index_url or "")
+    if not re.fullmatch(r"https://[!-~]+", url) or set(url) & set("'\"`\\\\$"):
+        raise Invalid(f"{option} {url}: expected a URL that begins with https://")
+    if digest is None:
+        raise Invalid(
+            f"{option} {url}: give the hash of the wheel too: --hash $(sha256sum FILE.whl | cut -c 1-64)"
+        )
+    return Origin(wheel or "", index_url or "", __version__, _checked(digest, digest.removeprefix("sha256:")))
+
+
+def _file(folder: Path, option: str, path: str) -> str:
+    """Return the path of a file in the repository. Raises ``Invalid``."""
+    if not _within(path) or not (folder / path).is_file():
+        raise Invalid(
+            f"{option} {path}: expected a file of the repository, by its path there; the forge's machine has no other"
+        )
+    return path
+
+
+def _checked(given: str | None, digest: str) -> str:
+    """Return a SHA-256 in hexadecimal. Raises ``Invalid`` if it is none, or not the one that was given."""
+    wanted = digest if given is None else given.removeprefix("sha256:").lower()
+    if not re.fullmatch(r"[0-9a-f]{64}", wanted):
+        raise Invalid(f"--hash {given}: expected the SHA-256 of the wheel, 64 hexadecimal digits")
+    if wanted != digest.lower():
+        raise Invalid(f"--hash {given}: the file has another one, {digest}")
+    return wanted
 
 
 def _root(folder: Path) -> Path:
@@ -84,7 +147,7 @@ def _root(folder: Path) -> Path:
     try:
         done = subprocess.run(
             ("git", "-C", str(folder), "rev-parse", "--show-toplevel"),
-            capture_output=True, text=True, timeout=GIT_SECONDS, check=False,
+            capture_output=True, encoding="utf-8", errors="replace", timeout=GIT_SECONDS, check=False,
         )  # fmt: skip
     except FileNotFoundError:
         raise Invalid("git is not installed; print the workflow with --print") from None

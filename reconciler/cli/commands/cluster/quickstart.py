@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from reconciler.cli.core.app import Settings
-from reconciler.cli.core.environment import RUNTIME, has_runtime, install_command
+from reconciler.cli.core.environment import has_runtime, install_command, runtime_packages
 from reconciler.cli.core.shipped import SHIPPED
 from reconciler.errors import Conflict, Invalid
 
@@ -37,7 +37,9 @@ def quickstart(settings: Settings, once: str | None, no_console: bool) -> int:
       reconciler --home /tmp/try quickstart          in a home of its own
     """
     if not has_runtime():
-        raise Invalid(f"ranks need MLX, which is not installed here; type: {install_command(RUNTIME)}")
+        raise Invalid(
+            f"ranks need MLX, which is not installed here; type: {install_command(runtime_packages())}"
+        )
     _check_home(settings)
     manifests = Manifests(_documents, shlex.quote(str(SHIPPED / "manifests")))
     how = How(None, SHIPPED / "models", any_port=True, once=once, manifests=manifests, console=not no_console)

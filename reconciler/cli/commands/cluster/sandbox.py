@@ -142,7 +142,7 @@ def _serve(ground: Any, world: Any, manifests: list[Any], models: Path | None) -
     def ready() -> None:
         ground.cluster.mkdir(mode=0o700, exist_ok=True)
         for name, text in cluster.written(box, manifests).items():
-            (ground.cluster / name).write_text(text)
+            (ground.cluster / name).write_text(text, encoding="utf-8")
         click.echo(_summary(box))
 
     return asyncio.run(_until_signal(run(box, ready)))
@@ -198,7 +198,9 @@ def _detached(settings: Settings, folder: Path) -> int:
         return 0
     with suppress(subprocess.TimeoutExpired):
         process.wait(DOWN_SECONDS)
-    raise Unreachable(f"the sandbox did not start: {log.read_text().strip()[-2000:] or process.returncode}")
+    raise Unreachable(
+        f"the sandbox did not start: {log.read_text(encoding='utf-8').strip()[-2000:] or process.returncode}"
+    )
 
 
 def _environment(settings: Settings) -> dict[str, str]:

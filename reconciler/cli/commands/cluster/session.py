@@ -267,17 +267,17 @@ class Session:
 
     def _await_calm(self, client: Client) -> None:
         """Show what is awaited, until the controller has nothing left to do."""
-        status = client.ask(ShowStatus())
-        items = client.ask(Get())["items"]
+        status, items = client.ask(ShowStatus()), client.ask(Get())["items"]
         gateway = any(item["kind"] == "Gateway" for item in items)
         unread = self._revision is not None and status["revision"] == EMPTY
-        if status["settled"] and not unread and (status["endpoint"] or not gateway):
+        waits = status.get("gatewayWaits") if status["endpoint"] or not gateway else "the gateway to listen"
+        if status["settled"] and not unread and not waits:
             self._welcomed = True
             self._print_ready(client, status, items)
             return
         plan = client.ask(ShowPlan())
-        entries = plan["steps"] or plan["waiting"] or plan["refused"]
-        self._waits_for = entries[0]["text"] if entries else "the gateway to listen"
+        texts = [each["text"] for part in ("steps", "waiting", "refused") for each in plan[part]]
+        self._waits_for = next(iter(texts), waits or "reading the manifests")
         if self._say.seconds_silent > REMIND_SECONDS:
             self._say.show(f"... {self._waits_for}")
 

@@ -1,4 +1,4 @@
-"""Supervises the services of a home: restarts them when they die, and ends them when it is told to.
+"""Supervises the services of a home: restarts them when they die or do not answer, and ends them when it is told to.
 
 They outlive a supervisor that is killed: an endpoint must not go because of who watches it. The next supervisor finds them
 by their locks, and takes over those that it would start in the same way. Of the others it asks a service to hand over to its
@@ -21,6 +21,8 @@ from typing import Protocol
 from reconciler.bootstrap import NOT_HANDED_OVER, TAKE_OVER
 from reconciler.bootstrap.service_lock import Holder, given_back, holder
 
+from .hearing import Hearing, Verdict
+
 BACK_OFF_SECONDS_MIN = 0.2
 BACK_OFF_SECONDS_MAX = 5.0
 HEALTHY_SECONDS = 10.0
@@ -29,6 +31,8 @@ END_SECONDS = 15.0
 """Longer than the 10 s that the gateway allows running answers."""
 ADOPTED_LOOK_SECONDS = 1.0
 """How often to see whether a child of an earlier `up` still runs: nobody tells this one of its end."""
+DEAF_SECONDS = 5.0
+"""How long a child that gives no answer may take to end."""
 KILLED_SECONDS = 10.0
 """How long to wait for a child that was killed."""
 LOG_BYTES_MAX = 8 * 1024 * 1024
@@ -99,11 +103,13 @@ class Child:
     lock: Path | None = None
     """The lock that the process holds as long as it runs; None for one that cannot be taken over."""
     started_as: str = ""
-    """What the lock says of a process that was started by this command."""
+    """The command as the lock names it."""
     hands_over: bool = False
     """Whether the next process takes over from one that runs, and nobody notices; one that cannot is ended before."""
     leaves: bool = False
     """Whether the process that runs has said that it cannot hand over."""
+    hearing: Hearing | None = None
+    """Asks whether the process answers; None for one that nobody could ask."""
     process: Process | None = None
     started_at: float = 0.0
     restart_at: float = 0.0
@@ -142,6 +148,8 @@ class Supervisor:
     search_path: Path
     """Path on which children find this installation of the reconciler, whatever the current folder is."""
     clock: Callable[[], float] = field(default=time.monotonic)
+    record: Callable[[str, str, str], None] = lambda service, reason, text: None
+    """Gets service, CamelCase reason and sentence of each thing that is done to a child that gives no answer."""
 
     @property
     def started(self) -> bool:
@@ -161,6 +169,7 @@ class Supervisor:
             if child.alive:
                 child.log_offset = min(child.log_offset, _make_room(child.log))
                 self._kill_if_late(child)
+                self._hear(child)
                 continue
             if child.ended:
                 continue
@@ -175,7 +184,8 @@ class Supervisor:
         end. The end of one that was taken over is not told, and is looked for every second."""
         due = [child.restart_at for child in self.children if not child.ended and child.process is None]
         due += [child.kill_at for child in self.children if child.kill_at is not None]
-        if any(isinstance(child.process, AdoptedProcess) for child in self.children):
+        deaf = any(child.hearing is not None and child.hearing.unanswered for child in self.children)
+        if deaf or any(isinstance(child.process, AdoptedProcess) for child in self.children):
             due.append(self.clock() + ADOPTED_LOOK_SECONDS)
         return max(0.0, min(due) - self.clock()) if due else None
 
@@ -184,6 +194,28 @@ class Supervisor:
             self.say(f"the {child.name} does not end: killing it")
             child.kill_at = None
             child.process.kill()
+
+    def _hear(self, child: Child) -> None:
+        """Continue a child that gives no answer, for it may be merely stopped, and end one that gives none for long."""
+        if child.hearing is None or child.process is None or child.ended or child.kill_at is not None:
+            return
+        verdict = child.hearing.look(child.process.pid, self.clock())
+        if verdict is None:
+            return
+        text = (
+            f"the {child.name} (pid {child.process.pid}) has given no answer for {child.hearing.seconds:g} s"
+        )
+        if verdict is Verdict.CONTINUE:
+            self._act(child, "ServiceContinued", f"{text}: it is continued, for it may be stopped")
+        else:
+            child.kill_at = self.clock() + DEAF_SECONDS
+            self._act(child, "ServiceReplaced", f"{text}: it is ended, and started again")
+            child.process.send_signal(signal.SIGTERM)
+        child.process.send_signal(signal.SIGCONT)  # stopped, it would hear nothing
+
+    def _act(self, child: Child, reason: str, text: str) -> None:
+        self.say(text)
+        self.record(child.name, reason, text)
 
     def _note_end(self, child: Child, process: Process) -> None:
         if self.clock() - child.started_at > HEALTHY_SECONDS:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from reconciler.cli.output.screen import Screen
 from reconciler.errors import Conflict, Invalid
 from reconciler.wire.file_identity import FileIdentity
 
+from .hearing import Hearing, question, record
 from .question import QUESTION
 from .session import Session, signals
 from .supervise import Child, Supervisor
@@ -145,7 +147,7 @@ def only_one(settings: Settings) -> Iterator[FileIdentity]:
     """Allow one `up` per home at a time. Raises ``Conflict`` naming the process that runs."""
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = settings.home / LOCK_NAME
-    with path.open("a+") as file:
+    with path.open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -180,7 +182,9 @@ def _supervisor(settings: Settings, say: Callable[[str], None], how: How) -> Sup
             Home(settings.home).lock_of(service),
             started_as((*home, service, *options)),
             hands_over=service == GATEWAY,
+            hearing=Hearing(question(settings.home, service)),
         )
         for service, options in services
     ]
-    return Supervisor(children, say, search_path=Path(__file__).parents[4])
+    keep = partial(record, Home(settings.home).supervision, time.time)
+    return Supervisor(children, say, search_path=Path(__file__).parents[4], record=keep)

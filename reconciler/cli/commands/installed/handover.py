@@ -34,7 +34,7 @@ def running_up(home: Path) -> int:
         with (home / LOCK_NAME).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return int((home / LOCK_NAME).read_text() or 0)
+        return int((home / LOCK_NAME).read_text(encoding="utf-8") or 0)
     except FileNotFoundError:
         return 0
     return 0
@@ -68,7 +68,9 @@ def status(settings: Settings) -> dict[str, object] | None:
 def missing_service(settings: Settings, version: str, endpoint: bool) -> str:
     """Wait for a controller of a version to answer and, if there was an ``endpoint``, for that, and for a gateway of that
     version to have taken over. Return the service that has not come; empty if all serve."""
-    missing = ""
+    from reconciler.remote.installation.versions import number
+
+    missing, version = "", number(version)
 
     def serves() -> bool:
         nonlocal missing

@@ -37,10 +37,13 @@ USER_OPTION = click.option(
     type=click.Path(path_type=Path, exists=True),
     help="Install this wheel or clone, instead of what this command came from.",
 )
+@click.option("--index-url", metavar="URL", help="Take everything from this index.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
 @click.pass_obj
-def install(settings: Settings, of_user: bool, source: Path | None, dry_run: bool, yes: bool) -> None:
+def install(
+    settings: Settings, of_user: bool, source: Path | None, index_url: str | None, dry_run: bool, yes: bool
+) -> None:
     """Run the cluster as a service of this machine, from every boot on.
 
     Copies this version into an environment of its own in the home, and has launchd or systemd keep `reconciler up` running
@@ -61,7 +64,7 @@ def install(settings: Settings, of_user: bool, source: Path | None, dry_run: boo
 
     Home(settings.home).check()
     service, versions = UpService(settings.home, this_machine(of_user)), Versions(settings.home / "versions")
-    requirement = requirement_of(source) if source is not None else own_requirement()
+    requirement = requirement_of(source) if source is not None else own_requirement(index_url)
     wanted = service.install_actions(
         content(service.script), content(service.definition), running_up(settings.home)
     )
@@ -78,7 +81,7 @@ def install(settings: Settings, of_user: bool, source: Path | None, dry_run: boo
         return
     Home(settings.home).create()
     if versions.current is None:
-        versions.use(versions.make(requirement), None)
+        versions.use(versions.make(requirement, index_url), None)
     _carry_out(wanted)
     _report(settings, service, versions.current or "", any(each.by_person for each in wanted))
 

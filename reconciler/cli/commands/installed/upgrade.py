@@ -28,8 +28,9 @@ RESTORE_SECONDS = 120.0
 @click.option(
     "--from", "source", type=click.Path(path_type=Path, exists=True), help="Take this wheel or clone."
 )
+@click.option("--index-url", metavar="URL", help="Take everything from this index.")
 @click.pass_obj
-def upgrade(settings: Settings, version: str | None, source: Path | None) -> None:
+def upgrade(settings: Settings, version: str | None, source: Path | None, index_url: str | None) -> None:
     """Have the service run another version: by default that of this command.
 
     Makes the new version's environment beside the present one, ends the controller, copies the store, and starts the new
@@ -39,7 +40,7 @@ def upgrade(settings: Settings, version: str | None, source: Path | None) -> Non
     \b
     Examples:
       uv tool upgrade mlx-reconciler && reconciler upgrade
-      reconciler upgrade 0.2.0
+      reconciler upgrade 0.2.0 --index-url https://packages.example.com/simple
       reconciler upgrade --from dist/mlx_reconciler-0.2.0-py3-none-any.whl
     """
     if version is not None and source is not None:
@@ -48,9 +49,11 @@ def upgrade(settings: Settings, version: str | None, source: Path | None) -> Non
     if source is not None:
         requirement = requirement_of(source)
     else:
-        requirement = requirement_at(version) if version is not None else own_requirement()
+        requirement = (
+            requirement_at(version, index_url) if version is not None else own_requirement(index_url)
+        )
     click.echo(f"installing {requirement} into {versions.root} ...")
-    wanted = versions.make(requirement)
+    wanted = versions.make(requirement, index_url)
     if wanted == before:
         click.echo(f"version {before} is what runs; to change it: reconciler upgrade VERSION")
         return
@@ -151,7 +154,8 @@ def _restore(settings: Settings, versions: Versions, before: str) -> None:
         done = subprocess.run(
             (*command, "restore", "--force", str(saved)),
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             timeout=RESTORE_SECONDS,
             check=False,
         )

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from reconciler.cli.output.form import print_body
+from reconciler.cli.output.streams import shown
 
 from .merge import BEFORE_EVERYTHING, Line
 
@@ -25,7 +26,8 @@ class Printer:
     def __call__(self, found: Iterable[Line]) -> None:
         if self._output is None:
             for line in found:
-                click.echo(f"[{line.source}] {line.text}" if self._prefix else line.text)
+                text = shown(line.text)
+                click.echo(f"[{line.source}] {text}" if self._prefix else text)
         elif self._follow:
             for line in found:
                 click.echo(json.dumps(self._item(line), ensure_ascii=False))

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from reconciler.cli.core.client import Client
-from reconciler.cli.core.kinds import kind_named, not_found
-from reconciler.cli.core.objects import reconnect
+from reconciler.cli.core.kinds import RANK, kind_named, not_found
+from reconciler.cli.core.objects import note_unobserved, reconnect
 from reconciler.errors import Refused, Unreachable, few_names
 from reconciler.wire.admin import Get, ReadRankLog
 from reconciler.wire.launch import Phase, RankId
@@ -153,6 +153,7 @@ class Reading:
         """Print the existing lines; with ``follow`` continue until Ctrl-C. Raises ``Refused``."""
         chosen = self._chosen()
         if not chosen:
+            note_unobserved(RANK, self._client.ask(Get(RANK)))
             self._check_known()
             if not how["follow"]:
                 raise self._nothing()

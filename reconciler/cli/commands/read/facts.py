@@ -54,7 +54,7 @@ def export(settings: Settings, output: Path | None) -> None:
         click.echo(text, nl=False)
         return
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(text)
+    output.write_text(text, encoding="utf-8")
     nodes = len(body["facts"]["nodes"])
     click.echo(f"{output}: facts of {nodes} node{'s' * (nodes != 1)}, at {body['facts']['revision'][:10]}")
 
@@ -67,11 +67,15 @@ def foreseen(files: Mapping[str, bytes], path: Path) -> dict[str, Any]:
     """
     from reconciler.controller.admin import bodies, preview
     from reconciler.facts.recorded import of_file
+    from reconciler.planning import safety
 
     found = of_file(_read(path), str(path))
     desired = found.desired(preview.wished(files), time.time())
     plan = found.plan(desired)
-    body = preview.foreseen(desired, plan, found.in_force, found.memory.groups, found.costs(desired, plan))
+    groups = found.memory.groups
+    serving = safety.serving(found.in_force, groups.keys(), gateway=True)
+    removal = safety.removal(found.in_force, desired.objects(), serving, ())
+    body = preview.foreseen(removal, plan, groups, found.costs(desired, plan))
     return {**body, "facts": {"recordedAt": bodies.iso(found.at), "revision": found.revision}}
 
 

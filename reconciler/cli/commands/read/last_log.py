@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.objects import Item
+from reconciler.cli.output.streams import shown
 from reconciler.errors import Refused
 from reconciler.wire.admin import ReadRankLog
 from reconciler.wire.launch import RankId
@@ -35,6 +36,6 @@ def section(logs: list[Item]) -> list[str]:
     found = []
     for log in logs:
         found += [f"Last log of {log['rank']} on {log['node']}: {log['text']}"]
-        found += [f"  {line}" for line in log["lines"]] or [f"  {log['problem'] or '<no output>'}"]
+        found += [f"  {shown(line)}" for line in log["lines"]] or [f"  {log['problem'] or '<no output>'}"]
         found += [f"  (full log: {log['command']})"]
     return found

@@ -10,6 +10,8 @@ from click.shell_completion import CompletionItem
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import ask
 from reconciler.cli.core.durations import Duration
+from reconciler.cli.core.kinds import RANK
+from reconciler.cli.core.objects import note_unobserved
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.over_time import over_time
 from reconciler.cli.output.table_layout import size, table
@@ -72,6 +74,7 @@ def top(
             f'"{what}" is not measured; expected nodes, ranks, or ranks and a deployment: top ranks tiny'
         )
     usage = ask(settings.socket, ShowUsage())
+    note_unobserved(RANK, usage)
     if what is None:
         _print_both(usage, output)
         return

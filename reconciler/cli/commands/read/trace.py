@@ -102,7 +102,7 @@ def _commit(settings: Settings, cluster: _Cluster, kind: str, name: str) -> dict
     from reconciler.source.git.repository import ClusterRepo
 
     repo = settings.away.repository() if settings.away else ClusterRepo(settings.repo)
-    newest = next(iter(history.changes(repo, (kind, name))), None)
+    newest = next(history.changes(repo, (kind, name)), None)
     if newest is None:
         return None
     commit, revision = newest.commit, cluster.status["revision"]

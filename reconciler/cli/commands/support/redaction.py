@@ -1,41 +1,265 @@
 """Takes what may be a secret out of a text. Pure.
 
-It goes by what secrets look like, because logs and annotations may hold anything. What only looks like one goes too: the
-hash of an API key is no secret, but nobody who helps needs it.
+It goes by the secrets that are known, by names that mean a secret, whatever stands between name and value and whatever
+the value is written in, and by what secrets look like, because logs and annotations may hold anything. It also removes
+texts that only look like secrets.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import json
 import re
+from collections.abc import Iterable
+from urllib.parse import quote
 
 REMOVED = "(removed)"
+KNOWN_CHARACTERS_MIN = 6
+"""Shorter texts may be anything, also where a secret is the same."""
+NESTED_CHARACTERS_MAX = 4000
+"""The most of a value in brackets or of a block that is looked at."""
 
-_NAMES = r"[\w.-]*(?:token|secret|password|passwd|passphrase|api[-_]?key|apikey|credentials?)"
-_PATTERNS = (
-    # PEM and OpenSSH private keys, whole or cut
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), REMOVED),
-    # a header, and whatever scheme it has
-    (re.compile(r"(?i)\b((?:proxy-)?authorization|x-api-key|cookie|set-cookie)(\"?\s*[:=]\s*)[^\n\"]+"), rf"\1\2{REMOVED}"),
-    (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}"), rf"\1 {REMOVED}"),
-    # a value of a name that says what it is; numbers are counts
-    (re.compile(rf"(?i)\b({_NAMES})(\"?\s*[:=]\s*\"?)(?!\d+\b|null\b|true\b|false\b|\{{)[^\s\",}}]{{4,}}"), rf"\1\2{REMOVED}"),
-    # user and password, and the parameters, of a URL
-    (re.compile(r"(?<=://)[^\s/@\"']+:[^\s/@\"']+(?=@)"), REMOVED),
-    (re.compile(r"(?<=hooks\.slack\.com/services/)[^\s\"']+|(?<=/api/webhooks/)[^\s\"']+"), REMOVED),
-    (re.compile(r"(?<=[?&])([\w-]+)=[^\s&\"'#]{8,}"), rf"\1={REMOVED}"),
-    # what services call their keys
-    (re.compile(r"\b(?:sk|pk|rk|hf|ghp|gho|ghs|ghu|glpat|npm|pypi|github_pat|xox[abprs]|reconciler)[-_][A-Za-z0-9_-]{16,}"),
-     REMOVED),
-    (re.compile(r"\bAKIA[0-9A-Z]{16}\b"), REMOVED),
-    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), REMOVED),
-    # long random texts: 64 digits and more are a secret of a group or a hash; a commit has 40
-    (re.compile(r"\b[0-9a-fA-F]{64,}\b"), REMOVED),
-    (re.compile(r"(?<![\w/+.-])(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])[A-Za-z0-9+_-]{40,}={0,2}(?![\w/+.-])"), REMOVED),
+_SHORT = r"pass|pw|psw|pswd|psk|otp|jwt"
+"""Names that are words of their own, because they are parts of others."""
+_PHRASES = r"(?<!no)passw(?:or)?d|passwort|passphrase|passcode|kennwort|pwd|secret|(?:ssh|store|key|user|root|admin|db)pass"
+"""Names of what people choose: it may have blanks."""
+_KEYS = (
+    r"(?:api|access|account|client|private|secret|signing|encryption|master|subscription|license|auth|ssh|deploy|"
+    r"preshared|shared|storage|service|tls|ssl)[-_ ]?key"
+)
+_HEADERS = r"(?:proxy-)?authorization|x-[a-z-]{0,40}(?:key|token|secret)|(?:set-)?cookie"
+_PLURALS = r"passwords|passphrases|secrets|api[-_]?keys|access[-_]?tokens"
+_BEGIN = r"(?:(?<![a-z])|(?<=\\[nrt])|(?<=-D)|(?-i:(?<=[a-z])(?=[A-Z][a-z])))"
+_NAMES = (
+    rf"{_PLURALS}|{_PHRASES}|{_KEYS}|token|credentials?|session[-_]?(?:id|key)|_auth|{_BEGIN}(?:{_SHORT})"
+)
+_OF = r"(?:[-_]?(?:data|value|text|string|raw|plain|hash|base64|b64|old|new|prod|production|dev|test|staging|\d{1,3}))?"
+"""Endings with which a name still means the secret itself."""
+_QUOTE = r"\\*(?:\"\"\"|'''|[\"'`])"
+"""A quote, as it is in JSON within JSON too."""
+_LINE_END = r"(?:\r?\n|(?:\\+r)?\\+n)"
+_EQUALS = r"(?::=|[=-]+>|[?+~]?={1,3}|::?|→|%(?:25)?3[ad]|\\+u003d|&\#0?61;)"
+
+_NAMED = re.compile(
+    rf"""(?ix)
+    (?P<option>(?<![\w-])--?[\w.-]{{0,40}}|\b(?:setenv|set[ ]-\w+|config(?:[ ]--\w+|[ ]set)*)[ ][\w.-]{{0,40}})?
+    (?:
+        (?P<header>{_BEGIN}(?:{_HEADERS}))
+      | (?P<phrase>(?:{_PLURALS}|{_PHRASES}|{_BEGIN}(?:{_SHORT})){_OF})
+      | (?P<key>(?:{_NAMES}){_OF})
+      | (?(option)(?:auth|bearer|key-?pass)|(?!))
+    )
+    (?P<is>
+        (?(option)(?:-stdin)?(?:{_QUOTE}[ \t]*,[ \t]*(?={_QUOTE}(?!-))|[ \t]+(?!-)|=)|(?!))
+        # the value of another field, element or part beside it
+      | (?:{_QUOTE})?[ \t]*,?(?:\s|{_LINE_END}){{0,40}}(?:-[ ]+)?(?:{_QUOTE})?(?<![a-z])(?:default)?value(?:{_QUOTE})?[ \t]*[:=][ \t]*
+      | {_QUOTE}[^<>\n]{{0,200}}\svalue[ \t]*=[ \t]*
+      | {_QUOTE}{_LINE_END}{{2}}(?=[^\s"'{{}}\[\]])
+        # a pair, as of headers
+      | (?(header)(?:{_QUOTE}[ \t]*,[ \t]*b?(?={_QUOTE}))|(?!))
+        # within a tag
+      | (?:{_QUOTE})?(?:\s[^<>\n]{{0,200}})?>(?=[^<>]+</|<!\[CDATA\[)
+      | </\w+>\s{{0,40}}<\w+>
+        # a sign, behind whatever closes the name
+      | (?:[ ](?:for|of|to)[ ][^:\n]{{1,80}}(?=:[ \t]))?(?:{_QUOTE}|[\]) \t])*{_EQUALS}[ \t]*
+      | \([ \t]*(?={_QUOTE})
+        # a column
+      | (?:\t[ \t]*|[ ]{{2,}})(?=\S)(?!(?-i:[A-Z]+\b)|\#|[|-]{{2}})
+        # a blank, where what follows is no word of a sentence
+      | (?(phrase)[ ](?={_QUOTE}[^\s"']{{3}}|(?=[^\s:]*\d)(?=[^\s:]*[a-z])[^\s:]{{8,}}(?:\s|\Z))|(?!))
+    )
+    """
 )  # fmt: skip
+"""A name that means a secret, and all that stands between it and the value."""
+
+_NOTHING = re.compile(
+    rf"(?i)(?:{_QUOTE})?(?:\(removed\)|(?:null|none|nil|true|false|yes|no|unset|~|<[a-z_ -]+>|\*+|\$\{{[^}}\n]*\}}+|\$\([^)\n]*\)"
+    rf"|(?-i:\$[A-Z_][A-Z0-9_]*))(?=[\s,;}}\])\\]|{_QUOTE}|\Z))|[,;}}\])](?!\w)|\Z"
+)
+"""A value that is no secret, or that says where one is."""
+_QUOTED = re.compile(rf"(?:!+\w+[ \t]+)?[bur]?(?P<quote>{_QUOTE})(?P<in>(?:(?!(?P=quote))[^\n]|(?<=\\)(?P=quote)|(?P=quote)(?P=quote))*)(?<!\\)(?P=quote)")  # fmt: skip
+_TRIPLE = re.compile(r"(?P<quote>\"\"\"|''')(?P<in>[\s\S]*?)(?P=quote)")
+_CDATA = re.compile(r"<!\[CDATA\[(?P<in>[\s\S]*?)\]\]>|(?P<inner>[^<>]+)(?=</)")
+_BLOCK = re.compile(r"[|>][+-]?\d?[+-]?[ \t]*(?:#[^\n]*)?(?=\r?\n)")
+_ONE_WORD = r"(?:[^\s\"'`&}\])\\]|&(?![\w.-]+=)|[\"'`](?=\w)|[}\])](?=\w)|\\(?!\\*[nrt\"'`])|%(?!26))"
+_WORD = re.compile(rf"(?:!+\w+[ \t]+)?(?:{_QUOTE})?{_ONE_WORD}{{4,}}(?:{_QUOTE})?")
+_PHRASE = re.compile(rf"(?:!+\w+[ \t]+)?(?:{_QUOTE})?{_ONE_WORD}{{3,}}(?:[ \t]+[^\n\"'{{}}\[\]&,;=<]*)?")
+_HEADER = re.compile(rf"(?:{_QUOTE})?[^\n\"'\\]+")
+_LEAF = re.compile(
+    rf"(?P<name>(?:{_QUOTE})?[\w.-]+(?:{_QUOTE})?[ \t]*[:=](?=[\s\"'\\{{\[])[ \t]*|-[ \t]+)?"
+    rf"(?P<leaf>(?P<quote>{_QUOTE})[^\n]*?(?<!\\)(?P=quote)|[^\s,\[\]{{}}\"'\\:][^\s,\[\]{{}}\"'\\]*)?"
+)
+_PLACES = re.compile(
+    r"(?i)\W*(?:\w*(?:file|path|env|from|ref)|name|namespace|key|kind|type|id|user|username|login|optional)\W*\Z"
+)
+"""Names of what says where a secret is, or whose."""
+
+_PREFIXES = (
+    "sk|pk|rk|hf|api_org|dckr_pat|dckr_oat|ghp|gho|ghs|ghu|ghr|gl[a-z]{2,6}|npm|pypi|github_pat|xox[abeoprs]|xapp|reconciler|gsk|nvapi|"
+    "tskey|do[opr]_v1|hv[brs]|r8|shp(?:at|ca|pa|ss)|SG|ya29|lin_api|key|tfp|figd|sbp|ATATT3x|dapi|pat|whsec|ops|secret|ntn|PMAK|CFPAT|"
+    "NRAK|sntrys|sntryu|dp\\.[a-z]{2}|pscale_(?:tkn|pw|oauth)|rubygems|xai|pplx|tvly|fw|sq0[a-z]{3}|phc|phx|op|eyJ[\\w-]*"
+)
+_READERS = r"(?:\bsudo\b[^\n|]{0,100}?\s-\w*S\b|\bchpasswd\b|\bpasswd\s+--stdin|--(?:\w+-)?(?:with-token|stdin|passphrase-fd)|\bcryptsetup\b)"
+"""Programs that read a secret from their input."""
 
 
-def redacted(text: str) -> str:
-    """Return a text without what may be a secret."""
+def _compiled(*rules: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple(
+        (re.compile(pattern, re.IGNORECASE if pattern.startswith("(?#i)") else 0), instead)
+        for pattern, instead in rules
+    )
+
+
+_WHOLE = _compiled(
+    # private keys of PEM, OpenSSH, PGP, PuTTY and age, whole or cut, also in one line
+    (r"-----BEGIN(?: |%20|\+)[A-Z 02%+]*PRIVATE(?: |%20|\+)KEY[\s\S]*?(?:-----END[A-Z 02%+]*KEY(?:(?: |%20|\+)BLOCK)?-----|\Z)", REMOVED),
+    (rf"Private-Lines(?::|%3A)[\s\S]*?(?:Private-(?:MAC|Hash)(?::|%3A)(?: |%20)*[0-9a-fA-F]+|{_LINE_END}(?![ \t]*[\w+/=]{{16,}}(?:\s|\\|\Z|[\"']))|\Z)", REMOVED),
+    (r"(?#i)AGE-SECRET-KEY-(?:PQ-)?1[A-Z0-9]{16,}", REMOVED),
+    (r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*", REMOVED),
+)  # fmt: skip
+"""These are removed before names are searched for, because they span lines, or are base64 themselves."""
+_PATTERNS = _compiled(
+    # what a program is given, in its command line and at its input
+    (r"((?:^|\s|[\"'])(?:-u|--user|--proxy-user)(?:[ =]|[\"'],\s*[\"'])[\"']?)[^\s:\"']+:[^\s\"']+", rf"\1{REMOVED}"),
+    (r"(\b(?:sshpass|docker|podman|buildah|skopeo|helm|oras|mysql\w*|mariadb\w*|mongo\w*|az|security|7z|op|expect|nmcli)\b[^\n|;&]{0,200}?\s-p[ =]?[\"']?)(?!-)(?!\d+(?::\d+)+\b)(?![\w./]+ ?/)[^\s\"'|;&]{3,}", rf"\1{REMOVED}"),
+    (r"(\b(?:redis-cli\b[^\n|;&]{0,200}?\s-a|ldap\w+\b[^\n|;&]{0,200}?\s-w|(?:un)?zip\b[^\n|;&]{0,200}?\s-P|(?:plink|pscp|psftp)\b[^\n|;&]{0,200}?\s-pw|xfreerdp\b[^\n|;&]{0,200}?/p:|openssl\b[^\n|;&]{0,200}?\s-pass(?:in|out)? (?:pass:)?|smbclient\b[^\n|;&]{0,200}?-U ?[^\s%]{1,80}%|htpasswd\b[^\n|;&]{0,200}?\s-\w*b\w* \S+ \S+) ?)[^\s\"'|;&]+", rf"\1{REMOVED}"),
+    (rf"(\b(?:echo|printf)(?: +-\w+)* +)[^\n|]{{1,200}}?(?=\s?\|[^\n|]{{0,100}}?{_READERS})", rf"\1{REMOVED}"),
+    (rf"({_READERS}[^\n|<]{{0,100}}<<< *)(?:\"[^\"\n]*\"|'[^'\n]*'|\S+)", rf"\1{REMOVED}"),
+    (rf"({_READERS}[^\n|<]{{0,100}}<<-? *[\"']?(?P<end>\w+)[\"']?[^\n]*\n)[\s\S]*?(?=\n[ \t]*(?P=end)\b|\Z)", rf"\1{REMOVED}"),
+    # a scheme of a header, a sentence, and the files .netrc, .pgpass and of cookies
+    (r"(?#i)\b(bearer|basic|token|apikey) (?=\S*[\d=_])[\w.~+/=-]{8,}", rf"\1 {REMOVED}"),
+    (rf"(?#i)\b({_NAMES}) (is:?|was|to) (?=\S*\d)[^\s,;]{{4,}}", rf"\1 \2 {REMOVED}"),
+    (rf"(?#i)\b((?:{_PHRASES}) is )(?!not|no|too|empty|missing|wrong|required|set|a |an |the )[^\n,;]{{4,}}", rf"\1{REMOVED}"),
+    (r"(?#i)(\b(?:(?:machine|login|account)\s+\S+|default)\s+password\s+)\S+", rf"\1{REMOVED}"),
+    (r"(?m)^(?!(?:MD5|[0-9a-fA-F]{2}):[0-9a-fA-F]{2}:)([\w.*-]{1,253}:(?:\d+|\*):[^:\s]+:[^:\s]+:)\S+$", rf"\1{REMOVED}"),
+    (r"(\t(?:TRUE|FALSE)\t\d+\t[^\t\n]+\t)\S+", rf"\1{REMOVED}"),
+    # user and password, and the parameters, of a URL
+    (r"(?#i)(?<=https://)[^\s/@\"'\\]+(?=@)|(?<=http://)[^\s/@\"'\\]+(?=@)", REMOVED),
+    (r"(?<=://)[^\s/@\"'\\]{0,200}:[^\s@\"'\\]{1,400}(?=@)", REMOVED),
+    (r"(?<=hooks\.slack\.com/services/)[^\s\"'\\]+|(?<=/api/webhooks/)[^\s\"'\\]+", REMOVED),
+    (r"(?<=api\.telegram\.org/bot)[^\s/\"'\\]+|\b\d{8,10}:[A-Za-z0-9_-]{35}\b", REMOVED),
+    (r"(?<=[?&])([\w-]+)=[^\s&\"'\\#]{8,}", rf"\1={REMOVED}"),
+    (rf"(?#i)(?<=[?&#])([\w-]{{0,40}}(?:{_NAMES})|sig|signature|code|key)=[^\s&\"'\\#]+", rf"\1={REMOVED}"),
+    # what services call their keys, and hashes of passwords and of keys
+    (rf"\b(?:{_PREFIXES})[-_.](?!ssh-|ecdsa-)(?=[\w.-]*(?:\d|[a-z][A-Z]))[A-Za-z0-9_.-]{{16,}}", REMOVED),
+    (r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\bSK[0-9a-f]{32}\b", REMOVED),
+    (r"\$(?:2[aby]|1|5|6|7|y|argon2[id]{1,2}|pbkdf2[\w-]*|apr1)\$[\w./$=,+-]{8,}|\{S?SHA\d*\}[\w+/=]{16,}", REMOVED),
+    (rf"(?#i)(\bhash(?:es)?(?:{_QUOTE})?{_EQUALS}[ \t]*(?:{_QUOTE})?)sha256:[0-9a-f]{{64}}", rf"\1{REMOVED}"),
+    # long random texts: 64 digits and more are a secret of a group; a commit has 40, and a digest says what it is
+    (r"(?<!sha256:)(?<!sha512:)\b[0-9a-fA-F]{64,}\b", REMOVED),
+    (r"(?<![\w/+.-])(?<!SHA256:)(?<!SHA512:)(?<!sha256-)(?<!sha512-)(?!AAAA[A-Z])(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])[A-Za-z0-9+_-]{40,}={0,2}(?![\w/+.-])", REMOVED),
+)  # fmt: skip
+_CODED = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{12,}(?:\r?\n[ \t]*[A-Za-z0-9+/_-]{12,})*(?:\r?\n[ \t]*(?:[A-Za-z0-9+/_-]{4})*(?:[A-Za-z0-9+/_-]{4}|[A-Za-z0-9+/_-]{3}=|[A-Za-z0-9+/_-]{2}==)(?=\s*(?:\n|\Z)))?={0,2}(?![\w+/=-])")  # fmt: skip
+_PLAIN = re.compile(rb"[\t\n\r -~]*")
+_PAIR = re.compile(r"[\w.@+-]+:[^\s:]+")
+
+
+def redacted(text: str, known: Iterable[str] = ()) -> str:
+    """Return a text without what may be a secret, and without the ``known`` ones, in whatever form they are in it."""
+    for secret in sorted(known, key=len, reverse=True):
+        if len(secret) >= KNOWN_CHARACTERS_MIN:
+            for form in _forms(secret):
+                text = text.replace(form, REMOVED)
+    for pattern, instead in _WHOLE:
+        text = pattern.sub(instead, text)
+    text = _without_named(_CODED.sub(_decoded, text))
     for pattern, instead in _PATTERNS:
         text = pattern.sub(instead, text)
     return text
+
+
+def _without_named(text: str) -> str:
+    """Return a text without the values of names that mean a secret."""
+    kept: list[str] = []
+    at = 0
+    while found := _NAMED.search(text, at):
+        end, shown = _value(text, found)
+        kept += (text[at : found.end()], shown)
+        at = end
+    return "".join((*kept, text[at:]))
+
+
+def _value(text: str, name: re.Match[str]) -> tuple[int, str]:
+    """Return where the value after a name ends, and what is shown instead of it."""
+    start = name.end()
+    line = text.rfind("\n", 0, name.start()) + 1
+    indent = len(text[line : name.start()]) - len(text[line : name.start()].lstrip(" \t-\"'"))
+    if (block := _BLOCK.match(text, start)) or text[start : start + 2].strip(" \t\r")[:1] == "\n":
+        end = _end_of_block(text, block.end() if block else start, indent)
+        return end, f"{REMOVED}\n" if block and end > block.end() + 2 else _leaves(text[start:end])
+    if _NOTHING.match(text, start):
+        return start, ""
+    if text[start : start + 1] in ("{", "["):
+        end = _end_of_brackets(text, start)
+        return end, _leaves(text[start:end])
+    for form in (_TRIPLE, _QUOTED, _CDATA if ">" in name["is"] else _TRIPLE):
+        if found := form.match(text, start):
+            if not (found["in"] or "").strip() and form is not _CDATA:
+                return start, ""
+            mark = found["quote"] if form is not _CDATA else ""
+            return found.end(), f"{mark}{REMOVED}{mark}"
+    form = _HEADER if name["header"] else _PHRASE if name["phrase"] and not name["option"] else _WORD
+    found = form.match(text, start)
+    return (found.end(), REMOVED) if found else (start, "")
+
+
+def _end_of_block(text: str, start: int, indent: int) -> int:
+    """Return the end of the lines after a place that are further in than a name, or items of a list there."""
+    end = text.find("\n", start) + 1
+    if not end:
+        return start
+    while end < min(len(text), start + NESTED_CHARACTERS_MAX):
+        stop = text.find("\n", end) + 1 or len(text)
+        line = text[end:stop]
+        depth = len(line) - len(line.lstrip(" \t"))
+        if line.strip() and (depth < indent or (depth == indent and not line.lstrip().startswith("- "))):
+            break
+        end = stop
+    return end
+
+
+def _end_of_brackets(text: str, start: int) -> int:
+    """Return the end of a value in brackets, or of as much of it as is looked at."""
+    depth = 0
+    for at in range(start, min(len(text), start + NESTED_CHARACTERS_MAX)):
+        depth += (text[at] in "{[") - (text[at] in "}]")
+        if not depth:
+            return at + 1
+    return min(len(text), start + NESTED_CHARACTERS_MAX)
+
+
+def _leaves(text: str) -> str:
+    """Return the text of a value in brackets or of a block with all of its values removed but those that say where one is."""
+    return _LEAF.sub(_leaf, text)
+
+
+def _leaf(found: re.Match[str]) -> str:
+    name, leaf = found["name"] or "", found["leaf"]
+    if not leaf or _PLACES.match(name) or _NOTHING.fullmatch(leaf) or leaf.strip("\\\"'") in ("", REMOVED):
+        return found[0]
+    return f"{name}{found['quote'] or ''}{REMOVED}{found['quote'] or ''}"
+
+
+def _decoded(found: re.Match[str]) -> str:
+    """Return what is shown of a text that may be base64 of something with a secret."""
+    coded = re.sub(r"\s", "", found[0]).rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        whole = base64.b64decode(
+            coded[: len(coded) // 4 * 4] if len(coded) % 4 == 1 else coded + "=" * (-len(coded) % 4)
+        )
+    except binascii.Error:
+        return found[0]
+    plain = _PLAIN.match(whole)[0].decode()  # type: ignore[index]
+    if len(plain) < min(len(whole), 24):
+        return found[0]
+    return REMOVED if _PAIR.fullmatch(plain) or redacted(plain) != plain else found[0]
+
+
+def _forms(secret: str) -> Iterable[str]:
+    """Return a secret as it may be written: itself, quoted for a URL and for JSON once and twice, and in base64."""
+    once = json.dumps(secret)[1:-1]
+    coded = base64.b64encode(secret.encode()).decode()
+    return dict.fromkeys(
+        (json.dumps(once)[1:-1], once, quote(secret, safe=""), coded, coded.rstrip("="), secret)
+    )

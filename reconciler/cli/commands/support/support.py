@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import platform
+import re
 import sys
 import tarfile
 from collections.abc import Callable, Iterator
@@ -23,7 +25,8 @@ from reconciler.cli.core.client import Client
 from reconciler.cli.core.commits import present
 from reconciler.cli.output.screen import Screen
 from reconciler.cli.output.table_layout import size
-from reconciler.errors import Conflict, ReconcilerError, Unreachable
+from reconciler.errors import Conflict, Invalid, ReconcilerError, Unreachable
+from reconciler.secret_files import find_secret, read_secret
 from reconciler.wire.admin import (
     Doctor,
     Get,
@@ -46,6 +49,9 @@ INCIDENTS_MAX = 100
 DOCTOR_ROUNDS, DOCTOR_SECONDS = 30, 2.0
 SHOWN_AFTER_SECONDS = 2.0
 SERVICES = ("controller", "gateway")
+
+_PLACE = re.compile(r"\b(env|file|passwordFile):[ \t]*[\"']?([^\s\"',}]+)")
+"""Where a manifest says that a secret is."""
 
 QUESTIONS: tuple[tuple[str, Any], ...] = (
     ("status.json", ShowStatus()),
@@ -101,15 +107,31 @@ def support(settings: Settings, output: Path, ask_machines: bool) -> None:
     if target.exists():
         raise Conflict(f"{target} exists; choose another name")
     screen = Screen(sys.stderr, SHOWN_AFTER_SECONDS)
-    parts = []
+    found = []
     for part in _parts(settings, ask_machines, screen):
         screen.show(f"{part.name} ...")
-        parts.append(Part(part.name, part.content and redacted(part.content), redacted(part.problem)))
+        found.append(part)
+    known = _known_secrets([part.content or "" for part in found if part.name.startswith("manifests/")])
+    parts = []
+    for part in found:
+        screen.show(f"taking secrets out of {part.name} ...")
+        parts.append(
+            Part(part.name, part.content and redacted(part.content, known), redacted(part.problem, known))
+        )
     screen.clear()
     listing = "\n".join(map(_line, parts))
     _write(target, [Part("CONTENTS.txt", listing + "\n"), *parts], now)
     click.echo(listing)
     click.echo(f"{target} ({size(target.stat().st_size)}); look through it before you pass it on")
+
+
+def _known_secrets(manifests: list[str]) -> set[str]:
+    """Return the secrets of files and variables that manifests name, as far as this user can read them."""
+    known = set()
+    for kind, place in _PLACE.findall("\n".join(manifests)):
+        with contextlib.suppress(Invalid):
+            known.add(find_secret(None, place, os.environ) if kind == "env" else read_secret(place))
+    return known
 
 
 def _line(part: Part) -> str:

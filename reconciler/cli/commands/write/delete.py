@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import click
@@ -24,12 +24,18 @@ from reconciler.cli.core.commits import (
 from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all, target_options
 from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, unread, until_read, wait_until
 from reconciler.cli.output.screen import Screen
+from reconciler.errors import InvalidManifests, Refused
 from reconciler.wire.admin import Get
+
+PLACES_SHOWN = 3
+KEPT_OUT = ("ChangesHeld", "RevisionHeld", "RevisionSuspended")
+"""Why a commit is there, and not in force."""
 
 
 @click.command(cls=WritingCommand)
 @target_options
 @click.option("--ignore-not-found", is_flag=True, help="Treat missing objects as deleted.")
+@click.option("--with-links", is_flag=True, help="Remove the links of Fabrics to removed nodes too.")
 @click.option(
     "--wait/--no-wait",
     default=True,
@@ -40,12 +46,19 @@ from reconciler.wire.admin import Get
 @write_options
 @click.pass_obj
 def delete(
-    settings: Settings, targets: Targets, how: How, ignore_not_found: bool, wait: bool, timeout: float
+    settings: Settings,
+    targets: Targets,
+    how: How,
+    ignore_not_found: bool,
+    with_links: bool,
+    wait: bool,
+    timeout: float,
 ) -> None:
     """Delete objects by a commit that removes their manifests.
 
     Their groups finish their requests first. A commit that removes much at once is held until
-    `reconciler approve`; then this command says so, and exits with 1.
+    `reconciler approve`, others until a sync window or a suspension ends; then this command says so, and how to take the
+    commit back, and exits with 1.
 
     \b
     Examples:
@@ -53,26 +66,32 @@ def delete(
       reconciler delete deployment/tiny model/tiny --no-wait
       reconciler delete -f llama.yaml --ignore-not-found
       reconciler delete nodes -l pool=old --dry-run=server
+      reconciler delete node studio-4 --with-links
     """
     missing: list[Key] = []
     kept: list[Key] = []
 
     def decide(files: Files) -> Any:
-        from reconciler.source.editing import delete_objects
+        from reconciler.source.editing import delete_objects, delete_with_links
 
         there = labels_of(files)
         chosen, missing[:] = targets.choose(there, alone=False)
         kept[:] = [key for key in there if key not in chosen]
-        return delete_objects(files, chosen)
+        if with_links:
+            return delete_with_links(files, chosen)
+        try:
+            return delete_objects(files, chosen)
+        except InvalidManifests as error:
+            raise _linked(error, chosen) from None
 
     if how.dry or (settings.repo / "HEAD").exists():
         landed = carry_out(settings, how, decide, subject("Delete"))
-        gone = [(result.kind, result.name) for result in landed.results]
+        gone = [(result.kind, result.name) for result in landed.results if result.action == "deleted"]
         runs = bool(gone) and not how.dry and running(settings) is not None
         if (
             runs and landed.revision is not None
         ):  # a held commit deletes nothing, so nothing is reported as deleted
-            _until(settings, _in_force(settings, landed.revision), timeout if wait else 0.0)
+            _admitted(settings, landed.revision, gone, timeout if wait else 0.0)
         report(how, landed)
         if not gone and not targets.named and how.output is None:
             click.echo("No resources found", err=True)
@@ -90,9 +109,35 @@ def _until(settings: Settings, awaited: Callable[[Client], str], seconds: float)
     wait_until(settings, awaited, seconds, Screen(sys.stderr, QUIET_SECONDS))
 
 
-def _in_force(settings: Settings, revision: str) -> Callable[[Client], str]:
+def _linked(error: InvalidManifests, chosen: Collection[Key]) -> Exception:
+    """Return what to type if links of Fabrics are all that hinders a deletion; else the error itself."""
+    nodes = [name for kind, name in chosen if kind == "Node"]
+    if not nodes or not all(problem.path.startswith("spec.links") for problem in error.problems):
+        return error
+    places = ", ".join(f"{problem.file}:{problem.line}" for problem in error.problems[:PLACES_SHOWN])
+    more = " and more" if len(error.problems) > PLACES_SHOWN else ""
+    return Refused(
+        "Linked",
+        f"links of Fabrics end at {', '.join(nodes)} ({places}{more}); to remove them too:"
+        f" reconciler delete {' '.join(f'{kind.lower()}/{name}' for kind, name in chosen)} --with-links",
+    )
+
+
+def _admitted(settings: Settings, revision: str, gone: list[Key], seconds: float) -> None:
+    """Wait until the commit is in force. Raises ``Refused`` if something keeps it out, with how to take it back."""
     repo = opened(settings)
-    return lambda client: unread(client, repo, revision)
+    names = [f"{kind.lower()}/{name}" for kind, name in gone]
+    try:
+        _until(settings, lambda client: unread(client, repo, revision, about=names), seconds)
+    except Refused as error:
+        if error.code not in KEPT_OUT:
+            raise
+        back = "; ".join(f"reconciler rollout undo {name}" for name in names)
+        text = (
+            f"nothing is deleted yet: the commit {revision[:10]} is there, and comes into force as soon as it may: {error};"
+            f" to take it back: {back}"
+        )
+        raise Refused(error.code, text) from None
 
 
 def _remaining(client: Client, gone: list[Key]) -> str:

@@ -185,7 +185,8 @@ def restart(settings: Settings, targets: Targets, how: HowLong) -> None:
 def undo(settings: Settings, words: tuple[str, ...], to_revision: str | None, how: How) -> None:
     """Revert the newest commit that changed an object, by a new commit.
 
-    If that commit also changed other objects, or conflicts with later ones, only this object is reverted.
+    If that commit also changed other objects, or conflicts with later ones, only this object is reverted. For a
+    deployment whose model was changed later it changes nothing, and names both commits.
 
     \b
     Examples:
@@ -207,6 +208,10 @@ def undo(settings: Settings, words: tuple[str, ...], to_revision: str | None, ho
         return undone[0].edit
 
     landed = carry_out(settings, how, decide, lambda _: undone[0].message)
+    if (commit := undone[0].undoes) is not None:
+        when = f"{commit.author}, {_time(commit.at)}"
+        verb = "would undo" if how.dry else "undid"
+        click.echo(f'note: {verb} {commit.revision[:10]} "{commit.subject}" ({when})', err=True)
     if undone[0].note:
         click.echo(f"note: {undone[0].note}", err=True)
     words_for = {"configured": "rolled back", "created": "rolled back", "unchanged": "skipped rollback"}
@@ -235,7 +240,7 @@ def history_(settings: Settings, words: tuple[str, ...], revision: str | None, o
         _, text = history.text_at(repo, repo.resolve(revision), key)
         click.echo(text, nl=not text.endswith("\n"))
         return
-    commits = [change.commit for change in reversed(history.changes(repo, key))]
+    commits = [change.commit for change in history.changes(repo, key)][::-1]
     if not commits:
         raise not_found(*key)
     if output:

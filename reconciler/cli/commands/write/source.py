@@ -91,7 +91,7 @@ def _secret_options(name: str, text: str) -> Callable[[F], F]:
 @click.option("--comment/--no-comment", default=None, help="Whether pull requests get the plan as a comment.")
 @click.pass_obj
 def set_(settings: Settings, /, url: str | None, **options: Any) -> None:
-    """Follow a remote repository. What is not given stays as it was.
+    """Follow a remote repository. Options that you omit stay as they were.
 
     Secrets are only named here, by a file or a variable. Host keys of SSH are pinned by a file.
 
@@ -103,6 +103,7 @@ def set_(settings: Settings, /, url: str | None, **options: Any) -> None:
       reconciler source set --allowed-signers ~/.config/reconciler/signers --interval 30s
     """
     from reconciler.cli.core.commits import prepare
+    from reconciler.source.git.repository import ClusterRepo
     from reconciler.source.mirror.looking import configure
     from reconciler.source.mirror.settings import NAME, load_settings, parsed, write_settings
 
@@ -111,6 +112,8 @@ def set_(settings: Settings, /, url: str | None, **options: Any) -> None:
     before = load_settings(file)
     if before is None and url is None:
         raise Invalid("no remote repository is set yet: begin with reconciler source set URL")
+    if before is None and options["path"] is None and (settings.repo / "HEAD").exists():
+        options["path"] = ClusterRepo(settings.repo).folder()  # `source unset` has left it
     spec = _body(before, url, options)
     try:
         wanted = parsed(NAME, _text(spec))
@@ -121,11 +124,6 @@ def set_(settings: Settings, /, url: str | None, **options: Any) -> None:
     write_settings(file, wanted)
     configure(repo, wanted)
     click.echo(f"main follows {wanted.ref.branch} of {wanted.url}, every {wanted.interval:g} s")
-    if before is not None and before.path != wanted.path and before.url == wanted.url:
-        click.echo(
-            "note: the other folder counts from the next commit on, or after a restart of the controller",
-            err=True,
-        )
     _tell(settings)
 
 

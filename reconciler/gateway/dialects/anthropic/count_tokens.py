@@ -19,7 +19,13 @@ def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
     fields = parse_object(body)
     refuse_unsupported(fields, MESSAGES)
     prompt = parse_prompt(fields)
-    asked = Generate("", prompt.messages, tuple(prompt.tools.shown), template=prompt.template)
+    asked = Generate(
+        "",
+        prompt.messages,
+        tuple(prompt.tools.shown),
+        template=prompt.template,
+        replaced=prompt.replaced,
+    )
     model = parse_model(fields) or only_model(catalog)
     headers = dropped_headers(prompt.tools.dropped)
     return Parsed(model, [counting(asked)], CountReply({}), headers=headers)

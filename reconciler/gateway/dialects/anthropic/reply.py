@@ -32,12 +32,14 @@ class MessageStream:
     """Writes the answer as server-sent events. ``call_id`` draws the id of a tool call."""
 
     content_type = b"text/event-stream; charset=utf-8"
-    keep_alive = b'event: ping\ndata: {"type":"ping"}\n\n'
 
     def __init__(self, request: MessagesRequest, id: str, model: str, call_id: Callable[[], str]) -> None:
         self._request = request
         self._heading = _heading(id, model)
         self._blocks = Blocks(call_id, request.shows_thinking)
+
+    def keep_alive(self) -> bytes:
+        return b'event: ping\ndata: {"type":"ping"}\n\n'
 
     def encode(self, pieces: Sequence[Piece]) -> bytes:
         """Return all of ``pieces``, for one write."""

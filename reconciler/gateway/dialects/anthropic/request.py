@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from reconciler.gateway.dialects.content import Contents
 from reconciler.gateway.dialects.fields import Fields
 from reconciler.gateway.dialects.forms import schema_form
 from reconciler.gateway.dialects.known_parameters import refuse_unsupported
@@ -24,7 +25,7 @@ from reconciler.gateway.dialects.openai.parameters import (
 from reconciler.gateway.dialects.parameter import MESSAGES
 from reconciler.gateway.errors import invalid
 from reconciler.wire.form import Form
-from reconciler.wire.generation import REASONING_SWITCHES, Generate
+from reconciler.wire.generation import REASONING_SWITCHES, Generate, Replaced
 
 from .conversation import parse_conversation
 from .tools import Tools, parse_tools
@@ -41,6 +42,7 @@ class Prompt:
     """All that decides the tokens of a prompt."""
 
     messages: tuple[Mapping[str, Any], ...]
+    replaced: tuple[Replaced, ...]
     tools: Tools
     template: Mapping[str, Any]
     """Variables of the chat template."""
@@ -84,6 +86,7 @@ def parse_request(body: bytes, drawn_seed: int) -> MessagesRequest:
         ending=parse_ending(fields, tokens_max),
         unset=parse_unset(fields),
         form=prompt.tools.form,
+        replaced=prompt.replaced,
     )
     return MessagesRequest(
         model=parse_model(fields),
@@ -99,7 +102,10 @@ def parse_request(body: bytes, drawn_seed: int) -> MessagesRequest:
 
 def parse_prompt(fields: Fields) -> Prompt:
     """Return the prompt of a request, or of one that only asks how long it is. Raises ``ApiError`` (400)."""
-    return Prompt(parse_conversation(fields), parse_tools(fields, _content(fields)), _template(fields))
+    contents = Contents()
+    messages = parse_conversation(fields, contents)
+    tools = parse_tools(fields, _content(fields))
+    return Prompt(messages, contents.replaced, tools, _template(fields))
 
 
 def _tokens_max(fields: Fields) -> int:

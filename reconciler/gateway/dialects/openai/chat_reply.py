@@ -24,11 +24,17 @@ class ChatStream(EventStream):
         self._head = b"data: " + dumps(header(heading, "chat.completion.chunk"))[:-1]
         self._no_usage = b',"usage":null' if request.include_usage else b""
         self._deltas = [self._delta_head(index, b"null") for index in range(len(request.choices))]
+        self._open = dict.fromkeys(range(len(request.choices)))
+        """The choices that are not finished."""
         self._finished: list[Finished] = []
 
     def _delta_head(self, index: int, logprobs: bytes) -> bytes:
         choice = b',"choices":[{"index":%d,"logprobs":%b,"finish_reason":null,"delta":'
         return self._head + self._no_usage + choice % (index, logprobs)
+
+    def keep_alive(self) -> bytes:
+        """Return a chunk without a role: the first of each choice has it, and clients join what comes of one."""
+        return self._deltas[next(iter(self._open))] + b"{}}]}\n\n"
 
     def _encode_one(self, index: int, answer: Part) -> bytes:
         match answer:
@@ -69,7 +75,8 @@ class ChatStream(EventStream):
         choice = {"index": index, "delta": {}, "logprobs": None, "finish_reason": finished.reason}
         chunks = self._head + self._no_usage + b',"choices":' + dumps([choice]) + b"}\n\n"
         self._finished.append(finished)
-        if len(self._finished) < len(self._request.choices):
+        self._open.pop(index, None)
+        if self._open:
             return chunks
         if self._request.include_usage:
             chunks += self._head + b',"choices":[],"usage":' + self._usage() + b"}\n\n"

@@ -141,11 +141,17 @@ class CompletionStream(EventStream):
         self._request = request
         self._head = b"data: " + dumps(header(heading, "text_completion"))[:-1]
         self._no_usage = b',"usage":null' if request.include_usage else b""
+        self._open = dict.fromkeys(range(len(request.choices)))
+        """The choices that are not finished."""
         self._finished: list[Finished] = []
         self._logprobs = [CompletionLogprobs() for _ in request.choices]
 
+    def keep_alive(self) -> bytes:
+        return self._chunk(next(iter(self._open)), "", None)
+
     def _encode_one(self, index: int, answer: Part) -> bytes:
         if isinstance(answer, Finished):
+            self._open.pop(index, None)
             return self._chunk(index, "", answer.reason) + self._end(answer)
         text, tokens = _text(answer), answer.logprobs if isinstance(answer, Delta) else ()
         logprobs = self._logprobs[index].of(tokens) if tokens else None
@@ -159,7 +165,7 @@ class CompletionStream(EventStream):
 
     def _end(self, finished: Finished) -> bytes:
         self._finished.append(finished)
-        if len(self._finished) < len(self._request.choices):
+        if self._open:
             return b""
         if not self._request.include_usage:
             return DONE

@@ -17,8 +17,6 @@ class EventStream(ABC):
     """An answer as server-sent events."""
 
     content_type = b"text/event-stream; charset=utf-8"
-    keep_alive = b": keep-alive\n\n"
-    """A comment: no client hands it to its user."""
 
     def encode(self, pieces: Sequence[Piece]) -> bytes:
         """Return all of ``pieces``, for one write."""
@@ -30,6 +28,10 @@ class EventStream(ABC):
     def error(self, error: ApiError) -> bytes:
         """Return the end of a stream that broke: an error that SDKs raise, and no ``[DONE]``."""
         return b"data: " + error_body(error) + b"\n\n"
+
+    @abstractmethod
+    def keep_alive(self) -> bytes:
+        """Return a chunk that adds nothing to a choice that is not finished."""
 
     @abstractmethod
     def _encode_one(self, index: int, answer: Part) -> bytes:

@@ -7,93 +7,107 @@ from typing import Any
 
 import orjson
 
+from reconciler.gateway.dialects.content import Contents
 from reconciler.gateway.dialects.fields import Fields, too_deep
 from reconciler.gateway.errors import invalid
 
-_ROLES = ("system", "developer", "user", "assistant", "tool")
-TEXT_PARTS = ("text", "input_text", "output_text")
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_TOOLS = ("tool", "function")
 
 
-def parse_messages(fields: Fields) -> tuple[Mapping[str, Any], ...]:
+def parse_messages(fields: Fields, contents: Contents) -> tuple[Mapping[str, Any], ...]:
     """Return the conversation, at least one message long. Raises ``ApiError`` (400) with the path of what is wrong."""
-    messages: list[Mapping[str, Any]] = []
-    called: set[str] = set()
-    for message in fields.objects("messages"):
-        rendered = _message(message)
-        called.update(call["id"] for call in rendered.get("tool_calls", ()))
-        if rendered["role"] == "tool" and rendered["tool_call_id"] not in called:
-            text = f"no earlier message calls a tool with the id {rendered['tool_call_id']!r:.80}"
-            raise invalid(text, message.path("tool_call_id"))
-        messages.append(rendered)
-    if not messages:
+    given = list(fields.objects("messages"))
+    if not given:
         raise invalid("messages must be a list of at least one message", "messages")
+    newest = newest_of_user([message.choice("role", _ROLES) for message in given], _TOOLS)
+    called: dict[str, str] = {}
+    messages: list[Mapping[str, Any]] = []
+    for index, message in enumerate(given):
+        messages.append(_message(message, contents, index == newest, called))
     return tuple(messages)
 
 
-def _message(message: Fields) -> Mapping[str, Any]:
+def newest_of_user(roles: Sequence[str], tools: Sequence[str]) -> int | None:
+    """Return which message is the newest one of the user, and asks for an answer: none of ``tools`` or of the model comes after
+    it, and none of ``tools`` before it, where agents put what a tool has shown."""
+    for index in range(len(roles) - 1, -1, -1):
+        if roles[index] == "user":
+            return None if index and roles[index - 1] in tools else index
+        if roles[index] not in ("system", "developer"):
+            break
+    return None
+
+
+def _message(message: Fields, contents: Contents, newest: bool, called: dict[str, str]) -> Mapping[str, Any]:
+    """``called`` has the last id of each function that was called in the way of ``function_call``."""
     role = message.choice("role", _ROLES)
-    rendered: dict[str, Any] = {"role": "system" if role == "developer" else role}
-    rendered["content"] = text_of(message, "content", required=role != "assistant")
+    required = role in ("system", "developer", "user")
+    content = contents.text(message, "content", newest, required)
+    rendered: dict[str, Any] = {"role": "system" if role == "developer" else role, "content": content}
     name = message.optional_text("name")
     if name is not None:
         rendered["name"] = name
     if role == "tool":
-        rendered["tool_call_id"] = message.text("tool_call_id")
+        rendered["tool_call_id"] = message.id("tool_call_id")
+    if role == "function":
+        rendered |= {"role": "tool", "tool_call_id": called.get(message.id("name"), "")}
     if role == "assistant":
-        _add_assistant_parts(message, rendered)
+        _add_assistant_parts(message, rendered, called)
     return rendered
 
 
-def _add_assistant_parts(message: Fields, rendered: dict[str, Any]) -> None:
+def _add_assistant_parts(message: Fields, rendered: dict[str, Any], called: dict[str, str]) -> None:
     reasoning = message.optional_text("reasoning_content") or message.optional_text("reasoning")
     if reasoning:
         rendered["reasoning_content"] = reasoning
+    if not rendered["content"]:
+        rendered["content"] = message.optional_text("refusal") or ""
     calls = [_tool_call(call) for call in message.objects("tool_calls")]
+    older = message.object("function_call")
+    if older is not None:
+        id = called[older.id("name")] = f"function-{len(called)}-{older.id('name')}"
+        calls.append(called_function(id, older.id("name"), older.value("arguments")))
     if calls:
         rendered["tool_calls"] = calls
 
 
 def _tool_call(call: Fields) -> Mapping[str, Any]:
-    if call.value("type") is not None:
-        call.choice("type", ("function",))
+    if call.value("type") and call.choice("type", ("function", "custom")) == "custom":
+        custom = call.object("custom")
+        if custom is None:
+            raise invalid("a tool call of type custom needs a custom", call.path("custom"))
+        return called_custom(
+            call.id("id"),
+            custom.id("name"),
+            custom.written(custom.value("input") or "", custom.path("input")),
+        )
     function = call.object("function")
     if function is None:
         raise invalid("a tool call needs a function", call.path("function"))
-    arguments = function.optional_text("arguments")
-    rendered = {"name": function.text("name"), "arguments": arguments_of(arguments or "{}")}
-    return {"id": call.text("id"), "type": "function", "function": rendered}
+    return called_function(call.id("id"), function.id("name"), function.value("arguments"))
 
 
-def arguments_of(text: str) -> Any:
-    """Return arguments as templates render them: the object, or the text itself where the model did not write JSON."""
+def called_function(id: str, name: str, arguments: Any) -> Mapping[str, Any]:
+    """Return a call as templates take it."""
+    function = {"name": name, "arguments": {} if arguments in (None, "") else arguments_of(arguments)}
+    return {"id": id, "type": "function", "function": function}
+
+
+def called_custom(id: str, name: str, text: str | None) -> Mapping[str, Any]:
+    """Return a call of a tool that takes text: templates know functions alone."""
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": {"input": text or ""}}}
+
+
+def arguments_of(given: Any) -> Any:
+    """Return arguments as templates render them: the object, or the text of what is none. Some clients send them parsed."""
     try:
-        parsed = orjson.loads(text)
+        parsed = orjson.loads(given) if isinstance(given, str) else given
     except orjson.JSONDecodeError:
-        return text
-    return parsed if isinstance(parsed, dict) and not too_deep(parsed) else text
-
-
-def text_of(message: Fields, name: str, required: bool, kinds: Sequence[str] = TEXT_PARTS) -> str:
-    """Return the text of a field that is a string or a list of parts of these ``kinds``. Unless it is ``required``, it may be
-    absent or empty."""
-    value = message.value(name)
-    if isinstance(value, str):
-        return value
-    if not required and (value is None or value == []):
-        return ""
-    if not isinstance(value, list) or not value:
-        raise invalid(f"{name} must be a string or a list of text parts", message.path(name))
-    return "\n".join(_part(part, name, kinds) for part in message.objects(name))
-
-
-def _part(part: Fields, name: str, kinds: Sequence[str]) -> str:
-    kind = part.value("type")
-    if kind == "refusal":
-        return part.optional_text("refusal") or ""
-    if kind not in kinds:
-        named = f" of type {kind[:60]!r}" if isinstance(kind, str) else " that is not of a named type"
-        text = f"{name}{named} is not supported: this endpoint takes text only"
-        raise invalid(text, part.path("type"), "unsupported_content")
-    if part.value("text") is None:
-        raise invalid("text must be a string", part.path("text"))
-    return part.optional_text("text") or ""
+        return given
+    if isinstance(parsed, dict) and not too_deep(parsed):
+        return parsed
+    try:
+        return given if isinstance(given, str) else orjson.dumps(given).decode()
+    except orjson.JSONEncodeError:  # nested so deep that nobody writes it
+        return {}

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from reconciler.gateway.dialects.content import Contents
 from reconciler.gateway.dialects.fields import Fields
 from reconciler.gateway.dialects.known_parameters import refuse_unsupported, refuse_unsupported_inside
 from reconciler.gateway.dialects.parameter import CHAT
@@ -66,9 +67,11 @@ def parse_chat(body: bytes, drawn_seed: int) -> ChatRequest:
     tools = tuple(_tool(tool) for tool in fields.objects("tools"))
     tokens_max = _tokens_max(fields)
     parallel = fields.flag("parallel_tool_calls", default=True)
+    contents = Contents()
+    messages = parse_messages(fields, contents)
     generate = Generate(
         request="",
-        messages=parse_messages(fields),
+        messages=messages,
         tools=tools if use.offered else (),
         tokens_max=tokens_max,
         stop=parse_stop(fields),
@@ -79,6 +82,7 @@ def parse_chat(body: bytes, drawn_seed: int) -> ChatRequest:
         logprobs=_logprobs(fields),
         unset=parse_unset(fields),
         form=parse_form(fields, use),
+        replaced=contents.replaced,
     )
     return ChatRequest(
         model=parse_model(fields),
@@ -95,13 +99,16 @@ def parse_conversation(fields: Fields, question: Question) -> Generate:
     """Return a question about the prompt that a chat completion with these fields has. Raises ``ApiError`` (400)."""
     use = parse_tool_use(fields)
     tools = tuple(_tool(tool) for tool in fields.objects("tools"))
+    contents = Contents()
+    messages = parse_messages(fields, contents)
     return Generate(
         request="",
-        messages=parse_messages(fields),
+        messages=messages,
         tools=tools if use.offered else (),
         tokens_max=0,
         template=_template(fields),
         question=question,
+        replaced=contents.replaced,
     )
 
 

@@ -4,16 +4,36 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from reconciler.gateway.dialects.fields import Fields
-from reconciler.gateway.dialects.openai.messages import arguments_of, text_of
+import orjson
+
+from reconciler.gateway.dialects.content import Contents
+from reconciler.gateway.dialects.fields import Fields, too_deep
+from reconciler.gateway.dialects.openai.messages import called_custom, called_function, newest_of_user
 from reconciler.gateway.errors import invalid
 
 from .tools import called_name
 
 _ROLES = ("system", "developer", "user", "assistant")
+_OUTPUT = "_output"
+"""How the types of items end that have the result of a tool."""
+_CALL = "_call"
+_PUBLISHED = frozenset(
+    (
+        "additional_tools",
+        "compaction",
+        "compaction_trigger",
+        "configuration_update",
+        "mcp_approval_request",
+        "mcp_approval_response",
+        "mcp_list_tools",
+        "program",
+    )
+)
+"""Types of items that OpenAI has beside messages, reasoning, calls and their results (openai 3.52.0)."""
+_OF_ITEMS = ("type", "id", "call_id", "status", "created_by")
 _SEALED = "reconciler.1:"
 """What ``encrypted_content`` begins with that was written here."""
 
@@ -24,9 +44,9 @@ def seal(reasoning: str) -> str:
     return _SEALED + base64.b64encode(reasoning.encode("utf-8", "replace")).decode()
 
 
-def parse_input(fields: Fields) -> tuple[Mapping[str, Any], ...]:
+def parse_input(fields: Fields, contents: Contents) -> tuple[Mapping[str, Any], ...]:
     """Return the conversation: ``instructions``, then ``input``. Raises ``ApiError`` (400) with the path of what is wrong."""
-    conversation = _Conversation()
+    conversation = _Conversation(contents)
     instructions = fields.optional_text("instructions")
     if instructions:
         conversation.add({"role": "system", "content": instructions})
@@ -34,8 +54,12 @@ def parse_input(fields: Fields) -> tuple[Mapping[str, Any], ...]:
     if isinstance(value, str) and value:
         conversation.add({"role": "user", "content": value})
     elif isinstance(value, list) and value:
-        for item in fields.objects("input"):
-            _READERS.get(_kind(item), _refuse)(item, conversation)
+        items = list(fields.objects("input"))
+        newest = newest_of_user([_side(item) for item in items], (_OUTPUT,))
+        for index, item in enumerate(items):
+            conversation.newest = index == newest
+            conversation.answered = index < len(items) - 1
+            _reader(_kind(item))(item, conversation)
     else:
         raise invalid("input must be a non-empty string, or a list of at least one item", "input")
     return tuple(conversation.messages)
@@ -44,9 +68,13 @@ def parse_input(fields: Fields) -> tuple[Mapping[str, Any], ...]:
 class _Conversation:
     """Messages so far. Items of the model that follow each other are one turn, as the model wrote it: one message."""
 
-    def __init__(self) -> None:
+    def __init__(self, contents: Contents) -> None:
+        self.contents = contents
+        self.newest = False
+        """Whether the item that is read is the newest message of the user."""
+        self.answered = True
+        """Whether others come after it."""
         self.messages: list[dict[str, Any]] = []
-        self.called: set[str] = set()
         self._turn: dict[str, Any] | None = None
         """The model's turn that further items belong to."""
         self._said = False
@@ -71,11 +99,14 @@ class _Conversation:
             turn = self._model_turn()
             turn["reasoning_content"] = turn.get("reasoning_content", "") + text
 
-    def call(self, id: str, function: Mapping[str, Any]) -> None:
+    def call(self, call: Mapping[str, Any]) -> None:
         """Add a call of a tool."""
-        self.called.add(id)
-        call = {"id": id, "type": "function", "function": function}
         self._model_turn().setdefault("tool_calls", []).append(call)
+
+    def note(self, text: str) -> None:
+        """Add a placeholder to the model's turn."""
+        turn = self._model_turn()
+        turn["content"] = "\n".join(filter(None, (turn["content"], text)))
 
     def _model_turn(self) -> dict[str, Any]:
         if self._turn is None:
@@ -92,9 +123,26 @@ def _kind(item: Fields) -> str:
     return item.text("type")
 
 
+def _side(item: Fields) -> str:
+    """Return whose item it is: the role of a message, ``_OUTPUT``, or else the model's."""
+    kind = _kind(item)
+    if kind == "message":
+        return item.choice("role", _ROLES)
+    return _OUTPUT if kind.endswith(_OUTPUT) else "assistant"
+
+
+def _reader(kind: str) -> Callable[[Fields, _Conversation], None]:
+    """Return what reads items of a type. Those of calls and their results are alike, whichever tools they are of."""
+    if kind in _READERS:
+        return _READERS[kind]
+    if kind.endswith(_OUTPUT):
+        return _read_output
+    return _read_other_call if kind.endswith(_CALL) else _omit
+
+
 def _read_message(item: Fields, conversation: _Conversation) -> None:
     role = item.choice("role", _ROLES)
-    text = text_of(item, "content", required=role != "assistant")
+    text = conversation.contents.text(item, "content", conversation.newest, required=role != "assistant")
     if role == "assistant":
         conversation.say(text)
     else:
@@ -102,8 +150,8 @@ def _read_message(item: Fields, conversation: _Conversation) -> None:
 
 
 def _read_reasoning(item: Fields, conversation: _Conversation) -> None:
-    content = text_of(item, "content", False, ("reasoning_text", "text"))
-    summary = text_of(item, "summary", False, ("summary_text",))
+    content = conversation.contents.text(item, "content")
+    summary = conversation.contents.text(item, "summary")
     conversation.reason(content or _unsealed(item) or summary)
 
 
@@ -119,17 +167,57 @@ def _unsealed(item: Fields) -> str:
 
 
 def _read_call(item: Fields, conversation: _Conversation) -> None:
-    name = called_name(item.optional_text("namespace"), item.text("name"))
-    arguments = arguments_of(item.optional_text("arguments") or "{}")
-    conversation.call(item.text("call_id"), {"name": name, "arguments": arguments})
+    name = called_name(item.optional_text("namespace"), item.id("name"))
+    conversation.call(called_function(item.id("call_id"), name, item.value("arguments")))
+
+
+def _read_custom_call(item: Fields, conversation: _Conversation) -> None:
+    name = called_name(item.optional_text("namespace"), item.id("name"))
+    conversation.call(
+        called_custom(item.id("call_id"), name, item.written(item.value("input") or "", item.path("input")))
+    )
+
+
+def _read_other_call(item: Fields, conversation: _Conversation) -> None:
+    """Read a call of a tool that the provider knows: one that the client has run, and answers in an item of its own."""
+    kind, id = item.text("type"), item.value("call_id")
+    if not isinstance(id, str) or not id:
+        _omit(item, conversation)
+        return
+    arguments = {name: item.value(name) for name in item.names() if name not in _OF_ITEMS}
+    name = kind.removesuffix(_CALL)
+    written = orjson.dumps(arguments if not too_deep(arguments) else {}).decode()
+    conversation.call(called_function(id, name, written))
 
 
 def _read_output(item: Fields, conversation: _Conversation) -> None:
-    id = item.text("call_id")
-    if id not in conversation.called:
-        raise invalid(f"no earlier item calls a tool with the id {id!r:.80}", item.path("call_id"))
-    content = text_of(item, "output", required=True)
+    """Read a result: text, parts, or what else the tool's own items have."""
+    id = item.id("call_id") or item.id("id")
+    output = item.value("output")
+    parts = output if isinstance(output, list) else [output]
+    if output is None or isinstance(output, str):
+        content = output or ""
+    elif all(map(_is_part, parts)):
+        content = conversation.contents.text(Fields({"output": parts}, item.path("")[:-1]), "output")
+    else:
+        content = orjson.dumps(output).decode()
     conversation.add({"role": "tool", "content": content, "tool_call_id": id})
+
+
+def _is_part(entry: Any) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("type"), str)
+
+
+def _omit(item: Fields, conversation: _Conversation) -> None:
+    """Leave a placeholder for what only the provider's own servers know. What is none of it was never answered."""
+    if (
+        not conversation.answered
+        and item.text("type") not in _PUBLISHED
+        and not item.text("type").endswith(_CALL)
+    ):
+        text = f"items of type {item.text('type')[:60]!r} are not known"
+        raise invalid(text, item.path("type"), "unsupported_item")
+    conversation.note(conversation.contents.omit(item.text("type")))
 
 
 def _refuse_reference(item: Fields, conversation: _Conversation) -> None:
@@ -140,17 +228,10 @@ def _refuse_reference(item: Fields, conversation: _Conversation) -> None:
     raise invalid(text, item.path("id"), "unsupported_item")
 
 
-def _refuse(item: Fields, conversation: _Conversation) -> None:
-    text = (
-        f"items of type {item.text('type')[:60]!r} are not supported: this endpoint has no tools of its own"
-    )
-    raise invalid(text, item.path("type"), "unsupported_item")
-
-
-_READERS = {
+_READERS: Mapping[str, Callable[[Fields, _Conversation], None]] = {
     "message": _read_message,
     "reasoning": _read_reasoning,
     "function_call": _read_call,
-    "function_call_output": _read_output,
+    "custom_tool_call": _read_custom_call,
     "item_reference": _refuse_reference,
 }

@@ -44,6 +44,10 @@ class Output:
         """Return how many tokens of the answer are reasoning."""
         return self._reasoning.count
 
+    def nothing(self) -> Event | None:
+        """Return an event that adds nothing to the item that is being written; None where there is none."""
+        return self._open.more("") if self._open is not None else None
+
     def take(self, answer: Part) -> Iterator[Event]:
         """Take the next part of the answer; the events are to be read to their end."""
         match answer:

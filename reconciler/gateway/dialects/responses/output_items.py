@@ -43,7 +43,7 @@ class Item(ABC):
 
     @abstractmethod
     def more(self, text: str) -> Event:
-        """Add text, which is not empty, and tell of it."""
+        """Add text, and tell of it."""
 
     @abstractmethod
     def shaped(self, status: str) -> Mapping[str, Any]:

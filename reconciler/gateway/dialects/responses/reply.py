@@ -14,10 +14,6 @@ from reconciler.wire.generation import Finished
 from .output import Output
 from .request import ResponseRequest
 
-_SILENCES = 12
-"""After so many silences in a row, of five seconds each, an event says that there is an answer to wait for. Codex counts only
-events, and waits five minutes for one (codex-rs, ``stream_idle_timeout_ms``): a long prompt takes longer."""
-
 
 class _Response:
     """The object ``response``, which the answer is and the first and last events of a stream have."""
@@ -38,8 +34,8 @@ class _Response:
         }
 
     def open(self) -> Mapping[str, Any]:
-        """Return it as long as nothing is written."""
-        return self._shaped("in_progress", output=[])
+        """Return it as long as no item is being written."""
+        return self._shaped("in_progress", output=self.output.items)
 
     def ended(self) -> Mapping[str, Any]:
         """Return it at its end."""
@@ -101,31 +97,26 @@ class ResponseStream:
     """Writes the answer as server-sent events, each with its type and number."""
 
     content_type = b"text/event-stream; charset=utf-8"
-    keep_alive = b": keep-alive\n\n"
-    """A comment: no client hands it to its user."""
 
     def __init__(self, request: ResponseRequest, model: str, sources: Sources) -> None:
         self._response = _Response(request, model, sources)
         self._number = 0
-        self._silences = 0
 
     def encode(self, pieces: Sequence[Piece]) -> bytes:
-        """Return all of ``pieces``, for one write. The first call, and many without pieces, tell that there is an answer."""
+        """Return all of ``pieces``, for one write. The first call tells that there is an answer."""
         parts = [] if self._number else self._opening()
-        if pieces:
-            self._silences = 0
-            for _, answer in pieces:
-                parts.extend(self._event(*event) for event in self._response.output.take(answer))
-            if self._response.output.finished is not None:
-                parts.append(self._last(self._response.ended()))
-        elif not parts and self._says_nothing():
-            parts = [self._event("response.in_progress", {"response": self._response.open()})]
+        for _, answer in pieces:
+            parts.extend(self._event(*event) for event in self._response.output.take(answer))
+        if pieces and self._response.output.finished is not None:
+            parts.append(self._last(self._response.ended()))
         return b"".join(parts)
 
-    def _says_nothing(self) -> bool:
-        """Return whether it is time for an event. Once there is an item, each such event would take it back."""
-        self._silences += 1
-        return self._silences % _SILENCES == 0 and not self._response.output.items
+    def keep_alive(self) -> bytes:
+        """Return a delta without text of the item that is being written; where there is none, that the answer is in progress.
+        Codex counts only events, and waits five minutes for one (codex-rs, ``stream_idle_timeout_ms``): a long prompt takes
+        longer."""
+        nothing = self._response.output.nothing()
+        return self._event(*(nothing or ("response.in_progress", {"response": self._response.open()})))
 
     def error(self, error: ApiError) -> bytes:
         """Return the end of a stream that broke."""

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from reconciler.gateway.dialects.content import Contents
 from reconciler.gateway.dialects.fields import Fields
 from reconciler.gateway.dialects.forms import ANY_OBJECT, form_of, schema_form
 from reconciler.gateway.dialects.known_parameters import refuse_unsupported, refuse_unsupported_inside
@@ -85,9 +86,11 @@ def parse_response(body: bytes, drawn_seed: int) -> ResponseRequest:
     tokens_max = fields.optional_integer("max_output_tokens", low=1)
     parallel = fields.flag("parallel_tool_calls", default=True)
     rendered = tuple(tool.rendered for tool in tools.known) if choice.use.offered else ()
+    contents = Contents()
+    messages = parse_input(fields, contents)
     generate = Generate(
         request="",
-        messages=parse_input(fields),
+        messages=messages,
         tools=rendered,
         tokens_max=tokens_max,
         stop=parse_stop(fields),
@@ -98,6 +101,7 @@ def parse_response(body: bytes, drawn_seed: int) -> ResponseRequest:
         logprobs=_logprobs(fields, included),
         unset=parse_unset(fields),
         form=_form(fields, tools, choice),
+        replaced=contents.replaced,
     )
     return ResponseRequest(
         model=parse_model(fields),

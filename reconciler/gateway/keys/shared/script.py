@@ -10,7 +10,8 @@ gateways send how long ago something was. What a process counted before one that
 (``requests_before``, ``tokens_before``).
 
 All names begin with ``{prefix}:limits:``: the braces keep them together where names are spread over several servers. All
-of them expire: by the end of the day, and not within the minute.
+of them expire: by the end of the day, and not within the minute. What was written by a clock of the store that was ahead, and
+has come back, does not count.
 """
 
 from __future__ import annotations
@@ -28,18 +29,26 @@ local function seen(process)
   return at and tonumber(at) >= alive_since
 end
 
+local function of_today(day)
+  return day == today or (day == today + 1 and now + 300 >= 86400 * day)
+end
+
 local known = redis.call('ZSCORE', KEYS[1], call.process) and true or false
 redis.call('ZADD', KEYS[1], string.format('%.6f', now), call.process)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 86400)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], string.format('(%.6f', now + 1), '+inf')
 redis.call('EXPIRE', KEYS[1], 86400)
 redis.call('SET', KEYS[2], string.format('%.6f', now), 'NX')
 redis.call('EXPIRE', KEYS[2], 86400)
 local age = now - tonumber(redis.call('GET', KEYS[2]))
+if age < -1 then
+  redis.call('SET', KEYS[2], string.format('%.6f', now), 'EX', 86400)
+end
 local settled = age >= call.settle or redis.call('ZCOUNT', KEYS[1], alive_since, '+inf') >= call.gateways
 
 local function recent(pairs_of, into)
   for i = 1, #pairs_of, 2 do
-    if pairs_of[i] > now - minute then
+    if pairs_of[i] > now - minute and pairs_of[i] <= now + 1 then
       into[#into + 1] = pairs_of[i]
       into[#into + 1] = pairs_of[i + 1]
     end
@@ -102,18 +111,18 @@ local function answer(key, mine)
       recent(theirs.requests_before, requests)
       recent(theirs.tokens, tokens)
       recent(theirs.tokens_before, tokens)
-      if theirs.day >= today then used = used + theirs.used end
+      if of_today(theirs.day) then used = used + theirs.used end
       if theirs.open > 0 or theirs.reserved > 0 then
         if seen(theirs.process) then
           open = open + theirs.open
           reserved = reserved + theirs.reserved
-        elseif theirs.day >= today then
+        elseif of_today(theirs.day) then
           used = used + theirs.reserved
         end
       end
     end
   end
-  if mine.day >= today then used = used + mine.used end
+  if of_today(mine.day) then used = used + mine.used end
   recent(mine.requests, requests)
   recent(mine.requests_before, requests)
   recent(mine.tokens, tokens)

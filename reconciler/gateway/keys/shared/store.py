@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from reconciler.errors import Invalid
+from reconciler.secret_files import read_secret
 from reconciler.wire.front import LimitsStore
 
 from .script import SCRIPT
@@ -48,7 +50,7 @@ class SharedStore:
                 return orjson.loads(await self._connected()(keys, [argument]))
         except TimeoutError:
             problem = f"no answer within {ANSWER_SECONDS:g} s"
-        except (ValkeyError, OSError, ValueError) as error:
+        except (ValkeyError, Invalid, OSError, ValueError) as error:
             problem = str(error).strip() or type(error).__name__
         await self.close()
         raise StoreAway(problem)
@@ -60,13 +62,13 @@ class SharedStore:
             await client.aclose()
 
     def _connected(self) -> AsyncScript:
-        """Return the script of a client, made anew after a failure: the password may be another. Raises ``OSError``."""
+        """Return the script of a client, made anew after a failure: the password may be another. Raises ``Invalid``."""
         if self._script is None:
             from valkey.asyncio import Valkey
 
             place = self._place
             host, _, port = place.address.rpartition(":")
-            word = Path(place.password_file).expanduser().read_text().strip() if place.password_file else None
+            word = read_secret(place.password_file) if place.password_file else None
             authority = str(Path(place.authority).expanduser()) if place.authority else None
             self._client = Valkey(
                 host=host.strip("[]"),

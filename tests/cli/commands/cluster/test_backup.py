@@ -113,6 +113,17 @@ def test_the_settings_of_a_remote_are_in_a_backup_too(cli: Cli, home: Path, tmp_
     assert Home(home).source.read_bytes() == settings
 
 
+@pytest.mark.parametrize("mirror", ["", "https://git.example.com/cluster"])
+def test_the_folder_that_counts_is_in_a_backup_too(mirror: str, cli: Cli, home: Path) -> None:
+    fill(cli, home)
+    repo = ClusterRepo(home / "cluster.git")
+    repo.configure(mirror, "clusters/a")
+    file = made(cli("backup"))
+    repo.configure("", "")
+    assert cli("restore", "--force", str(file)).code == 0
+    assert (repo.mirrored(), repo.folder()) == (mirror, "clusters/a")
+
+
 def test_epochs_tokens_and_ports_go_on_from_what_was_replaced(cli: Cli, home: Path) -> None:
     fill(cli, home)
     file = made(cli("backup"))

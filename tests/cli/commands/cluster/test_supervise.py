@@ -375,7 +375,7 @@ def test_a_service_that_was_to_be_succeeded_and_does_not_end_is_killed(house: Ho
     second.end(seconds=0.1)
     assert holder(house.lock) is None
     assert not child.alive
-    assert house.messages[1:] == ["the worker does not end: killing it"]
+    assert set(house.messages[1:]) == {"the worker does not end: killing it"}, "of a busy machine, of both"
 
 
 def test_only_who_has_the_lock_is_left_for_the_next_supervisor(house: House) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.processes import listed
 
 ROOT = Path(__file__).parents[4]
 WAIT_SECONDS = 60.0
@@ -65,12 +66,9 @@ class Up:
 
     def pids(self, role: str) -> list[int]:
         """The running children of this home: those of ``role`` (``controller`` or ``gateway``)."""
-        listed = subprocess.run(
-            ["ps", "-A", "-ww", "-o", "pid=,ppid=,stat=,args="], check=True, capture_output=True, text=True
-        )
         words = f"-m reconciler --home {self.home} {role}"
-        rows = [line.split(None, 3) for line in listed.stdout.splitlines() if words in line]
-        parents = {int(pid): int(parent) for pid, parent, state, _ in rows if not state.startswith("Z")}
+        found = [each for each in listed() if words in each.command and each.state != "Z"]
+        parents = {each.pid: each.parent for each in found}
         # What it has just forked bears its name until it runs a program of its own.
         return [pid for pid, parent in parents.items() if parent not in parents]
 
@@ -103,6 +101,7 @@ def test_up_tells_the_endpoint_and_ctrl_c_ends_everything(up: Up, home: Path) ->
     assert home.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.second_tier
 def test_an_endpoint_on_another_port_says_why(up: Up, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -115,6 +114,7 @@ def test_an_endpoint_on_another_port_says_why(up: Up, tmp_path: Path) -> None:
     assert up.send(signal.SIGINT) == 0
 
 
+@pytest.mark.second_tier
 def test_events_of_an_earlier_run_are_not_printed_again(up: Up) -> None:
     up.start("-f", GATEWAY)
     up.wait_for_output("\nendpoint: ")
@@ -125,6 +125,7 @@ def test_events_of_an_earlier_run_are_not_printed_again(up: Up) -> None:
     assert "RevisionApplied" not in up.output()
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("role", ["controller", "gateway"])
 def test_a_killed_process_comes_back(up: Up, role: str) -> None:
     up.start("-f", GATEWAY)
@@ -137,6 +138,7 @@ def test_a_killed_process_comes_back(up: Up, role: str) -> None:
     assert "the next `reconciler up` adopts them" in up.output()
 
 
+@pytest.mark.second_tier
 def test_a_controller_that_is_killed_while_it_stops_everything_has_to_finish(up: Up) -> None:
     up.start("-f", GATEWAY)
     up.wait_for_output("\nendpoint: ")
@@ -150,6 +152,7 @@ def test_a_controller_that_is_killed_while_it_stops_everything_has_to_finish(up:
     assert up.output().endswith("\nstopped\n")
 
 
+@pytest.mark.second_tier
 def test_a_second_ctrl_c_does_not_wait(up: Up) -> None:
     up.start("-f", GATEWAY)
     up.wait_for_output("\nendpoint: ")
@@ -164,6 +167,7 @@ def test_a_second_ctrl_c_does_not_wait(up: Up) -> None:
     assert up.process.wait(WAIT_SECONDS) == 0
 
 
+@pytest.mark.second_tier
 def test_an_empty_cluster_says_what_to_do(up: Up) -> None:
     up.start()
     up.wait_for_output(
@@ -194,6 +198,7 @@ def test_mistakes_in_the_manifests_of_a_new_home_leave_nothing_running(up: Up, t
     assert not (up.home / "gateway.json").exists(), "no client has seen an endpoint"
 
 
+@pytest.mark.second_tier
 def test_a_repository_with_commits_is_left_as_it_is(up: Up, cli: Cli) -> None:
     cli("apply", "-f", GATEWAY)
     up.start("-f", str(ROOT / "manifests" / "nodes.yaml"))
@@ -203,6 +208,7 @@ def test_a_repository_with_commits_is_left_as_it_is(up: Up, cli: Cli) -> None:
     assert up.send(signal.SIGINT) == 0
 
 
+@pytest.mark.second_tier
 def test_a_second_up_of_a_home_says_who_has_it(up: Up, cli: Cli) -> None:
     up.start("-f", GATEWAY)
     up.wait_for_output("\nendpoint: ")

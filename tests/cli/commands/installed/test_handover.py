@@ -54,7 +54,7 @@ class Versions:
     root = Path("versions")
     previous = "0.1.0"
 
-    def make(self, requirement: str) -> str:
+    def make(self, requirement: str, index_url: str | None) -> str:
         return "0.2.0"
 
     def switching(self) -> contextlib.AbstractContextManager[None]:
@@ -71,7 +71,10 @@ class Versions:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (("upgrade", "0.2.0"), "of version 0.2.0 does not serve, and 0.1.0 was put back"),
+        (
+            ("upgrade", "0.2.0", "--index-url", "https://packages.example.com/simple"),
+            "of version 0.2.0 does not serve, and 0.1.0 was put back",
+        ),
         (("rollback",), "of version 0.1.0 does not serve"),
     ],
 )

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from reconciler.cli.commands.installed import upgrade
+from reconciler.cli.core import environment
+from reconciler.remote.installation.versions import Versions
 from tests.cli.conftest import Cli
 
 
@@ -80,3 +85,26 @@ def test_sudo_is_not_for_the_whole_command(cli: Cli, monkeypatch: pytest.MonkeyP
     told = cli("install", "--dry-run")
     assert told.code == 1
     assert "type it as the user who owns the cluster, without sudo" in told.err
+
+
+@pytest.mark.parametrize("command", [("upgrade",), ("upgrade", "0.2.0")])
+def test_the_product_is_asked_of_no_index_that_nobody_named(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """Whoever takes its name on PyPI would run code here: the environment of uv may name an index, or an option does."""
+    for name in environment.INDEXES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(environment, "distribution", from_an_index)
+    monkeypatch.setattr(upgrade, "_installed", lambda _: (Versions(tmp_path), "0.1.0"))
+    told = cli(*command)
+    assert told.code == 1
+    assert (
+        "give the wheel or the clone with --from PATH, or an index of your own with --index-url URL"
+        in told.err
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def from_an_index(name: str) -> Any:
+    """A distribution whose installer has not written where it came from, as for what an index had."""
+    raise PackageNotFoundError(name)

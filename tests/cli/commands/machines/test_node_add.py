@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from reconciler.source.yaml.documents import load
+from tests.needs import needing
 from tests.ports import free_port
 from tests.sshd import Sshd, make_key
 
@@ -54,6 +55,7 @@ class Place:
 
 
 @pytest.fixture
+@needing("sshd", "ssh-keygen")
 async def place() -> AsyncIterator[Place]:
     made = Place(Path(tempfile.mkdtemp(prefix="add-")))
     await made.sshd.start()

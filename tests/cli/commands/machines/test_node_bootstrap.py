@@ -16,7 +16,7 @@ import pytest
 from tests.remote.shaped import LINUX, MAC, Shape
 from tests.remote.test_ssh import Host
 
-pytestmark = pytest.mark.second_tier
+pytestmark = [pytest.mark.second_tier, pytest.mark.needs("sshd")]
 
 
 class Place:

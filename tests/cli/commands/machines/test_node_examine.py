@@ -18,6 +18,7 @@ from reconciler.doctor.preconditions import PRECONDITIONS
 from reconciler.inventory.examination.script import script
 from tests.cli.conftest import Cli
 from tests.inventory.probes.mac import Mac
+from tests.needs import needing
 from tests.ports import free_port
 from tests.sshd import Sshd, make_key
 
@@ -114,6 +115,7 @@ class Place:
 
 
 @pytest.fixture
+@needing("sshd")
 async def place() -> AsyncIterator[Place]:
     made = Place(Path(tempfile.mkdtemp(prefix="ex-")))
     await made.sshd.start()

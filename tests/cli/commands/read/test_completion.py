@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -33,8 +32,6 @@ def command(tmp_path: Path) -> Path:
 
 def completed(command: Path, home: Path, line: str) -> tuple[list[str], str]:
     """What bash offers for the last word of a line, and what was said on standard error."""
-    bash = shutil.which("bash")
-    assert bash is not None
     words = line.split(" ")
     script = COMPLETE.format(words=" ".join(f"'{word}'" for word in words), last=len(words) - 1)
     environment = {
@@ -45,7 +42,7 @@ def completed(command: Path, home: Path, line: str) -> tuple[list[str], str]:
         "RECONCILER_HOME": str(home),
     }
     done = subprocess.run(
-        [bash, "--norc", "-c", script],
+        ["bash", "--norc", "-c", script],
         env=environment,
         capture_output=True,
         text=True,
@@ -55,6 +52,7 @@ def completed(command: Path, home: Path, line: str) -> tuple[list[str], str]:
     return done.stdout.split(), done.stderr
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize(
     ("line", "offered"),
     [

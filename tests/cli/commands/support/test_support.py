@@ -62,3 +62,25 @@ def test_without_a_controller_it_has_the_rest(cli: Cli, home: Path, tmp_path: Pa
     (file,) = tmp_path.glob("reconciler-support-*.tar.gz")
     assert "versions.json" in contents(file)
     assert f"controller   not there: no controller runs in {home}" in done.out
+
+
+def test_a_secret_that_a_manifest_names_is_taken_out_whatever_it_looks_like(
+    cli: Cli, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    word, variable = "plain words of mine", "other words of mine"
+    (tmp_path / "url").write_text(f"{word}\r\n")
+    monkeypatch.setenv("CHAT_HOOK", variable)
+    assert cli("init").code == 0
+    for name, place in {"one": f"{{file: {tmp_path / 'url'}}}", "two": "{env: CHAT_HOOK}"}.items():
+        made = tmp_path / f"{name}.yaml"
+        made.write_text(
+            "apiVersion: reconciler/v1alpha1\nkind: Notifier\nmetadata:\n"
+            f"  {{name: {name}}}\nspec:\n  webhook: {{urlFrom: {place}}}\n"
+        )
+        done = cli("apply", "-f", str(made))
+        assert done.code == 0, done.err
+    (home / "logs").mkdir(exist_ok=True)
+    (home / "logs" / "controller.log").write_text(f"sent {word}, then {variable}; the disk is full\n")
+    assert cli("support", "-o", str(tmp_path)).code == 0
+    (file,) = tmp_path.glob("reconciler-support-*.tar.gz")
+    assert contents(file)["logs/controller.log"] == "sent (removed), then (removed); the disk is full\n"

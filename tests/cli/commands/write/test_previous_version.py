@@ -1,4 +1,4 @@
-"""What commands of the version before wrote into the manifests stays valid, and is taken back by the commands here."""
+"""What commands of the version before committed is in force here, and is taken back by the commands here."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from reconciler.resources import Node
+from reconciler.resources.operation import Operation
 from reconciler.source.yaml.documents import load
 from reconciler.state.overlay import overlay
 from tests.cli.conftest import Cli
 from tests.previous import unpack
 
 from .test_manifests import git
-from .test_writing import log
+from .test_writing import log, operations
 
 
 @pytest.fixture
@@ -38,30 +40,34 @@ def earlier(home: Path, tmp_path: Path) -> Path:
     return home
 
 
-def nodes(home: Path) -> dict[str, dict[str, object]]:
-    bodies = yaml.safe_load_all(git(home, "show", "main:nodes.yaml"))
-    return {body["metadata"]["name"]: body["spec"] for body in bodies}
+def bodies(home: Path) -> list[object]:
+    files = git(home, "ls-tree", "--name-only", "operations").split()
+    return [yaml.safe_load(git(home, "show", f"operations:{file}")) for file in files]
 
 
 @pytest.mark.second_tier
-def test_a_home_that_the_version_before_has_stopped_is_started_and_used_again(
-    cli: Cli, earlier: Path
-) -> None:
-    files = git(earlier, "ls-tree", "--name-only", "main").split()
-    contents = {file: git(earlier, "show", f"main:{file}").encode() for file in files}
-    manifests = [document.manifest for document in load(contents)]
-    assert list(overlay(manifests, (), 0.0).manifests) == manifests, (
-        "its wishes are valid, and nothing is laid over them"
-    )
-    assert all(spec["drain"] for spec in nodes(earlier).values())
+def test_what_the_version_before_has_committed_is_in_force_and_is_taken_back(cli: Cli, earlier: Path) -> None:
+    files = [
+        name for name in git(earlier, "ls-tree", "--name-only", "main").split() if name.endswith(".yaml")
+    ]
+    manifests = [
+        each.manifest for each in load({f: git(earlier, "show", f"main:{f}").encode() for f in files})
+    ]
+    before = operations(earlier)
+    verbs = {"stop", "cordon", "restart"}
+    assert {spec["verb"] for spec in before.values()} == verbs
+    asked = tuple(Operation.model_validate(each, strict=False) for each in bodies(earlier))
+    laid = {
+        each.metadata.name: each
+        for each in overlay(manifests, asked, 0.0).manifests
+        if isinstance(each, Node)
+    }
+    assert all(node.spec.drain for node in laid.values())
+    assert laid["node-a"].spec.unschedulable
     started = cli("start")
     assert started.code == 0, started.err
-    assert nodes(earlier)["node-a"] == {"local": {}, "unschedulable": True}, "it was cordoned before the stop"
-    assert nodes(earlier)["node-b"] == {"local": {}}
-    assert cli("uncordon", "node-a", "node-b").out.splitlines() == [
-        "node/node-a uncordoned",
-        "node/node-b already uncordoned",
-    ]
-    assert nodes(earlier)["node-a"] == {"local": {}}
-    assert log(earlier) == [], "there was nothing to undo beside main"
-    assert "restartedAt: '20" in git(earlier, "show", "main:tiny.yaml")
+    assert {spec["verb"] for spec in operations(earlier).values()} == verbs - {"stop"}
+    uncordoned = cli("uncordon", "node-a", "node-b")
+    assert uncordoned.out.splitlines()[:2] == ["node/node-a uncordoned", "node/node-b already uncordoned"]
+    assert {spec["verb"] for spec in operations(earlier).values()} == {"restart"}
+    assert len(log(earlier)) == 5, "three of the version before, and two of this one"

@@ -54,6 +54,19 @@ def test_what_is_not_given_stays_as_it_was(cli: Cli, home: Path) -> None:
     assert ClusterRepo(home / "cluster.git").folder() == "clusters/studio"
 
 
+def test_the_folder_stays_until_another_is_given(cli: Cli, home: Path) -> None:
+    repo = ClusterRepo(home / "cluster.git")
+    cli("source", "set", URL, "--path", "clusters/a")
+    cli("source", "unset")
+    assert repo.folder() == "clusters/a"
+    cli("source", "set", URL)
+    assert "Path:       clusters/a" in cli("source", "show").out
+    assert repo.folder() == "clusters/a"
+    cli("source", "set", "--path", "")
+    assert "Path:" not in cli("source", "show").out
+    assert repo.folder() == ""
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

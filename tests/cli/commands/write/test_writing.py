@@ -189,7 +189,79 @@ def test_a_deletion_that_is_held_is_an_error_that_says_what_to_do(
     watched.answers["status"] = status
     result = cli("delete", "nodes", "--all", wait)
     assert (result.code, result.out) == (1, "")
-    assert result.err.endswith("error: revision x is held; to remove them: reconciler approve x\n")
+    assert result.err.endswith(
+        "revision x is held; to remove them: reconciler approve x; to take it back: reconciler rollout undo node/node-a;"
+        " reconciler rollout undo node/node-b\n"
+    )
+
+
+GATES = {"window": "heldChanges", "approval": "held", "suspension": "suspended"}
+CHANGING = {
+    "apply -f nodes.yaml": "node.reconciler/node-b configured",
+    "patch node node-b -p {spec: {unschedulable: true}}": "node.reconciler/node-b patched",
+    "label node/node-b room=2": "node.reconciler/node-b labeled",
+    "annotate node/node-b room=2": "node.reconciler/node-b annotated",
+    "scale deployment/tiny --replicas=2": "modeldeployment.reconciler/tiny scaled",
+    "key create ada": "",
+}
+
+
+def gated(watched: Controller, home: Path, gate: str, object: str) -> str:
+    """Let a gate keep every later commit out, of which a window holds the change of one object. Returns what is said."""
+    before, answer = head(home), watched.answers["status"](None)
+
+    def status(_: Any) -> Any:
+        if head(home) == before:
+            return answer
+        changes = [{"object": object, "window": "nights", "until": None}]
+        found = {"revision": head(home), "text": f"{object} waits", "changes": changes}
+        in_force = head(home) if gate == "window" else before
+        return {**answer, "revision": in_force, GATES[gate]: found}
+
+    watched.answers["status"] = status
+    return f"{object} waits"
+
+
+@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("line", CHANGING)
+def test_a_change_that_is_kept_out_is_committed_once_and_says_so(
+    line: str, gate: str, cli: Cli, watched: Controller, home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "nodes.yaml").write_text(
+        Path(NODES).read_text().replace("name: node-b", "name: node-b\n  labels: {room: c}")
+    )
+    text, before = gated(watched, home, gate, "node/node-b"), subjects(home)
+    command, _, patch = line.partition(" -p ")
+    result = cli(*command.split(), *(("-p", patch) if patch else ()))
+    assert result.code == 0, result.err
+    assert CHANGING[line] in result.out
+    assert len(subjects(home)) == len(before) + 1
+    assert f"note: {text}" in result.err
+
+
+@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("wait", ["--wait", "--no-wait"])
+def test_a_deletion_that_is_kept_out_deletes_nothing_and_says_how_to_take_it_back(
+    wait: str, gate: str, cli: Cli, watched: Controller, home: Path
+) -> None:
+    text, before = gated(watched, home, gate, "node/node-b"), head(home)
+    result = cli("delete", "node/node-b", wait)
+    assert (result.code, result.out) == (1, "")
+    assert (
+        f"nothing is deleted yet: the commit {head(home)[:10]} is there, and comes into force" in result.err
+    )
+    assert result.err.endswith(f"{text}; to take it back: reconciler rollout undo node/node-b\n")
+    assert cli("rollout", "undo", "node/node-b").code == 0
+    assert git(home, "diff", "--stat", before, "main") == ""
+
+
+def test_what_a_window_holds_of_others_is_no_matter_of_a_deletion(
+    cli: Cli, watched: Controller, home: Path
+) -> None:
+    gated(watched, home, "window", "modeldeployment/tiny")
+    watched.answers["get"] = lambda _: {"revision": "x", "items": []}
+    result = cli("delete", "node/node-b")
+    assert (result.code, result.out) == (0, "node.reconciler/node-b deleted\n")
 
 
 # --- every change --------------------------------------------------------------------------------

@@ -140,20 +140,48 @@ def test_the_result_of_a_call_is_a_message_of_the_tool(fields: Any, content: str
     ]
 
 
+PLACEHOLDER = "[image omitted: this model reads text only]"
+PDF = {"type": "document", "title": "a.pdf", "source": {"type": "base64", "data": "x"}}
+
+
+def test_what_is_no_text_is_a_placeholder_in_results_beside_them_and_in_older_messages() -> None:
+    said = conversation(*HELLO, assistant(CALL), user(result(content=[text("a"), IMAGE]), PDF))
+    assert [message["content"] for message in said[2:]] == [
+        f"a\n{PLACEHOLDER}",
+        "[document a.pdf omitted: this model reads text only]",
+    ]
+    assert conversation(user(IMAGE), assistant(text("A cat.")), *HELLO)[0]["content"] == PLACEHOLDER
+    assert conversation(user(IMAGE), *HELLO)[0]["content"] == f"{PLACEHOLDER}\n{HELLO[0]['content']}"
+
+
+def test_documents_and_search_results_that_are_text_are_kept_also_in_the_newest_message() -> None:
+    source = {"type": "text", "media_type": "text/plain", "data": "All of it."}
+    found = {"type": "search_result", "title": "T", "source": "https://a", "content": [text("Found.")]}
+    (said,) = conversation(user({"type": "document", "title": "D", "source": source}, found))
+    assert said["content"] == "D\nAll of it.\nT\nhttps://a\nFound."
+
+
+@pytest.mark.parametrize("given", ["x", [1], 5, '{"cut'])
+def test_a_call_whose_input_is_no_object_is_what_the_model_wrote(given: Any) -> None:
+    (_, turn, _) = conversation(*HELLO, assistant({**CALL, "input": given}), user(result()))
+    written = given if isinstance(given, str) else orjson.dumps(given).decode()
+    assert turn["tool_calls"][0]["function"]["arguments"] == written
+
+
+def test_a_result_whose_call_is_no_longer_there_is_kept() -> None:
+    assert conversation(user(result()))[0]["role"] == "tool"
+
+
 @pytest.mark.parametrize(
     ("messages", "param"),
     [
         ([], "messages"),
         ([{"role": "tool", "content": "x"}], "messages[0].role"),
         ([{"role": "user"}], "messages[0].content"),
-        ([user()], "messages[0].content"),
         ([user(text("a"), IMAGE)], "messages[0].content[1].type"),
         ([user({"type": "document", "source": {}})], "messages[0].content[0].type"),
         ([user({"type": "text"})], "messages[0].content[0].text"),
-        ([user(result())], "messages[0].content[0].tool_use_id"),
-        ([*HELLO, assistant(CALL), user(result(content=[IMAGE]))], "messages[2].content[0].content[0].type"),
-        ([*HELLO, assistant({**CALL, "input": "x"}), user(result())], "messages[1].content[0].input"),
-        ([*HELLO, assistant({**CALL, "id": ""}), user(result())], "messages[1].content[0].id"),
+        ([*HELLO, assistant({**CALL, "id": []}), user(result())], "messages[1].content[0].id"),
         ([*HELLO, assistant(text("The answer is"))], "messages[1].role"),
     ],
 )

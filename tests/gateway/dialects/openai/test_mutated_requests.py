@@ -293,7 +293,7 @@ def assert_in_shape(status: int, kind: str, body: bytes) -> None:
             return
         *events, end, rest = body.decode().split("\n\n")
         assert (end, rest) == ("data: [DONE]", "")
-        objects = [json.loads(event.removeprefix("data: ")) for event in events if event != ": keep-alive"]
+        objects = [json.loads(event.removeprefix("data: ")) for event in events]
         assert objects
         assert all("choices" in each for each in objects)
         return

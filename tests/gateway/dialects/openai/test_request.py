@@ -13,7 +13,7 @@ from reconciler.gateway.dialects.openai.request import ChatRequest, parse_chat
 from reconciler.gateway.errors import ApiError
 from reconciler.wire.codec import decode, to_wire
 from reconciler.wire.frames import Decoder, encode
-from reconciler.wire.generation import RANK_RECEIVES, Generate
+from reconciler.wire.generation import RANK_RECEIVES, Generate, Replaced
 from reconciler.wire.sampling import Bias, Ending
 from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.rank_double import story
@@ -290,11 +290,8 @@ def test_arguments_of_a_call_are_an_object_or_the_text_that_the_model_wrote(text
         ({"role": "king", "content": "a"}, "messages[0].role"),
         ({"role": "user"}, "messages[0].content"),
         ({"role": "user", "content": None}, "messages[0].content"),
-        ({"role": "user", "content": []}, "messages[0].content"),
         ({"role": "user", "content": 3}, "messages[0].content"),
-        ({"role": "user", "content": ["a"]}, "messages[0].content[0]"),
         ({"role": "user", "content": [{"type": "text"}]}, "messages[0].content[0].text"),
-        ({"role": "tool", "content": "a"}, "messages[0].tool_call_id"),
         ({"role": "assistant", "tool_calls": [{}]}, "messages[0].tool_calls[0].function"),
         ({"role": "assistant", "tool_calls": "x"}, "messages[0].tool_calls"),
     ],
@@ -303,9 +300,11 @@ def test_a_wrong_message_is_refused_with_its_place(message: Any, path: str) -> N
     assert refused(messages=[message]).param == path
 
 
-def test_an_image_is_refused_as_unsupported_content() -> None:
-    image = {"type": "image_url", "image_url": {"url": "data:"}}
-    fault = refused(messages=[{"role": "user", "content": [{"type": "text", "text": "see"}, image]}])
+IMAGE = {"type": "image_url", "image_url": {"url": "data:"}}
+
+
+def test_an_image_in_the_newest_message_is_refused_by_name() -> None:
+    fault = refused(messages=[{"role": "user", "content": [{"type": "text", "text": "see"}, IMAGE]}])
     assert (fault.param, fault.code) == ("messages[0].content[1].type", "unsupported_content")
 
 
@@ -394,7 +393,8 @@ def test_any_json_is_either_refused_with_400_or_fits_the_wire(body: Any) -> None
 
 
 @given(st.binary(max_size=40))
-@example(b'{"model":"llama","messages":[{"role":"user","content":"\\ud800"}]}')
+@example(b'{"model":"llama","messages":[{"role":"user","content":"\\ud800"}')
+@example(b'{"model":"\\ud800","temperature":NaN,"messages":' + b"[" * 900)
 @example(b'{"model":"llama","messages":' + b"[" * 5000)
 @example(b'{"temperature":NaN}')
 @settings(max_examples=50, deadline=None)
@@ -440,15 +440,49 @@ def test_at_most_one_tool_call_is_asked_for_where_the_client_wants_no_parallel_o
     assert parsed(tools=tools).choices[0].tool_calls_max is None
 
 
-def test_the_result_of_a_call_that_nobody_made_is_refused() -> None:
-    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    made = {"role": "assistant", "content": None, "tool_calls": [call]}
-    result = {"role": "tool", "tool_call_id": "c1", "content": "3"}
-    assert parsed(messages=[*HELLO, made, result])
-    assert refused(messages=[*HELLO, result]).param == "messages[1].tool_call_id"
-    assert refused(messages=[result, made]).param == "messages[0].tool_call_id"
-    other = {**result, "tool_call_id": "c2"}
-    assert refused(messages=[*HELLO, made, result, other]).param == "messages[3].tool_call_id"
+@pytest.mark.parametrize("content", [None, [], "", [{"type": "text", "text": ""}]])
+def test_a_result_may_be_of_nothing_and_of_a_call_that_is_no_longer_there(content: Any) -> None:
+    result = {"role": "tool", "tool_call_id": "c1", "content": content}
+    assert parsed(messages=[*HELLO, result]).choices[0].messages[1] == {**result, "content": ""}
+
+
+def test_an_image_is_a_placeholder_in_older_messages_and_in_what_a_tool_has_shown() -> None:
+    shown = {"role": "user", "content": [IMAGE]}
+    result = {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "a"}, IMAGE]}
+    said = {"role": "assistant", "content": "A cat."}
+    for messages, place in (([shown, *HELLO], 0), ([shown, said], 0), ([result], 0), ([result, shown], 1)):
+        (generate,) = parsed(messages=messages).choices
+        assert generate.messages[place]["content"].endswith("[image omitted: this model reads text only]")
+        assert {each.kind for each in generate.replaced} == {"images"}
+
+
+@pytest.mark.parametrize(
+    ("part", "text", "kind"),
+    [
+        ({"type": "file", "file": {"filename": "a b.pdf\n]"}}, "[document a b.pdf omitted: ", "documents"),
+        ({"type": "input_audio", "input_audio": {"data": "x"}}, "[audio omitted: ", "audio"),
+        ({"type": "hologram"}, "[hologram omitted: ", "other-parts"),
+    ],
+)
+def test_each_part_that_is_no_text_has_a_placeholder_with_its_name(part: Any, text: str, kind: str) -> None:
+    (generate,) = parsed(messages=[{"role": "user", "content": [part]}, *HELLO]).choices
+    assert generate.messages[0]["content"] == text + "this model reads text only]"
+    assert generate.replaced == (Replaced(kind, 1),)
+
+
+def test_calls_of_the_older_way_and_of_custom_tools_are_calls() -> None:
+    older = {"role": "assistant", "function_call": {"name": "f", "arguments": '{"a": 1}'}}
+    result = {"role": "function", "name": "f", "content": "3"}
+    custom = {"id": "c", "type": "custom", "custom": {"name": "patch", "input": "text"}}
+    messages = (
+        parsed(messages=[*HELLO, older, result, {"role": "assistant", "tool_calls": [custom]}])
+        .choices[0]
+        .messages
+    )
+    (call,) = messages[1]["tool_calls"]
+    assert call["function"] == {"name": "f", "arguments": {"a": 1}}
+    assert messages[2] == {"role": "tool", "content": "3", "name": "f", "tool_call_id": call["id"]}
+    assert messages[3]["tool_calls"][0]["function"] == {"name": "patch", "arguments": {"input": "text"}}
 
 
 @pytest.mark.parametrize(

@@ -272,7 +272,7 @@ async def test_who_waits_long_is_told_that_there_is_an_answer(start: Start) -> N
         while text.count(b"event: response.in_progress") < 3:
             text += await answer.content.readany()
     assert text.count(b"event: response.created") == 1
-    assert text.count(b": keep-alive") > 10
+    assert text.startswith(b"event: ")
 
 
 # --- requests ---

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import socket
 import subprocess
@@ -10,11 +9,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.needs import find
 from tests.ports import free_port
 
-PROGRAM = shutil.which("valkey-server") or shutil.which("redis-server")
-REASON = "" if PROGRAM else "it needs a Redis or Valkey: Debian's package redis-server"
-"""Why there is none here; empty where there is."""
+PROGRAM = find("valkey-server") or find("redis-server") or "redis-server"
 WAIT_SECONDS = 20.0
 
 
@@ -24,7 +22,7 @@ class RedisServer:
     def __init__(self, host: str, *settings: str) -> None:
         self.host = host
         self.port = free_port()
-        self._words = [PROGRAM or "", "--port", str(self.port), "--bind", host, "--save", "", *settings]
+        self._words = [PROGRAM, "--port", str(self.port), "--bind", host, "--save", "", *settings]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from reconciler.wire.front import LimitsStore
 from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash, hash_of
 from tests.gateway.conftest import HELLO, Start
@@ -16,6 +18,7 @@ KEY = AccessKey(
 BODY = {"model": "llama", "messages": HELLO}
 
 
+@pytest.mark.needs("redis-server")
 async def test_a_gateway_says_whether_the_store_decides_and_serves_without_it(start: Start) -> None:
     cluster = await start(story(2))
     with redis() as server:

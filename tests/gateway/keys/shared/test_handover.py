@@ -9,6 +9,8 @@ from tests.gateway.handover.load import check_switches
 
 from .redis import redis
 
+pytestmark = pytest.mark.needs("redis-server")
+
 
 @pytest.mark.second_tier
 async def test_nobody_is_refused_and_all_is_counted_where_a_store_counts() -> None:

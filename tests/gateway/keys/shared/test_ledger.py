@@ -24,6 +24,8 @@ from tests.gateway.rank_double import eventually
 
 from .redis import RedisServer, redis
 
+pytestmark = pytest.mark.needs("redis-server")
+
 
 def now() -> Moment:
     return Moment(time.monotonic(), time.time())
@@ -254,10 +256,12 @@ async def test_a_store_with_a_password_says_that_it_is_wrong_and_is_used_once_it
 ) -> None:
     with redis("--requirepass", "open sesame") as server:
         file = tmp_path / "password"
-        file.write_text("wrong\n")
+        file.write_text("one\ntwo\n")
         place = LimitsStore(server.address, "test", password_file=str(file))
         front = Front("n0", "p0", place, 1)
         try:
+            await eventually(lambda: "holds 2 lines; expected one line" in front.ledger.problem)
+            file.write_text("wrong\n")
             await eventually(lambda: "invalid username-password pair" in front.ledger.problem)
             file.write_text("open sesame\n")
             await eventually(lambda: front.ledger.shared)
@@ -333,3 +337,25 @@ async def _never_more(
         accounts = [front.own.account("webui", now()) for front in both]
         assert sum(account.used_today for account in accounts) == used
         assert sum(account.open for account in accounts) == len(open_ones)
+
+
+@pytest.mark.parametrize("days", [1, 365])
+async def test_what_a_store_wrote_whose_clock_was_ahead_keeps_no_key_out(
+    server: RedisServer, days: int
+) -> None:
+    """Another gateway, which is gone, has used up everything on a day to come, and holds a slot."""
+    prefix, name = f"ahead{days}", "webui"
+    ahead = time.time() + days * 86_400
+    begin = f"{{{prefix}}}:limits"
+    entry = (
+        "redis.call('HSET', KEYS[1], 'gone', cmsgpack.pack({process='gone', open=1, reserved=90, day=tonumber(ARGV[2]),"
+        " used=100, requests={tonumber(ARGV[1]), 9}, tokens={tonumber(ARGV[1]), 900}, requests_before={}, tokens_before={}}))"
+        " redis.call('ZADD', KEYS[2], ARGV[1], 'gone') redis.call('SET', KEYS[3], ARGV[1])"
+    )
+    keys = [f"{begin}:key:{name}", f"{begin}:gateways", f"{begin}:since"]
+    host, _, port = server.address.rpartition(":")
+    async with Valkey(host=host, port=int(port)) as client:
+        await client.eval(entry, 3, *keys, str(ahead), str(int(ahead // 86_400)))  # type: ignore[misc]
+    limits = KeyLimits(requests_per_minute=2, tokens_per_minute=100, tokens_per_day=100, parallel_requests=1)
+    async with fronts(server, 1, prefix) as (a,):
+        a.settle(await a.granted(limits, 100), 100)

@@ -1,0 +1,43 @@
+"""The file descriptors of a process: as many as the system allows. A service manager gives it 256, and each machine, client and file
+takes one."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+from collections.abc import Iterator
+
+STEPS = (65_536, 49_152, 24_576, 10_240)
+"""What to ask for where the system names no limit of its own.
+
+On macOS the hard limit is infinite, yet ``setrlimit`` refuses an infinite soft one with EINVAL and asks for OPEN_MAX,
+which is 10240, instead (``man 2 setrlimit``, under COMPATIBILITY); the kernel takes more, up to ``kern.maxfilesperproc``.
+"""
+
+
+def raised() -> int:
+    """Raise the soft limit of descriptors to what is allowed. Returns the limit now in force."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for wanted in candidates(soft, hard):
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            break
+    return limit()
+
+
+def limit() -> int:
+    """Return how many descriptors this process may have."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return STEPS[0] if soft == resource.RLIM_INFINITY else soft
+
+
+def candidates(soft: int, hard: int) -> Iterator[int]:
+    """Yield the soft limits to try, the highest first: all above the present one."""
+    if soft == resource.RLIM_INFINITY:
+        return
+    finite = hard != resource.RLIM_INFINITY
+    if finite and soft < hard:
+        yield hard
+    for step in STEPS:
+        if soft < step and (not finite or step < hard):
+            yield step

@@ -1,0 +1,40 @@
+"""The headers of an answer, with what of a conversation the model, or its chat template, does not take. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from reconciler.gateway.events import Piece
+from reconciler.wire.generation import Accepted, Replaced
+
+from .rate_limits import Headers
+
+HEADER = b"x-replaced"
+KINDS_MAX = 32
+"""More kinds than there are: a rank of a later version may know others."""
+_KIND = re.compile(r"[a-z-]{1,40}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Head:
+    """The headers of an answer, as far as they are known."""
+
+    headers: Headers
+    replaced: Sequence[Replaced] = ()
+
+    def after(self, pieces: Sequence[Piece]) -> Head:
+        """Return the head with what rank 0 tells: the choices of a request have the same prompt."""
+        told = [answer.replaced for index, answer in pieces if index == 0 and isinstance(answer, Accepted)]
+        return Head(self.headers, (*self.replaced, *told[0])) if told else self
+
+    def lines(self) -> Headers:
+        """Return the headers, one with how many of each kind were replaced among them, if there are any."""
+        counts: Counter[str] = Counter()
+        for each in self.replaced:
+            if _KIND.fullmatch(each.kind):
+                counts[each.kind] += each.count
+        named = ", ".join(f"{kind}={count}" for kind, count in sorted(counts.items())[:KINDS_MAX])
+        return (*self.headers, (HEADER, named.encode())) if named else self.headers

@@ -1,0 +1,17 @@
+"""Reads what `up` did to services that gave no answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from reconciler.wire.codec import WireError, from_wire
+from reconciler.wire.supervision import Act, Supervision
+
+
+def observe_supervision(path: Path) -> tuple[Act, ...]:
+    """Return the newest acts, the oldest first; none where there is no valid file."""
+    try:
+        return from_wire(Supervision, json.loads(path.read_bytes())).acts
+    except (OSError, ValueError, WireError):
+        return ()

@@ -1,0 +1,47 @@
+"""CI begins where only Python, git and make are: other programs are hidden, and nothing is changed outside."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.needs import NEEDS, ROOT, find
+
+pytestmark = [pytest.mark.second_tier, pytest.mark.needs("root", "namespaces")]
+
+BASE = ("awk", "mawk", "unshare", "nsenter", "setpriv", "mount")
+"""What tests name as a need, and a Debian has."""
+PROGRAMS = sorted(
+    {program for need in NEEDS.values() for program in need.programs if "/" not in program} - {*BASE}
+)
+LOOKS = 'for each in "$@"; do command -v "$each" >/dev/null && echo "$each"; done; true'
+
+
+def seen(folder: Path, *programs: str) -> set[str]:
+    """Which of some programs a shell finds where .ci/bare has hidden them."""
+    space = (
+        "unshare",
+        "--mount",
+        "--propagation",
+        "private",
+        "bash",
+        str(ROOT / ".ci" / "bare"),
+        str(folder),
+    )
+    done = subprocess.run(
+        (*space, "sh", "-c", LOOKS, "looks", *programs),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    return set(done.stdout.splitlines()[1:])
+
+
+def test_every_program_that_tests_need_is_hidden_and_is_there_afterwards(tmp_path: Path) -> None:
+    before = {program for program in PROGRAMS if find(program)}
+    kept = {"python3", "git", "make", "sh", "grep", "tar"}
+    assert seen(tmp_path / "layers", *PROGRAMS, *kept, "uv", "curl", "gcc") == kept
+    assert {program for program in PROGRAMS if find(program)} == before
