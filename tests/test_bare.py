@@ -19,16 +19,20 @@ PROGRAMS = sorted(
 LOOKS = 'for each in "$@"; do command -v "$each" >/dev/null && echo "$each"; done; true'
 
 
-def seen(folder: Path, *programs: str) -> set[str]:
-    """Which of some programs a shell finds where .ci/bare has hidden them."""
+ANOTHER_AWK = """
+cp -a /etc/alternatives "$1" && ln -sfn "$2" "$1/awk" && mount --bind "$1" /etc/alternatives && shift 2 && exec "$@"
+"""
+
+
+def seen(folder: Path, *programs: str, awk: Path | None = None) -> set[str]:
+    """Which of some programs a shell finds where .ci/bare has hidden them, and `awk` is the chosen alternative."""
+    chosen = (
+        ("sh", "-c", ANOTHER_AWK, "chooses", str(folder.with_name("alternatives")), str(awk)) if awk else ()
+    )
     space = (
-        "unshare",
-        "--mount",
-        "--propagation",
-        "private",
-        "bash",
-        str(ROOT / ".ci" / "bare"),
-        str(folder),
+        *("unshare", "--mount", "--propagation", "private"),
+        *chosen,
+        *("bash", str(ROOT / ".ci" / "bare"), str(folder)),
     )
     done = subprocess.run(
         (*space, "sh", "-c", LOOKS, "looks", *programs),
@@ -42,6 +46,13 @@ def seen(folder: Path, *programs: str) -> set[str]:
 
 def test_every_program_that_tests_need_is_hidden_and_is_there_afterwards(tmp_path: Path) -> None:
     before = {program for program in PROGRAMS if find(program)}
-    kept = {"python3", "git", "make", "sh", "grep", "tar"}
+    kept = {"python3", "git", "make", "sh", "grep", "tar", "awk"}
     assert seen(tmp_path / "layers", *PROGRAMS, *kept, "uv", "curl", "gcc") == kept
     assert {program for program in PROGRAMS if find(program)} == before
+
+
+def test_an_awk_that_was_installed_later_gives_way_to_that_of_the_base(tmp_path: Path) -> None:
+    later = tmp_path / "gawk"
+    later.write_text('#!/bin/sh\nexec mawk "$@"\n')
+    later.chmod(0o755)
+    assert seen(tmp_path / "layers", "awk", "uv", awk=later) == {"awk"}
