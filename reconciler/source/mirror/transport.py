@@ -16,6 +16,7 @@ from urllib.parse import urljoin, urlsplit
 
 from reconciler.errors import Invalid
 from reconciler.resources.git_repository import (
+    URL_CHARACTERS_MAX,
     GitRepositorySpec,
     SshSecret,
     TokenSecret,
@@ -30,6 +31,9 @@ STALLED_SECONDS = 20
 
 TRACE = "headers"
 """File in which git writes the headers of answers: only there it says where a redirect leads."""
+
+_SERVICE = re.compile(r"/(info/refs|git-upload-pack)/?$")
+_PAGE = r"(?:text/html|application/(?:xhtml|json))"
 
 _ASK = """\
 #!/bin/sh
@@ -120,31 +124,43 @@ def diverted(spec: GitRepositorySpec, folder: Path) -> str:
         trace = (folder / TRACE).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return ""
-    answers = re.findall(r"<= Recv header: HTTP/[\d.]+ (\d+)", trace)
-    places = re.findall(r"<= Recv header: location: *(\S+)", trace, re.IGNORECASE)
-    types = re.findall(r"<= Recv header: content-type: *(\S+)", trace, re.IGNORECASE)
-    if answers[-1:] == ["200"] and types and types[-1].startswith("text/html"):
+    answer = trace.rpartition("<= Recv header: HTTP/")[2]
+    status = answer.partition(" ")[2][:3]
+    if status == "200" and re.search(r"<= Recv header: content-type: *" + _PAGE, answer, re.IGNORECASE):
         return (
             "the server answers with a page, and not as git does: a page to log in, or a wrong URL or token"
         )
-    if not answers or not places or answers[-1] not in ("301", "302", "303", "307", "308"):
+    if not status.startswith("3"):
         return ""
-    parts = urlsplit(urljoin(f"{spec.url}/info/refs", places[-1]))
-    path, found, _ = parts.path.partition("/info/refs")
-    port = f":{parts.port}" if parts.port else ""
-    place = (
-        f"{parts.scheme}://{parts.hostname}{port}{path}"  # without user and query, which may hold a secret
+    location = re.search(r"<= Recv header: location: *([^\r\n]*)", answer, re.IGNORECASE)
+    return (
+        f"the server answers {status} and names {_place(spec.url, location[1].strip() if location else '')}"
     )
-    says = f"the server answers {answers[-1]} and names {place}"
-    if place == spec.url:
-        return f"{says}, which is the same URL: a loop"
+
+
+def _place(url: str, location: str) -> str:
+    """Return where a redirect leads, without user and query, which may hold a secret, and what to do about it."""
+    try:
+        parts = urlsplit(urljoin(f"{url}/info/refs", location))
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not location or not location.isprintable() or not host or parts.scheme not in ("https", "http"):
+        return "no URL to follow"
+    path, *service = _SERVICE.split(parts.path)
+    host = f"[{host}]" if ":" in host else host
+    place = f"{parts.scheme}://{host}{f':{port}' if port else ''}{path}"
+    if len(place) > URL_CHARACTERS_MAX:
+        return "no URL to follow"
+    if place == url:
+        return f"{place}, which is the same URL: a loop"
     try:
         checked_url(place)
     except ValueError as error:
-        return f"{says}, which cannot be followed: {error}"
-    if not found:
-        return f"{says}, which is no repository: a page to log in, or a wrong URL or token"
-    return f"{says}; to follow that: reconciler source set {shlex.quote(place)}"
+        return f"{place}, which cannot be followed: {error}"
+    if not service:
+        return f"{place}, which is no repository: a page to log in, or a wrong URL or token"
+    return f"{place}; to follow that: reconciler source set {shlex.quote(place)}"
 
 
 def _readable(written: str) -> Path:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from reconciler.errors import Invalid
 from reconciler.source.git.bundles import read_bundle, write_bundle
+from tests.examples import examples
 from tests.git_server import git_server
 from tests.source.conftest import NODE, Person
 
@@ -20,44 +24,90 @@ from .conftest import Home, pushed
 TOKEN = "gh-t0ken"
 
 
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
-@pytest.mark.parametrize("at_once", [True, False])
-@pytest.mark.parametrize(
-    ("leads", "says"),
-    [
-        (
-            "http://127.0.0.1:{port}/renamed.git/info/refs?service=git-upload-pack",
-            "to follow that: reconciler source set http://127.0.0.1:{port}/renamed.git",
-        ),
-        ("/renamed.git/info/refs", "reconciler source set http://127.0.0.1:{port}/renamed.git"),
-        (
-            "https://git.example.org/team/all.git/info/refs?service=git-upload-pack",
-            "to follow that: reconciler source set https://git.example.org/team/all.git",
-        ),
-        (
-            "https://sso.example.org/login?back=s3cret",
-            "https://sso.example.org/login, which is no repository",
-        ),
-        (
-            "http://git.example.org/a.git/info/refs",
-            "which cannot be followed: http to another machine can be",
-        ),
-        ("/remote.git/info/refs", "which is the same URL: a loop"),
-    ],
-)
-def test_a_redirect_names_what_it_leads_to(
-    follower: Home, remote: Person, tmp_path: Path, status: int, at_once: bool, leads: str, says: str
+REDIRECTS = {
+    "a renamed repository": (
+        "http://127.0.0.1:{port}/renamed.git/info/refs?service=git-upload-pack",
+        "to follow that: reconciler source set http://127.0.0.1:{port}/renamed.git",
+    ),
+    "its path alone": ("/renamed.git/info/refs", "to follow that: reconciler source set http://127.0.0.1:{port}/renamed.git"),
+    "a page to log in": (
+        "https://sso.example.org/login?back=s3cret",
+        "https://sso.example.org/login, which is no repository",
+    ),
+    "a page with a long query": (
+        "https://sso.example.org/login?saml=" + "s3cret" * 2000,
+        "https://sso.example.org/login, which is no repository",
+    ),
+    "nothing to follow without encryption": (
+        "http://git.example.org/a.git/info/refs",
+        "which cannot be followed: http to another machine can be",
+    ),
+    "itself": ("/remote.git/info/refs?service=git-upload-pack", "which is the same URL: a loop"),
+    "itself by a fragment": ("#s3cret", "which is the same URL: a loop"),
+    **{
+        f"no URL: {shown}": (location, "names no URL to follow")
+        for shown, location in {
+            "nothing": "", "a mail": "mailto:s3cret@example.org",
+            "a script": "javascript:s3cret()", "a file": "file:///etc/s3cret/info/refs", "half an address": "http://[::1/s3cret",
+            "a port of letters": "https://git.example.org:s3cret/info/refs", "a port too high": "https://git.example.org:99999/s3cret",
+            "what terminals obey": "https://git.example.org/\x1b]0;s3cret\x07/info/refs", "ssh": "ssh://git@example.org/s3cret",
+            "no end": "https://git.example.org/" + "a" * 5000 + "/info/refs",
+        }.items()
+    },
+}  # fmt: skip
+"""What a redirect leads to, and what of it is said."""
+
+
+HOSTS = ("git.example.org", "GIT.Example.org", "127.0.0.1", "[::1]", "[2001:DB8::7]", "xn--bcher-kva.example")
+PATHS = ("/all.git", "/team/all", "/a%20b/c.git", "/~bea/all.git", "/info/refs/all.git", "/it's;all.git")
+ENDS = ("/info/refs", "/git-upload-pack", "/info/refs/")
+HIDDEN = ("", "?service=git-upload-pack&key=s3cret", "#s3cret")
+
+
+STATUSES = (300, 301, 302, 303, 307, 308, 399)
+
+
+@pytest.mark.parametrize("kind", REDIRECTS)
+def test_a_redirect_is_for_a_person_whatever_it_leads_to(
+    follower: Home, remote: Person, tmp_path: Path, kind: str
 ) -> None:
+    leads, says = REDIRECTS[kind]
     with git_server(tmp_path) as server:
-        server.location, server.status = leads.format(port=server.port), status
         follower.body["url"] = f"http://127.0.0.1:{server.port}/remote.git"
+        server.location = leads.format(port=server.port) or " "
+        server.status = STATUSES[list(REDIRECTS).index(kind) % len(STATUSES)]
+        assert says.format(port=server.port) in redirected(follower, server.status)
+
+
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_a_redirect_to_a_repository_names_the_url_to_set(
+    follower: Home, remote: Person, tmp_path: Path, data: st.DataObject
+) -> None:
+    def one(*choices: str) -> str:
+        return data.draw(st.sampled_from(choices))
+
+    scheme, user = one("https", "HTTPS"), one("", "bea:s3cret@", "s3cret@")
+    host, port, path = one(*HOSTS), one("", ":443", ":8443"), one(*PATHS)
+    with git_server(tmp_path) as server:
+        follower.body["url"] = f"http://127.0.0.1:{server.port}/remote.git"
+        server.location = f"{scheme}://{user}{host}{port}{path}{one(*ENDS)}{one(*HIDDEN)}"
+        server.status = data.draw(st.sampled_from(STATUSES))
+        _, _, command = redirected(follower, server.status).partition("to follow that: ")
+        assert shlex.split(command) == ["reconciler", "source", "set", f"https://{host.lower()}{port}{path}"]
+
+
+def redirected(follower: Home, status: int) -> str:
+    """Return what is said of a redirect; nothing of it is followed or kept, and no secret is told."""
+    for at_once in (True, False):
         with pytest.raises(Invalid) as told:
             follower.look(at_once)
-        assert says.format(port=server.port) in str(told.value)
-        assert f"the server answers {status}" in str(told.value)
-        assert "s3cret" not in str(told.value)
-        assert follower.head is None
-        assert follower.left() == []
+        text = str(told.value)
+        assert f"the server answers {status} and names " in text
+        assert "s3cret" not in text
+        assert text.isprintable()
+        assert (follower.head, follower.left()) == (None, [])
+    return text
 
 
 def test_a_page_to_log_in_and_a_missing_repository_are_for_a_person(
