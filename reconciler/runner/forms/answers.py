@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,8 +13,8 @@ from reconciler.wire.form import Form
 
 from .calls import Calls, Tool, declared
 from .channels import channels
-from .lark import ANYTHING, NOTHING, Grammar, choice, many, maybe, regex, sequence
-from .schemas import Schema, arguments, parsed
+from .lark import ANYTHING, NOTHING, Grammar, TooLarge, choice, many, maybe, regex, sequence
+from .schemas import TOOLS_BYTES_MAX, Inexpressible, Schema, arguments, parsed
 
 GAP = maybe(regex(r"\n{1,2}"))
 DROPPED_MAX = 3
@@ -39,7 +40,16 @@ def grammar_of(asked: Asked, family: Family, special: Mapping[str, int], ends: S
 
     ``special`` are the tokens that are no text, ``ends`` the texts of those that end an answer.
     """
-    grammar = Grammar(special)
+    try:
+        return _grammar(asked, family, Grammar(special), ends)
+    except TooLarge as error:
+        raise Inexpressible(
+            "tools" if asked.form.schema is None else asked.form.schema_path,
+            f"answers cannot be held to this: {error}",
+        ) from None
+
+
+def _grammar(asked: Asked, family: Family, grammar: Grammar, ends: Sequence[str]) -> str:
     content = _content(asked.form, grammar)
     if asked.literal:
         return grammar.text(content or grammar.terminal(regex(ANYTHING)))
@@ -71,13 +81,18 @@ def _content(form: Form, grammar: Grammar) -> str:
 
 def _callable(asked: Asked) -> list[Tool]:
     """Return the tools that may be called. Raises ``Inexpressible`` for parameters to which nothing can be held."""
-    form, found = asked.form, []
+    form, found, size = asked.form, [], 0
     for index, tool in enumerate(asked.tools):
         name, parameters = declared(tool)
         path = form.parameters_path(index)
         if form.callable and name not in form.callable:
             continue
         held = form.calls_required or name in form.strict
+        size += len(json.dumps(parameters)) if held else 0
+        if size > TOOLS_BYTES_MAX:
+            raise Inexpressible(
+                path, f"schemas that calls are held to have at most {TOOLS_BYTES_MAX} characters together"
+            )
         properties = parameters.get("properties") if isinstance(parameters, Mapping) else None
         names = tuple(properties) if isinstance(properties, Mapping) else ()
         found.append(Tool(name, path, arguments(parameters, path) if held else None, names))

@@ -14,6 +14,8 @@ from typing import Any
 
 ANYTHING = r"(?s:.*)"
 NOTHING = '""'
+CHARACTERS_MAX = 8 * 1024 * 1024
+"""What may be written for one grammar: definitions stand in it once for each argument that may refer to them."""
 JSON_STYLE: Mapping[str, Any] = {
     "whitespace_flexible": False,
     "item_separator": ", ?",
@@ -22,14 +24,19 @@ JSON_STYLE: Mapping[str, Any] = {
 """White space within JSON: a space at most, and only after a comma or a colon, so that no model writes it for ever."""
 
 
+class TooLarge(ValueError):
+    """More is to be written than ``CHARACTERS_MAX``."""
+
+
 class Grammar:
-    """Rules, as they are added. An expression is the right side of a rule, or a part of it."""
+    """Rules, as they are added. An expression is the right side of a rule, or a part of it. Raises ``TooLarge``."""
 
     def __init__(self, special: Mapping[str, int]) -> None:
         """``special`` are the ids of the tokens that are no text, by what they are called."""
         self._special = special
         self._names: dict[tuple[str, str], str] = {}
         """The name of each rule, by its options and its body."""
+        self._written = 0
         names = sorted(special, key=len, reverse=True)
         self._splitter = re.compile(f"({'|'.join(map(re.escape, names))})") if names else None
 
@@ -51,6 +58,9 @@ class Grammar:
         return self._named(body, "z", "[lazy]")
 
     def _named(self, body: str, prefix: str, options: str) -> str:
+        self._written += len(body)
+        if self._written > CHARACTERS_MAX:
+            raise TooLarge(f"it takes a grammar of more than {CHARACTERS_MAX} characters")
         return self._names.setdefault((options, body), f"{prefix}{len(self._names)}")
 
     def pieces(self, marker: str) -> list[str | int]:

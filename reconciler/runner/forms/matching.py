@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
@@ -21,6 +22,9 @@ from .schemas import Inexpressible, Schema, culprit
 
 CACHED_MAX = 256
 """Compiled grammars that are kept."""
+STACK_BYTES = 128 * 1024 * 1024
+"""What a thread needs for ``schemas.COUNT_MAX`` schemas that refer to one another, four times over: llguidance 1.9.1 compiles each
+within the one before, takes up to 8 KiB of stack for that, and the process ends where there is none left."""
 LIMITS: Mapping[str, Any] = {"max_grammar_size": 100_000, "verbose_errors": False}
 """What bounds the time to compile a grammar, beside llguidance's own limits, and keeps requests out of logs."""
 
@@ -30,6 +34,17 @@ PLACE = "failed to compile JSON schema: "
 
 class Unfit(ValueError):
     """The part of an answer that exists already is not of the form."""
+
+
+def compiling_thread() -> ThreadPoolExecutor:
+    """Return a thread for ``Forms.begin``, whose stack suffices for any grammar."""
+    thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compile")
+    before = threading.stack_size(STACK_BYTES)
+    try:
+        thread.submit(int).result()
+    finally:
+        threading.stack_size(before)
+    return thread
 
 
 class Matcher:
@@ -74,7 +89,7 @@ class Matcher:
 
 
 class Forms:
-    """Grammars of answers of one model, compiled once each. Safe to use from several threads."""
+    """Grammars of answers of one model, compiled once each. Safe to use from several threads that have the stack for it."""
 
     def __init__(self, loaded: Loaded) -> None:
         """Takes about a second for a large vocabulary."""

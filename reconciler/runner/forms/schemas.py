@@ -16,10 +16,12 @@ from .formats import KNOWN, PATTERNS
 Schema = Mapping[str, Any]
 
 BYTES_MAX = 256 * 1024
+TOOLS_BYTES_MAX = 4 * BYTES_MAX
+"""The same of all tools together whose calls are held to theirs."""
 DEPTH_MAX = 64
 """Levels of schemas within schemas."""
-COUNT_MAX = 10_000
-"""Schemas within one."""
+COUNT_MAX = 4000
+"""Schemas within one. Of so many arguments that may be left out, llguidance takes five seconds to make a grammar."""
 TRIALS_MAX = 200
 """Schemas that are compiled to find out which one cannot be."""
 

@@ -17,7 +17,7 @@ from typing import Any
 from reconciler.runner.decode.answer import Answer
 from reconciler.runner.decode.inbox import Inbox, Ticket
 from reconciler.runner.decode.leader import is_last
-from reconciler.runner.forms.matching import Forms, Matcher
+from reconciler.runner.forms.matching import Forms, Matcher, compiling_thread
 from reconciler.runner.model.adapter import Loaded
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire import SPOKEN
@@ -77,7 +77,7 @@ class Server:
         # One at a time: tokenizers are not safe to share, and a long prompt must not hold up the socket.
         self._tokenizing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenize")
         # Beside it, because a form may take as long as the longest prompt.
-        self._compiling = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compile")
+        self._compiling = compiling_thread()
         self._unread = 0
         self._server: asyncio.Task[asyncio.Server]
         self._own: FileIdentity | None = None

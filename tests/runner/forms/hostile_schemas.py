@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from llguidance import LLMatcher, LLParserLimits
 
-from reconciler.runner.forms.matching import LIMITS
+from reconciler.runner.forms.matching import LIMITS, compiling_thread
 from reconciler.runner.forms.schemas import Inexpressible
 from reconciler.runner.markup.families import FAMILIES
 from reconciler.wire.form import Form
@@ -37,6 +38,23 @@ ODD = [
 TIMES = ["*", "+", "?", "{2}", "{1,3}", "*?", "+?"]
 MANY_TIMES = [*TIMES, "{1,1000}", "{0,65535}", "{1,100000}", "{99999999999}", "{5,2}", "{,9}"]
 
+SIZES = [
+    (2_000_000, 3000, 0),
+    (100_000, 3900, 0),
+    (1000, 3000, 0),
+    (0, 3900, 0),
+    (0, 20, 3900),
+    (0, 1, 1900),
+    (0, 1, 9000),
+]
+"""Characters of a definition, arguments, and definitions that lead to one another."""
+LINKS: list[Callable[[str, int], dict[str, Any]]] = [
+    lambda to, at: {"$ref": to},
+    lambda to, at: {"type": "array", "items": {"$ref": to}, "minItems": at % 3},
+    lambda to, at: {"type": "object", "properties": {"k": {"$ref": to}}, "required": ["k"]},
+    lambda to, at: {"anyOf": [{"$ref": to}, {"type": "null"}]},
+]
+
 
 def pattern_of(drawn: random.Random, depth: int, nested: bool = True) -> str:
     """A regular expression; unless ``nested``, one that any engine can match quickly and that means the same to all."""
@@ -54,10 +72,28 @@ def pattern_of(drawn: random.Random, depth: int, nested: bool = True) -> str:
 
 def schema_of(drawn: random.Random, depth: int = 3) -> dict[str, Any]:
     """The parameters of a tool."""
+    if depth == 3 and drawn.random() < 0.2:
+        return _repeated(drawn)
     return {
         "type": "object",
         "properties": {f"p{at}": _value(drawn, depth) for at in range(drawn.choice([1, 1, 2, 3, 9]))},
         "required": ["p0"],
+    }
+
+
+def _repeated(drawn: random.Random) -> dict[str, Any]:
+    """Much of the same: arguments, definitions beside each of them, and definitions that lead to one another."""
+    size, count, chain = drawn.choice(SIZES)
+    kind: dict[str, Any] = drawn.choice([{"type": "integer"}, {"type": "string"}])
+    bound = "minimum" if kind["type"] == "integer" else "minLength"
+    names = [f"p{at}" for at in range(count)]
+    links = {f"d{at}": drawn.choice(LINKS)(f"#/$defs/d{at + 1}", at) for at in range(chain)}
+    first = {"p0": {"$ref": "#/$defs/d0"}} if chain else {}
+    return {
+        "type": "object",
+        "properties": {name: {**kind, bound: at} for at, name in enumerate(names)} | first,
+        "required": drawn.choice([names, names[:1], names[::2]]),
+        "$defs": {**links, f"d{chain}": {"type": "string", "description": "x" * size}},
     }
 
 
@@ -99,5 +135,7 @@ def outcome(drawn: random.Random, vocabulary: Vocabulary) -> str:
 
 if __name__ == "__main__":
     plain = Vocabulary(())
-    for seed in range(int(sys.argv[1])):
-        print(outcome(random.Random(seed), plain).replace("\n", " "), flush=True)
+    with compiling_thread() as thread:
+        for seed in range(int(sys.argv[1])):
+            found = thread.submit(outcome, random.Random(seed), plain).result()
+            print(found.replace("\n", " "), flush=True)

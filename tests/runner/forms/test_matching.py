@@ -13,8 +13,8 @@ from mlx_lm.utils import load
 
 from reconciler.runner.decode.lanes import HEADROOM
 from reconciler.runner.forms.answers import Asked
-from reconciler.runner.forms.matching import Forms, Matcher, Unfit
-from reconciler.runner.forms.schemas import Inexpressible
+from reconciler.runner.forms.matching import Forms, Matcher, Unfit, compiling_thread
+from reconciler.runner.forms.schemas import COUNT_MAX, Inexpressible
 from reconciler.runner.model.adapter import Loaded, Tokenizer
 from reconciler.runner.model.caches import footprint
 from reconciler.wire.form import Form
@@ -181,3 +181,16 @@ def test_what_cannot_be_compiled_is_named_by_its_path(forms: Forms, schema: Any,
     with pytest.raises(Inexpressible) as refused:
         forms.begin(Asked(Form(schema=json.dumps(schema)), (), True, "", literal=True), ())
     assert refused.value.path == path
+
+
+@pytest.mark.parametrize("link", [{}, {"type": "array", "items": {}}], ids=["references", "lists"])
+def test_a_long_way_of_references_is_compiled(forms: Forms, link: dict[str, Any]) -> None:
+    count = (COUNT_MAX - 10) // (2 if link else 1)
+    chain: dict[str, Any] = {}
+    for at in range(count):
+        target = {"$ref": f"#/$defs/d{at + 1}"}
+        chain[f"d{at}"] = {**link, "items": target} if link else target
+    schema = {"$ref": "#/$defs/d0", "$defs": {**chain, f"d{count}": {"type": "string"}}}
+    asked = Asked(Form(schema=json.dumps(schema)), (), True, "", literal=True)
+    with compiling_thread() as thread:
+        assert thread.submit(forms.begin, asked, ()).result().failure == ""

@@ -20,6 +20,7 @@ from .hostile_schemas import pattern_of
 from .walks import Vocabulary, family, function, grammar
 
 PROCESSOR_SECONDS = 60
+MEMORY_BYTES = 2 << 30
 HOSTILE = 200
 
 
@@ -75,12 +76,34 @@ def test_what_is_refused_is_named(schema: dict[str, object], key: str, says: str
     assert says in refused.value.why
 
 
+def test_definitions_beside_each_argument_have_a_bound() -> None:
+    arguments = {f"p{at}": {"type": "integer", "minimum": at} for at in range(1000)}
+    tools = (function("f", {"properties": arguments, "$defs": {"d": {"description": "x" * 100_000}}}),)
+    with pytest.raises(Inexpressible, match="characters") as refused:
+        grammar(Form(calls_required=True), family("qwen3-coder"), Vocabulary(()), tools)
+    assert refused.value.path == "tools"
+
+
+def test_tools_have_a_bound_together() -> None:
+    tools = tuple(function(f"f{at}", {"properties": {"x": {"enum": ["y" * 200_000]}}}) for at in range(6))
+    assert grammar(Form(calls_required=True), family("llama-3"), Vocabulary(()), tools[:5])
+    with pytest.raises(Inexpressible, match="characters together") as refused:
+        grammar(Form(calls_required=True), family("llama-3"), Vocabulary(()), tools)
+    assert refused.value.path == "tools[5].function.parameters"
+
+
+def _bound() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_SECONDS, PROCESSOR_SECONDS))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+
+
+@pytest.mark.second_tier
 @pytest.mark.timeout(600)
 def test_the_work_for_any_schema_is_bounded() -> None:
-    """In a process of its own, which the kernel ends when it has computed for too long."""
+    """In a process of its own, which the kernel ends when it has computed for too long, and gives no more memory than this."""
     run = subprocess.run(
         [sys.executable, "-m", hostile_schemas.__name__, str(HOSTILE)],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_SECONDS, PROCESSOR_SECONDS)),
+        preexec_fn=_bound,
         capture_output=True,
         text=True,
         check=False,
@@ -90,4 +113,4 @@ def test_the_work_for_any_schema_is_bounded() -> None:
     assert len(outcomes) == HOSTILE
     refused = [each for each in outcomes if each != "held"]
     assert 0 < len(refused) < HOSTILE
-    assert all(each.startswith("tools[0].function.parameters") for each in refused)
+    assert all(each.startswith("tools") for each in refused)
