@@ -148,6 +148,8 @@ NEEDS = {
     "ps": Need(("ps",), "procps"),
     "chromium": Need(("chromium", "google-chrome"), "chromium", "--cask chromium"),
     "redis-server": Need(("valkey-server", "redis-server"), "redis-server", "redis"),
+    "prometheus": Need(("prometheus",), "prometheus", "prometheus"),
+    "promtool": Need(("promtool",), "prometheus", "prometheus"),
     "node": Need(("node",), "nodejs", "node"),
     "sudo": Need(("sudo", "visudo"), "sudo"),
     "nft": Need(("nft",), "nftables", holds=trial("--net", "nft", "add", "table", "inet", "try")),

@@ -16,6 +16,7 @@ from .access.login import Login
 from .access.visitor import visitor_of
 from .acts.act import Acts
 from .chat.routes import Chat
+from .exposition import Exposition
 from .feed import Feed
 from .guard import Guard
 from .live import asked, changes
@@ -44,6 +45,7 @@ def build_app(feed: Feed, doors: Doors, settings: Settings) -> Starlette:
     before = [
         Middleware(Guard, hosts=settings.hosts, any_address=settings.keys),
         Middleware(Door, doors=doors),
+        Middleware(Exposition, feed=feed),
     ]
     return Starlette(routes=routes, middleware=before, exception_handlers={404: _missing(feed, pages)})
 

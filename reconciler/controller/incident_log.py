@@ -28,6 +28,11 @@ class IncidentLog:
         self.changes = 0
         """Number of writes since the start."""
 
+    @property
+    def open(self) -> tuple[Incident, ...]:
+        """Return the incidents that are open."""
+        return tuple(incident for incident in self._known.values() if incident.open)
+
     def outcome(self, outcome: Outcome, now: float) -> None:
         """Note the outcome of a step for the next pass."""
         self._outcomes.append((now, outcome))

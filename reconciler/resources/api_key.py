@@ -102,7 +102,7 @@ class ApiKeySpec(Strict):
     expires: Time | None = None
     """Time from which the key is refused, and what runs with it ended. By default it never expires."""
     metrics: bool = False
-    """Whether the key may read `/metrics`, which tells of all keys."""
+    """Whether the key may read `/metrics` of the endpoint, which tells of all keys, and that of the console."""
     console: Literal["none", "view", "operate"] = "none"
     """What the key may do in the console. `none`: it cannot log in. `view`: it sees everything there, also what other keys
     use, and chats with the models that it may use. `operate`: it may also approve, suspend, resume, cordon, uncordon, drain

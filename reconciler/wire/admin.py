@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, Refused, message, vocabulary
-from .figures import ShowMetrics
+from .figures import ShowMetrics, ShowSeries
 from .launch import RankId
 from .manifests import Compare, Validate
 
@@ -361,6 +361,7 @@ CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
     ShowFacts,
     ShowPlaces,
     ShowMetrics,
+    ShowSeries,
     ShowPlan,
     ShowUsage,
     Preview,

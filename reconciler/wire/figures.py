@@ -53,3 +53,12 @@ class ShowMetrics:
     points: int = 180
     object: str = ""
     """``kind/name`` in lower case; empty for all."""
+
+
+@message("series")
+@dataclasses.dataclass(frozen=True)
+class ShowSeries:
+    """Ask for the cluster's own metrics as they are now, all of them gauges.
+
+    ``{"families": [{"name", "text", "labels": [name], "series": [[[value of each label], number]]}]}``.
+    """

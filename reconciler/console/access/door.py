@@ -13,6 +13,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from reconciler.console.exposition import is_scrape
 from reconciler.console.feed import Feed
 from reconciler.console.settings import Settings
 from reconciler.source.git.repository import Author
@@ -53,11 +54,11 @@ class Doors:
             self._rights, self._of = rights_of(snapshot), snapshot.objects
         return self._rights
 
-    def show(self, secret: str, address: str) -> Admitted | Refusal | int:
+    def show(self, secret: str, address: str, scrape: bool = False) -> Admitted | Refusal | int:
         """Return what a secret opens that somebody shows; for a wrong one after too many, the seconds until the next is
-        answered. Wrong ones are counted and told to the log."""
+        answered. Wrong ones are counted and told to the log. ``scrape``: only metrics are asked for."""
         now = self.clock()
-        answer = self.rights.admit(secret, now)
+        answer = self.rights.admit(secret, now, scrape)
         if isinstance(answer, Refusal):
             if wait := self.attempts.wait(address, now):
                 return wait
@@ -104,6 +105,9 @@ class Door:
             open_to_all = scope["path"] == LOGIN
             await (self._app if open_to_all else found)(scope, receive, send)
             return
+        if is_scrape(connection):  # over before a key could end, and not by a session of which it is a part
+            await self._app(scope, receive, send)
+            return
         session, admitted = found
         read_only = self._doors.settings().read_only
         scope[SCOPE_KEY] = _visitor(admitted, session.secret, read_only)
@@ -115,7 +119,7 @@ class Door:
         doors, now = self._doors, self._doors.clock()
         scheme, _, secret = connection.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            answer = doors.show(secret.strip(), address_of(connection))
+            answer = doors.show(secret.strip(), address_of(connection), is_scrape(connection))
             if isinstance(answer, int):
                 return PlainTextResponse(
                     "too many wrong keys from this address\n", 429, {"retry-after": str(answer)}
@@ -132,7 +136,8 @@ class Door:
             standing = doors.rights.look(session.hash, now)
             if isinstance(standing, Admitted):
                 return session, standing
-        if connection.scope["method"] == "GET" and not connection.url.path.startswith("/live/"):
+        page = not connection.url.path.startswith("/live/") and not is_scrape(connection)
+        if connection.scope["method"] == "GET" and page:
             target = connection.url.path + (f"?{connection.url.query}" if connection.url.query else "")
             return RedirectResponse(f"{LOGIN}?next={quote(target, safe='')}", 303)
         return PlainTextResponse("log in first\n", 401, {"www-authenticate": 'Bearer realm="reconciler"'})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -33,13 +33,15 @@ class Refusal:
 class Rights:
     """Which secrets open the console."""
 
-    def __init__(self, ring: KeyRing, allowed: Mapping[str, str]) -> None:
+    def __init__(self, ring: KeyRing, allowed: Mapping[str, str], scraping: Collection[str] = ()) -> None:
         self._ring = ring
+        self._scraping = scraping
+        """Names of the keys that may read metrics, whatever else they may do."""
         self._allowed = allowed
         """``view`` or ``operate`` by the names of keys."""
 
-    def admit(self, secret: str, now: float) -> Admitted | Refusal:
-        """Return what a secret opens. ``now`` is in seconds since the Unix epoch."""
+    def admit(self, secret: str, now: float, scrape: bool = False) -> Admitted | Refusal:
+        """Return what a secret opens. ``now`` is in seconds since the Unix epoch. ``scrape``: only metrics are asked for."""
         hashed = hash_of(secret)
         if self._ring.key(hashed) is None:
             mistyped = looks_mistyped(secret)
@@ -48,9 +50,9 @@ class Rights:
                 if mistyped
                 else "No key has this secret."
             )
-        return self.look(hashed, now)
+        return self.look(hashed, now, scrape)
 
-    def look(self, hashed: str, now: float) -> Admitted | Refusal:
+    def look(self, hashed: str, now: float, scrape: bool = False) -> Admitted | Refusal:
         """Return what the secret with this hash opens now."""
         objection = self._ring.objection(hashed, now)
         key = self._ring.key(hashed)
@@ -58,9 +60,10 @@ class Rights:
         if objection is not None:
             return Refusal(objection.text[:1].upper() + objection.text[1:] + ".", name)
         right = self._allowed.get(name, "none")
-        if right == "none":
+        if right == "none" and not (scrape and name in self._scraping):
+            metrics = ", or spec.metrics to true to let it read these alone" if scrape else ""
             return Refusal(
-                f"The key {name!r} may not open the console. To allow it, set spec.console of the ApiKey to view or operate: "
+                f"The key {name!r} may not open the console. To allow it, set spec.console of the ApiKey to view or operate{metrics}: "
                 f"reconciler edit apikey/{name}",
                 name,
             )
@@ -73,6 +76,7 @@ def rights_of(snapshot: Snapshot) -> Rights:
     return Rights(
         KeyRing([_key(each) for each in keys]),
         {each["metadata"]["name"]: each["spec"].get("console", "none") for each in keys},
+        {each["metadata"]["name"] for each in keys if each["spec"].get("metrics", False)},
     )
 
 

@@ -51,10 +51,10 @@ from reconciler.wire.admin import (
     Stop,
     Verify,
 )
-from reconciler.wire.figures import ShowMetrics
+from reconciler.wire.figures import ShowMetrics, ShowSeries
 from reconciler.wire.manifests import Compare, Validate
 
-from . import bodies, metrics, preview, recording, remote, verification
+from . import bodies, metrics, preview, recording, remote, series, verification
 from .acceptance import Acceptances
 from .doctor_session import DoctorSessions
 from .history import History
@@ -129,7 +129,7 @@ class Admin:
                 return await self._log(message)
             case ShowStatus():
                 return self._status()
-            case ShowUsage() | ShowMetrics():
+            case ShowUsage() | ShowMetrics() | ShowSeries():
                 return await self._measured(message)
             case (
                 Verify() | Doctor() | Accept() | ShowSource() | JudgePush() | JudgeOperations() | FollowPush()
@@ -157,10 +157,12 @@ class Admin:
             return await preview.preview(self.parts, self.loop, message.files, message.operations)
         return await self.reading.answer(message)
 
-    async def _measured(self, message: ShowUsage | ShowMetrics) -> dict[str, Any]:
+    async def _measured(self, message: ShowUsage | ShowMetrics | ShowSeries) -> dict[str, Any]:
         """Answer what nodes and deployments do, now or over the last hours."""
         if isinstance(message, ShowMetrics):
             return metrics.body(self.parts, message)
+        if isinstance(message, ShowSeries):
+            return series.body(self.parts, self.following)
         await self._first_observation()
         return {**usage(self.parts.collector.nodes()), "unobserved": self._unobserved()}
 

@@ -80,7 +80,11 @@ def _limit(name: str, text: str) -> Callable[[Any], Any]:
 @click.option(
     "--expires", type=End(), metavar="TIME", help="When the key ends: 30d, or a time such as 2027-01-31."
 )
-@click.option("--metrics", is_flag=True, help="Let the key read /metrics, which tells of all keys.")
+@click.option(
+    "--metrics",
+    is_flag=True,
+    help="Let the key read /metrics of the endpoint, which tells of all keys, and that of the console.",
+)
 @click.option(
     "--console",
     type=click.Choice(("none", "view", "operate")),

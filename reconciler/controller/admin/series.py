@@ -1,0 +1,44 @@
+"""Answers ``wire.figures.ShowSeries``: the cluster's own metrics as they are now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from reconciler import __version__
+from reconciler.controller.mirror.following import Following
+from reconciler.controller.parts import Parts
+from reconciler.state import Observed
+from reconciler.status.series import FAMILIES, View
+
+from .bodies import lasting
+
+
+def body(parts: Parts, following: Following | None) -> dict[str, Any]:
+    """Return the answer. What machines report causes no pass each time, so the newest reports are taken."""
+    last = parts.last
+    newest = replace(last, observed=Observed(parts.collector.nodes(), last.observed.gateway))
+    view = View(
+        newest,
+        parts.publisher.statuses,
+        parts.publisher.incident_log.open,
+        [each.spec.verb for each in lasting(last)],
+        *_source(following),
+        version=__version__,
+    )
+    return {
+        "families": [
+            {"name": each.name, "text": each.text, "labels": each.labels, "series": each.series(view)}
+            for each in FAMILIES
+        ]
+    }
+
+
+def _source(following: Following | None) -> tuple[bool | None, float | None]:
+    """Return whether the remote repository has answered last, and when it did."""
+    standing = following.standing if following is not None else None
+    if following is not None and following.complaint:
+        return False, standing.answered_at if standing is not None else None
+    if standing is None or not standing.looks:
+        return None, None
+    return not standing.failures, standing.answered_at
