@@ -76,7 +76,7 @@ class Calls:
             case HeadedCalls() as format:
                 return self._headed(format, start)
             case TaggedCalls() as format:
-                return self._tagged(format)
+                return self._tagged(format, start)
             case LooseCalls() as format:
                 return self._loose(format)
             case NestedCalls() as format:
@@ -139,9 +139,9 @@ class Calls:
         """Return a text with ``{name}``, ``{number}`` and ``{id}`` in it."""
         return spelled(self._grammar, template, {"name": quoted(name), "number": NUMBER, "id": ID})
 
-    def _tagged(self, format: TaggedCalls) -> str:
+    def _tagged(self, format: TaggedCalls, start: str) -> str:
         values = Tagged(self._grammar, format)
-        call = format.call if format.region else ""
+        call = format.call if start != format.call else ""
 
         def write(tool: Tool) -> str:
             head = self._template(format.name_written, tool.name)
@@ -154,7 +154,7 @@ class Calls:
             )
 
         one = sequence(self._literal(call) if call else "", self._each(write))
-        if not format.region:
+        if not call:
             return one
         block = sequence(one, many(sequence(GAP, one))) if self.several else one
         return sequence(GAP, block, GAP, self._end(format.region_ends[:1]))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reconciler.runner.markup.calls import takes_text
+from reconciler.runner.markup.values import takes_text
 
 from .lark import ANYTHING, Grammar, escaped, piece, quoted, regex, sequence, without
 from .patterns import Unmatchable, matching
@@ -38,7 +38,7 @@ def texts(schema: Any, path: str) -> list[tuple[Schema, str]]:
             found = [
                 text
                 for index, each in enumerate(schema[key])
-                if isinstance(each, Mapping) and "type" in each and takes_text(each)
+                if isinstance(each, Mapping) and each and takes_text(each)
                 for text in texts(each, f"{path}.{key}[{index}]")
             ]
             if found:

@@ -1,6 +1,6 @@
 """Arguments in formats that do not write them as JSON. Pure.
 
-Which types there are is read from the tool's schema, by what reads the answer (``markup.calls.takes_text``) and here alike.
+Which types there are is read from the tool's schema, by what reads the answer (``markup.values.takes_text``) and here alike.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reconciler.runner.markup.calls import inlined, takes_text
+from reconciler.runner.markup.calls import inlined
 from reconciler.runner.markup.loose_calls import LooseCalls
 from reconciler.runner.markup.nested_calls import NestedCalls
 from reconciler.runner.markup.tagged_calls import CDATA, TaggedCalls
+from reconciler.runner.markup.values import takes_text
 
 from .lark import NOTHING, Grammar, choice, many, maybe, quoted, regex, sequence
 from .schemas import Inexpressible, Schema, counted

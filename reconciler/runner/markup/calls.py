@@ -1,16 +1,16 @@
-"""What formats report of the calls that they read, and the values that tools declare."""
+"""What formats report of the calls that they read, and the arguments that tools declare."""
 
 from __future__ import annotations
 
-import json
-from ast import literal_eval
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from .parts import Arguments, CallBegun, CallEnded, CallWithdrawn, Part
 from .reading import Malformed, Reading, Text
 
-_TEXT_TYPES = frozenset({"string", "str", "text", "enum"})
+_NAME = re.compile(r"""[^\s<>{}()\[\]"'`,;=]+""")
+"""What a tool may be called that nobody offers: an agent says so to its model, which then knows."""
 _DEFINED = frozenset({"$defs", "definitions", "enum", "const", "default", "examples"})
 INLINED_MAX = 20_000
 """Values of a schema that are looked at to find references."""
@@ -18,7 +18,6 @@ INLINED_DEPTH = 16
 """References that lead to one another."""
 REFERENCE_MAX = 1024
 """Characters of a reference, which may be followed thousands of times."""
-_WORDS = {"true": True, "false": False, "null": None, "none": None}
 
 
 class Calls:
@@ -37,9 +36,9 @@ class Calls:
         return name in self._schemas
 
     def begin(self, name: str, id: str = "") -> None:
-        """Begin a call. Raises ``Malformed`` if it has no name."""
-        if not name.strip():
-            raise Malformed("a call needs a name")
+        """Begin a call. Raises ``Malformed`` unless it has the name of a tool, or one that could be."""
+        if not (self.knows(name.strip()) or _NAME.fullmatch(name.strip())):
+            raise Malformed(f"no tool is called {name}")
         self._out.append(CallBegun(name.strip(), id.strip()))
         self._open = True
 
@@ -64,6 +63,15 @@ class Calls:
     def schema_of(self, name: str, key: str) -> Any:
         """Return the schema of a tool's argument; None where it is not declared."""
         return self._schemas.get(name, {}).get(key)
+
+    def declared(self, name: str) -> Sequence[str]:
+        """Return what the arguments of a tool are called, as far as they are declared."""
+        return tuple(self._schemas.get(name, ()))
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Return what the tools of the request are called."""
+        return tuple(self._schemas)
 
 
 class Format(Protocol):
@@ -134,53 +142,3 @@ def _target(schema: Mapping[str, Any], reference: str) -> Any:
         name = part.replace("~1", "/").replace("~0", "~")
         found = found.get(name) if isinstance(found, Mapping) else None
     return found
-
-
-def takes_text(schema: Any) -> bool:
-    """Return whether a value is text by its schema; what declares no type is."""
-    if not isinstance(schema, Mapping):
-        return True
-    kinds = schema.get("type")
-    if isinstance(kinds, str):
-        return kinds.lower() in _TEXT_TYPES
-    if isinstance(kinds, Sequence):
-        return any(takes_text({"type": kind}) for kind in kinds)
-    if isinstance(schema.get("allOf"), list):
-        return all(takes_text(each) for each in schema["allOf"])
-    choices = next((schema[key] for key in ("anyOf", "oneOf") if isinstance(schema.get(key), list)), None)
-    if choices is not None:
-        return any(isinstance(each, Mapping) and "type" in each and takes_text(each) for each in choices)
-    values = [schema["const"]] if "const" in schema else schema.get("enum")
-    if isinstance(values, list):
-        return any(isinstance(value, str) for value in values)
-    return "properties" not in schema and "items" not in schema
-
-
-def value_json(written: str) -> str:
-    """Return the JSON of a value that is not text: JSON or Python as the model wrote it, else text all the same.
-
-    vLLM does so in ``tool_parsers/qwen3coder_tool_parser.py``, and mlx-lm in ``tool_parsers/qwen3_coder.py``.
-    """
-    bare = written.strip()
-    if bare.lower() in _WORDS:
-        return json.dumps(_WORDS[bare.lower()])
-    for parse in (_strictly, literal_eval):
-        try:
-            found = parse(bare)
-        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-            continue
-        try:
-            return json.dumps(found, ensure_ascii=False, allow_nan=False)
-        except (ValueError, TypeError):
-            if parse is _strictly:
-                return bare  # it has a number that floats have not
-    return json.dumps(written, ensure_ascii=False)
-
-
-def _strictly(written: str) -> Any:
-    """Return what JSON stands for. Raises ``ValueError``, also for words that only Python reads."""
-
-    def refuse(word: str) -> None:
-        raise ValueError(word)
-
-    return json.loads(written, parse_constant=refuse)

@@ -11,9 +11,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .calls import Calls, takes_text, value_json
+from .calls import Calls
 from .json_text import DEPTH_MAX
 from .reading import SPACE, Malformed, Reading, Text
+from .values import typed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +92,7 @@ def _leaf(inside: str, schema: Any) -> str:
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     if not inside.strip(SPACE) and kind in ("object", "array"):
         return "{}" if kind == "object" else "[]"
-    return json.dumps(inside, ensure_ascii=False) if takes_text(schema) else value_json(inside)
+    return typed(inside, schema)
 
 
 def _declares(schema: Any, key: str) -> bool:

@@ -146,6 +146,12 @@ class Text:
             raise Malformed(f"expected {' or '.join(markers)}")
         return "".join(before), found
 
+    def push(self, text: str) -> None:
+        """Put back what was read last."""
+        self._read = ["".join(self._read)[: -len(text) or None]]
+        self._left = text + self._left[self._position :]
+        self._position = 0
+
     def rest(self) -> str:
         """Read all that has come."""
         rest = self._left[self._position :]

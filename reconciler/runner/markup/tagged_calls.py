@@ -2,8 +2,10 @@
 
 Qwen3-Coder and Nemotron 3, Step 3.5, Seed, GLM 4.5 and later, Hunyuan 3, Ling, Laguna, MiniMax M2, DeepSeek V3.2 and V4,
 MiniCPM 5, Muse and Kimi K3 write so; the tags are those of their chat templates. A value is text where the tool's schema
-says so, as in vLLM's ``tool_parsers/qwen3coder_tool_parser.py``. A closing tag ends a value only if another tag of the
-format follows, so that a value may mention it.
+says so (``values``). A closing tag ends a value only if another tag of the format follows, so that a value may mention it.
+
+Salvaged, as vLLM and llama.cpp do: calls without the tag around them, which Qwen3-Coder and DeepSeek forget; a closing tag
+that is missing before the next argument or at the end; and arguments that are wrapped in one argument too many.
 """
 
 from __future__ import annotations
@@ -12,12 +14,16 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from .calls import Calls, takes_text, value_json
+from .calls import Calls
 from .json_text import mended
 from .reading import SPACE, Malformed, Reading, Sink, Text
+from .values import TEXT, begins_other, kinds_of, typed, unquoted, value_json
 
 CDATA, CDATA_END = "<![CDATA[", "]]>"
+WRAPPERS = ("arguments", "input")
+"""What models call an argument that they wrap all others in."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +53,7 @@ class TaggedCalls:
 
     @property
     def starts(self) -> Sequence[str]:
-        return self.region or (self.call,)
+        return (*self.region, self.call)
 
     @property
     def markers(self) -> Sequence[str]:
@@ -56,71 +62,161 @@ class TaggedCalls:
 
     def read(self, text: Text, calls: Calls) -> Reading[None]:
         before = calls.count
-        if self.region:
-            yield from text.expect(*self.region)
-            yield from text.skip_space()
+        announced = not self.region or bool((yield from text.take(*self.region)))
+        yield from text.skip_space()
         while (yield from text.take(self.call)):
-            yield from self._read_call(text, calls)
+            yield from self._read_call(text, calls, announced)
             yield from text.skip_space()
         if calls.count == before:
             raise Malformed("no call")
         if self.region_ends:
             yield from text.take(*self.region_ends)
 
-    def _read_call(self, text: Text, calls: Calls) -> Reading[None]:
+    def _read_call(self, text: Text, calls: Calls, announced: bool) -> Reading[None]:
         written, ending = yield from text.until(*self.head_ends)
         if ending not in (self.value, self.ends):
             yield from text.expect(ending)
         head = self.name.fullmatch(written.strip())
-        if head is None:
+        if head is None or not (announced or calls.knows(head["name"])):
             raise Malformed(f"a head that names no tool: {written}")
         name = head["name"]
         calls.begin(name)
         calls.fragment("{")
+        left = list(calls.declared(name))
         first = True
         yield from text.skip_space()
         while (yield from text.take(self.value)):
-            written, _ = yield from text.until(self.value_begins)
-            yield from text.expect(self.value_begins)
-            found = self.key.fullmatch(written.strip())
-            if found is None:
-                raise Malformed(f"an argument without a name: {written}")
-            key = found["key"].strip()
-            calls.fragment(("" if first else ", ") + json.dumps(key, ensure_ascii=False) + ": ")
-            said = found.groupdict().get("text")
-            textual = said in ("true", "string") if said else takes_text(calls.schema_of(name, key))
-            yield from self._read_value(text, calls.fragment, textual)
+            key, said = yield from self._key(text)
+            value = _Value(calls.schema_of(name, key), None if said is None else said in ("true", "string"))
+            following = self._following(left, key, calls.names)
+            yield from text.take(*(("\r\n", "\n") if self.lines else ()))
+            if first and left and key in WRAPPERS and key not in left:
+                yield from self._read_wrapped(text, calls, key, value, following)
+            else:
+                calls.fragment(("" if first else ", ") + json.dumps(key, ensure_ascii=False) + ": ")
+                yield from self._read_value(text, calls.fragment, value, following)
+            left = [each for each in left if each != key]
             first = False
             yield from text.skip_space()
-        yield from text.expect(self.ends)
+        if not (self.region_ends and (yield from text.at(self.region_ends))):
+            yield from text.expect(self.ends)
         calls.end()
 
-    def _read_value(self, text: Text, sink: Sink, textual: bool) -> Reading[None]:
-        if self.lines:
-            yield from text.take("\r\n", "\n")
+    def _key(self, text: Text) -> Reading[tuple[str, str | None]]:
+        """Read what an argument is called, and what is said of its type."""
+        written, _ = yield from text.until(self.value_begins)
+        yield from text.expect(self.value_begins)
+        found = self.key.fullmatch(written.strip())
+        if found is None:
+            raise Malformed(f"an argument without a name: {written}")
+        return found["key"].strip(), found.groupdict().get("text")
+
+    def _following(self, left: Sequence[str], key: str, tools: Sequence[str]) -> _Following:
+        after_key = self.key_written.partition("{key}")[2] + self.value_begins
+        after_name = self.name_written.partition("{name}")[2]
+        return _Following(
+            [self.value + each + after_key[0] for each in left if each != key],
+            [self.call + each + after_name[:1] for each in tools],
+        )
+
+    def _read_wrapped(
+        self, text: Text, calls: Calls, key: str, value: _Value, following: _Following
+    ) -> Reading[None]:
+        """Read an argument that no tool has, and that may be an object of all arguments."""
+        parts: list[str] = []
+        yield from self._copy_value(text, (self.value_ends,), parts.append, lambda: False, following)
+        yield from text.skip_space()
+        written = "".join(parts)
+        try:
+            inner = json.loads(value_json(written))
+        except RecursionError:
+            inner = None
+        if isinstance(inner, dict) and not (yield from text.at((self.value,))):
+            calls.fragment(json.dumps(inner, ensure_ascii=False)[1:-1])
+        else:
+            calls.fragment(json.dumps(key, ensure_ascii=False) + ": " + value.json(written))
+
+    def _read_value(self, text: Text, sink: Sink, value: _Value, following: _Following) -> Reading[None]:
         quoted = yield from text.take(CDATA)
-        ends = CDATA_END + self.value_ends if quoted else self.value_ends
-        if textual:
+        ends = (CDATA_END + self.value_ends, CDATA_END) if quoted else (self.value_ends,)
+        if quoted:
+            following = _Following((), ())
+        if value.is_text((yield from text.peek())):
             sink('"')
-            yield from self._copy_value(text, ends, lambda part: sink(mended_text(part)), lambda: False)
+            copy = self._copy_value(
+                text, ends, lambda part: sink(mended_text(part)), lambda: False, following
+            )
+            yield from copy
             sink('"')
         else:
             parts: list[str] = []
-            yield from self._copy_value(text, ends, parts.append, lambda: _within_string("".join(parts)))
-            sink(value_json("".join(parts)))
+            goes_on = lambda: _within_string("".join(parts))  # noqa: E731
+            yield from self._copy_value(text, ends, parts.append, goes_on, following)
+            sink(value.json("".join(parts)))
 
-    def _copy_value(self, text: Text, ends: str, sink: Sink, goes_on: Callable[[], bool]) -> Reading[None]:
+    def _copy_value(
+        self, text: Text, ends: Sequence[str], sink: Sink, goes_on: Callable[[], bool], following: _Following
+    ) -> Reading[None]:
         """Copy a value up to the tag that closes it, and read that. ``goes_on`` says whether what was copied has no end."""
-        markers = (ends, "\n" + ends) if self.lines else (ends,)
+        tags = (*ends, *following.arguments, *((self.ends,) if self.value_ends in ends else ()))
+        line = "\n" if self.lines else ""
+        markers = (*tags, *(line + tag for tag in tags))
         while True:
             marker = yield from text.copy_until(markers, sink)
             if not marker:
                 raise Malformed("an argument has no end")
+            tag = marker.removeprefix(line)
+            if tag in following.arguments and marker == line + tag and not goes_on():
+                yield from text.take(*filter(None, (line,)))
+                return  # its closing tag is missing
             yield from text.expect(marker)
             space = yield from text.while_in(SPACE)
-            if (yield from text.at((self.value, self.ends))) and not goes_on():
-                return
+            if tag in ends:
+                if (yield from text.at((self.value, self.ends, *self.region_ends))) and not goes_on():
+                    return
+            elif tag == self.ends:
+                held: list[str] = []
+                ours = (*ends, *(line + end for end in ends))
+                if (yield from text.copy_until((*ours, *following.calls), held.append)) not in ours:
+                    text.push(tag + space + "".join(held))
+                    return  # no closing tag of this value has come
+                space += "".join(held)
             sink(marker + space)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Following:
+    """The texts that may follow a value whose closing tag is missing."""
+
+    arguments: Sequence[str]
+    """The beginnings of the arguments that are declared and not written yet."""
+    calls: Sequence[str]
+    """Those of calls."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Value:
+    """What is known of a value before it is read."""
+
+    schema: Any
+    said: bool | None
+    """Whether the model says that it is text."""
+
+    def is_text(self, first: str) -> bool:
+        """Return whether the value is text, whatever comes after its first character."""
+        if self.schema is None or self.said:
+            return self.said is not False and "string" in kinds_of(self.schema)
+        return (
+            self.said is None and "string" in kinds_of(self.schema) and not begins_other(first, self.schema)
+        )
+
+    def json(self, written: str) -> str:
+        """Return the JSON of a value as it was written."""
+        if self.schema is None or "string" not in kinds_of(self.schema):
+            return value_json(written)
+        if self.said is False and kinds_of(self.schema) == TEXT:
+            return unquoted(written)
+        return typed(written, self.schema)
 
 
 def _within_string(written: str) -> bool:
