@@ -22,8 +22,6 @@ class Family:
     """What begins and ends reasoning."""
     dropped: Sequence[str] = ()
     """Markers around content, which are no part of it."""
-    calls_end_reasoning: bool = False
-    """Reasoning may end with the beginning of a call, without its own end."""
 
     @property
     def markers(self) -> Sequence[str]:
@@ -138,10 +136,9 @@ def _read_plain(family: Family, reader: Reader) -> Reading[None]:
     text, calls = reader.text, reader.calls
     ends: dict[str, str] = dict(family.thinking)
     starts = tuple(family.format.starts) if family.format and calls else ()
-    by_calls = starts if family.calls_end_reasoning else ()
     bare = calls is not None and family.format is not None and family.format.bare
     if reader.reasoning_ends:
-        yield from _read_reasoning(reader, reader.reasoning_ends, by_calls)
+        yield from _read_reasoning(family, reader, reader.reasoning_ends)
     while True:
         reader.boundary()
         if bare:
@@ -160,18 +157,54 @@ def _read_plain(family: Family, reader: Reader) -> Reading[None]:
             return
         if found in ends:
             yield from text.expect(found)
-            yield from _read_reasoning(reader, ends[found], by_calls)
+            yield from _read_reasoning(family, reader, ends[found])
         elif found in starts:
             yield from read_calls(family, reader)
         else:
             yield from text.expect(found)
 
 
-def _read_reasoning(reader: Reader, end: str, by_calls: Sequence[str]) -> Reading[None]:
+def _read_reasoning(family: Family, reader: Reader, end: str) -> Reading[None]:
+    text = reader.text
+    starts = tuple(family.format.starts) if family.format and reader.calls else ()
     reader.reasoning_over()
-    yield from reader.text.copy_until((end, *by_calls), reader.reason)
-    yield from reader.text.take(end)
+    yield from text.while_in(SPACE)
+    if (yield from text.at(family.dropped)):
+        return  # content begins: there is no reasoning
+    while (found := (yield from text.copy_until((end, *starts), reader.reason))) in starts:
+        if (yield from _read_draft(family, reader, found, end)):
+            break
+    else:
+        yield from text.take(end)
     reader.reasoning_over()
+
+
+def _read_draft(family: Family, reader: Reader, start: str, end: str) -> Reading[bool]:
+    """Read what is a call if reasoning has no end of its own, and a draft if it has. Return whether it is a call."""
+    text, calls = reader.text, reader.calls
+    assert family.format is not None
+    assert calls is not None
+    parts, before = calls.aside(), calls.count
+    text.draft()
+    text.keep()
+    try:
+        yield from family.format.read(text, calls)
+        text.keep()
+    except Malformed:
+        calls.withdraw()
+    whole = calls.count > before and end not in text.drafted()
+    quoted = whole and (yield from text.copy_until((end,), lambda part: None))
+    written = text.drafted()
+    text.draft_over()
+    calls.onward()
+    if not whole:
+        text.push(written[len(start) :])
+    if not whole or quoted:
+        reader.reason(start if not whole else written)
+        return False
+    calls.add(parts)
+    text.push(text.kept())
+    return True
 
 
 def _read_bare(family: Family, reader: Reader) -> Reading[None]:

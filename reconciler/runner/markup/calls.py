@@ -26,10 +26,25 @@ class Calls:
     def __init__(self, text: Text, tools: Sequence[Mapping[str, Any]], out: list[Part]) -> None:
         self._text = text
         self._out = out
+        self._parts = out
         self._open = False
         self._schemas = {name: schema for name, schema in map(_named, tools) if name}
         self.count = 0
         """Calls that are complete."""
+
+    def aside(self) -> list[Part]:
+        """Let the parts of calls go into a list of their own from here on, and return that."""
+        self._parts = []
+        return self._parts
+
+    def onward(self) -> None:
+        """Let them go on to the answer again."""
+        self._parts = self._out
+
+    def add(self, parts: Sequence[Part]) -> None:
+        """Add the calls of a list, as far as they are complete."""
+        last = max(place for place, part in enumerate(parts) if isinstance(part, CallEnded))
+        self._out += parts[: last + 1]
 
     def knows(self, name: str) -> bool:
         """Return whether the request offers a tool of this name."""
@@ -39,17 +54,17 @@ class Calls:
         """Begin a call. Raises ``Malformed`` unless it has the name of a tool, or one that could be."""
         if not (self.knows(name.strip()) or _NAME.fullmatch(name.strip())):
             raise Malformed(f"no tool is called {name}")
-        self._out.append(CallBegun(name.strip(), id.strip()))
+        self._parts.append(CallBegun(name.strip(), id.strip()))
         self._open = True
 
     def fragment(self, text: str) -> None:
         """Add to the arguments; the last brace is added by ``end``."""
         if text:
-            self._out.append(Arguments(text))
+            self._parts.append(Arguments(text))
 
     def end(self) -> None:
         """Complete the call: what was read of it cannot be given back any more."""
-        self._out += (Arguments("}"), CallEnded())
+        self._parts += (Arguments("}"), CallEnded())
         self._open = False
         self.count += 1
         self._text.keep()
@@ -57,7 +72,7 @@ class Calls:
     def withdraw(self) -> None:
         """Take back the call that was begun and is not complete, if there is one."""
         if self._open:
-            self._out.append(CallWithdrawn())
+            self._parts.append(CallWithdrawn())
         self._open = False
 
     def schema_of(self, name: str, key: str) -> Any:

@@ -58,7 +58,9 @@ def _tags(
     )
 
 
-def _keyed(prefix: str = "", suffix: str = "", separator: Sequence[str] = ()) -> TaggedCalls:
+def _keyed(
+    prefix: str = "", suffix: str = "", separator: Sequence[str] = (), region: str = ""
+) -> TaggedCalls:
     """Return the format ``<tool_call>name<arg_key>…</arg_key><arg_value>…</arg_value></tool_call>``."""
 
     def tag(name: str) -> str:
@@ -73,6 +75,8 @@ def _keyed(prefix: str = "", suffix: str = "", separator: Sequence[str] = ()) ->
         ends="</" + tag("tool_call"),
         key=re.compile(rf"(?P<key>.*?)</{re.escape(tag('arg_key'))}", re.DOTALL),
         key_written="{key}</" + tag("arg_key"),
+        region=("<" + tag(region),) if region else (),
+        region_ends=("</" + tag(region),) if region else (),
     )
 
 
@@ -168,7 +172,6 @@ FAMILIES: Sequence[Known] = (
                 head=re.compile(r"(?P<id>(?:functions\.)?(?P<name>[^:\s]+)(?::\d+)?)", re.DOTALL),
                 written=(("functions.{name}:{number}<|tool_call_argument_begin|>", "<|tool_call_end|>"),),
             ),
-            calls_end_reasoning=True,
         ),
         id_pattern="functions.{name}:{index}",
     ),
@@ -204,7 +207,6 @@ FAMILIES: Sequence[Known] = (
                 ),
                 inner=("<｜tool▁sep｜>",),
             ),
-            calls_end_reasoning=True,
         ),
     ),
     _known("minimax-m3", _M3, format=NestedCalls(_M3)),
@@ -216,8 +218,7 @@ FAMILIES: Sequence[Known] = (
     _known(
         "hunyuan-3",
         "<arg_key:opensource>",
-        format=_keyed(suffix=":opensource", separator=("<tool_sep:opensource>",)),
-        dropped=("<tool_calls:opensource>", "</tool_calls:opensource>"),
+        format=_keyed(suffix=":opensource", separator=("<tool_sep:opensource>",), region="tool_calls"),
     ),
     _known("longcat", "<longcat_arg_key>", format=_keyed(prefix="longcat_")),
     _known("glm", "<arg_key>", format=_keyed()),
@@ -303,7 +304,6 @@ FAMILIES: Sequence[Known] = (
             "tool-calls",
             JsonCalls(("<tool_calls>",), ("</tool_calls>",)),
             dropped=("[END FINAL RESPONSE]",),
-            calls_end_reasoning=True,
         ),
     ),
     _known("nemotron-2", "<TOOLCALL>", format=JsonCalls(("<TOOLCALL>",), ("</TOOLCALL>",))),
@@ -319,8 +319,10 @@ FAMILIES: Sequence[Known] = (
                 head=re.compile(r"(?P<id>.*?)<\|tool_call:name\|>(?P<name>.+)", re.DOTALL),
                 written=(("{id}<|tool_call:name|>{name}<|tool_call:args|>", "<|tool_call:end|>"),),
                 inner=("<|tool_call:name|>",),
+                section="<|tool_calls|>",
+                section_ends=("<|calls|>",),
             ),
-            dropped=("<|begin|>assistant", "<|content|>", "<|tool_calls|>", "<|calls|>", "<|end|>"),
+            dropped=("<|begin|>assistant", "<|content|>", "<|end|>"),
         ),
     ),
     _known("hermes", "<tool_call>", format=JsonCalls(("<tool_call>",), ("</tool_call>",))),

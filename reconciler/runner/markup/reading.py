@@ -28,6 +28,7 @@ class Text:
         self._left = ""
         self._position = 0
         self._read: list[str] = []
+        self._drafted: list[str] | None = None
         self._passing: tuple[Set[str], Sink] | None = None
         """What ``copy_until`` looks for, and where text goes, while it has read all that has come."""
         self.ended = False
@@ -42,7 +43,7 @@ class Text:
             return False
         if text:
             sink(text)
-            self._read.append(text)
+            self._record(text)
         return True
 
     def feed(self, text: str) -> None:
@@ -56,6 +57,17 @@ class Text:
     def kept(self) -> str:
         """Return what was read since ``keep``."""
         return "".join(self._read)
+
+    def draft(self) -> None:
+        """Keep what is read from here on apart, for ``drafted``."""
+        self._drafted = []
+
+    def drafted(self) -> str:
+        """Return what was read since ``draft``."""
+        return "".join(self._drafted or ())
+
+    def draft_over(self) -> None:
+        self._drafted = None
 
     def peek(self) -> Reading[str]:
         """Return the next character without reading it; empty at the end."""
@@ -148,7 +160,8 @@ class Text:
 
     def push(self, text: str) -> None:
         """Put back what was read last."""
-        self._read = ["".join(self._read)[: -len(text) or None]]
+        for kept in filter(None, (self._read, self._drafted)):
+            kept[:] = ["".join(kept)[: -len(text) or None]]
         self._left = text + self._left[self._position :]
         self._position = 0
 
@@ -160,8 +173,13 @@ class Text:
 
     def _advance(self, count: int) -> None:
         if count:
-            self._read.append(self._left[self._position : self._position + count])
+            self._record(self._left[self._position : self._position + count])
             self._position += count
+
+    def _record(self, text: str) -> None:
+        self._read.append(text)
+        if self._drafted is not None:
+            self._drafted.append(text)
 
     def _first_of(self, characters: Collection[str]) -> int:
         places = [place for c in characters if (place := self._left.find(c, self._position)) >= 0]
