@@ -41,7 +41,7 @@ def compiling_thread() -> ThreadPoolExecutor:
     thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compile")
     before = threading.stack_size(STACK_BYTES)
     try:
-        thread.submit(int).result()
+        thread.submit(int)  # starts it, with the stack of now
     finally:
         threading.stack_size(before)
     return thread
