@@ -8,6 +8,7 @@ import time
 
 import click
 
+from .streams import erase_line
 from .table_layout import clip, plain
 
 SILENT_SECONDS = 2.0
@@ -30,7 +31,8 @@ class Progress:
         if self._live:
             seconds = f" ({moment - self._began:.0f} s)"
             width = shutil.get_terminal_size().columns - 1 - len(seconds)
-            sys.stderr.write(f"\r\x1b[K{clip(plain(text), width)}{seconds}")
+            erase_line(sys.stderr)
+            sys.stderr.write(f"{clip(plain(text), width)}{seconds}")
             sys.stderr.flush()
         elif text != self._text or moment - self._shown_at >= REPEAT_SECONDS:
             click.echo(plain(text), err=True)
@@ -40,6 +42,6 @@ class Progress:
     def done(self) -> None:
         """Clear the line for the next output."""
         if self._live and self._text:
-            sys.stderr.write("\r\x1b[K")
+            erase_line(sys.stderr)
             sys.stderr.flush()
             self._text = ""

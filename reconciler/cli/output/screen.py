@@ -9,6 +9,8 @@ from typing import TextIO
 
 import click
 
+from .streams import erase_line
+
 REPEAT_SECONDS = 15.0
 """Without a terminal, the same text is not repeated sooner."""
 
@@ -56,6 +58,6 @@ class Screen:
     def clear(self) -> None:
         """Remove the activity line from a terminal, before other output."""
         if self._live and self._passing:
-            self._stream.write("\r\x1b[K")
+            erase_line(self._stream)
             self._stream.flush()
             self._passing = ""

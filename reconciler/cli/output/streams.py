@@ -11,6 +11,7 @@ import io
 import re
 import sys
 import unicodedata
+from typing import TextIO
 
 _NEAREST = {
     "…": "...", "—": "-", "–": "-", "→": "->", "←": "<-", "↔": "<->", "×": "x", "·": "-", "•": "*", "✓": "ok", "✗": "x",
@@ -46,12 +47,43 @@ def _instead(letter: str) -> str:
     return "" if letter < " " or letter in _JOINERS else "\ufffd"
 
 
+class Terminal(io.TextIOWrapper):
+    """A stream to a terminal. Of all that it would obey it gets the colours and the erased lines of the product."""
+
+    def write(self, text: str) -> int:
+        """Write a text, which may have parts of others in it anywhere."""
+        if text.isprintable():
+            return super().write(text)
+        parts = _OWN.split(text)
+        return super().write("".join(part if at % 2 else shown(part) for at, part in enumerate(parts)))
+
+    def erase_line(self) -> None:
+        """Begin the present line once more."""
+        super().write(_ERASE)
+
+
+_OWN = re.compile(r"(\x1b\[(?:0|1|3[1-6])m)")
+"""Bold, the colours of states, and the end of both."""
+_ERASE = "\r\x1b[K"
+
+
+def erase_line(stream: TextIO) -> None:
+    """Begin the present line of a terminal once more."""
+    if isinstance(stream, Terminal):
+        stream.erase_line()
+    else:
+        stream.write(_ERASE)
+
+
 def prepare() -> None:
-    """Have both streams show what they can, and raise for nothing that they cannot."""
+    """Have both streams show what they can, raise for nothing that they cannot, and have a terminal obey nobody else."""
     codecs.register_error("nearest", _nearest)
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="nearest")
+            if stream.isatty():
+                setattr(sys, name, Terminal(stream.buffer, stream.encoding, "nearest", line_buffering=True))
 
 
 def _nearest(error: UnicodeError) -> tuple[str, int]:

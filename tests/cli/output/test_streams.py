@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,6 +68,33 @@ def test_nothing_that_a_terminal_obeys_reaches_it(name: str) -> None:
     assert text.startswith("before ")
     assert "owned" not in text
     assert "\u202e" not in text
+
+
+@given(st.lists(pieces, max_size=12).map("".join), st.sampled_from(["", "red", "green", "yellow"]))
+def test_no_command_hands_to_a_terminal_what_it_would_obey(text: str, colour: str) -> None:
+    out = io.BytesIO()
+    terminal = streams.Terminal(out, "utf-8", "replace")
+    click.echo(click.style("own", fg=colour or None) + text, file=terminal, color=True)
+    streams.erase_line(terminal)
+    terminal.flush()
+    got = re.sub(r"\x1b\[(?:0|1|3[1-6])m", "", out.getvalue().decode()).removesuffix("\r\x1b[K")
+    assert got.startswith("own")
+    assert not {letter for letter in got if not letter.isprintable()} - {"\n", "\t"}
+
+
+def test_a_terminal_is_written_to_in_this_way() -> None:
+    ours, theirs = os.openpty()
+    text = "import click; from reconciler.cli.output.streams import prepare; prepare(); click.echo('a\\x1b]0;owned\\x07b')"
+    subprocess.run(
+        [sys.executable, "-c", f"{text}; click.echo('c\\x1bcd', err=True)"],
+        stdout=theirs,
+        stderr=theirs,
+        timeout=60,
+        check=True,
+    )
+    os.close(theirs)
+    assert os.read(ours, 1000) == b"ab\r\ncd\r\n"
+    os.close(ours)
 
 
 @given(st.lists(pieces, max_size=12).map("".join))
