@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterable
 from urllib.parse import quote
 
+from .columns import cells
+
 REMOVED = "(removed)"
 KNOWN_CHARACTERS_MIN = 6
 """Shorter texts may be anything, also where a secret is the same."""
@@ -22,7 +24,7 @@ NESTED_CHARACTERS_MAX = 4000
 
 _SHORT = r"pass|pw|psw|pswd|psk|otp|jwt"
 """Names that are words of their own, because they are parts of others."""
-_PHRASES = r"(?<!no)passw(?:or)?d|passwort|passphrase|passcode|kennwort|pwd|secret|(?:ssh|store|key|user|root|admin|db)pass"
+_PHRASES = r"(?<!no)passw(?:or)?d|passwort|passphrase|passcode|kennwort|pwd|secret|contrase[nñ]a|senha|mot[ ]de[ ]passe|wachtwoord|пароль|密[码碼]|パスワード|(?:ssh|store|key|user|root|admin|db)pass"
 """Names of what people choose: it may have blanks."""
 _KEYS = (
     r"(?:api|access|account|client|private|secret|signing|encryption|master|subscription|license|auth|ssh|deploy|"
@@ -39,7 +41,11 @@ _OF = r"(?:[-_]?(?:data|value|text|string|raw|plain|hash|base64|b64|old|new|prod
 _QUOTE = r"\\*(?:\"\"\"|'''|[\"'`])"
 """A quote, as it is in JSON within JSON too."""
 _LINE_END = r"(?:\r?\n|(?:\\+r)?\\+n)"
-_EQUALS = r"(?::=|[=-]+>|[?+~]?={1,3}|::?|→|%(?:25)?3[ad]|\\+u003d|&\#0?61;)"
+_EQUALS = r"(?::=|：|[=-]+>|[?+~]?={1,3}|::?|→|%(?:25)?3[ad]|\\+u003d|&\#0?61;)"
+
+_FIELDS = rf"(?:(?:{_QUOTE})?[a-z_]{{1,30}}(?:{_QUOTE})?[ \t]*:[ \t]*[^\s,{{}}\[\]]{{1,80}}[ \t]*,?(?:\s|{_LINE_END}){{1,40}}){{0,2}}"
+"""Other fields of the same object."""
+_ANY_NAME = rf"[\w.-]{{0,60}}?(?:{_HEADERS}|{_NAMES}){_OF}"
 
 _NAMED = re.compile(
     rf"""(?ix)
@@ -51,9 +57,9 @@ _NAMED = re.compile(
       | (?(option)(?:auth|bearer|key-?pass)|(?!))
     )
     (?P<is>
-        (?(option)(?:-stdin)?(?:{_QUOTE}[ \t]*,[ \t]*(?={_QUOTE}(?!-))|[ \t]+(?!-)|=)|(?!))
+        (?(option)(?:-stdin)?(?:{_QUOTE}[ \t]*,[ \t]*(?={_QUOTE}(?!(?-i:--?[a-z][a-z-]{{0,30}}){_QUOTE}[ \t]*,))|[ \t]+(?!-)|=)|(?!))
         # the value of another field, element or part beside it
-      | (?:{_QUOTE})?[ \t]*,?(?:\s|{_LINE_END}){{0,40}}(?:-[ ]+)?(?:{_QUOTE})?(?<![a-z])(?:default)?value(?:{_QUOTE})?[ \t]*[:=][ \t]*
+      | (?:{_QUOTE})?[ \t]*,?(?:\s|{_LINE_END}){{0,40}}{_FIELDS}(?:-[ ]+)?(?:{_QUOTE})?(?<![a-z])(?:default)?value(?:{_QUOTE})?[ \t]*[:=][ \t]*
       | {_QUOTE}[^<>\n]{{0,200}}\svalue[ \t]*=[ \t]*
       | {_QUOTE}{_LINE_END}{{2}}(?=[^\s"'{{}}\[\]])
         # a pair, as of headers
@@ -62,7 +68,7 @@ _NAMED = re.compile(
       | (?:{_QUOTE})?(?:\s[^<>\n]{{0,200}})?>(?=[^<>]+</|<!\[CDATA\[)
       | </\w+>\s{{0,40}}<\w+>
         # a sign, behind whatever closes the name
-      | (?:[ ](?:for|of|to)[ ][^:\n]{{1,80}}(?=:[ \t]))?(?:{_QUOTE}|[\]) \t])*{_EQUALS}[ \t]*
+      | (?:[ ](?:for|of|to)[ ][^\n]{{1,80}}?(?=:[ \t]))?(?:{_QUOTE}|[\]) \t\u00a0])*{_EQUALS}[ \t\u00a0]*(?:\\\r?\n[ \t]*)?
       | \([ \t]*(?={_QUOTE})
         # a column
       | (?:\t[ \t]*|[ ]{{2,}})(?=\S)(?!(?-i:[A-Z]+\b)|\#|[|-]{{2}})
@@ -81,8 +87,10 @@ _NOTHING = re.compile(
 _QUOTED = re.compile(rf"(?:!+\w+[ \t]+)?[bur]?(?P<quote>{_QUOTE})(?P<in>(?:(?!(?P=quote))[^\n]|(?<=\\)(?P=quote)|(?P=quote)(?P=quote))*)(?<!\\)(?P=quote)")  # fmt: skip
 _TRIPLE = re.compile(r"(?P<quote>\"\"\"|''')(?P<in>[\s\S]*?)(?P=quote)")
 _CDATA = re.compile(r"<!\[CDATA\[(?P<in>[\s\S]*?)\]\]>|(?P<inner>[^<>]+)(?=</)")
-_BLOCK = re.compile(r"[|>][+-]?\d?[+-]?[ \t]*(?:#[^\n]*)?(?=\r?\n)")
-_ONE_WORD = r"(?:[^\s\"'`&}\])\\]|&(?![\w.-]+=)|[\"'`](?=\w)|[}\])](?=\w)|\\(?!\\*[nrt\"'`])|%(?!26))"
+_LINES = re.compile(r"(?P<quote>[\"'])[^\"'\n]*(?:\n[^\"'\n]*){1,20}(?P=quote)(?=[ \t]*(?:[;,)}\]\r\n]|\Z))")
+"""A text in quotes over several lines."""
+_BLOCK = re.compile(r"(?:!+\w+[ \t]+)?[|>][+-]?\d?[+-]?[ \t]*(?:#[^\n]*)?(?=\r?\n)")
+_ONE_WORD = r"(?:[^\s\"'`&}\])\\]|&(?![\w.-]+=)|[\"'`](?=\w)|[}\])](?=\w)|\\(?!\\{0,12}[nrt\"'`])|%(?!26))"
 _WORD = re.compile(rf"(?:!+\w+[ \t]+)?(?:{_QUOTE})?{_ONE_WORD}{{4,}}(?:{_QUOTE})?")
 _PHRASE = re.compile(rf"(?:!+\w+[ \t]+)?(?:{_QUOTE})?{_ONE_WORD}{{3,}}(?:[ \t]+[^\n\"'{{}}\[\]&,;=<]*)?")
 _HEADER = re.compile(rf"(?:{_QUOTE})?[^\n\"'\\]+")
@@ -115,10 +123,17 @@ _WHOLE = _compiled(
     # private keys of PEM, OpenSSH, PGP, PuTTY and age, whole or cut, also in one line
     (r"-----BEGIN(?: |%20|\+)[A-Z 02%+]*PRIVATE(?: |%20|\+)KEY[\s\S]*?(?:-----END[A-Z 02%+]*KEY(?:(?: |%20|\+)BLOCK)?-----|\Z)", REMOVED),
     (rf"Private-Lines(?::|%3A)[\s\S]*?(?:Private-(?:MAC|Hash)(?::|%3A)(?: |%20)*[0-9a-fA-F]+|{_LINE_END}(?![ \t]*[\w+/=]{{16,}}(?:\s|\\|\Z|[\"']))|\Z)", REMOVED),
+    (r"(?m)(?:^[ \t+]*[\w+/=]{1,76}[ \t]*\r?\n|^[ \t]*\r?\n){1,80}[ \t+]*(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|Private-(?:MAC|Hash): *[0-9a-fA-F]+)", REMOVED),
     (r"(?#i)AGE-SECRET-KEY-(?:PQ-)?1[A-Z0-9]{16,}", REMOVED),
     (r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*", REMOVED),
 )  # fmt: skip
 """These are removed before names are searched for, because they span lines, or are base64 themselves."""
+_VALUE_FIRST = _compiled(
+    (rf"(?#i)([\"']value[\"'][ \t]*:[ \t]*)(?P<q>[\"'])(?:\\.|(?!(?P=q))[^\n\\]){{1,2000}}(?P=q)(?=\s*,\s*[\"'](?:name|key)[\"']\s*:\s*[\"']{_ANY_NAME}[\"'])", rf"\1\g<q>{REMOVED}\g<q>"),
+    (rf"(?#i)((?:^|\n)[ \t-]*value:[ \t]*)(?!\(removed\))\S[^\n]*(?=\n[ \t]+(?:name|key):[ \t]*[\"']?{_ANY_NAME}[\"']?[ \t]*(?:\r?\n|\Z))", rf"\1{REMOVED}"),
+    (rf"(?#i)(\bvalue=(?P<q>[\"']))[^\n<>]{{1,2000}}?(?=(?P=q)[^<>\n]{{0,100}}\b(?:name|key|id)=[\"']?{_ANY_NAME}[\"'])", rf"\1{REMOVED}"),
+)  # fmt: skip
+"""A value that stands before its name."""
 _PATTERNS = _compiled(
     # what a program is given, in its command line and at its input
     (r"((?:^|\s|[\"'])(?:-u|--user|--proxy-user)(?:[ =]|[\"'],\s*[\"'])[\"']?)[^\s:\"']+:[^\s\"']+", rf"\1{REMOVED}"),
@@ -129,15 +144,16 @@ _PATTERNS = _compiled(
     (rf"({_READERS}[^\n|<]{{0,100}}<<-? *[\"']?(?P<end>\w+)[\"']?[^\n]*\n)[\s\S]*?(?=\n[ \t]*(?P=end)\b|\Z)", rf"\1{REMOVED}"),
     # a scheme of a header, a sentence, and the files .netrc, .pgpass and of cookies
     (r"(?#i)\b(bearer|basic|token|apikey) (?=\S*[\d=_])[\w.~+/=-]{8,}", rf"\1 {REMOVED}"),
-    (rf"(?#i)\b({_NAMES}) (is:?|was|to) (?=\S*\d)[^\s,;]{{4,}}", rf"\1 \2 {REMOVED}"),
-    (rf"(?#i)\b((?:{_PHRASES}) is )(?!not|no|too|empty|missing|wrong|required|set|a |an |the )[^\n,;]{{4,}}", rf"\1{REMOVED}"),
+    (rf"(?#i)\b({_NAMES}) (is:?|was|to|lautet|ist) (?=\S*\d)[^\s,;]{{4,}}", rf"\1 \2 {REMOVED}"),
+    (r"(?#i)(\bidentified by )(?:'[^'\n]+'|\"[^\"\n]+\")", rf"\1{REMOVED}"),
+    (rf"(?#i)\b((?:{_PHRASES}) (?:is|lautet|ist) )(?!nicht|kein|falsch|leer|not|no|too|empty|missing|wrong|required|set|a |an |the )[^\n,;]{{4,}}", rf"\1{REMOVED}"),
     (r"(?#i)(\b(?:(?:machine|login|account)\s+\S+|default)\s+password\s+)\S+", rf"\1{REMOVED}"),
     (r"(?m)^(?!(?:MD5|[0-9a-fA-F]{2}):[0-9a-fA-F]{2}:)([\w.*-]{1,253}:(?:\d+|\*):[^:\s]+:[^:\s]+:)\S+$", rf"\1{REMOVED}"),
     (r"(\t(?:TRUE|FALSE)\t\d+\t[^\t\n]+\t)\S+", rf"\1{REMOVED}"),
     # user and password, and the parameters, of a URL
     (r"(?#i)(?<=https://)[^\s/@\"'\\]+(?=@)|(?<=http://)[^\s/@\"'\\]+(?=@)", REMOVED),
-    (r"(?<=://)[^\s/@\"'\\]{0,200}:[^\s@\"'\\]{1,400}(?=@)", REMOVED),
-    (r"(?<=hooks\.slack\.com/services/)[^\s\"'\\]+|(?<=/api/webhooks/)[^\s\"'\\]+", REMOVED),
+    (r"(?<=://)[^\s/@\"'\\]{0,200}:[^\s\"'\\]{1,400}(?=@)", REMOVED),
+    (r"(?<=hooks\.slack\.com/services/)[^\s\"'\\]+|(?<=/api/webhooks/)[^\s\"'\\]+|(?<=webhook\.office\.com/)[^\s\"'\\]+|(?<=ntfy\.sh/)[^\s\"'\\]+", REMOVED),
     (r"(?<=api\.telegram\.org/bot)[^\s/\"'\\]+|\b\d{8,10}:[A-Za-z0-9_-]{35}\b", REMOVED),
     (r"(?<=[?&])([\w-]+)=[^\s&\"'\\#]{8,}", rf"\1={REMOVED}"),
     (rf"(?#i)(?<=[?&#])([\w-]{{0,40}}(?:{_NAMES})|sig|signature|code|key)=[^\s&\"'\\#]+", rf"\1={REMOVED}"),
@@ -151,6 +167,8 @@ _PATTERNS = _compiled(
     (r"(?<![\w/+.-])(?<!SHA256:)(?<!SHA512:)(?<!sha256-)(?<!sha512-)(?!AAAA[A-Z])(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])[A-Za-z0-9+_-]{40,}={0,2}(?![\w/+.-])", REMOVED),
 )  # fmt: skip
 _CODED = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{12,}(?:\r?\n[ \t]*[A-Za-z0-9+/_-]{12,})*(?:\r?\n[ \t]*(?:[A-Za-z0-9+/_-]{4})*(?:[A-Za-z0-9+/_-]{4}|[A-Za-z0-9+/_-]{3}=|[A-Za-z0-9+/_-]{2}==)(?=\s*(?:\n|\Z)))?={0,2}(?![\w+/=-])")  # fmt: skip
+_COLOUR = re.compile(r"(?:\x1b|\\{1,8}(?:u001b|x1b|033|e))\[[0-9;]*[mK]")
+_NAME = re.compile(rf"(?i){_ANY_NAME}")
 _PLAIN = re.compile(rb"[\t\n\r -~]*")
 _PAIR = re.compile(r"[\w.@+-]+:[^\s:]+")
 
@@ -161,8 +179,10 @@ def redacted(text: str, known: Iterable[str] = ()) -> str:
         if len(secret) >= KNOWN_CHARACTERS_MIN:
             for form in _forms(secret):
                 text = text.replace(form, REMOVED)
-    for pattern, instead in _WHOLE:
+    text = _COLOUR.sub("", text)
+    for pattern, instead in (*_WHOLE, *_VALUE_FIRST):
         text = pattern.sub(instead, text)
+    text = cells(text, _NAME, _cell)
     text = _without_named(_CODED.sub(_decoded, text))
     for pattern, instead in _PATTERNS:
         text = pattern.sub(instead, text)
@@ -199,6 +219,8 @@ def _value(text: str, name: re.Match[str]) -> tuple[int, str]:
                 return start, ""
             mark = found["quote"] if form is not _CDATA else ""
             return found.end(), f"{mark}{REMOVED}{mark}"
+    if found := _LINES.match(text, start):
+        return found.end(), f"{found['quote']}{REMOVED}{found['quote']}"
     form = _HEADER if name["header"] else _PHRASE if name["phrase"] and not name["option"] else _WORD
     found = form.match(text, start)
     return (found.end(), REMOVED) if found else (start, "")
@@ -227,6 +249,11 @@ def _end_of_brackets(text: str, start: int) -> int:
         if not depth:
             return at + 1
     return min(len(text), start + NESTED_CHARACTERS_MAX)
+
+
+def _cell(text: str) -> str:
+    bare = text.strip()
+    return text if not bare.strip("\"'") or _NOTHING.fullmatch(bare) else text.replace(bare, REMOVED)
 
 
 def _leaves(text: str) -> str:

@@ -210,14 +210,22 @@ def _answer(client: Client, question: Any) -> str:
 
 
 def _rank_log(client: Client, id: RankId) -> str:
-    return str(client.ask(ReadRankLog(id, LOG_BYTES))["text"])
+    text = str(client.ask(ReadRankLog(id, LOG_BYTES))["text"])
+    return _from_a_line(text) if len(text.encode()) > LOG_BYTES - 4 else text
 
 
 def _end_of_log(settings: Settings, service: str) -> str:
     path = settings.home / "logs" / f"{service}.log"
     with path.open("rb") as stream:
-        stream.seek(max(0, path.stat().st_size - LOG_BYTES))
-        return stream.read().decode("utf-8", "replace")
+        left_out = max(0, path.stat().st_size - LOG_BYTES)
+        stream.seek(left_out)
+        text = stream.read().decode("utf-8", "replace")
+    return _from_a_line(text) if left_out else text
+
+
+def _from_a_line(text: str) -> str:
+    """Return the end of a log from its first whole line on: half a line has a secret without its name."""
+    return text.partition("\n")[2]
 
 
 def _json(body: Any) -> str:

@@ -7,6 +7,7 @@ import functools
 import itertools
 import json
 import textwrap
+import time
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -108,6 +109,28 @@ FORMS = {
     "a diff": "+  {n}: {v}",
     "a header in curl": "curl -H '{n}: {v}' https://x",
     "carriage return": "{n}: {v}\r",
+    "a no-break space": "{n}:\u00a0{v}",
+    "a wide colon": "{n}\uff1a{v}",
+    "a name in a colour": "\x1b[1;31m{n}\x1b[0m: {v}",
+    "a name in a colour in JSON": r'{{"text": "\u001b[1m{n}\u001b[0m: {v}"}}',
+    "a value in a colour": "{n}: \x1b[32m{v}\x1b[0m",
+    "the value first": '{{"value": "{v}", "name": "{n}"}}',
+    "the value first, pretty": '{{\n  "value": "{v}",\n  "name": "{n}"\n}}',
+    "the value first, in YAML": "env:\n- value: {v}\n  name: {n}\n",
+    "the value first, in HTML": '<input value="{v}" name="{n}">',
+    "a field between": '{{"name": "{n}", "optional": false, "value": "{v}"}}',
+    "a field between, in YAML": "env:\n- name: {n}\n  optional: false\n  value: {v}\n",
+    "quotes over lines": 'export {n}="first\n{v}\nlast"',
+    "the next line": "{n}=\\\n  {v}",
+    "binary of YAML": "{n}: !!binary |\n  {v}\nb: 1",
+    "an option in a list, with a dash": '["--{n}", "-{v}"]',
+    "a file with commas": "name,{n},host\nada,{v},a\nbob,{v},b\n",
+    "a file with commas and quotes": 'name,"{n}",host\n"ada, b","{v}",a\n',
+    "a file with semicolons": "name;{n}\nada;{v}\n",
+    "a file with tabs": "name\t{n}\nada\t{v}\nbob\t{v}\n",
+    "a table of Markdown": "| name | {n} |\n|---|---|\n| ada | {v} |\n",
+    "a table": "NAME    {n}    AGE\nada     {v}    3d\nbob     {v}    4d\n",
+    "a table with a frame": "+------+-------+\n| name | {n} |\n+------+-------+\n| ada | {v} |\n",
 }  # fmt: skip
 WAYS_OF_PROGRAMS = (
     "sudo -S <<< {v}", "sudo -S true <<< '{v}'", "echo {v} | sudo -S true", "echo '{v}' | sudo -k -S -- true",
@@ -123,7 +146,9 @@ WAYS_OF_PROGRAMS = (
     "//registry.npmjs.org/:_password={v}", ".example.com\tTRUE\t/\tTRUE\t0\tsession\t{v}", "Cookie: a=1; session={v}; b=2",
     "Set-Cookie: session={v}; Path=/", '["Authorization", "Bearer {v}"]', "(b'authorization', b'Bearer {v}')",
     '{{"name": "Cookie", "value": "session={v}"}}', "Authorization: Digest username=ada, response={v}", "[sudo] password for ada: {v}",
-    "Enter passphrase for key '/home/ada/.ssh/id': {v}", "IDENTIFIED BY PASSWORD '{v}'", "Password: {v} {v}",
+    "Enter passphrase for key '/home/ada/.ssh/id': {v}", "IDENTIFIED BY PASSWORD '{v}'",
+    "IDENTIFIED BY '{v}'", "Password for 'https://ada@example.com': {v}", "postgres://ada:a@{v}@host/db", "contrase\u00f1a: {v}",
+    "mot de passe : {v}", "\u043f\u0430\u0440\u043e\u043b\u044c: {v}", "\u5bc6\u7801\uff1a{v}", "Passwort lautet {v}", "Password: {v} {v}",
 )  # fmt: skip
 PREFIXED = (
     "ghp_{r}{r}", "gho_{r}{r}", "github_pat_{r}_{r}", "glpat-{r}{r}", "gldt-{r}{r}", "hf_{a}", "sk-{r}{r}", "sk-ant-api03-{r}-{r}",
@@ -224,8 +249,15 @@ def private_keys() -> dict[str, str]:
     return keys
 
 
+def cut(key: str, lines: int) -> str:
+    """The end of a key, as at the beginning of the end of a log."""
+    return "\n".join(key.split("\n")[lines:])
+
+
 KEY_FORMS: dict[str, Callable[[str], str]] = {
     "as it was made": lambda key: key,
+    "cut at its first line": lambda key: cut(key, 1),
+    "cut within": lambda key: cut(key, 3 if "PGP" not in key and key.count("\n") > 6 else 1),
     "CRLF": lambda key: key.replace("\n", "\r\n"),
     "indented": lambda key: textwrap.indent(key, "    "),
     "backslash n": lambda key: key.replace("\n", "\\n"),
@@ -283,3 +315,27 @@ def test_what_follows_a_secret_stays() -> None:
         assert shown.endswith("next line"), form
         assert REMOVED in shown
         assert redacted(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "\\",
+        '"',
+        "a",
+        "a-",
+        "token ",
+        "value: ",
+        "| a ",
+        "a,",
+        "\x1b[",
+        "AAAAAAAAAAAAAAAA\n",
+        '\\"',
+        "token='a''",
+    ],
+)
+def test_much_of_the_same_takes_no_longer_than_its_length(unit: str) -> None:
+    for begin in ("", "token: ", '{"value": "', "name,token\n"):
+        began = time.process_time()
+        redacted(begin + unit * (64_000 // len(unit)))
+        assert time.process_time() - began < 5

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.cli.commands.support.support import LOG_BYTES
 from tests.cli.conftest import Cli
 from tests.cli.live import Live, live, manifest
 
@@ -84,3 +85,17 @@ def test_a_secret_that_a_manifest_names_is_taken_out_whatever_it_looks_like(
     assert cli("support", "-o", str(tmp_path)).code == 0
     (file,) = tmp_path.glob("reconciler-support-*.tar.gz")
     assert contents(file)["logs/controller.log"] == "sent (removed), then (removed); the disk is full\n"
+
+
+def test_a_log_whose_beginning_is_left_out_begins_with_a_whole_line(
+    cli: Cli, home: Path, tmp_path: Path
+) -> None:
+    assert cli("init").code == 0
+    (home / "logs").mkdir(exist_ok=True)
+    rest = "\n" + "x " * (LOG_BYTES // 2 - 10) + "\nthe disk is full\n"
+    (home / "logs" / "controller.log").write_text("password: plain words of mine" + rest)
+    assert cli("support", "-o", str(tmp_path)).code == 0
+    (file,) = tmp_path.glob("reconciler-support-*.tar.gz")
+    found = contents(file)["logs/controller.log"]
+    assert "mine" not in found
+    assert found.endswith("the disk is full\n")
