@@ -4,6 +4,7 @@ takes one."""
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 from collections.abc import Iterator
 
@@ -13,6 +14,9 @@ STEPS = (65_536, 49_152, 24_576, 10_240)
 On macOS the hard limit is infinite, yet ``setrlimit`` refuses an infinite soft one with EINVAL and asks for OPEN_MAX,
 which is 10240, instead (``man 2 setrlimit``, under COMPATIBILITY); the kernel takes more, up to ``kern.maxfilesperproc``.
 """
+
+SPARE = 8
+"""How many it takes to start a process: both ends of its three pipes, and of the one that tells whether it began."""
 
 
 def raised() -> int:
@@ -41,3 +45,14 @@ def candidates(soft: int, hard: int) -> Iterator[int]:
     for step in STEPS:
         if soft < step and (not finite or step < hard):
             yield step
+
+
+def are_spare(count: int = SPARE) -> bool:
+    """Return whether this process may open as many more."""
+    with contextlib.ExitStack() as stack:
+        try:
+            for _ in range(count):
+                stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            return False
+    return True

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from collections.abc import Iterator
 
 import pytest
 
-from reconciler.descriptors import STEPS, candidates, limit, raised
+from reconciler.descriptors import SPARE, STEPS, are_spare, candidates, limit, raised
 
 INFINITE = resource.RLIM_INFINITY
 
@@ -41,3 +42,14 @@ def test_the_limit_is_raised_to_the_hard_one(given: tuple[int, int]) -> None:
 )
 def test_what_a_system_may_refuse_is_tried_in_steps(soft: int, hard: int, tried: list[int]) -> None:
     assert list(candidates(soft, hard)) == tried
+
+
+def test_a_process_has_descriptors_to_spare_or_not(given: tuple[int, int]) -> None:
+    before = os.dup(2)
+    os.close(before)
+    assert are_spare()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before + SPARE - 1, given[1]))
+    assert not are_spare()
+    after = os.dup(2)
+    os.close(after)
+    assert after == before

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from reconciler import descriptors
 from reconciler.errors import Invalid, ReconcilerError, Refused, Silent, Unreachable
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
@@ -159,7 +160,8 @@ async def _exchange_hello(reader: asyncio.StreamReader, writer: asyncio.StreamWr
 class RpcServer:
     """Answers requests at a Unix socket (mode 0600), many connections side by side, until it is closed.
 
-    A fault in ``dispatch`` ends the connection on which it struck, and goes to the loop's exception handler.
+    A fault in ``dispatch`` ends the connection on which it struck, and goes to the loop's exception handler. Without the
+    descriptors to start a process nobody is answered, so that whoever keeps this one starts another.
     """
 
     def __init__(
@@ -227,7 +229,7 @@ class RpcServer:
             await asyncio.wait(self._connections)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._connections) >= CONNECTIONS_MAX:
+        if len(self._connections) >= CONNECTIONS_MAX or not descriptors.are_spare():
             writer.transport.abort()
             return
         answering = serve(reader, writer, self._vocabulary, self._dispatch, role=self._role)

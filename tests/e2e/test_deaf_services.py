@@ -31,11 +31,12 @@ def pid_of(made: Cluster, service: str) -> int:
     return running.pid if running is not None else 0
 
 
-def take_descriptors(pid: int) -> None:
-    """Leave a process no descriptor for anything new."""
+def take_descriptors(pid: int, left: int) -> None:
+    """Leave a process few descriptors for anything new."""
     taken = {int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()}
-    free = next(number for number in itertools.count() if number not in taken)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free, free))
+    free = (number for number in itertools.count() if number not in taken)
+    limit = next(itertools.islice(free, left, None))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, limit))
 
 
 def stop(pid: int) -> None:
@@ -65,8 +66,8 @@ def test_a_service_that_is_stopped_is_continued(home: Cluster, service: str) -> 
     assert [rank["pid"] for rank in home.ranks()] == ranks
 
 
-@pytest.mark.parametrize("service", [GATEWAY, CONTROLLER, CONSOLE])
-def test_a_service_without_a_descriptor_is_replaced(home: Cluster, service: str) -> None:
+@pytest.mark.parametrize(("service", "left"), [(GATEWAY, 0), (CONTROLLER, 0), (CONTROLLER, 4), (CONSOLE, 0)])
+def test_a_service_without_descriptors_is_replaced(home: Cluster, service: str, left: int) -> None:
     home.wait(f"the {service}", lambda: serves(home, service))
     pid, ranks, since = (
         pid_of(home, service),
@@ -74,7 +75,7 @@ def test_a_service_without_a_descriptor_is_replaced(home: Cluster, service: str)
         home.last_event(),
     )
 
-    take_descriptors(pid)
+    take_descriptors(pid, left)
 
     home.wait("another process", lambda: pid_of(home, service) not in (0, pid) and serves(home, service))
     home.wait("the event", lambda: "ServiceReplaced" in told(home, since, service))

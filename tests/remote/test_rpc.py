@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -262,6 +264,22 @@ async def test_a_fault_of_the_server_ends_the_connection_and_is_not_hidden() -> 
             assert await requester.request(Get(), timeout=SECONDS) == Answer("fine")
 
     assert [type(error) for fault in faults for error in fault.exceptions] == [KeyError]
+
+
+async def test_a_server_that_could_start_no_process_answers_nobody() -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with serving(echo) as path:
+        lowest = os.dup(2)
+        os.close(lowest)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 4, limits[1]))
+        try:
+            with pytest.raises(Unreachable):
+                async with client(path):
+                    pass
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        async with client(path) as requester:
+            assert await requester.request(Get(), timeout=SECONDS)
 
 
 async def test_a_socket_is_for_its_owner_and_replaces_that_of_a_dead_server() -> None:
