@@ -48,6 +48,7 @@ test-ids: $(VENV)/dev ## tests whose ids are in a file, such as those that make 
 	RECONCILER_EXAMPLES=20 $(PYTEST) $(SIDE_BY_SIDE) -n $(WORKERS) @$(IDS)
 
 test-all: $(VENV)/dev ## the second tier, what else gates a change: whole clusters, three hosts, documents; after make test
+	$(BIN)/python -m tests.runner.markup.collection
 	$(PYTEST) $(SIDE_BY_SIDE) -n $(CLUSTER_WORKERS) -m "(second_tier or hypothesis) and not nightly"
 
 nightly: $(VENV)/dev ## what runs for hours: fuzz, every fault, every class, chaos, a soak, planted bugs, tests of those tools

@@ -132,6 +132,16 @@ def told(words: int) -> str:
     return "".join(f"w{number} " for number in range(words))
 
 
+def in_turn(*scripts: Script) -> Script:
+    """Play the first script for the first request, and so on."""
+    left = iter(scripts)
+
+    async def play(turn: Turn) -> None:
+        await next(left)(turn)
+
+    return play
+
+
 async def silent(turn: Turn) -> None:
     """Accept, then say nothing more."""
     turn.accept()

@@ -38,6 +38,8 @@ from tests.runner.ranks import Reply, question
 from . import histories
 
 EXAMPLES = int(os.environ.get("RECONCILER_FUZZ_EXAMPLES", "400"))
+PARTS = 4
+"""In how many tests they are drawn: each ends in time, also where other processes compute."""
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 BODIES: Mapping[str, st.SearchStrategy[dict[str, Any]]] = {
     "chat": histories.chats(),
@@ -183,11 +185,12 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Tokeniz
 
 
 @pytest.mark.second_tier
-def test_every_template_renders_every_drawn_history(collection: Mapping[str, Tokenizer]) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_template_renders_every_drawn_history(collection: Mapping[str, Tokenizer], part: int) -> None:
     counts: Counter[str] = Counter()
 
-    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=SLOW)
-    @given(requests, st.sampled_from(sorted(collection)))
+    @settings(max_examples=EXAMPLES // PARTS, deadline=None, suppress_health_check=SLOW)
+    @given(requests, st.sampled_from(sorted(collection)[part::PARTS]))
     def render_one(drawn: tuple[str, Any], name: str) -> None:
         generate = parsed(*drawn)
         counts["refused by name" if generate is None else "rendered"] += 1

@@ -18,7 +18,7 @@ from reconciler.gateway.admission import ConnectionLimits
 from reconciler.gateway.http.protocol import HEAD_BYTES_MAX
 from reconciler.gateway.routing.timeouts import Timing
 from tests.gateway.conftest import HELLO, Cluster, Start
-from tests.gateway.rank_double import Turn, silent, story, told
+from tests.gateway.rank_double import Turn, in_turn, silent, story, told
 
 LIMITS = ConnectionLimits(in_all=40, of_one=40, leaving=4, leaving_seconds=0.05)
 HEALTH = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
@@ -273,17 +273,14 @@ async def test_a_client_that_reads_slowly_keeps_its_connection(start: Start) -> 
 
 async def test_a_place_in_the_batch_goes_from_who_does_not_read_to_who_waits_and_back(start: Start) -> None:
     limits = dataclasses.replace(LIMITS, unread_seconds=0.02)
-    cluster = await start(
-        all_but_the_end, limits=limits, timing=Timing(shutdown=0.5, hello=60.0, routes_idle=0.02)
-    )
+    script = in_turn(all_but_the_end, story(3), much)
+    cluster = await start(script, limits=limits, timing=Timing(shutdown=0.5, hello=60.0, routes_idle=0.02))
     cluster.route(cluster.ranks[0], batch=1)
     await cluster.until(cluster.up)
     async with unread(cluster) as sock:
         await cluster.ranks[0].until(lambda rank: bool(rank.asked))
-        cluster.ranks[0].script = story(3)
         status, _, body = await cluster.post({"model": "llama", "messages": HELLO})
         assert (status, body["choices"][0]["message"]["content"]) == (200, told(3))
-        cluster.ranks[0].script = much
         loop, text = asyncio.get_running_loop(), b""
         while not text.endswith(b"[DONE]\n\n\r\n0\r\n\r\n"):
             text += await loop.sock_recv(sock, 65536)

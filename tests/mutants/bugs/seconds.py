@@ -18,7 +18,7 @@ SECONDS = (
     Mutant(
         "a-pause-is-kept-once",
         targets._turns,
-        put(Assign, "over = min(since, default=0.0) + found.deployment.spec.strategy.pause", 2, 5),
+        put(Assign, "over = min(since, default=0.0) + found.deployment.spec.strategy.pause", 2, 7),
         "after the first pause all other replicas are changed one right after the other",
         ("tests/planning/rollout/test_targets.py",),
     ),

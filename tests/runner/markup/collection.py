@@ -3,7 +3,8 @@
 Suite, which the source package of ``jsonschema`` has in it.
 
 They belong to many models under many licences, so none is copied into this repository: each package is fetched once into
-the environment, by version and checksum.
+the environment, by version and checksum. ``python -m tests.runner.markup.collection`` fetches all of them, so that no test
+waits for that.
 """
 
 from __future__ import annotations
@@ -137,3 +138,8 @@ def deepseek() -> Path:
 def mistral(name: str) -> Path:
     """One of Mistral's vocabularies."""
     return MISTRAL.files() / f"{name}.json"
+
+
+if __name__ == "__main__":
+    for package in (LLAMA_CPP, DEEPSEEK, MISTRAL, SCHEMA_SUITE):
+        print(f"{package.name} {package.version}: {len(list(package.files().iterdir()))} files")
