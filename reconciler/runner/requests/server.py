@@ -43,6 +43,8 @@ BACKLOG_BYTES_MAX = 8 * 1024 * 1024
 FLUSH_SECONDS = 5.0
 UNREAD_BYTES_MAX = 64 * 1024 * 1024
 """Text of all requests together that wait to be tokenized."""
+SHORT_BYTES_MAX = 16 * 1024
+"""Shorter texts wait for one longer one at most: whoever asks whether this rank takes requests must not wait for all."""
 _REASONS = {
     "overloaded": "too many requests are waiting here; try again later",
     "draining": "this rank is being stopped; use another",
@@ -76,6 +78,7 @@ class Server:
         self._connections: set[_Connection] = set()
         # One at a time: tokenizers are not safe to share, and a long prompt must not hold up the socket.
         self._tokenizing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenize")
+        self._long_turn = asyncio.Lock()
         # Beside it, because a form may take as long as the longest prompt.
         self._compiling = compiling_thread()
         self._unread = 0
@@ -190,7 +193,7 @@ class Server:
             connection.send([Failed(generate.request, refusal, _REASONS[refusal])])
             return
         self._unread += length
-        reading = self._loop.create_task(self._read(generate))
+        reading = self._loop.create_task(self._read(generate, length))
         connection.requests[generate.request] = reading
         reading.add_done_callback(lambda done: self._opened(connection, generate, length, done))
 
@@ -203,9 +206,10 @@ class Server:
         if self._texts is not None and generate.question is None:
             raise invalid("this model is for embeddings and generates no text: use /v1/embeddings", "model")
 
-    async def _read(self, generate: Generate) -> Reading:
+    async def _read(self, generate: Generate, length: int) -> Reading:
         """Return a request as token ids, and what its answer is held to. Raises ``Unanswerable``."""
-        prompt = await self._loop.run_in_executor(self._tokenizing, self._read_prompt, generate)
+        async with self._long_turn if length > SHORT_BYTES_MAX else contextlib.nullcontext():
+            prompt = await self._loop.run_in_executor(self._tokenizing, self._read_prompt, generate)
         if prompt.asked is None:
             return prompt, None
         matcher = await self._loop.run_in_executor(

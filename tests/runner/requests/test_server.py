@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from mlx_lm.utils import load
@@ -30,9 +30,11 @@ class Moody(Tokenizer):
     """Takes its time until it may go on, and cannot read one text at all."""
 
     may_go_on = threading.Event()
+    asked: ClassVar[list[str]] = []
 
     def plain(self, text: str) -> list[int]:
         self.may_go_on.wait(30)
+        self.asked.append(text)
         if text == "too complex":
             raise MemoryError(text)
         return super().plain(text)
@@ -40,7 +42,7 @@ class Moody(Tokenizer):
 
 @pytest.fixture
 def socket(endless: Path) -> Iterator[str]:
-    Moody.may_go_on = threading.Event()
+    Moody.may_go_on, Moody.asked = threading.Event(), []
     loaded = Loaded(None, Moody(load(str(endless))[1]), 304, SamplingDefaults(temperature=0.6, top_k=20))
     with short_directory() as folder:
         path = str(folder / "s")
@@ -94,6 +96,24 @@ async def test_texts_that_wait_to_be_tokenized_have_a_bound_together(
         assert isinstance(await client.next("b"), Accepted)
         client.send(prompt("d", "ten bytes!"))
         assert isinstance(await client.next("d"), Accepted)
+
+
+async def test_a_short_text_waits_for_one_long_one_and_not_for_all(
+    socket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent asks with one whether rank 0 takes requests, and a group whose rank 0 does not is formed again."""
+    monkeypatch.setattr(server_module, "SHORT_BYTES_MAX", 5)
+    async with connected(socket) as client:
+        for name in "abc":
+            client.send(prompt(name, f"long text {name}"))
+        client.send(prompt("short", "hi"))
+        for name in "xy":  # is answered at once: by then all others have been read
+            client.writer.write(encode({"type": "generate", "request": name, "messages": 7}))
+            assert isinstance(await client.next(name), Failed)
+        Moody.may_go_on.set()
+        for name in ("a", "b", "c", "short"):
+            assert isinstance(await client.next(name), Accepted)
+    assert Moody.asked == ["long text a", "hi", "long text b", "long text c"]
 
 
 async def test_what_a_request_leaves_open_is_the_models_and_told(socket: str) -> None:
