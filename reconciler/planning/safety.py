@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from reconciler.resources import PLURALS, SHORT_NAMES
 from reconciler.state import (
     Desired,
     Hold,
@@ -52,14 +53,19 @@ def removal(
 ) -> Removal:
     """Judge what is removed where ``incoming`` follows ``in_force``: by a push, in the loop, and in a preview alike.
 
-    ``said``: the names whose removal a commit or its pusher allows, such as ``tiny`` or ``modeldeployment/tiny``; None
+    ``said``: the names whose removal a commit or its pusher allows, such as ``tiny``, or ``model/tiny`` for no other kind; None
     stands for all. With nothing in force nothing can be removed: the first revision of a cluster is never held.
     """
     removes = tuple(sorted(set(in_force) - set(incoming)))
     much = bool(removes) and (not incoming or 100 * len(removes) > max(100, PERCENT_MAX * len(in_force)))
-    names = {word.rpartition("/")[2] for word in said or ()}
-    unsaid = tuple(key for key in removes if key in serving and said is not None and key.name not in names)
+    unsaid = tuple(key for key in removes if key in serving and said is not None and not _named(key, said))
     return Removal(removes, len(in_force), unsaid, much)
+
+
+def _named(key: ObjectKey, said: Collection[str]) -> bool:
+    words = (word.rpartition("/") for word in said)
+    kinds = ("", PLURALS[key.kind], *SHORT_NAMES[key.kind])
+    return any(name == key.name and kind.lower() in kinds for kind, _, name in words)
 
 
 def serving(

@@ -119,6 +119,8 @@ def test_what_has_a_group_serves_and_a_gateway_that_runs() -> None:
         ((), (BIG, TINY)),
         (("tiny",), (BIG,)),
         (("modeldeployment/tiny", "big"), ()),
+        (("ModelDeployment/tiny", "deploy/big"), ()),
+        (("model/tiny", "apikey/tiny", "x/tiny", "gateway/big"), (BIG, TINY)),
         (None, ()),
     ],
 )

@@ -102,7 +102,7 @@ def _trailers(results: Iterable[Any]) -> str:
     """Return the trailers that allow what a command was told to remove."""
     from reconciler.source.git.pushes import ALLOW
 
-    gone = sorted({each.name for each in results if each.action == "deleted"})
+    gone = sorted({f"{each.kind.lower()}/{each.name}" for each in results if each.action == "deleted"})
     return "\n\n" + "\n".join(f"{ALLOW}: {name}" for name in gone) + "\n" if gone else ""
 
 
