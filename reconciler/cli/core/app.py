@@ -74,6 +74,7 @@ COMMANDS = {
     "doctor": "machines.doctor",
     "verify": "machines.verify",
     "logs": "logs.logs",
+    "chat": "cluster.chat",
     "support": "support.support",
     "backup": "cluster.backup",
     "restore": "cluster.backup",

@@ -26,6 +26,7 @@ GROUPS = {
         "history": "List the commits of manifests and operations, newest first, with what has become of each.",
         "top": "Show what nodes or ranks use: memory, processors, tokens per second.",
         "logs": "Print the output of a deployment's ranks, sorted by time.",
+        "chat": "Ask a model that is served, once or in a conversation.",
         "events": "List events, oldest first.",
         "wait": "Wait until objects meet a condition.",
     },

@@ -20,7 +20,7 @@ _NO_NAMESPACES = "there are no namespaces; omit it"
 _HOME = "a cluster is a state folder, here or elsewhere: reconciler --home PATH, or reconciler --context NAME"
 
 _CONSOLE = "`reconciler up` serves the cluster in a browser: reconciler get gateways says where the endpoint is, docs/console.md the rest"
-_CHAT = "the console has a chat, and every client of OpenAI's API works: reconciler get gateways"
+_CHAT = "use: reconciler chat MODEL"
 _MODELS = "a model is a manifest, and its weights come by themselves: reconciler apply -f FILE"
 _SPEED = "the speed of what is served: reconciler top ranks; which machine or link is slow: reconciler verify DEPLOYMENT"
 _SETTINGS = "each setting is a field of a manifest: reconciler explain KIND"
@@ -57,7 +57,7 @@ COMMANDS = {
     "replace": _APPLY,
     "restart": "use: reconciler rollout restart deployment/NAME",
     "rm": "use: reconciler delete KIND/NAME",
-    "run": "a deployment is a manifest; an example is in manifests/: reconciler apply -f FILE",
+    "run": "a deployment is a manifest: reconciler apply -f FILE; to ask a model: reconciler chat MODEL QUESTION",
     "serve": "use: reconciler up",
     "set": "use: reconciler patch KIND/NAME -p PATCH, or reconciler edit KIND/NAME",
     "stats": _STATE,
@@ -70,7 +70,6 @@ COMMANDS = {
     "benchmark": _SPEED,
     "browse": _CONSOLE,
     "build": _MODELS,
-    "chat": _CHAT,
     "clone": "use: git clone of what `reconciler init` prints",
     "configure": _SETTINGS,
     "convert": _MODELS,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
@@ -13,43 +10,13 @@ import pytest
 from reconciler.cli.commands.cluster.question import ask_endpoint
 from reconciler.errors import Invalid
 
-
-class Endpoint(HTTPServer):
-    """Answers everything with ``answer``; keeps what was asked."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Answering)
-        self.answer: tuple[int, Any] = (200, {"choices": [{"message": {"content": "Because."}}]})
-        self.requests: list[tuple[str, Any]] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/v1"
-
-
-class Answering(BaseHTTPRequestHandler):
-    server: Endpoint
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.requests.append((self.path, body))
-        status, answer = self.server.answer
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(json.dumps(answer).encode())
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+from .endpoint import Endpoint, endpoint_of_one_model
 
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with endpoint_of_one_model() as server:
         yield server
-        server.shutdown()
-        thread.join(10)
 
 
 def test_the_answers_text_is_returned(endpoint: Endpoint) -> None:
