@@ -13,10 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from reconciler.console.feed import Beat, Feed, following
 from reconciler.console.snapshot import Snapshot
+from reconciler.errors import Unreachable
 from reconciler.remote.rpc import RpcServer
 from reconciler.wire.admin import CONTROLLER_RECEIVES_FROM_CLI, Answer, Get, ShowStatus
+from reconciler.wire.figures import ShowSeries
 
 from .controller import Recorded
 
@@ -54,6 +58,8 @@ async def test_a_controller_that_hangs_or_dies_is_noticed_and_found_again(tmp_pa
             hung = await until(feed, lambda each: bool(each.lost))
             assert time.time() - stopped_at < 3
             assert hung.objects == known.objects
+            with pytest.raises(Unreachable):  # so that a scrape gets its answer within the 10 s of Prometheus
+                await feed.ask(ShowSeries())
             assert stopped_at - 1 < hung.at <= stopped_at + 0.1, "it shows the time of what it shows"
             os.kill(first.pid, signal.SIGCONT)
             await until(feed, lambda each: not each.lost)

@@ -34,6 +34,7 @@ from reconciler.wire.admin import (
     ShowUsage,
     Stop,
 )
+from reconciler.wire.figures import ShowSeries
 from reconciler.wire.node import Observe
 from reconciler.wire.paths import agent_socket
 from tests import fork_server
@@ -131,6 +132,10 @@ def test_missing_weights_are_said_on_the_condition_and_nothing_is_started(contro
     assert (plan["steps"], plan["waiting"]) == ([], [])
     assert [refused["reason"] for refused in plan["refused"]] == ["WeightsMissing"]
     assert controller.conditions("Node", "node-a")["Ready"]["status"] == "True"
+    series = {each["name"]: each["series"] for each in controller.ask(ShowSeries())["families"]}
+    assert [["tiny", "Stalled"], 1.0] in series["reconciler_deployment_status_condition"]
+    assert [["WeightsMissing"], 1.0] in series["reconciler_plan_refused"]
+    assert series["reconciler_source_up"] == []
     (places,) = controller.ask(ShowPlaces("tiny"))["items"]
     assert ["no weights at" in seat["text"] for seat in places["nodes"]] == [True] * len(places["nodes"])
 

@@ -12,9 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reconciler.planning.context.reboot_requests import AWAY_SECONDS
 from reconciler.resources import Manifest
 from reconciler.resources.operation import VERBS
-from reconciler.state import Contact, Desired, FaultClass, Hold, MachineFacts, NodeName, ObjectKey, Rejection
+from reconciler.state import (
+    Contact,
+    Desired,
+    FaultClass,
+    Hold,
+    MachineFacts,
+    NodeName,
+    ObjectKey,
+    Reboot,
+    Rejection,
+)
 from reconciler.state.reports.incident import Incident
 from reconciler.status import Snapshots, statuses
 from reconciler.status.series import FAMILIES, OBJECTS_MAX, View
@@ -26,7 +37,9 @@ from tests.worlds import World, deployment, fabric, gateway, model, node, notifi
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
 OTHERS_MAX, NODE_MAX, DEPLOYMENT_MAX, MODEL_MAX, FABRIC_MAX = (
     int(number.replace(",", ""))
-    for number in re.findall(r"(\d+) (?:series|more for|for)", PAGE.split("There are at most")[1])
+    for number in re.findall(
+        r"(\d+) (?:series|more for|for)", PAGE.split("There are at most")[1].split(";")[0]
+    )
 )
 """How many series there are at most, as the page says: in any case, and for each object of a kind."""
 A, B = NodeName("node-a"), NodeName("node-b")
@@ -89,6 +102,17 @@ def test_a_node_that_is_lost_and_one_that_is_only_cordoned() -> None:
     assert found["reconciler_node_unschedulable,node=node-b"] == 1
     assert "reconciler_node_memory_total_bytes,node=node-a" not in found, "nobody knows it now"
     assert found["reconciler_node_memory_total_bytes,node=node-b"] == 64 * 2**30
+
+
+def test_a_node_that_was_asked_to_restart_is_not_lost_before_that_takes_too_long() -> None:
+    world = two_nodes()
+    world.settle()
+    world.reboots[A] = Reboot(world.now, "boot", "C18: held")
+    world.lose(A)
+    world.now += AWAY_SECONDS - 1
+    assert values(view_of(world))["reconciler_node_lost,node=node-a"] == 0
+    world.now += 1
+    assert values(view_of(world))["reconciler_node_lost,node=node-a"] == 1
 
 
 def test_machines_tell_of_power_heat_and_memory() -> None:
