@@ -165,7 +165,8 @@ def examples() -> dict[str, bytes]:
     """Manifests of every kind: the examples, and those of the pages about kinds."""
     found = {}
     for path in sorted((ROOT / "examples").rglob("*.yaml")):
-        found[str(path)] = path.read_bytes()
+        if path.parent.name != "prometheus":
+            found[str(path)] = path.read_bytes()
     for page in sorted((ROOT / "docs" / "kinds").glob("*.md")):
         for number, block in enumerate(
             re.findall(r"```yaml\n(apiVersion: reconciler.*?)```", page.read_text(), re.DOTALL)
