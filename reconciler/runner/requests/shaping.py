@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -186,14 +186,14 @@ class _Stage:
         if self._traits.lone_results:
             return messages
         made: Messages = []
-        awaited: list[Any] = []
+        awaited: Counter[Any] = Counter()
         for message in messages:
             if message["role"] != "tool":
-                awaited = [call["id"] for call in message.get("tool_calls") or ()]
-            elif message.get("tool_call_id") in awaited:
-                awaited.remove(message["tool_call_id"])
+                awaited = Counter(call["id"] for call in message.get("tool_calls") or ())
+            elif awaited[message.get("tool_call_id")]:
+                awaited[message["tool_call_id"]] -= 1
             else:
-                awaited = []
+                awaited = Counter()
                 self.replaced["results"] += 1
                 text = f"[Result of {message['name']}]\n{message['content']}"
                 message = {"role": "user", "content": text}
@@ -235,22 +235,22 @@ class _Stage:
 
     def _by_turns(self, messages: Messages) -> Messages:
         """Return messages in which the user and the model take turns; what the model says with a call is no turn."""
-        made: Messages = []
+        made: list[Messages] = []  # each message with those that are joined with it
         spoke = "assistant"
         for message in map(self._said, messages or [_filler("user")]):
             role = message["role"]
             turns = _is_turn(message)
-            if turns and made and _is_turn(made[-1]) and made[-1]["role"] == role:
+            if turns and made and _is_turn(made[-1][0]) and made[-1][0]["role"] == role:
                 self.replaced["turns"] += 1
-                made[-1] = _merged(made[-1], message)
+                made[-1].append(message)
                 continue
             if (turns and spoke == role) or not (made or role == "user"):
                 self.replaced["turns"] += 1
                 spoke = "user" if spoke == "assistant" else "assistant"
-                made.append(_filler(spoke))
-            made.append(message)
+                made.append([_filler(spoke)])
+            made.append([message])
             spoke = role if turns else spoke
-        return made
+        return [each[0] if len(each) == 1 else _merged(each) for each in made]
 
     def _said(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return a message that says something, where it has to."""
@@ -274,22 +274,24 @@ def _joined(texts: Iterable[str]) -> str:
     return "\n\n".join(filter(None, texts))
 
 
-def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Return two messages of one side, without calls, as one."""
-    merged = {**first, "content": _joined((first["content"], second["content"]))}
-    thought = _joined(each.get(REASONING_KEYS[0]) or "" for each in (first, second))
+def _merged(messages: Messages) -> dict[str, Any]:
+    """Return messages of one side, without calls, as one."""
+    merged = {**messages[0], "content": _joined(each["content"] for each in messages)}
+    thought = _joined(each.get(REASONING_KEYS[0]) or "" for each in messages)
     return {**merged, REASONING_KEYS[0]: thought} if thought else merged
 
 
 def _one_by_one(message: dict[str, Any], results: Messages) -> Messages:
     """Return a message for each call, with its result after it, and at the end what is the result of none."""
     made: Messages = []
-    left = list(results)
+    left: dict[Any, deque[int]] = {}
+    for at, result in enumerate(results):
+        left.setdefault(result.get("tool_call_id"), deque()).append(at)
+    taken = set()
     for index, call in enumerate(message["tool_calls"]):
         spoken = message if index == 0 else {"role": "assistant", "content": ""}
-        own = next((each for each in left if each.get("tool_call_id") == call["id"]), None)
         made.append({**spoken, "tool_calls": [call]})
-        if own is not None:
-            left.remove(own)
-            made.append(own)
-    return [*made, *left]
+        if own := left.get(call["id"]):
+            taken.add(own[0])
+            made.append(results[own.popleft()])
+    return [*made, *(each for at, each in enumerate(results) if at not in taken)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import time
 from typing import Any
 
 import pytest
@@ -188,3 +189,28 @@ def test_tools_have_what_the_template_asks_for(function: Any, traits: Any, made:
     tool = {"type": "function", "function": function}
     taken = dataclasses.replace(Traits(), **traits)
     assert shape([USER], (tool,), taken, PLAIN, "").tools == [{"type": "function", "function": made}]
+
+
+MANY = 12_000
+MANY_CALLS = [str(number) for number in range(MANY)]
+LONG = {
+    "results in another order": [USER, called(*MANY_CALLS), *map(result, reversed(MANY_CALLS))],
+    "results of no call": [USER, called(*MANY_CALLS), *(result(f"no {name}") for name in MANY_CALLS)],
+    "messages of one side": [USER] * (10 * MANY),
+    "calls that were cut off": [USER, called(*MANY_CALLS, arguments='{"a":')],
+}
+
+
+@pytest.mark.parametrize("long", LONG)
+def test_a_long_conversation_takes_no_more_than_its_length(long: str) -> None:
+    """Nothing else is read meanwhile."""
+    traits: dict[str, Any] = {
+        "parallel_calls": False,
+        "lone_results": False,
+        "any_turns": False,
+        "any_arguments": False,
+    }
+    messages = copy.deepcopy(LONG[long])
+    began = time.process_time()
+    shape(messages, (), dataclasses.replace(Traits(), **traits), PLAIN, "")
+    assert time.process_time() - began < 2
