@@ -80,8 +80,9 @@ def form_of(
     request's tools. Raises ``ApiError`` (400) where ``use``, which ``path`` has, does not agree with them."""
     if (use.required or use.names) and not known:
         raise invalid("there are no tools to call", path)
+    there = frozenset(known)
     for name in use.names:
-        if name not in known:
+        if name not in there:
             raise invalid(f"there is no tool {name!r:.100}", path)
     if not (use.required or use.names or (strict and use.offered)):
         return content or FREE

@@ -82,12 +82,13 @@ def _content(form: Form, grammar: Grammar) -> str:
 def _callable(asked: Asked) -> list[Tool]:
     """Return the tools that may be called. Raises ``Inexpressible`` for parameters to which nothing can be held."""
     form, found, size = asked.form, [], 0
+    chosen, strict = frozenset(form.callable), frozenset(form.strict)
     for index, tool in enumerate(asked.tools):
         name, parameters = declared(tool)
         path = form.parameters_path(index)
-        if form.callable and name not in form.callable:
+        if chosen and name not in chosen:
             continue
-        held = form.calls_required or name in form.strict
+        held = form.calls_required or name in strict
         size += len(json.dumps(parameters)) if held else 0
         if size > TOOLS_BYTES_MAX:
             raise Inexpressible(

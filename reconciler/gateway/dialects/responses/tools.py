@@ -169,7 +169,7 @@ def parse_choice(fields: Fields, tools: Tools) -> Choice:
         raise invalid('tool_choice must be "none", "auto", "required" or an object', "tool_choice")
     kind = choice.text("type")
     if kind == "function":
-        tool = _find(choice, tools)
+        tool = _find(choice, _by_name(tools))
         return Choice(ToolUse(required=True, names=(tool.called,)), _reference(tool))
     if kind == "allowed_tools":
         return _allowed(choice, tools)
@@ -182,7 +182,8 @@ def _allowed(choice: Fields, tools: Tools) -> Choice:
     """Return the choice of some. Where no function is among them, there is to be no call."""
     required = choice.choice("mode", ("auto", "required")) == "required"
     listed = [entry for entry in choice.objects("tools") if entry.text("type") == "function"]
-    found = [_find(entry, tools) for entry in listed]
+    by_name = _by_name(tools)
+    found = [_find(entry, by_name) for entry in listed]
     if required and not found:
         raise invalid("no function is allowed, and a call is required", choice.path("tools"))
     shown = {
@@ -199,9 +200,18 @@ def _reference(tool: Tool) -> Mapping[str, Any]:
     return {"type": "function", "name": tool.name, **space}
 
 
-def _find(named: Fields, tools: Tools) -> Tool:
+def _by_name(tools: Tools) -> Mapping[tuple[str, str | None], Sequence[Tool]]:
+    """Return the tools by what a choice may call them: their name alone, or with their namespace."""
+    found: dict[tuple[str, str | None], list[Tool]] = {}
+    for tool in tools.known:
+        for space in {None, tool.namespace}:
+            found.setdefault((tool.name, space), []).append(tool)
+    return found
+
+
+def _find(named: Fields, by_name: Mapping[tuple[str, str | None], Sequence[Tool]]) -> Tool:
     name, namespace = named.text("name"), named.optional_text("namespace")
-    found = [tool for tool in tools.known if tool.name == name and namespace in (None, tool.namespace)]
+    found = by_name.get((name, namespace), ())
     if len(found) != 1:
         text = f"{'several tools have' if found else 'no tool has'} the name {name[:60]!r}"
         raise invalid(text, named.path("name"))
