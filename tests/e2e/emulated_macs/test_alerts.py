@@ -23,7 +23,12 @@ from tests.ports import free_port
 
 from .macs import EXAMPLES, FORMED_SECONDS, macs, sandbox, served
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200), pytest.mark.needs("prometheus")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.nightly,
+    pytest.mark.timeout(1200),
+    pytest.mark.needs("prometheus"),
+]
 
 AFTER = {"ReconcilerNothingServed": "60s", "ReconcilerReplicasMissing": "60s"}
 """How long these hold before they fire: a group may be formed again until then. All others: ``SOON``."""
