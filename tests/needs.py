@@ -143,6 +143,7 @@ NEEDS = {
     "gawk": Need(("gawk",), "gawk", "gawk"),
     "original-awk": Need(("original-awk",), "original-awk"),
     "busybox": Need(("busybox",), "busybox"),
+    "c++": Need(("c++", "g++", "clang++"), "g++"),
     "jq": Need(("jq",), "jq", "jq"),
     "curl": Need(("curl",), "curl"),
     "ps": Need(("ps",), "procps"),

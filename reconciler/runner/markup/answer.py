@@ -169,6 +169,8 @@ def _read_reasoning(family: Family, reader: Reader, end: str) -> Reading[None]:
     starts = tuple(family.format.starts) if family.format and reader.calls else ()
     reader.reasoning_over()
     yield from text.while_in(SPACE)
+    while (yield from text.take(*(start for start, its in family.thinking if its == end))):
+        yield from text.while_in(SPACE)  # some begin twice
     if (yield from text.at(family.dropped)):
         return  # content begins: there is no reasoning
     while (found := (yield from text.copy_until((end, *starts), reader.reason))) in starts:

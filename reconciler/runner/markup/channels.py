@@ -102,13 +102,13 @@ def _read_arguments(reader: Reader, calls: Calls, name: str, stops: Sequence[str
 
 def harmony_route(head: str) -> str | None:
     """Return where a message of gpt-oss belongs."""
-    recipient = _RECIPIENT.search(head)
+    recipient = next((each for each in _RECIPIENT.findall(head) if each != "assistant"), None)
     if recipient:
-        return recipient[1]
-    channel = _CHANNEL.search(head)
-    if channel is None:
+        return str(recipient)
+    channels = _CHANNEL.findall(head)  # of a head that begins twice the last one counts
+    if not channels:
         return None
-    return "reasoning" if channel[1] == "analysis" else "content"
+    return "reasoning" if channels[-1] == "analysis" else "content"
 
 
 def muse_route(head: str) -> str | None:

@@ -29,9 +29,12 @@ THINKING = (
     ("<|inner_prefix|>", "<|inner_suffix|>"),
     ("<|think:start|>", "<|think:end|>"),
     ("<|channel>thought", "<channel|>"),
+    ("<|channel>", "<channel|>"),
     ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
     ("[THINK]", "[/THINK]"),
     ("<|think|>", "<|end|>"),
+    ("Here is my thought process:", "Here is my response:"),
+    ("Here's my thought process:", "Here's my response:"),
     ("Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]"),
 )
 """What begins and ends reasoning, in any family."""
@@ -221,6 +224,9 @@ FAMILIES: Sequence[Known] = (
         format=_keyed(suffix=":opensource", separator=("<tool_sep:opensource>",), region="tool_calls"),
     ),
     _known("longcat", "<longcat_arg_key>", format=_keyed(prefix="longcat_")),
+    _known(
+        "hunyuan", "<arg_key>", "<tool_sep>", format=_keyed(separator=("<tool_sep>",), region="tool_calls")
+    ),
     _known("glm", "<arg_key>", format=_keyed()),
     _known("seed", "<seed:tool_call>", format=_named(lines=False, region="seed:tool_call")),
     _known(
@@ -246,6 +252,7 @@ FAMILIES: Sequence[Known] = (
         format=LooseCalls(
             ("<|tool_call>",), ("<tool_call|>",), "call:", "{", "}", ":", quote='<|"|>', listed=False
         ),
+        dropped=("<channel|>",),
     ),
     _known(
         "function-gemma",
@@ -307,7 +314,11 @@ FAMILIES: Sequence[Known] = (
         ),
     ),
     _known("nemotron-2", "<TOOLCALL>", format=JsonCalls(("<TOOLCALL>",), ("</TOOLCALL>",))),
-    _known("granite-3", "<|tool_call|>", format=JsonCalls(("<|tool_call|>",), ("<|/tool_call|>",))),
+    _known(
+        "granite-3",
+        "<|tool_call|>",
+        format=JsonCalls(("<|tool_call|>", "<tool_call>", "<function_call>"), ("<|/tool_call|>",)),
+    ),
     Known(
         (("<|tool_call:begin|>",),),
         Family(

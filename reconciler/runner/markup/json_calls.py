@@ -105,6 +105,8 @@ def _read_fields(text: Text, calls: Calls, unannounced: bool) -> Reading[None]:
             break
         yield from text.skip_space()
     if not begun:
+        if unannounced and not held:
+            raise Malformed("an object without arguments")
         calls.begin(name, id)
         calls.fragment(_without_brace(json.loads(held or "{}")))
 

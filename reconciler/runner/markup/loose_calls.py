@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Sequence
 
 from .calls import Calls
 from .json_text import DEPTH_MAX, NUMBER
-from .reading import Malformed, Reading, Text
+from .reading import SPACE, Malformed, Reading, Text
 
+_ZEROS = re.compile(r"0+[1-9]\d*")
+"""A number that begins with zeros, such as that of a month."""
 _WORDS = {"true": "true", "false": "false", "null": "null", "none": "null"}
 _ENDS = " \t\r\n,:=()[]{}<"
+_AFTER = (",", ":", ")", "]", "}")
+"""What may follow a string."""
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\n": "", "b": "\b", "f": "\f", "0": "\0", "a": "\a", "v": "\v"}
 _DIGITS = {"x": 2, "u": 4, "U": 8}
 
@@ -56,7 +61,7 @@ class LooseCalls:
 
     def _read_call(self, text: Text, calls: Calls) -> Reading[None]:
         if self.before:
-            yield from text.expect(self.before)
+            yield from text.expect(self.before, ":")
         name = yield from _word(text)
         yield from text.expect(self.opens)
         calls.begin(name)
@@ -74,6 +79,10 @@ class LooseCalls:
             calls.fragment(("" if first else ", ") + json.dumps(key, ensure_ascii=False) + ": " + value)
             first = False
             yield from text.skip_space()
+        if self.listed:
+            yield from text.skip_space()
+            if (yield from text.peek()) and not (yield from text.at((",", "]", *self.ends))):
+                raise Malformed("more than calls")
         calls.end()
 
     def _key(self, text: Text) -> Reading[str]:
@@ -90,7 +99,7 @@ class LooseCalls:
             return json.dumps(quoted, ensure_ascii=False)
         opened = yield from text.take("[", "(", "{")
         if opened == "{":
-            return "{" + (yield from self._items(text, "}", lambda: self._member(text, depth - 1))) + "}"
+            return (yield from self._braces(text, depth - 1))
         if opened:
             closer = "]" if opened == "[" else ")"
             return "[" + (yield from self._items(text, closer, lambda: self._value(text, depth - 1))) + "]"
@@ -99,6 +108,8 @@ class LooseCalls:
             return _WORDS[word.lower()]
         if NUMBER.fullmatch(word):
             return word
+        if _ZEROS.fullmatch(word):
+            return word.lstrip("0")
         try:
             return json.dumps(json.loads(word), allow_nan=False)
         except ValueError:
@@ -106,11 +117,26 @@ class LooseCalls:
                 return json.dumps(word, ensure_ascii=False)
             raise Malformed(f"expected a value, got {word}") from None
 
-    def _member(self, text: Text, depth: int) -> Reading[str]:
-        key = yield from self._key(text)
+    def _braces(self, text: Text, depth: int) -> Reading[str]:
+        """Read an object, or a set of texts, which is a list."""
+        members: list[str] = []
+        is_set = False
         yield from text.skip_space()
-        yield from text.expect(":")
-        return json.dumps(key, ensure_ascii=False) + ": " + (yield from self._value(text, depth))
+        while not (yield from text.take("}")):
+            key = json.dumps((yield from self._key(text)), ensure_ascii=False)
+            yield from text.skip_space()
+            if not members:
+                is_set = not self.quote and bool((yield from text.at((",", "}"))))
+            if not is_set:
+                yield from text.expect(":")
+                key += ": " + (yield from self._value(text, depth))
+            members.append(key)
+            yield from text.skip_space()
+            if not (yield from text.take(",")):
+                yield from text.expect("}")
+                break
+            yield from text.skip_space()
+        return ("[%s]" if is_set else "{%s}") % ", ".join(members)
 
     def _items(self, text: Text, closer: str, read: Callable[[], Reading[str]]) -> Reading[str]:
         items: list[str] = []
@@ -139,9 +165,13 @@ class LooseCalls:
             inner, found = yield from text.until(quote, "\\")
             parts.append(inner)
             yield from text.expect(found)
-            if found == quote:
+            if found != quote:
+                parts.append((yield from _escape(text)))
+                continue
+            space = yield from text.while_in(SPACE)
+            if len(quote) > 1 or not (yield from text.peek()) or (yield from text.at(_AFTER)):
                 return "".join(parts)
-            parts.append((yield from _escape(text)))
+            parts.append(quote + space)  # a quote within the string, which should have a backslash
 
 
 def _escape(text: Text) -> Reading[str]:

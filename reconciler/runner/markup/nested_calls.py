@@ -14,7 +14,7 @@ from typing import Any
 from .calls import Calls
 from .json_text import DEPTH_MAX
 from .reading import SPACE, Malformed, Reading, Text
-from .values import typed
+from .values import is_plain_text, typed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,10 +48,13 @@ class NestedCalls:
     def _read_call(self, text: Text, calls: Calls, name: str) -> Reading[None]:
         calls.begin(name)
         calls.fragment("{")
-        first = True
+        first, given = True, set[str]()
         yield from text.skip_space()
         while not (yield from text.take(self.mark + "</invoke>")):
             key = yield from self._open(text)
+            if key in given:
+                raise Malformed(f"{key} is written twice")
+            given.add(key)
             value = yield from self._value(text, key, calls.schema_of(name, key), DEPTH_MAX)
             calls.fragment(("" if first else ", ") + json.dumps(key, ensure_ascii=False) + ": " + value)
             first = False
@@ -71,6 +74,10 @@ class NestedCalls:
         if not depth:
             raise Malformed("nested too deeply")
         close = f"{self.mark}</{key}>"
+        if is_plain_text(schema):
+            written, _ = yield from text.until(close)
+            yield from text.expect(close)
+            return typed(written, schema)
         inside, _ = yield from text.until(self.mark)
         children: list[tuple[str, str]] = []
         while not (yield from text.take(close)):
@@ -84,8 +91,21 @@ class NestedCalls:
             return _leaf(inside, schema)
         if all(child == "item" for child, _ in children) and not _declares(schema, "item"):
             return "[" + ", ".join(value for _, value in children) + "]"
-        members = (json.dumps(child, ensure_ascii=False) + ": " + value for child, value in children)
-        return "{" + ", ".join(members) + "}"
+        return _object(children)
+
+
+def _object(children: Sequence[tuple[str, str]]) -> str:
+    """Return an object of elements; those of one name are a list."""
+    named: dict[str, list[str]] = {}
+    for child, value in children:
+        named.setdefault(child, []).append(value)
+    members = (
+        json.dumps(child, ensure_ascii=False)
+        + ": "
+        + (values[0] if len(values) == 1 else "[" + ", ".join(values) + "]")
+        for child, values in named.items()
+    )
+    return "{" + ", ".join(members) + "}"
 
 
 def _leaf(inside: str, schema: Any) -> str:
@@ -103,4 +123,7 @@ def _declares(schema: Any, key: str) -> bool:
 def _within(schema: Any, key: str) -> Any:
     if not isinstance(schema, Mapping):
         return None
+    for way in ("anyOf", "oneOf"):
+        if isinstance(schema.get(way), list):
+            return next((found for each in schema[way] if (found := _within(each, key)) is not None), None)
     return schema["properties"][key] if _declares(schema, key) else schema.get("items")

@@ -5,7 +5,8 @@ MiniCPM 5, Muse and Kimi K3 write so; the tags are those of their chat templates
 says so (``values``). A closing tag ends a value only if another tag of the format follows, so that a value may mention it.
 
 Salvaged, as vLLM and llama.cpp do: calls without the tag around them, which Qwen3-Coder and DeepSeek forget; a closing tag
-that is missing before the next argument or at the end; and arguments that are wrapped in one argument too many.
+that is missing before the next argument or at the end; arguments that are wrapped in one argument too many; and calls as
+JSON between the tags, as LongCat writes them too.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .calls import Calls
+from .json_calls import JsonCalls
 from .json_text import mended
 from .reading import SPACE, Malformed, Reading, Sink, Text
 from .values import TEXT, begins_other, kinds_of, typed, unquoted, value_json
 
 CDATA, CDATA_END = "<![CDATA[", "]]>"
-WRAPPERS = ("arguments", "input")
+WRAPPERS = ("arguments", "input", "properties")
 """What models call an argument that they wrap all others in."""
 
 
@@ -64,8 +66,14 @@ class TaggedCalls:
         before = calls.count
         announced = not self.region or bool((yield from text.take(*self.region)))
         yield from text.skip_space()
+        if self.region and announced and (yield from text.at(("{", "["))):
+            yield from JsonCalls().read_announced(text, calls)
         while (yield from text.take(self.call)):
-            yield from self._read_call(text, calls, announced)
+            yield from text.skip_space()
+            if (yield from text.at(("{", "["))):
+                yield from JsonCalls(ends=(self.ends,)).read_announced(text, calls)
+            else:
+                yield from self._read_call(text, calls, announced)
             yield from text.skip_space()
         if calls.count == before:
             raise Malformed("no call")
@@ -82,16 +90,19 @@ class TaggedCalls:
         name = head["name"]
         calls.begin(name)
         calls.fragment("{")
-        left = list(calls.declared(name))
+        left, given = list(calls.declared(name)), set[str]()
         first = True
         yield from text.skip_space()
         while (yield from text.take(self.value)):
             key, said = yield from self._key(text)
+            if key in given:
+                raise Malformed(f"{key} is written twice")
+            given.add(key)
             value = _Value(calls.schema_of(name, key), None if said is None else said in ("true", "string"))
             following = self._following(left, key, calls.names)
             yield from text.take(*(("\r\n", "\n") if self.lines else ()))
             if first and left and key in WRAPPERS and key not in left:
-                yield from self._read_wrapped(text, calls, key, value, following)
+                yield from self._read_wrapped(text, calls, (name, key), value, following)
             else:
                 calls.fragment(("" if first else ", ") + json.dumps(key, ensure_ascii=False) + ": ")
                 yield from self._read_value(text, calls.fragment, value, following)
@@ -120,9 +131,11 @@ class TaggedCalls:
         )
 
     def _read_wrapped(
-        self, text: Text, calls: Calls, key: str, value: _Value, following: _Following
+        self, text: Text, calls: Calls, named: tuple[str, str], value: _Value, following: _Following
     ) -> Reading[None]:
         """Read an argument that no tool has, and that may be an object of all arguments."""
+        name, key = named
+        known = set(calls.declared(name))
         parts: list[str] = []
         yield from self._copy_value(text, (self.value_ends,), parts.append, lambda: False, following)
         yield from text.skip_space()
@@ -131,7 +144,7 @@ class TaggedCalls:
             inner = json.loads(value_json(written))
         except RecursionError:
             inner = None
-        if isinstance(inner, dict) and not (yield from text.at((self.value,))):
+        if isinstance(inner, dict) and inner.keys() <= known and not (yield from text.at((self.value,))):
             calls.fragment(json.dumps(inner, ensure_ascii=False)[1:-1])
         else:
             calls.fragment(json.dumps(key, ensure_ascii=False) + ": " + value.json(written))

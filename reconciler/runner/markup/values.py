@@ -86,6 +86,12 @@ def takes_text(schema: Any) -> bool:
     return "string" in kinds_of(schema)
 
 
+def is_plain_text(schema: Any) -> bool:
+    """Return whether a schema declares text, or other values that have no values in them."""
+    found = _declared(schema)
+    return found is not None and "string" in found and not found & {"object", "array"}
+
+
 def begins_other(first: str, schema: Any) -> bool:
     """Return whether a value that may be text may be something else, by its first character."""
     others = kinds_of(schema) - TEXT

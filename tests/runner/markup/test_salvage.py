@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reconciler.runner.markup.channels import Channels
+from reconciler.runner.markup.families import THINKING
 from tests.examples import examples
 
 from .reading import BY_NAME, read, tools_for
@@ -31,6 +34,13 @@ MENDED: list[tuple[str, str, dict[str, Any]]] = [
     ("seed", "<seed:tool_call><function=look><parameter=deep>{'a': [1, None]}</parameter></function>", {"deep": {"a": [1, None]}}),
     ("qwen3-coder", "<tool_call><function=look><parameter=times>True</parameter></function>", {"times": True}),
     ("harmony", '<|channel|>analysis to=functions.look<|message|>{"at": 1}<|call|>', {"at": 1}),
+    ("longcat", '<longcat_tool_call>{"name": "look", "arguments": {"at": 1}}</longcat_tool_call>', {"at": 1}),
+    ("qwen3-coder", '<tool_call>\n{"name": "look", "arguments": {"at": 1}}\n</tool_call>', {"at": 1}),
+    ("gemma-4", '<|tool_call>:look{at:<|"|>x<|"|>}<tool_call|>', {"at": "x"}),
+    ("granite-3", '<tool_call> [{"name": "look", "arguments": {"at": 1}}]', {"at": 1}),
+    ("lfm2", "<|tool_call_start|>[look(at='sed -n '1,2p' f', times=07)]<|tool_call_end|>", {"at": "sed -n '1,2p' f", "times": 7}),
+    ("lfm2", "<|tool_call_start|>[look(at={'a', 'b'}, deep={'x': {}})]<|tool_call_end|>", {"at": ["a", "b"], "deep": {"x": {}}}),
+    ("minicpm", '<function name="look"><param name="properties">{\'times\': 2}</param></function>', {"times": 2}),
 ]  # fmt: skip
 
 CONTENT = [
@@ -49,6 +59,9 @@ CONTENT = [
     ("minimax-m3", ']<]minimax[>[<tool_call>]<]minimax[>[<invoke name="look">]<]minimax[>[<at>x'),
     ("kimi-k2", "<|tool_calls_section_begin|><|tool_calls_section_end|>"),
     ("functionary-3.2", "look\nnothing"),
+    ("llama-3", '{"name": "look"}'),
+    ("lfm2", "<|tool_call_start|>[look(at='f('a')')]<|tool_call_end|>"),
+    ("minicpm", '<function name="look"><param name="at">a</param><param name="at">b</param></function>'),
 ]
 
 
@@ -57,6 +70,29 @@ def test_what_models_are_known_to_break_is_mended(family: str, text: str, argume
     seen = read(BY_NAME[family].family, text, TOOLS)
     assert seen.parsed == [("look", arguments)]
     assert seen.content == ""
+
+
+@pytest.mark.parametrize(
+    ("family", "text", "content", "reasoning"),
+    [
+        ("gemma-4", "<|channel>thought\n<channel|>Hi<channel|>", "Hi", ""),
+        ("gemma-4", "<|channel><|channel>thought\nSo.<channel|>Hi", "Hi", "So."),
+        ("gemma-4", "<|channel>So.<channel|>Hi", "Hi", "So."),
+        ("harmony", "<|channel|>commentary to=assistant<|channel|>analysis<|message|>So.<|end|>", "", "So."),
+        ("harmony", "<|channel|>commentary to=assistant<|channel|>final<|message|>Hi", "Hi", ""),
+        ("kimi-k3", "<|open|>response<|sep|>Hi<|close|>response<|sep|>", "Hi", ""),
+    ],
+)
+def test_markers_that_stray_or_come_twice_are_no_text(
+    family: str, text: str, content: str, reasoning: str
+) -> None:
+    known = BY_NAME[family].family
+    if not isinstance(known, Channels):
+        known = dataclasses.replace(known, thinking=THINKING)
+    prompt = "<|open|>think<|sep|>" if family == "kimi-k3" else ""
+    for pieces in ([text], text):
+        seen = read(known, pieces, TOOLS, prompt)
+        assert (seen.content, seen.reasoning, seen.calls) == (content, reasoning, [])
 
 
 @pytest.mark.parametrize(("family", "text"), CONTENT)

@@ -53,7 +53,7 @@ def dsml(_: int, name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def keyed(
-    suffix: str = "", prefix: str = "", gap: str = "\n"
+    suffix: str = "", prefix: str = "", gap: str = "\n", separated: bool = False
 ) -> Callable[[int, str, Mapping[str, Any]], str]:
     def form(_: int, name: str, arguments: Mapping[str, Any]) -> str:
         values = "".join(
@@ -61,7 +61,7 @@ def keyed(
             f"<{prefix}arg_value{suffix}>{raw(v)}</{prefix}arg_value{suffix}>{gap}"
             for k, v in arguments.items()
         )
-        separator = f"<tool_sep{suffix}>" if suffix else ""
+        separator = f"<tool_sep{suffix}>" if separated else ""
         return f"<{prefix}tool_call{suffix}>{name}{separator}{gap}{values}</{prefix}tool_call{suffix}>"
 
     return form
@@ -165,8 +165,11 @@ WRITERS: Mapping[str, Writer] = {
     ),
     "minimax-m3": nested,
     "minimax-m2": invoked("", "<minimax:tool_call>\n", "</minimax:tool_call>"),
-    "hunyuan-3": repeated("<tool_calls:opensource>\n", "\n</tool_calls:opensource>", keyed(":opensource")),
+    "hunyuan-3": repeated(
+        "<tool_calls:opensource>\n", "\n</tool_calls:opensource>", keyed(":opensource", separated=True)
+    ),
     "longcat": repeated("", "", keyed(prefix="longcat_")),
+    "hunyuan": repeated("<tool_calls>\n", "\n</tool_calls>", keyed(separated=True)),
     "glm": repeated("", "", keyed(gap="")),
     "seed": named("<seed:tool_call>", "</seed:tool_call>", ""),
     "qwen3-coder": named("<tool_call>", "</tool_call>", "\n"),
@@ -216,6 +219,14 @@ OTHER_WAYS: Sequence[tuple[str, Writer]] = (
     ("llama-3", repeated("", "", lambda i, n, a: "<|python_tag|>" + dumps({"name": n, "parameters": a}))),
     ("hermes", listed("<tool_call>", "</tool_call>")),
     ("glm", repeated("", "", keyed())),
+    (
+        "longcat",
+        repeated(
+            "",
+            "",
+            lambda i, n, a: f"<longcat_tool_call>{dumps({'name': n, 'arguments': a})}</longcat_tool_call>\n",
+        ),
+    ),
     (
         "harmony",
         lambda calls: "<|start|>assistant".join(
