@@ -36,6 +36,8 @@ ASLEEP_MAX = 5
 """Questions without an answer after which a process is ended that slept, or was stopped, at the end of each."""
 UNANSWERED_MAX = 20
 """The same for one that was seen to do, or to wait for, something."""
+STARTING_MAX = 120
+"""Questions, one every ``ASK_SECONDS``, after which a process is ended that does not listen yet: ten minutes."""
 _ASLEEP = ("S", "T", "I")
 """States of a process that waits for an event, is stopped, or is idle for long (``ps -o state=``)."""
 
@@ -45,8 +47,10 @@ class Said(enum.Enum):
 
     ANSWER = enum.auto()
     NOTHING = enum.auto()
+    STARTING = enum.auto()
+    """It does not listen yet, which is all that it is for."""
     NOT_ASKED = enum.auto()
-    """There is nothing that clients could ask: it starts, or listens nowhere."""
+    """Nobody knows where it listens: it starts, or listens nowhere, or cannot write its file on a full disk."""
 
 
 class Verdict(enum.Enum):
@@ -68,6 +72,8 @@ class Hearing:
     asleep: Callable[[int], bool] = field(default=lambda pid: asleep(pid))
     pid: int = 0
     unanswered: int = 0
+    starting: int = 0
+    """Questions to which it has said that it starts, in a row."""
     awake: bool = False
     """Whether it was seen to do something, or to wait for it, after a question without an answer."""
     ask_at: float = 0.0
@@ -80,7 +86,7 @@ class Hearing:
             return None
         said, self._thread, self._said = self._said, None, None
         if pid != self.pid:
-            self.pid, self.unanswered, self.awake, said = pid, 0, False, None
+            self.pid, self.unanswered, self.starting, self.awake, said = pid, 0, 0, False, None
         verdict = self._heard(*said) if said is not None else None
         if said is not None and not self.unanswered:
             self.ask_at = now + ASK_SECONDS
@@ -94,9 +100,10 @@ class Hearing:
         self._said = said, said is Said.NOTHING and self.asleep(pid)
 
     def _heard(self, said: Said, asleep: bool) -> Verdict | None:
+        self.starting = self.starting + 1 if said is Said.STARTING else 0
         if said is not Said.NOTHING:
             self.unanswered, self.awake = 0, False
-            return None
+            return Verdict.END if self.starting >= STARTING_MAX else None
         self.unanswered += 1
         self.awake = self.awake or not asleep
         if self.unanswered >= (UNANSWERED_MAX if self.awake else ASLEEP_MAX):
@@ -106,7 +113,7 @@ class Hearing:
     @property
     def seconds(self) -> float:
         """Return how long at least it has given no answer."""
-        return self.unanswered * ANSWER_SECONDS
+        return self.unanswered * ANSWER_SECONDS + self.starting * ASK_SECONDS
 
 
 def question(home: Path, service: str) -> Question:
@@ -124,7 +131,7 @@ def ask_controller(path: Path) -> Said:
     try:
         Client(path, ANSWER_SECONDS, start_seconds=0.0).close()
     except Unreachable as error:
-        return Said.NOT_ASKED if isinstance(error.__cause__, ABSENT) else Said.NOTHING
+        return Said.STARTING if isinstance(error.__cause__, ABSENT) else Said.NOTHING
     return Said.ANSWER
 
 

@@ -26,6 +26,7 @@ from reconciler.cli.commands.cluster.hearing import (
     ASK_SECONDS,
     ASLEEP_MAX,
     CONTINUE_AFTER,
+    STARTING_MAX,
     UNANSWERED_MAX,
     Hearing,
     Said,
@@ -100,6 +101,13 @@ def test_one_that_answers_is_asked_every_five_seconds() -> None:
     assert [later - sooner for sooner, later in itertools.pairwise(asked.times)] == [ASK_SECONDS] * 4
 
 
+def test_one_that_never_listens_is_ended_after_ten_minutes() -> None:
+    asked = Asked([(Said.STARTING, False)] * STARTING_MAX)
+    assert asked.verdicts() == [Verdict.END]
+    assert asked.times[-1] == (STARTING_MAX - 1) * ASK_SECONDS
+    assert asked.hearing.seconds == 600
+
+
 def test_another_process_begins_with_no_question_unanswered() -> None:
     asked = Asked(NOTHING * (ASLEEP_MAX - 1))
     asked.verdicts()
@@ -118,7 +126,7 @@ def test_only_a_row_of_questions_without_an_answer_ends_a_process(said: list[tup
     verdicts = Asked(said).verdicts()
     row = awake = 0
     expected = []
-    for answer, asleep in said:
+    for answer, asleep in said:  # too few to end one that starts
         row = row + 1 if answer is Said.NOTHING else 0
         awake = (awake or not asleep) if row else 0
         if row >= (UNANSWERED_MAX if awake else ASLEEP_MAX):
@@ -263,10 +271,11 @@ def test_a_full_queue_of_who_accepts_nobody_is_no_answer(
 @pytest.mark.parametrize("service", SERVICES)
 def test_nobody_is_asked_where_nothing_listens_yet(home: Path, service: str) -> None:
     home.mkdir()
-    assert question(home, service)(7) is Said.NOT_ASKED
+    said = Said.STARTING if service == CONTROLLER else Said.NOT_ASKED
+    assert question(home, service)(7) is said
     there = Service(home, service)
     there.close()
-    assert there.ask() is Said.NOT_ASKED
+    assert there.ask() is said
 
 
 @pytest.mark.parametrize("service", [GATEWAY, CONSOLE])
