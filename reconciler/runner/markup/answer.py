@@ -171,8 +171,8 @@ def _read_reasoning(family: Family, reader: Reader, end: str) -> Reading[None]:
     yield from text.while_in(SPACE)
     while (yield from text.take(*(start for start, its in family.thinking if its == end))):
         yield from text.while_in(SPACE)  # some begin twice
-    if (yield from text.at(family.dropped)):
-        return  # content begins: there is no reasoning
+    if not reader.formed and (yield from text.at(family.dropped)):
+        return  # content begins: there is no reasoning; a form holds it to its end
     while (found := (yield from text.copy_until((end, *starts), reader.reason))) in starts:
         if (yield from _read_draft(family, reader, found, end)):
             break
