@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reconciler.runner.markup.values import takes_text
+from reconciler.runner.markup.values import kinds_of, takes_text, typed
 
-from .lark import ANYTHING, Grammar, escaped, piece, quoted, regex, sequence, without
+from .lark import ANYTHING, Grammar, piece, quoted, regex, sequence, without
 from .patterns import Unmatchable, matching
 from .schemas import Inexpressible, Schema, counted
 
@@ -20,6 +21,10 @@ FORMATS: Mapping[str, str] = {
     "ipv4": rf"^{_BYTE}(\.{_BYTE}){{3}}$",
     "uri": rf"^[a-z][a-z0-9+.-]{{0,15}}://[a-z0-9-]{{1,63}}(\.[a-z0-9-]{{1,63}}){{0,8}}(:[0-9]{{1,5}})?(/[{_URI}/]*)?(\?[{_URI}/?]*)?$",
 }
+OTHERS = r"\s*[-0-9{\[]"
+"""The beginning of numbers, objects and lists."""
+_BOUNDED = frozenset({"integer", "number", "object", "array"})
+"""The types whose values a schema may restrict further."""
 _ELSEWHERE = ("allOf", "anyOf", "oneOf", "$ref")
 _CLASSES = {"d": "0-9", "w": "0-9A-Za-z_"}
 _UNLIKE = re.compile(r"\(\?(?!:).?|\\[1-9bBpPkDW]")
@@ -59,6 +64,16 @@ def chosen_of(schema: Schema, path: str) -> list[str] | None:
     except Unmatchable as error:
         where = next((f"{path}.{key}" for key in ("pattern", "format") if key in schema), path)
         raise Inexpressible(where, f"answers cannot be held to this expression: {error}") from None
+
+
+def as_text(chosen: Sequence[str], union: Any) -> list[str]:
+    """Return those of some texts that are read as texts, where a value may be something else too."""
+    return [text for text in chosen if typed(text, union) == json.dumps(text, ensure_ascii=False)]
+
+
+def never_first(union: Any) -> list[str]:
+    """Return how free text does not begin: as other values that a schema allows, which it would be read as."""
+    return [OTHERS] if takes_text(union) and kinds_of(union) & _BOUNDED else []
 
 
 def bodies(schema: Schema, path: str) -> list[str]:
@@ -105,13 +120,12 @@ def _whole(pattern: Any, path: str) -> str:
 
 
 def free_text(
-    grammar: Grammar, expressions: Sequence[str], before: str, end: str, never_first: str = ""
+    grammar: Grammar, expressions: Sequence[str], before: str, end: str, never_first: Sequence[str] = ()
 ) -> str:
     """Return text that matches regular expressions up to an end, and the end. ``before`` stands between both;
-    ``never_first`` is not how the text begins."""
+    ``never_first`` are expressions of how the text does not begin."""
     parts = [without(end), *map(regex, expressions)]
-    if never_first:
-        parts.append(f"~{regex(escaped(never_first) + ANYTHING)}")
+    parts += [f"~{regex(begin + ANYTHING)}" for begin in never_first]
     content = grammar.terminal(" & ".join(parts))
     first, *rest = grammar.pieces(before + end)
     if isinstance(first, int):

@@ -15,9 +15,9 @@ from reconciler.runner.markup.nested_calls import NestedCalls
 from reconciler.runner.markup.tagged_calls import CDATA, TaggedCalls
 from reconciler.runner.markup.values import takes_text
 
-from .lark import NOTHING, Grammar, choice, many, maybe, quoted, regex, sequence
+from .lark import NOTHING, Grammar, choice, escaped, many, maybe, quoted, regex, sequence
 from .schemas import Inexpressible, Schema, counted
-from .texts import bodies, chosen_of, free_text, texts
+from .texts import as_text, bodies, chosen_of, free_text, never_first, texts
 
 GAP = maybe(regex(r"\n{1,2}"))
 KEY = regex("[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -103,14 +103,15 @@ class Tagged:
         return sequence(self._grammar.json(schema), quoted("\n") if self._format.lines else "", end)
 
     def _texts(self, schema: Any, path: str) -> str:
-        return choice(*(self._text(text, where) for text, where in texts(schema, path)))
+        return choice(*(self._text(text, where, schema) for text, where in texts(schema, path)))
 
-    def _text(self, schema: Schema, path: str) -> str:
-        """Return a text and the tag that ends it."""
+    def _text(self, schema: Schema, path: str, union: Any = None) -> str:
+        """Return a text and the tag that ends it. ``union`` is all that the value may be."""
         end = self._format.value_ends
         before = "\n" if self._format.lines else ""
         chosen = chosen_of(schema, path)
         if chosen is not None:
+            chosen = as_text(chosen, union)
             for text in chosen:
                 if end in text or text.startswith(CDATA):
                     raise Inexpressible(path, f"this model cannot write {text!r:.40}")
@@ -120,7 +121,9 @@ class Tagged:
                 choice(*(quoted(text + before) if text + before else NOTHING for text in chosen)),
                 self._grammar.literal(end),
             )
-        return free_text(self._grammar, bodies(schema, path), before, end, CDATA)
+        return free_text(
+            self._grammar, bodies(schema, path), before, end, [escaped(CDATA), *never_first(union)]
+        )
 
 
 def _as_schema(given: Any) -> Schema:
@@ -240,7 +243,7 @@ class Nested:
     def _inside(self, schema: Any, path: str, close: str, depth: int) -> str:
         end = self._grammar.literal(close)
         if takes_text(schema):
-            return choice(*(self._text(text, where, close) for text, where in texts(schema, path)))
+            return choice(*(self._text(text, where, close, schema) for text, where in texts(schema, path)))
         found = branches(schema, path)
         if all(kind == "simple" for kind, _, _ in found):
             return sequence(choice(*(self._grammar.json(each) for _, each, _ in found)), end)
@@ -256,12 +259,13 @@ class Nested:
             return sequence(items, end)
         raise Inexpressible(path, "this model's calls need one type here")
 
-    def _text(self, schema: Schema, path: str, close: str) -> str:
+    def _text(self, schema: Schema, path: str, close: str, union: Any) -> str:
         chosen = chosen_of(schema, path)
         mark = self._format.mark
         if chosen is None:
-            end = free_text(self._grammar, bodies(schema, path), "", mark)
+            end = free_text(self._grammar, bodies(schema, path), "", mark, never_first(union))
             return sequence(end, self._grammar.literal(close.removeprefix(mark)))
+        chosen = as_text(chosen, union)
         if any(mark in each for each in chosen) or not chosen:
             raise Inexpressible(path, "no text that this model can write satisfies this schema")
         return sequence(choice(*(quoted(each) for each in chosen)), self._grammar.literal(close))

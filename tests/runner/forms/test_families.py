@@ -77,6 +77,30 @@ def test_calls_that_are_required_satisfy_their_schemas(name: str, tokens: bool) 
         check(found)
 
 
+UNION = {
+    "type": "object",
+    "properties": {
+        "a": {
+            "anyOf": [{"type": "string", "pattern": "^[0-9a]{1,2}$"}, {"type": "integer", "minimum": 1000}]
+        },
+        "b": {"anyOf": [{"enum": ["1", "x"]}, {"type": "integer", "minimum": 1000}]},
+    },
+    "required": ["a", "b"],
+}
+
+
+@pytest.mark.parametrize("name", ["glm", "qwen3-coder", "minimax-m3"])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_text_that_would_be_read_as_a_number_is_not_written(name: str, seed: int) -> None:
+    known, tools = family(name), (function("get", UNION),)
+    vocabulary = Vocabulary(())
+    written = grammar(Form(calls_required=True), known, vocabulary, tools, False)
+    text = walk(written, vocabulary, seed, endings(known))
+    assert text is not None
+    for _, arguments in read(text, known, tools).calls:
+        jsonschema.validate(json.loads(arguments), UNION)
+
+
 @families
 def test_one_call_of_the_tool_that_is_named_is_all(name: str) -> None:
     known = family(name)
