@@ -764,7 +764,7 @@ MACHINES = (
     Mutant(
         "an-answer-forgets-nothing",
         hearing.Hearing._heard,
-        drop(Assign, 0, 2),
+        drop(Assign, 1, 3),
         "questions that were lost over days end a service that answers",
         HEARING,
     ),
