@@ -8,9 +8,7 @@ from typing import Any
 
 from .calls import Calls, Format
 from .parts import Content, Part, Reasoning
-from .reading import SPACE, Malformed, Reading, Sink, Text
-
-FENCE = "```"
+from .reading import SPACE, Malformed, Reading, Text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,23 +55,13 @@ class Reader:
         self._space = ""
         self._visible = False
         self._reasoned = False
-        self._line = ""
-        self.fenced = False
-        """Whether the content has begun a block of code of Markdown, and not ended it."""
 
     def boundary(self) -> None:
         """Begin a stretch of content. One of white space alone is dropped: templates write it between parts."""
         self._space = ""
         self._visible = False
 
-    def _look_for_fences(self, text: str) -> None:
-        *lines, rest = (self._line + text).split("\n")
-        for line in lines:
-            self.fenced ^= line.startswith(FENCE)
-        self._line = rest[: len(FENCE)] if len(rest) >= len(FENCE) else rest
-
     def content(self, text: str) -> None:
-        self._look_for_fences(text)
         if not self._visible:
             self._space += text
             if not self._space.strip(SPACE):
@@ -170,8 +158,6 @@ def _read_plain(family: Family, reader: Reader) -> Reading[None]:
         if found in ends:
             yield from text.expect(found)
             yield from _read_reasoning(family, reader, ends[found])
-        elif found in starts and reader.fenced:
-            yield from _read_draft(family, reader, found, FENCE, reader.content)
         elif found in starts:
             yield from read_calls(family, reader)
         else:
@@ -188,17 +174,15 @@ def _read_reasoning(family: Family, reader: Reader, end: str) -> Reading[None]:
     if not reader.formed and (yield from text.at(family.dropped)):
         return  # content begins: there is no reasoning; a form holds it to its end
     while (found := (yield from text.copy_until((end, *starts), reader.reason))) in starts:
-        if (yield from _read_draft(family, reader, found, end, reader.reason)):
+        if (yield from _read_draft(family, reader, found, end)):
             break
     else:
         yield from text.take(end)
     reader.reasoning_over()
 
 
-def _read_draft(family: Family, reader: Reader, start: str, end: str, sink: Sink) -> Reading[bool]:
-    """Read what is a call if the reasoning or the code around it has no end of its own, and a draft if it has.
-
-    A draft goes to ``sink``. Return whether it is a call."""
+def _read_draft(family: Family, reader: Reader, start: str, end: str) -> Reading[bool]:
+    """Read what is a call if reasoning has no end of its own, and a draft if it has. Return whether it is a call."""
     text, calls = reader.text, reader.calls
     assert family.format is not None
     assert calls is not None
@@ -218,7 +202,7 @@ def _read_draft(family: Family, reader: Reader, start: str, end: str, sink: Sink
     if not whole:
         text.push(written[len(start) :])
     if not whole or quoted:
-        sink(start if not whole else written)
+        reader.reason(start if not whole else written)
         return False
     calls.add(parts)
     text.push(text.kept())

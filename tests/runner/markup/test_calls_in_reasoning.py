@@ -73,20 +73,3 @@ def test_a_draft_that_breaks_off_takes_nothing_with_it(name: str, place: float, 
     seen = both(name, f"Hm. {begun}</think>{WRITERS[name]([CALL])}", seed)
     assert (seen.parsed, seen.content.strip()) == ([CALL], "")
     assert seen.reasoning == f"Hm. {begun}".strip(" \n")
-
-
-@families
-@settings(max_examples=examples(20))
-@given(before=st.sampled_from(["", "Hm.\n"]), after=st.sampled_from(["", "\nSo.\n"]), seed=seeds)
-def test_a_call_quoted_in_code_is_content(name: str, before: str, after: str, seed: int) -> None:
-    quoted = f"{before}```xml\n{WRITERS[name]([CALL]).strip()}\n```\n{after}"
-    seen = both(name, f"</think>{quoted}", seed)
-    assert (seen.calls, seen.content.strip()) == ([], quoted.strip())
-    then = both(name, f"</think>{quoted}{WRITERS[name]([CALL])}", seed)
-    assert (then.parsed, then.content.strip()) == ([CALL], quoted.strip())
-
-
-@families
-def test_a_call_after_code_that_has_no_end_is_a_call(name: str) -> None:
-    seen = both(name, f"</think>Look:\n```\n{WRITERS[name]([CALL])}", 1)
-    assert (seen.parsed, seen.content.strip()) == ([CALL], "Look:\n```")
