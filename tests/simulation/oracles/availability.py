@@ -39,6 +39,9 @@ class Availability:
         self._well_once: set[tuple[ReplicaId, int]] = set()
         self._routed: set[tuple[ReplicaId, int]] = set()
         """The epochs that the gateway was ever sent to: nobody misses another one."""
+        self._routes: dict[ReplicaId, int] = {}
+        self._let_go: set[tuple[ReplicaId, int]] = set()
+        """The epochs that are well, and to which the gateway is sent no more; enough others served when that was decided."""
         self._befallen: dict[ReplicaId, float] = {}
         self._committed_at = -math.inf
 
@@ -49,6 +52,14 @@ class Availability:
     def committed(self) -> None:
         """There are other manifests, which a controller learns of a moment later."""
         self._committed_at = self._world.loop.now
+
+    def started(self, rank: Rank) -> None:
+        """A rank begins. After the loss of a store, epochs are counted from one: the new group is another one."""
+        replica, epoch = replica_of(rank.id), rank.id.epoch
+        if epoch <= self._taken.get(replica, 0):
+            self._taken[replica] = epoch - 1
+            self._well_once.discard((replica, epoch))
+            self._routed.discard((replica, epoch))
 
     def look(self) -> None:
         """Something may have come into service, or gone out of it."""
@@ -61,6 +72,13 @@ class Availability:
             if epoch > self._taken.get(replica, epoch):
                 del self._taken[replica]
         self._last = well
+        routes = self._world.routed()
+        for each in routes.items() - self._routes.items():
+            self._let_go.discard(each)
+        for each in self._routes.items() - routes.items():
+            if each in epochs and not self._lack_without(each[0]):
+                self._let_go.add(each)
+        self._routes = routes
 
     def terminated(self, rank: Rank) -> None:
         """A rank is asked to end."""
@@ -68,22 +86,27 @@ class Availability:
         if not self._serves(rank) or self._world.stopping:
             return
         self.look()
+        lack = self._lack_without(replica)
         self._taken[replica] = rank.id.epoch
-        if now - self._befallen.get(replica, -REASONS_KEPT_SECONDS) < REASONS_KEPT_SECONDS:
-            return
+        befallen = now - self._befallen.get(replica, -REASONS_KEPT_SECONDS) < REASONS_KEPT_SECONDS
+        if lack and not befallen and (replica, rank.id.epoch) not in self._let_go:
+            self._violated(f"{rank} on {rank.node} serves, and was asked to end while {lack}")
+
+    def _lack_without(self, replica: ReplicaId) -> str:
+        """Return how many serve beside a replica, and are to, where they are too few; empty where they are enough."""
+        now = self._world.loop.now
         recent = now - self._committed_at < REASONS_KEPT_SECONDS
         commits = self._world.commits[-2:] if recent else self._world.commits[-1:]
         least = min((self._least(manifests, replica) for manifests in commits), default=0)
         left = {
             each
             for each, at in self._served_at.items()
-            if each.deployment == replica.deployment and each not in self._taken and now - at < NEWS_SECONDS
+            if each.deployment == replica.deployment
+            and each not in {*self._taken, replica}
+            and now - at < NEWS_SECONDS
         }
-        if len(left) < least:
-            self._violated(
-                f"{rank} on {rank.node} serves, and was asked to end while {sorted(map(str, left))} serve besides: at"
-                f" least {least} are to"
-            )
+        names = sorted(map(str, left))
+        return f"{names} serve besides: at least {least} are to" if len(left) < least else ""
 
     def _serves(self, rank: Rank) -> bool:
         return (replica_of(rank.id), rank.id.epoch) in self._routed and self._is_well(rank)

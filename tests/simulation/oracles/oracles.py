@@ -90,6 +90,7 @@ class Oracles:
     def started(self, rank: Rank) -> None:
         """A rank process has begun to live."""
         world, replica = self._world, replica_of(rank.id)
+        self.availability.started(rank)
         if (replica, rank.id.epoch) not in self._epochs:
             self._epochs.add((replica, rank.id.epoch))
             self.formed[replica] += 1
