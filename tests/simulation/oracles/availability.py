@@ -108,8 +108,12 @@ class Availability:
         names = sorted(map(str, left))
         return f"{names} serve besides: at least {least} are to" if len(left) < least else ""
 
+    def was_routed(self, rank: Rank) -> bool:
+        """Return whether the gateway was ever sent to its group."""
+        return (replica_of(rank.id), rank.id.epoch) in self._routed
+
     def _serves(self, rank: Rank) -> bool:
-        return (replica_of(rank.id), rank.id.epoch) in self._routed and self._is_well(rank)
+        return self.was_routed(rank) and self._is_well(rank)
 
     def _is_well(self, rank: Rank) -> bool:
         """Return whether its group serves as soon as it is routed to."""

@@ -299,6 +299,12 @@ class Oracles:
         for rank in machine.alive():
             self.excuse(replica_of(rank.id))
 
+    def excuse_unproven_on(self, machine: Machine) -> None:
+        """The same for those that never served: nobody can ask them for a first completion."""
+        for rank in machine.alive():
+            if not self.availability.was_routed(rank):
+                self.excuse(replica_of(rank.id))
+
     def committed(self, before: tuple[Manifest, ...], after: tuple[Manifest, ...]) -> None:
         """A commit may end what it has changed or removed, and nothing else."""
         old, new = ({key_of(manifest): manifest for manifest in each} for each in (before, after))

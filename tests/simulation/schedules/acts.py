@@ -91,6 +91,7 @@ def hang_agent(name: str) -> Act:
         agent = world.machines[name].agent
         if agent is not None:
             world.note(f"{agent.process.name} hangs")
+            world.oracles.excuse_unproven_on(world.machines[name])
             agent.hung = True
 
     return act
