@@ -122,7 +122,7 @@ class Clients:
         self.refused[prompt] += error.status == 422
         if error.status in (503, 404) or prompt.startswith(POISON):
             return
-        since = self.world.loop.now - HIDDEN_SECONDS
+        since = self.world.loop.now - HIDDEN_SECONDS - SUSPECTED_SECONDS
         beside = sum(at > since for at in self.world.disturbed)
         ended = sum(at > since for ends in self._deaths.values() for at in ends)
         if error.status == 422 and beside and beside + ended > 1:
