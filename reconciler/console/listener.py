@@ -85,6 +85,9 @@ class Listener:
         await self._serving
         for connection in tuple(self.open):
             connection.end()
+        agreeing = [each.agreeing for each in self.open if each.agreeing is not None]
+        if agreeing:
+            await asyncio.wait(agreeing, timeout=LAST_WORDS_SECONDS)
 
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
@@ -108,8 +111,8 @@ class Listener:
         """Agree on TLS where it is wanted, and hand the connection to HTTP."""
         context = self.certificates.context
         if self.certificates.wanted and context is None:
-            connection.end()
-            del self.open[connection]
+            connection.sock.close()
+            self.open.pop(connection, None)
             return
         sealed: dict[str, Any] = (
             {"ssl": context, "ssl_handshake_timeout": WAITING_SECONDS, "ssl_shutdown_timeout": UNREAD_SECONDS}
@@ -123,7 +126,7 @@ class Listener:
             )
             connection.protocol = protocol
         except OSError:
-            connection.end()
+            connection.sock.close()
             self.open.pop(connection, None)
 
     def _make_room(self) -> bool:
@@ -170,13 +173,12 @@ class _Connection:
         return now - max(self._good_at, answered_at) > (UNREAD_SECONDS if self.busy else WAITING_SECONDS)
 
     def end(self) -> None:
-        """Close at once."""
+        """Close at once. In a handshake the transport does that: a number that it still watches may be another's by then."""
         if self.protocol is not None:
             self.protocol.transport.abort()
             return
-        if self.agreeing is not None and self.agreeing is not asyncio.current_task():
-            self.agreeing.cancel()
-        self.sock.close()
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
 
 
 class _Protocol(H11Protocol):

@@ -106,11 +106,31 @@ async def test_handshakes_that_stall_make_room_too(tmp_path: Path, monkeypatch: 
     tls, trusting = pair(tmp_path)
     async with console(doors_of(recorded("four-macs")), tls) as made:
         found = await flood(made, 400, GREETING)
-        async with client_of(made, trusting) as client:
-            assert (await client.get("/")).status_code == 200
-        assert len(made.open) <= 50
-        for sock in found:
-            sock.close()
+        try:
+            async with client_of(made, trusting) as client:
+                assert (await client.get("/")).status_code == 200
+            assert len(made.open) <= 50
+        finally:
+            for sock in found:
+                sock.close()
+
+
+async def test_a_handshake_that_makes_room_gives_its_descriptor_up_when_nothing_watches_it_any_more(
+    tmp_path: Path,
+) -> None:
+    tls, _ = pair(tmp_path)
+    async with console(doors_of(recorded("four-macs")), tls) as made:
+        watched = asyncio.get_running_loop()._selector.get_map()  # type: ignore[attr-defined]
+        (sock,) = await flood(made, 1, GREETING)
+        with sock:
+            await until(lambda: any(connection.sock.fileno() in watched for connection in made.open))
+            (connection,) = made.open
+            number = connection.sock.fileno()
+            assert made._make_room()
+            assert not made.open
+            assert connection.sock.fileno() == number
+            await until(lambda: connection.sock.fileno() == -1)
+            assert number not in watched
 
 
 async def test_what_asks_nothing_for_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
