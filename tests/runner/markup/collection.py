@@ -10,6 +10,7 @@ waits for that.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -54,7 +55,10 @@ class Package:
             download = [uv, "tool", "run", "--quiet", "pip", "download", "--quiet", "--no-deps"]
             download += ["--no-binary" if self.source else "--only-binary", self.name]
             subprocess.run(
-                [*download, "--dest", name, f"{self.name}=={self.version}"], check=True, timeout=300
+                [*download, "--dest", name, f"{self.name}=={self.version}"],
+                env={"UV_SYSTEM_CERTS": "1", **os.environ},
+                check=True,
+                timeout=300,
             )
             (package,) = (*folder.glob("*.tar.gz"), *folder.glob("*.whl"))
             found = hashlib.sha256(package.read_bytes()).hexdigest()
