@@ -77,6 +77,7 @@ READS = {
     "diff": ("diff -f {ours}",),
     "validate": ("validate -f {ours}",),
     "plan": ("plan", "plan -f {ours}"),
+    "chat": ("chat tiny hello",),
     "wait": ("wait deployment/tiny --for=condition=Ready --timeout=5s",),
     "trace": ("trace deployment/tiny",),
     "history": ("history", "history {head}"),
@@ -327,6 +328,7 @@ def test_the_folder_counts_after_the_controller_and_after_everything_was_killed(
 def test_what_removes_much_of_the_folder_waits_for_an_approval(team: Lab) -> None:
     removed = {f"{FOLDER}/node-b.yaml": None, f"{FOLDER}/window.yaml": None}
     held = team.pushes(removed, "Remove much")
+    team.cluster.wait("the hold", lambda: team.status()["held"])
     hold = team.status()["held"]
     assert (hold["revision"], hold["removes"]) == (held, ["node/node-b", "syncwindow/nights"])
     assert team.objects() == NAMES

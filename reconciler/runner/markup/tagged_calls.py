@@ -194,6 +194,9 @@ class TaggedCalls:
                     text.push(tag + space + "".join(held))
                     return  # no closing tag of this value has come
                 space += "".join(held)
+            if line and space.endswith(line):  # it may be that of the closing tag
+                text.push(line)
+                space = space.removesuffix(line)
             sink(marker + space)
 
 

@@ -172,3 +172,12 @@ def test_prose_within_the_tag_is_no_call() -> None:
         text = f"<tool_call>{prose}</tool_call>"
         seen = both("glm", text, [tool("look", {})], 2)
         assert (seen.calls, seen.content) == ([], text)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["</function>", "</function>\n", "\n</function>\n\n", "a</function></function>", "</function>\nx"],
+)
+def test_a_value_that_mentions_the_end_of_a_call_keeps_its_own_lines_and_no_other(value: str) -> None:
+    call: Call = ("look", {"city": value})
+    assert both("qwen3-coder", WRITERS["qwen3-coder"]([call]), [texts_tool(call)], 7).parsed == [call]

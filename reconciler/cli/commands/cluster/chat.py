@@ -58,7 +58,6 @@ def chat(
     \b
     Examples:
       reconciler chat tiny "What is an epoch?"
-      reconciler chat tiny                               a conversation
       git diff | reconciler chat tiny "Review this change:"
       reconciler chat tiny "What is an epoch?" -o json   the answer as the endpoint gives it
     """
