@@ -103,11 +103,15 @@ def test_a_killed_rank_costs_no_client_its_answer(tiny: Cluster, rank: int) -> N
 def check_incident(cluster: Cluster, victim: int, epoch: int, known: dict[int, str]) -> None:
     """What was killed, what it was taken for, what was tried about it and how long it took are told as one story: a new
     one, or the end of one of ``known``, which is as fresh."""
-    found = cluster.json("incidents", "deployment/tiny")["items"][-1]
+    killed, items = (
+        f"pid {victim}) was killed by signal 9",
+        cluster.json("incidents", "deployment/tiny")["items"],
+    )
+    found = next(each for each in items if any(entry["text"].endswith(killed) for entry in each["entries"]))
     entries = [(entry["kind"], entry["text"]) for entry in found["entries"]]
     assert found["class"] == known.get(found["id"], "C8")
     assert (found["open"], found["object"]) == (False, "modeldeployment/tiny")
-    assert any(k == "seen" and text.endswith(f"pid {victim}) was killed by signal 9") for k, text in entries)
+    assert any(kind == "seen" and text.endswith(killed) for kind, text in entries)
     tried = [text for kind, text in entries if kind == "tried" and f"epoch {epoch}" in text]
     assert tried[0].startswith(f"form epoch {epoch} on "), tried
     assert sum(text.startswith("start rank") for text in tried) == 2
@@ -117,7 +121,7 @@ def check_incident(cluster: Cluster, victim: int, epoch: int, known: dict[int, s
     assert found["unservedSeconds"] < 2 * HEALED_SECONDS, "a second kill so soon is the same incident"
     page = cluster.run("incidents", str(found["id"])).stdout
     assert "What to do:   nothing: it is over" in page
-    assert f"pid {victim}) was killed by signal 9" in cluster.run("describe", "deployment", "tiny").stdout
+    assert killed in cluster.run("describe", "deployment", "tiny").stdout
 
 
 def turning_points(cluster: Cluster, after: int) -> list[str]:
