@@ -16,7 +16,7 @@ which is 10240, instead (``man 2 setrlimit``, under COMPATIBILITY); the kernel t
 """
 
 SPARE = 8
-"""How many it takes to start a process: both ends of its three pipes, and of the one that tells whether it began."""
+"""Descriptors for starting a process: both ends of its three pipes, and of the pipe that reports a failed start."""
 
 
 def raised() -> int:

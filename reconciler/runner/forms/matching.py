@@ -23,8 +23,8 @@ from .schemas import Inexpressible, Schema, culprit
 CACHED_MAX = 256
 """Compiled grammars that are kept."""
 STACK_BYTES = 128 * 1024 * 1024
-"""What a thread needs for ``schemas.COUNT_MAX`` schemas that refer to one another, four times over: llguidance 1.9.1 compiles each
-within the one before, takes up to 8 KiB of stack for that, and the process ends where there is none left."""
+"""Stack of the thread that compiles: four times the need of ``schemas.COUNT_MAX`` schemas that refer to one another. llguidance
+1.9.1 compiles each of them within the one before, with up to 8 KiB of stack. A process that runs out of stack ends."""
 LIMITS: Mapping[str, Any] = {"max_grammar_size": 100_000, "verbose_errors": False}
 """What bounds the time to compile a grammar, beside llguidance's own limits, and keeps requests out of logs."""
 
