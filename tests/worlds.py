@@ -160,6 +160,7 @@ class World:
     last_epochs: dict[ReplicaId, int] = field(default_factory=dict)
     attempts: dict[ReplicaId, tuple[Attempt, ...]] = field(default_factory=dict)
     transport_failures: dict[ReplicaId, tuple[TransportFailure, ...]] = field(default_factory=dict)
+    routed: bool = True
     verbs: dict[NodeName, VerbsAttempts] = field(default_factory=dict)
     system: str = "Linux"
     """``uname -s`` of every node."""
@@ -479,10 +480,9 @@ class World:
 
     def _note_transport(self, step: AllocateEpoch) -> None:
         if step.failed is not None:
-            self.transport_failures[step.replica] = (
-                *self.transport_failures.get(step.replica, ()),
-                step.failed,
-            )
+            before = self.transport_failures.get(step.replica, ())
+            others = (each for each in before if each.transport != step.failed.transport)
+            self.transport_failures[step.replica] = (*others, step.failed)
         for name, boot in step.wasted_verbs:
             before = self.verbs.get(name)
             count = before.count + 1 if before and before.boot_id == boot else 1

@@ -124,6 +124,7 @@ def remember(parts: Parts) -> Memory:
         unwritable=("" if locked else problem) or parts.publisher.problem,
         locked=problem if locked else "",
         started_at=parts.started_at,
+        routed=_ready_to_publish(parts),
     )
 
 

@@ -135,7 +135,8 @@ class Reboot:
 
 @dataclass(frozen=True, slots=True)
 class TransportFailure:
-    """A transport that failed a replica for a fact: it is left alone until that fact has changed."""
+    """A transport that failed a replica. It is left alone until a fact that it failed under has changed, or for a time that
+    doubles with each trial that fails."""
 
     transport: str
     facts: str
@@ -146,6 +147,8 @@ class TransportFailure:
     fault: FaultClass
     person: str = ""
     """The exact steps that only a person can take; empty if no person is needed."""
+    trials: int = 0
+    """How often in a row it was tried again under the same facts and failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,6 +214,9 @@ class Memory(Stored, Volatile):
     """Who keeps the store from being written, although the disk is fine; empty if nobody does."""
     started_at: float = 0.0
     """When this controller started, in seconds since the Unix epoch."""
+    routed: bool = True
+    """Whether the gateway has the routes of this controller, or gets them before anything of this pass is done: a
+    controller that has just started, or slept, contacts every node first."""
 
     def groups_of(self, deployment: DeploymentName) -> tuple[GroupRecord, ...]:
         """Return the groups of one deployment, sorted by replica."""

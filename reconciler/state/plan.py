@@ -231,8 +231,8 @@ class SetBack(_OfReplica):
 
 @dataclass(frozen=True, slots=True)
 class FreeTransport(_OfReplica):
-    """Let a transport that had failed be tried again: a fact that it failed under is no longer the same, or a request
-    was to blame."""
+    """Forgive a transport that had failed: a fact that it failed under is no longer the same, a request was to blame, or
+    it serves again."""
 
     replica: ReplicaId
     transport: str

@@ -114,6 +114,9 @@ MIGRATIONS: tuple[str, ...] = (
         kind TEXT NOT NULL, name TEXT NOT NULL, manifest TEXT, PRIMARY KEY (kind, name)
     ) STRICT;
     """,
+    """
+    ALTER TABLE rungs ADD COLUMN trials INTEGER NOT NULL DEFAULT 0;
+    """,
 )
 """One script a version, the first makes version 1. Scripts that were released are never edited."""
 

@@ -8,7 +8,9 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from reconciler.store import Store
 from tests.previous import fill_store, unpack
@@ -22,6 +24,16 @@ def rows_by_table(path: Path) -> dict[str, int]:
         return {
             name: db.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for (name,) in tables.fetchall()
         }
+
+
+def known(found: Any, written: Any) -> Any:
+    """Leave out the fields that the version before does not have. They say nothing of what it has written."""
+    if isinstance(found, dict) and isinstance(written, dict):
+        assert not any(found[name] for name in found.keys() - written.keys())
+        return {name: known(found[name], written.get(name)) for name in found.keys() & written.keys()}
+    if isinstance(found, list) and isinstance(written, list):
+        return [known(*each) for each in zip_longest(found, written)]
+    return found
 
 
 def test_every_table_that_the_version_before_has_written_is_read_with_equal_objects(tmp_path: Path) -> None:
@@ -44,6 +56,6 @@ def test_every_table_that_the_version_before_has_written_is_read_with_equal_obje
         assert not store.is_new
         assert store.token == 2
         found = json.loads(json.dumps(fill_store.contents(store)))
-        assert found == written["contents"]
+        assert known(found, written["contents"]) == written["contents"]
     finally:
         store.close()

@@ -15,7 +15,7 @@ from reconciler.store import Store
 from .test_store import ATTEMPT, GROUP, TINY
 
 FAILED = TransportFailure(
-    "jaccl", '{"node-a/3 cable":"no"}', 6.0, "the link is down", FaultClass.LINK_DOWN, "reseat it"
+    "jaccl", '{"node-a/3 cable":"no"}', 6.0, "the link is down", FaultClass.LINK_DOWN, "reseat it", trials=2
 )
 VERBS = replace(GROUP, transport="jaccl", boots=("one", "two"))
 

@@ -132,7 +132,8 @@ class Wanted(View):
     def without_transport(self, failed: TransportFailure) -> Self:
         """Return the same view of a world in which a transport has failed this replica."""
         known = self.world.memory.transport_failures
-        failures = {**known, self.replica: (*known.get(self.replica, ()), failed)}
+        others = (each for each in known.get(self.replica, ()) if each.transport != failed.transport)
+        failures = {**known, self.replica: (*others, failed)}
         return replace(self, world=self.world.decided(transport_failures=failures))
 
     def with_wasted_verbs(self, wasted: Collection[tuple[NodeName, str]]) -> Self:

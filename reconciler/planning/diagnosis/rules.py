@@ -50,6 +50,8 @@ class History:
     facts_changed: bool = False
     """Whether a fact that the group was formed under has changed, which may have helped: then what did not help is
     not left for it."""
+    on_trial: bool = False
+    """Whether the group's transport had failed before, and no group has answered over it since."""
     repaired: bool = False
     """Whether a machine to blame is being repaired from here, or is about to be."""
     quarantined: bool = False
@@ -78,7 +80,7 @@ def _reboot(attempts: int) -> Next:
 
 def _next_transport(attempts: int) -> Next:
     def holds(past: History) -> bool:
-        often = past.attempts >= attempts or past.transport_forms >= TRANSPORT_FORMS_MAX
+        often = past.attempts >= attempts or past.transport_forms >= TRANSPORT_FORMS_MAX or past.on_trial
         return often and past.has_fallback and not past.facts_changed
 
     return Next(Remedy.NEXT_TRANSPORT, f"after {attempts}", holds)

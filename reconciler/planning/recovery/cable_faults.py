@@ -4,14 +4,15 @@ transports that failed a group for a reason that no machine or cable shows."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from reconciler.planning.context.view import Formed, View
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis import detectors
 from reconciler.planning.diagnosis.evidence import Detection, Evidence, opposite
 from reconciler.planning.diagnosis.rules import TABLE, Row
-from reconciler.planning.transport.fallback import CABLES, RINGS, VERBS, used
-from reconciler.state import FaultClass, NodeName, ObjectKey, PortFacts, Trouble
+from reconciler.planning.transport.fallback import CABLES, RINGS, VERBS, retried_at, used
+from reconciler.state import FaultClass, NodeName, ObjectKey, PortFacts, TransportFailure, Trouble
 from reconciler.state.machine.links import HARMLESS, Cabling
 
 from .machine_faults import SEEN_IN_FACTS, uses
@@ -143,20 +144,31 @@ def _alone(world: World, name: NodeName, port: PortFacts, peer: tuple[NodeName, 
 
 
 def degraded(view: View) -> tuple[Trouble, ...]:
-    """List the transports that failed the replica, as long as they are left alone. Faults that facts show are
-    reported of the machine or cable instead."""
+    """List the transports that failed the replica, until one serves again. Faults that facts show are reported of the
+    machine or cable instead."""
     if not isinstance(view, Formed):
         return ()
-    doing = f"served over {used(view.record) or 'one node'} until a fact has changed"
     return tuple(
         Trouble(
             view.replica.key,
             f"replica/{view.replica}",
             failure.fault,
             failure.text,
-            doing,
+            _doing(view, failure),
             failure.person,
         )
         for failure in view.world.memory.transport_failures.get(view.replica, ())
         if failure.transport in view.deployment.spec.transport and failure.fault not in SEEN_IN_FACTS
     )
+
+
+def _doing(view: Formed, failure: TransportFailure) -> str:
+    """Say what is done about a transport that failed, for people."""
+    now_used, until = used(view.record) or "one node", retried_at(failure)
+    if now_used == failure.transport:
+        return f"it is tried again over {now_used}"
+    text = f"served over {now_used} until a fact has changed"
+    if until is None:
+        return text
+    at = datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"{text}; {failure.transport} is tried again at a quiet moment after {at}"

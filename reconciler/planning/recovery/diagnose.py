@@ -138,6 +138,7 @@ def _history(view: Formed, row: Row, detection: Detection) -> History:
         transport_forms=_transport_forms(view),
         has_fallback=fallback.lower(view.deployment, fallback.used(record)),
         facts_changed=bool(attempt_facts.changes(record.facts, view.current_facts(record.members))),
+        on_trial=fallback.failure(world, view.replica, fallback.used(record)) is not None,
         repaired=any(repair.pending_change(world, name, str(view.replica)) for name in detection.nodes),
         quarantined=any(quarantine.reason(world, name) for name in detection.nodes),
     )

@@ -168,7 +168,9 @@ def _abandoned_transport(view: Formed, fault: Diagnosis) -> TransportFailure | N
     ):
         return None  # no other transport would help until the machine has restarted
     facts = attempt_facts.encode(view.current_facts(record.members))
-    return TransportFailure(transport, facts, view.world.now, fault.seen, fault.fault, fault.person)
+    before = fallback.failure(view.world, view.replica, transport)
+    trials = 0 if before is None else before.trials + 1
+    return TransportFailure(transport, facts, view.world.now, fault.seen, fault.fault, fault.person, trials)
 
 
 def _wasted_verbs(view: Wanted) -> tuple[tuple[NodeName, str], ...]:

@@ -1,7 +1,7 @@
 """Form a group again that is smaller, or on a later transport, than it could be, when nobody is disturbed by that.
 
-Only because a node or cable is back, never because time has passed; and seldom, so that one that comes and goes costs
-no more than a few formations in an hour.
+Because a node or cable is back, or because a transport that failed has been left alone for long enough; and seldom, so
+that one that comes and goes costs no more than a few formations in an hour.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def better(view: Formed) -> Improvement | None:
         text = f"{', '.join(newcomers)} can be used: {len(placed.members)} nodes instead of {len(record.members)}"
         return _schedule(view, Cause.NODES_BACK, text, newcomers)
     if isinstance(climbed, Transport) and higher:
-        text = f"{climbed.name} can be used instead of {now_used}"
+        failed = fallback.failure(view.world, view.replica, climbed.name)
+        tried = "can be used" if failed is None else "is tried again"
+        text = f"{climbed.name} {tried} instead of {now_used}"
         return _schedule(view, Cause.TRANSPORT_BACK, text, [])
     return None
 

@@ -23,6 +23,7 @@ from reconciler.planning.nodes import quarantine
 from reconciler.planning.recovery import back_off, diagnose, reboot, rollback, stalls
 from reconciler.planning.recovery.diagnose import Diagnosis
 from reconciler.planning.rollout import budget, leaving, specs, surge
+from reconciler.planning.transport import fallback
 from reconciler.state import (
     AdoptGroup,
     Cause,
@@ -113,6 +114,13 @@ def _not_observed(view: View) -> Decision | None:
     return Decision(waiting=(view.wait(WaitingFor.OBSERVATION, text),))
 
 
+def _unrouted(view: View) -> Decision | None:
+    """Keep what serves until the gateway is told where to go instead."""
+    if view.world.memory.routed or not budget.serves(view.world, view.replica):
+        return None
+    return Decision(waiting=(view.wait(WaitingFor.AGENT, "every node is contacted before the routes change"),))
+
+
 def _unwanted(view: Unwanted) -> Decision:
     """Let a replica that nobody wants any more finish; then end it and release it. It serves until enough others do."""
     if view.alive and (awaited := leaving.awaited(view.world, view.replica)):
@@ -124,14 +132,18 @@ def _unwanted(view: Unwanted) -> Decision:
 
 
 def _freed(view: Formed) -> Decision | None:
-    """Allow a failed transport again when a fact that it failed under has changed, or when it turns out that a request
-    had ended its group."""
+    """Allow a failed transport again when a fact that it failed under has changed, when it turns out that a request had
+    ended its group, or when the group has answered over it since."""
     failures = view.world.memory.transport_failures.get(view.replica, ())
     if not failures:
         return None
     now = view.current_facts(tuple(sorted(view.world.desired.nodes)))
     for failure in failures:
-        changed = ", ".join(attempt_facts.changes(failure.facts, now)) or _acquitted(view, failure)
+        changed = (
+            ", ".join(attempt_facts.changes(failure.facts, now))
+            or _acquitted(view, failure)
+            or _served_again(view, failure)
+        )
         if changed:
             return Decision(steps=(FreeTransport(view.replica, failure.transport, changed),))
     return None
@@ -143,6 +155,12 @@ def _acquitted(view: Formed, failure: TransportFailure) -> str:
         if attempt.at == failure.at and ended.epoch in view.world.ended_by_requests(view.replica):
             return f"a request had ended epoch {ended.epoch} on it"
     return ""
+
+
+def _served_again(view: Formed, failure: TransportFailure) -> str:
+    """Say that a group has answered over a transport that had failed; empty where it has not."""
+    again = fallback.used(view.record) == failure.transport and view.record.proven_at is not None
+    return f"{failure.transport} serves again" if again else ""
 
 
 def _unrecorded(view: Wanted) -> Decision | None:
@@ -333,6 +351,11 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
         "a rank that is merely stopped is continued, which costs no epoch, but not for ever",
     ),
     Rule(
+        View,
+        _unrouted,
+        "a group that serves is not taken out of service before the gateway has the routes of this controller",
+    ),
+    Rule(
         Unwanted,
         _unwanted,
         "a replica that nobody wants is drained, stopped and released, once enough others serve",
@@ -340,7 +363,8 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
     Rule(
         Formed,
         _freed,
-        "a transport that failed may be tried again when a fact that it failed under has changed",
+        "a transport that failed is forgiven when a fact that it failed under has changed, or when it serves again: it is"
+        " tried again after an hour, and later each time that fails",
     ),
     Rule(
         Wanted,

@@ -90,6 +90,14 @@ def before_leaving(world: World, name: DeploymentName) -> Budget:
     return replace(found, out=staying, least=min(found.least, max(0, len(found.replicas) - 1)))
 
 
+def serves(world: World, replica: ReplicaId) -> bool:
+    """Return whether a replica serves without a doubt, whatever is to become of it."""
+    record = world.memory.groups.get(replica)
+    if record is None or record.proven_at is None or f"replica/{replica}" in world.memory.in_flight:
+        return False
+    return not (_unwell(world, record) or _owes(world, replica))
+
+
 def _out(world: World, replica: ReplicaId) -> str:
     """Say why a replica does not serve, or is about to stop; empty where it serves."""
     record = world.memory.groups.get(replica)

@@ -3,7 +3,8 @@
 From the fastest down: ``jaccl`` and ``jaccl-ring`` are RDMA over Thunderbolt, as a mesh and as a ring; ``ring`` is
 TCP over the Thunderbolt cables; ``ring-lan`` is TCP over whatever network there is. Every transport but the last
 needs facts that say that it works: an unknown fact is never fine. One that failed is left alone until a fact that
-it failed under has changed.
+it failed under has changed. A fact may also have changed and changed back before anybody looked, so such a transport is
+tried again after an hour, and later each time that fails.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from itertools import combinations
 from reconciler.engine import MLX
 from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.memory_ledger import Placed
-from reconciler.planning.context.world import World
+from reconciler.planning.context.world import CLOCK_JUMP_SECONDS, World
 from reconciler.planning.diagnosis import detectors
 from reconciler.planning.diagnosis.evidence import Evidence, towards
 from reconciler.resources import ModelDeployment
@@ -32,6 +33,9 @@ LAN = next(each.name for each in MLX.transports if not each.cables)
 _BACKENDS = {each.name: each.backend for each in MLX.transports}
 VERBS_ATTEMPTS_MAX = MLX.rdma_setups_max
 """In one boot of a machine, of its eleven protection domains: a failed attempt may keep one."""
+RETRY_SECONDS_MIN = 3600.0
+RETRY_SECONDS_MAX = 86_400.0
+"""A transport that failed is left alone for an hour, doubled with each trial that fails, up to a day."""
 _MACHINE_DETECTORS = (
     detectors.old_system,
     detectors.old_runtime,
@@ -86,7 +90,7 @@ def choose(world: World, replica: ReplicaId, deployment: ModelDeployment, member
 def obstacle(world: World, replica: ReplicaId, transport: str, members: Placed) -> str:
     """Say why a transport may not be used by a group on these nodes; empty where it may."""
     failed = failure(world, replica, transport)
-    if failed is not None:
+    if failed is not None and not may_be_tried(failed, world.now):
         return failed.text
     if transport in CABLES:
         flaw = next(_flaws(world, transport, members), "") or _carried(world, replica, transport, members)
@@ -97,14 +101,29 @@ def obstacle(world: World, replica: ReplicaId, transport: str, members: Placed) 
 
 
 def failure(world: World, replica: ReplicaId, transport: str) -> TransportFailure | None:
-    """Return how a transport failed a replica and is left alone since; None where it did not. With no kernel objects
-    left for RDMA, both its shapes have failed."""
+    """Return how a transport failed a replica and has not served it since; None where it did not. With no kernel
+    objects left for RDMA, both its shapes have failed."""
 
     def concerns(failed: TransportFailure) -> bool:
         both = failed.fault is FaultClass.KERNEL_OBJECTS and {failed.transport, transport} <= set(VERBS)
         return failed.transport == transport or both
 
     return next((f for f in world.memory.transport_failures.get(replica, ()) if concerns(f)), None)
+
+
+def retried_at(failed: TransportFailure) -> float | None:
+    """Return when a transport may be tried again under the same facts, in seconds of the controller's clock; None where
+    only a restart of the machine frees what it needs."""
+    if failed.fault is FaultClass.KERNEL_OBJECTS:
+        return None
+    return failed.at + min(RETRY_SECONDS_MAX, RETRY_SECONDS_MIN * 2.0 ** min(failed.trials, 10))
+
+
+def may_be_tried(failed: TransportFailure, now: float) -> bool:
+    """Return whether a transport has been left alone for long enough. A time that lies ahead was written before the
+    clock was set back, and is over."""
+    until = retried_at(failed)
+    return until is not None and (now >= until or now < failed.at - CLOCK_JUMP_SECONDS)
 
 
 def used(record: GroupRecord) -> str:

@@ -35,11 +35,11 @@ class Transports:
 
     def _fail(self, replica: ReplicaId, failure: TransportFailure) -> None:
         self._db.execute(
-            "INSERT OR REPLACE INTO rungs (deployment, replica, transport, facts, at, text, fault, person)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO rungs (deployment, replica, transport, facts, at, text, fault, person, trials)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 replica.deployment, replica.index, failure.transport, failure.facts, failure.at, failure.text,
-                failure.fault.value, failure.person,
+                failure.fault.value, failure.person, failure.trials,
             ),
         )  # fmt: skip
 
@@ -59,13 +59,13 @@ class Transports:
     def failures(self) -> dict[ReplicaId, tuple[TransportFailure, ...]]:
         """Return the failed transports of each replica, sorted by name."""
         rows = self._db.execute(
-            "SELECT deployment, replica, transport, facts, at, text, fault, person FROM rungs"
+            "SELECT deployment, replica, transport, facts, at, text, fault, person, trials FROM rungs"
             " ORDER BY deployment, replica, transport"
         )
         found: dict[ReplicaId, tuple[TransportFailure, ...]] = {}
         for row in rows:
             replica = ReplicaId(DeploymentName(row[0]), row[1])
-            failure = TransportFailure(row[2], row[3], row[4], row[5], FaultClass(row[6]), row[7])
+            failure = TransportFailure(row[2], row[3], row[4], row[5], FaultClass(row[6]), row[7], row[8])
             found[replica] = (*found.get(replica, ()), failure)
         return found
 

@@ -130,3 +130,14 @@ def test_another_time_of_restart_forms_a_group_anew_and_none_changes_nothing() -
     world.manifests[-1] = deployment()
     world.settle()
     assert world.groups[world.replica()].fingerprint == before
+
+
+def test_a_drained_group_goes_on_until_the_gateway_is_told_where_to_go() -> None:
+    world = World([node("node-a"), node("node-b"), node("node-c"), model(), deployment(nodes=2)])
+    world.settle()
+    world.routed = False
+    set_node(world, "node-b", drain=True)
+    assert world.plan().steps == ()
+    world.routed = True
+    assert world.settle() == Plan()
+    assert "node-b" not in world.groups[world.replica()].members

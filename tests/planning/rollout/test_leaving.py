@@ -8,7 +8,7 @@ import pytest
 
 from reconciler import status
 from reconciler.planning.context.deadlines import SILENCE_SECONDS
-from reconciler.state import Plan, RefusedBecause, StopRank
+from reconciler.state import AllocateEpoch, Plan, RefusedBecause, StopRank
 from reconciler.status import Snapshots
 from reconciler.status.deployment import readiness
 from tests.planning.rollout.rolling import BATCH, NAME, NEVER_LESS, ONE_EACH, replicas, roll, served
@@ -122,3 +122,21 @@ def test_who_serves_another_spec_makes_room_where_the_strategy_allows_it(
     assert served(world) == ([0] if makes_room else [1])
     refused = [each.reason for each in world.plan().refused if each.replica == world.replica(index=0)]
     assert refused == ([] if makes_room else [RefusedBecause.NO_MEMORY])
+
+
+def test_nothing_that_serves_ends_before_the_gateway_is_told_where_to_go() -> None:
+    """A controller has just started, and one node does not answer: it writes no routes for some seconds."""
+    world = replicas(3, {}, 4)
+    scale(world, 1)
+    world.routed = False
+    waiting = {each.replica: each.text for each in world.plan().waiting}
+    assert stopped(world) == set()
+    assert waiting[world.replica(index=2)] == "tiny/2: every node is contacted before the routes change"
+    kill(world, 0)
+    assert stopped(world) == set()
+    assert [step.replica.index for step in world.plan().steps if isinstance(step, AllocateEpoch)] == [0], "it heals"
+    world.settle()
+    world.routed = True
+    world.settle()
+    assert served(world) == [0]
+    assert world.plan() == Plan()

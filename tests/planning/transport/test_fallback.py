@@ -13,7 +13,7 @@ from reconciler.planning.context.deadlines import KEEP_ALIVE_SECONDS
 from reconciler.planning.diagnosis.rules import TRANSPORT_FORMS_MAX
 from reconciler.planning.replica.improve import PER_HOUR_MAX
 from reconciler.planning.transport import fallback
-from reconciler.planning.transport.fallback import VERBS_ATTEMPTS_MAX
+from reconciler.planning.transport.fallback import RETRY_SECONDS_MAX, RETRY_SECONDS_MIN, VERBS_ATTEMPTS_MAX
 from reconciler.resources import Growth
 from reconciler.state import (
     AllocateEpoch,
@@ -455,7 +455,8 @@ def test_a_group_that_is_asked_something_is_not_disturbed() -> None:
     assert [waiting.reason for waiting in plan.waiting] == [WaitingFor.QUIET]
 
 
-def test_a_transport_that_failed_again_and_again_is_left_alone_until_a_fact_has_changed() -> None:
+def left() -> World:
+    """A group that ended so often over its transport that it has left it, for no cause that a fact shows."""
     world = two_macs()
     for _ in range(3):
         kill(world, ExitCode.UNEXPECTED)
@@ -465,12 +466,86 @@ def test_a_transport_that_failed_again_and_again_is_left_alone_until_a_fact_has_
     world.pass_time(world.now + 340)
     world.settle()
     assert transport(world) == "jaccl-ring"
-    world.pass_time(world.now + 100_000)
+    return world
+
+
+def rest(world: World, seconds: float) -> None:
+    """Time passes in which nobody asks anything."""
+    world.pass_time(world.now + seconds)
     idle(world)
-    assert world.settle().steps == ()
+    world.settle()
+
+
+def test_a_transport_that_failed_again_and_again_is_left_alone_until_a_fact_has_changed() -> None:
+    world = left()
+    rest(world, RETRY_SECONDS_MIN / 2)
     assert transport(world) == "jaccl-ring"
     world.boots[B] = "another"
     assert world.settle() == Plan()
+    assert transport(world) == "jaccl"
+
+
+def test_a_transport_is_tried_again_after_an_hour_for_a_fact_may_have_changed_back_unseen() -> None:
+    world = left()
+    (trouble,) = world.plan().troubles
+    assert trouble.doing.startswith("served over jaccl-ring until a fact has changed; jaccl is tried again at a quiet")
+    world.pass_time(world.now + 2 * RETRY_SECONDS_MIN)
+    assert world.settle().steps == (), "somebody has asked a moment ago"
+    assert transport(world) == "jaccl-ring"
+    idle(world)
+    assert world.settle() == Plan()
+    assert (transport(world), forms(world)[-1]) == ("jaccl", Cause.TRANSPORT_BACK)
+    assert world.transport_failures[world.replica()] == (), "it serves again: what was is forgiven"
+
+
+def test_each_trial_that_fails_costs_one_group_and_doubles_the_time_to_the_next_one() -> None:
+    world = left()
+    world.mute.add(world.replica())
+    waits = []
+    for trial in range(1, 7):
+        (before,) = world.transport_failures[world.replica()]
+        wait = fallback.retried_at(before) - world.now
+        waits.append(round(wait / RETRY_SECONDS_MIN))
+        world.mute.clear()
+        rest(world, wait - 10)
+        assert transport(world) == "jaccl-ring"
+        world.mute.add(world.replica())
+        rest(world, 20)
+        assert transport(world) == "jaccl"
+        (trouble,) = world.plan().troubles
+        assert trouble.doing == "it is tried again over jaccl"
+        kill(world, ExitCode.UNEXPECTED)
+        world.mute.clear()
+        world.pass_time(world.now + 340)
+        world.settle()
+        assert transport(world) == "jaccl-ring"
+        assert [each.trials for each in world.transport_failures[world.replica()]] == [trial]
+    assert waits == [1, 2, 4, 8, 16, 24]
+
+
+def test_a_transport_is_not_tried_while_a_fact_speaks_against_it() -> None:
+    world = two_macs()
+    without_cable(world)
+    rest(world, 10 * RETRY_SECONDS_MAX)
+    assert transport(world) == "ring-lan"
+
+
+def test_a_transport_for_which_a_machine_has_nothing_left_waits_for_its_restart() -> None:
+    world = two_macs()
+    kill(world, ExitCode.KERNEL_OBJECTS)
+    world.settle()
+    kill(world, ExitCode.KERNEL_OBJECTS)
+    world.settle()
+    assert transport(world) == "ring"
+    rest(world, 10 * RETRY_SECONDS_MAX)
+    assert transport(world) == "ring"
+
+
+def test_a_clock_that_was_set_back_does_not_keep_a_transport_away() -> None:
+    world = left()
+    world.now -= 100 * RETRY_SECONDS_MAX
+    idle(world)
+    world.settle()
     assert transport(world) == "jaccl"
 
 

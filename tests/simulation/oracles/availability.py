@@ -11,9 +11,11 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from reconciler.inventory.collector import OBSERVE_SECONDS_MAX
 from reconciler.resources import Manifest, ModelDeployment
 from reconciler.state import ReplicaId
 from reconciler.wire.launch import Phase
+from tests.simulation.world.pace import BUSY
 
 from .pruning import REASONS_KEPT_SECONDS, replica_of
 
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
     from tests.simulation.world.ranks import Rank
     from tests.simulation.world.world import World
 
-NEWS_SECONDS = 15.5
-"""So late a controller may come to know that a replica is out of service."""
+NEWS_SECONDS = BUSY.resync_seconds + OBSERVE_SECONDS_MAX + 0.5
+"""So late a controller may come to know that a replica is out of service: it asks, gets no answer, and makes a plan."""
 
 
 class Availability:

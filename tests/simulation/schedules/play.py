@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from reconciler.planning.recovery.back_off import BACK_OFF_SECONDS_MAX
+from reconciler.planning.transport import fallback
 from reconciler.state import RefusedBecause, ReplicaId
 from tests.simulation.oracles.ends import Ending, check_person_incidents, compare, ending, missing
 from tests.simulation.world.pace import CALM, QUIET
+from tests.simulation.world.rest import rest
 from tests.simulation.world.world import World
 
 from .points import Points
@@ -117,6 +119,9 @@ def finish(
     begun = world.loop.now
     world.run(length + SEEN_SECONDS)
     why = _converge(world)
+    while not why and (due := _retried_at(world)):
+        rest(world, due)
+        why = _converge(world)
     converged = world.loop.now
     if why:
         world.oracles.violated(f"not converged {BOUND_SECONDS:g} s after the last fault: {why}")
@@ -139,6 +144,14 @@ def finish(
     if wanted:
         compare(world, wanted)
     return converged - begun
+
+
+def _retried_at(world: World) -> float | None:
+    """When the next transport that was left is tried again; None where none is to come."""
+    memory, now = world.memory(), world.loop.now
+    failures = memory.transport_failures.values() if memory is not None else ()
+    times = (fallback.retried_at(failure) for of_one in failures for failure in of_one)
+    return min((at + SEEN_SECONDS for at in times if at is not None and at + SEEN_SECONDS > now), default=None)
 
 
 def _converge(world: World) -> str:
