@@ -480,8 +480,8 @@ class World:
 
     def _note_transport(self, step: AllocateEpoch) -> None:
         if step.failed is not None:
-            before = self.transport_failures.get(step.replica, ())
-            others = (each for each in before if each.transport != step.failed.transport)
+            known = self.transport_failures.get(step.replica, ())
+            others = (each for each in known if each.transport != step.failed.transport)
             self.transport_failures[step.replica] = (*others, step.failed)
         for name, boot in step.wasted_verbs:
             before = self.verbs.get(name)

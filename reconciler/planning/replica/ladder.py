@@ -118,7 +118,9 @@ def _unrouted(view: View) -> Decision | None:
     """Keep what serves until the gateway is told where to go instead."""
     if view.world.memory.routed or not budget.serves(view.world, view.replica):
         return None
-    return Decision(waiting=(view.wait(WaitingFor.AGENT, "every node is contacted before the routes change"),))
+    return Decision(
+        waiting=(view.wait(WaitingFor.AGENT, "every node is contacted before the routes change"),)
+    )
 
 
 def _unwanted(view: Unwanted) -> Decision:

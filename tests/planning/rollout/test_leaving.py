@@ -134,7 +134,9 @@ def test_nothing_that_serves_ends_before_the_gateway_is_told_where_to_go() -> No
     assert waiting[world.replica(index=2)] == "tiny/2: every node is contacted before the routes change"
     kill(world, 0)
     assert stopped(world) == set()
-    assert [step.replica.index for step in world.plan().steps if isinstance(step, AllocateEpoch)] == [0], "it heals"
+    assert [step.replica.index for step in world.plan().steps if isinstance(step, AllocateEpoch)] == [0], (
+        "it heals"
+    )
     world.settle()
     world.routed = True
     world.settle()

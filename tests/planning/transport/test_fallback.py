@@ -488,7 +488,9 @@ def test_a_transport_that_failed_again_and_again_is_left_alone_until_a_fact_has_
 def test_a_transport_is_tried_again_after_an_hour_for_a_fact_may_have_changed_back_unseen() -> None:
     world = left()
     (trouble,) = world.plan().troubles
-    assert trouble.doing.startswith("served over jaccl-ring until a fact has changed; jaccl is tried again at a quiet")
+    assert trouble.doing.startswith(
+        "served over jaccl-ring until a fact has changed; jaccl is tried again at a quiet"
+    )
     world.pass_time(world.now + 2 * RETRY_SECONDS_MIN)
     assert world.settle().steps == (), "somebody has asked a moment ago"
     assert transport(world) == "jaccl-ring"
@@ -504,7 +506,9 @@ def test_each_trial_that_fails_costs_one_group_and_doubles_the_time_to_the_next_
     waits = []
     for trial in range(1, 7):
         (before,) = world.transport_failures[world.replica()]
-        wait = fallback.retried_at(before) - world.now
+        due = fallback.retried_at(before)
+        assert due is not None
+        wait = due - world.now
         waits.append(round(wait / RETRY_SECONDS_MIN))
         world.mute.clear()
         rest(world, wait - 10)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from reconciler.store.tables.incidents import IncidentFilter
-from tests.simulation.oracles.ends import Ending, told
+from tests.simulation.oracles.ends import told
 from tests.simulation.oracles.reached import Reached
 from tests.simulation.world.rest import rest
 from tests.simulation.world.world import World
@@ -33,7 +33,6 @@ SERIES = 0.3
 USE_SECONDS = 45.0
 """How long clients ask around a fault."""
 BEGIN_SECONDS = 10.0
-ENDS_GROUPS = ("rank-crash", "rank-hang", "shim-death", "stranger")
 
 CLUSTERS = (
     Scenario("days", USUAL),
@@ -67,7 +66,7 @@ class Days:
     def play(self, without: Collection[str] = ()) -> Verdict:
         """Run it, leaving out some of its faults: ``point/N`` or ``world/N``, or all ``clients``."""
         points = Points(chooser=chooser(self.seed, self.rate, without))
-        wanted = self._wanted()
+        wanted = faultless(self.scenario).ending
         with listening() as complaints:
             world = self.scenario.world(points, self.seed)
             world.oracles.reached = reached = Reached(world)
@@ -87,14 +86,6 @@ class Days:
                 return found
             finally:
                 world.close()
-
-    def _wanted(self) -> Ending:
-        """What it is to come to. A transport on which a group has ended three times within an hour is left alone until a
-        fact is another."""
-        wanted, names = faultless(self.scenario).ending, [fault.name for fault in self.faults]
-        if "deaths" not in names and sum(name in ENDS_GROUPS for name in names) < 3:
-            return wanted
-        return {what: text for what, text in wanted.items() if not what.startswith("the transport of")}
 
     def _befall(self, world: World, fault: Fault, clients: bool) -> None:
         if clients and fault.good:

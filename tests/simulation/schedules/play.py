@@ -25,6 +25,8 @@ BOUND_SECONDS = 1500.0
 QUIET_SECONDS = 3600.0
 SETTLE_SECONDS = 1.0
 CALM_SECONDS = 15
+TRIALS_MAX = 3
+"""So many trials of transports are waited for: where a fault lasts, none of them helps."""
 
 
 @dataclass
@@ -119,8 +121,11 @@ def finish(
     begun = world.loop.now
     world.run(length + SEEN_SECONDS)
     why = _converge(world)
-    while not why and (due := _retried_at(world)):
-        rest(world, due)
+    for _ in range(TRIALS_MAX):
+        seconds = _seconds_to_trial(world)
+        if why or seconds is None:
+            break
+        rest(world, world.loop.now + seconds)
         why = _converge(world)
     converged = world.loop.now
     if why:
@@ -146,12 +151,15 @@ def finish(
     return converged - begun
 
 
-def _retried_at(world: World) -> float | None:
-    """When the next transport that was left is tried again; None where none is to come."""
-    memory, now = world.memory(), world.loop.now
-    failures = memory.transport_failures.values() if memory is not None else ()
-    times = (fallback.retried_at(failure) for of_one in failures for failure in of_one)
-    return min((at + SEEN_SECONDS for at in times if at is not None and at + SEEN_SECONDS > now), default=None)
+def _seconds_to_trial(world: World) -> float | None:
+    """How long it is until the next transport that was left is tried again; None where none is to come."""
+    memory, parts = world.memory(), world.controller.parts if world.controller is not None else None
+    if memory is None or parts is None:
+        return None
+    now = parts.clock() - SEEN_SECONDS
+    failures = (failure for of_one in memory.transport_failures.values() for failure in of_one)
+    times = (fallback.retried_at(failure) for failure in failures)
+    return min((at - now for at in times if at is not None and at > now), default=None)
 
 
 def _converge(world: World) -> str:

@@ -50,6 +50,7 @@ from .net import SILENCE_SECONDS, SimLink
 from .stored import empty
 
 if TYPE_CHECKING:
+    from .ranks import Rank
     from .world import World
 
 DIAL_SECONDS = 0.01
