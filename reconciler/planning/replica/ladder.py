@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Generic, TypeVar
 
 from reconciler.planning.context import attempt_facts
@@ -23,25 +22,22 @@ from reconciler.planning.nodes import quarantine
 from reconciler.planning.recovery import back_off, diagnose, reboot, rollback, stalls
 from reconciler.planning.recovery.diagnose import Diagnosis
 from reconciler.planning.rollout import budget, leaving, specs, surge
-from reconciler.planning.transport import fallback
 from reconciler.state import (
     AdoptGroup,
     Cause,
     Contact,
     FaultClass,
-    FreeTransport,
     GroupRecord,
     NodeName,
     RebootNode,
     Refusal,
     RefusedBecause,
     ReleaseReplica,
-    TransportFailure,
     Waiting,
     WaitingFor,
 )
 
-from . import adopt, start
+from . import adopt, forgive, start
 from .form import form
 from .stop import stop
 
@@ -131,38 +127,6 @@ def _unwanted(view: Unwanted) -> Decision:
         stopping = view.world.desired.stopping
         return stop(view, view.alive, SHUTDOWN_SECONDS if stopping else DRAIN_SECONDS, "no longer wanted")
     return Decision(steps=(ReleaseReplica(view.replica),)) if view.record else NOTHING
-
-
-def _freed(view: Formed) -> Decision | None:
-    """Allow a failed transport again when a fact that it failed under has changed, when it turns out that a request had
-    ended its group, or when the group has answered over it since."""
-    failures = view.world.memory.transport_failures.get(view.replica, ())
-    if not failures:
-        return None
-    now = view.current_facts(tuple(sorted(view.world.desired.nodes)))
-    for failure in failures:
-        changed = (
-            ", ".join(attempt_facts.changes(failure.facts, now))
-            or _acquitted(view, failure)
-            or _served_again(view, failure)
-        )
-        if changed:
-            return Decision(steps=(FreeTransport(view.replica, failure.transport, changed),))
-    return None
-
-
-def _acquitted(view: Formed, failure: TransportFailure) -> str:
-    """Say that a transport was given up for a group that a request had ended; empty where it was not."""
-    for ended, attempt in pairwise(view.world.memory.attempts.get(view.replica, ())):
-        if attempt.at == failure.at and ended.epoch in view.world.ended_by_requests(view.replica):
-            return f"a request had ended epoch {ended.epoch} on it"
-    return ""
-
-
-def _served_again(view: Formed, failure: TransportFailure) -> str:
-    """Say that a group has answered over a transport that had failed; empty where it has not."""
-    again = fallback.used(view.record) == failure.transport and view.record.proven_at is not None
-    return f"{failure.transport} serves again" if again else ""
 
 
 def _unrecorded(view: Wanted) -> Decision | None:
@@ -364,7 +328,7 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
     ),
     Rule(
         Formed,
-        _freed,
+        forgive.forgive,
         "a transport that failed is forgiven when a fact that it failed under has changed, or when it serves again: it is"
         " tried again after an hour, and later each time that fails",
     ),

@@ -70,7 +70,7 @@ from reconciler.planning.nodes import leftovers as planning_leftovers
 from reconciler.planning.placement import place, search
 from reconciler.planning.plan import _held_back, _name_each_task_once, _replicas
 from reconciler.planning.recovery import back_off, diagnose, reboot, rollback, stalls
-from reconciler.planning.replica import adopt, form, improve, ladder, membership, start, stop
+from reconciler.planning.replica import adopt, forgive, form, improve, ladder, membership, start, stop
 from reconciler.planning.transport import fallback
 from reconciler.state import observed
 from reconciler.status import events, model_routes
@@ -506,8 +506,15 @@ PLANNED = (
     Mutant(
         "a-stopped-rank-is-killed",
         "reconciler.planning.replica.ladder:LADDER",
-        drop(Call, 2, 19),
+        drop(Call, 2, 20),
         "a rank that somebody stopped by mistake costs a restart of the whole group",
+        PLANNING,
+    ),
+    Mutant(
+        "a-group-ends-before-the-routes",
+        "reconciler.planning.replica.ladder:LADDER",
+        drop(Call, 3, 20),
+        "a controller that has just started ends a replica while clients are sent to it and to nothing else",
         PLANNING,
     ),
     Mutant(
@@ -644,9 +651,23 @@ CLIMBED = (
     ),
     Mutant(
         "a-changed-fact-frees-nothing",
-        ladder._freed,
+        forgive.forgive,
         never(If, 1, 2),
         "after a new cable a group stays on the slow transport for ever",
+        FALLBACK,
+    ),
+    Mutant(
+        "a-trial-costs-four-groups",
+        "reconciler.planning.diagnosis.rules:_next_transport",
+        put(BoolOp, "{it.values[0]} or {it.values[1]}", 0, 2),
+        "a transport that nothing helps ends four groups at each trial",
+        FALLBACK,
+    ),
+    Mutant(
+        "a-trial-never-ends",
+        forgive.forgive,
+        put(BoolOp, "{it.values[0]} or {it.values[1]}", 0, 1),
+        "weeks after its failure, the next one of any kind costs the fast transport for a day",
         FALLBACK,
     ),
     Mutant(
