@@ -51,6 +51,8 @@ class Publisher:
         self.statuses = store.statuses()
         self._known: status.Known = {}
         self._unsaved: set[ObjectKey] = set()
+        self._gone: set[ObjectKey] = set()
+        """Objects that are gone, whose statuses the store may still have: after a damage it knows of no removal."""
         self._unpublished: deque[Event] = deque(maxlen=UNPUBLISHED_MAX)
         self._disk_problem_published = ""
         self.problem = ""
@@ -78,6 +80,7 @@ class Publisher:
             yield
         self._unpublished.extend(status.transitions(self.statuses, after, snapshots))
         self._unsaved |= {key for key, value in after.items() if self.statuses.get(key) != value}
+        self._gone = (self._gone | self.statuses.keys()) - after.keys()
         self.statuses = after
         self._forget_removed(snapshots.memory.leaving)
         while len(self._unsaved) > WRITTEN_MAX and self._save_some():
@@ -126,13 +129,13 @@ class Publisher:
         """Write statuses and events. After a failure they are kept for the next pass."""
         changed = {key: self.statuses[key] for key in self._unsaved & self.statuses.keys()}
         try:
-            if changed:
-                added = self._store.put_statuses(changed, self._unpublished)
+            if changed or self._gone:
+                added = self._store.put_statuses(changed, self._unpublished, self._gone)
             else:
                 added = self._store.add_events(self._unpublished)
         except Unwritable:
             return  # the store keeps what it was, and is asked before the next pass whether it is over
-        self._unsaved = set()
+        self._unsaved, self._gone = set(), set()
         self._unpublished.clear()
         if added:
             self.wake()

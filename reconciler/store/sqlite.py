@@ -322,12 +322,19 @@ class Store:
         rows = self._db.execute("SELECT kind, name, body FROM statuses")
         return {ObjectKey(row[0], row[1]): status(row[2]) for row in rows}
 
-    def put_statuses(self, statuses: Mapping[ObjectKey, ObjectStatus], events: Iterable[Event] = ()) -> int:
-        """Write changed statuses and their events in one transaction, so that each event is added exactly once.
+    def put_statuses(
+        self,
+        statuses: Mapping[ObjectKey, ObjectStatus],
+        events: Iterable[Event] = (),
+        gone: Iterable[ObjectKey] = (),
+    ) -> int:
+        """Write changed statuses and their events in one transaction, so that each event is added exactly once, and
+        delete the statuses of objects that are gone.
 
         Returns the number of new events.
         """
         with self._db.writing(telling=True):
+            self._db.executemany("DELETE FROM statuses WHERE kind = ? AND name = ?", [tuple(key) for key in gone])
             self._db.executemany(
                 "INSERT OR REPLACE INTO statuses (kind, name, body) VALUES (?, ?, ?)",
                 [(*key, written(body)) for key, body in statuses.items()],

@@ -171,3 +171,20 @@ async def test_a_change_is_reported_with_what_has_changed_or_not_at_all(tmp_path
     assert objects
     assert sorted(objects) == sorted(set(objects))
     store.close()
+
+
+async def test_the_status_of_an_object_whose_removal_nobody_remembers_goes(tmp_path: Path) -> None:
+    world = two_nodes()
+    store, file = Store(tmp_path / "store.db"), RoutesFile(tmp_path / "routes.json")
+    whole(Publisher(store, file).publish(snapshots(world)))
+    there = store.statuses().keys()
+    gone = ObjectKey("Node", "node-b")
+    assert gone in there
+    world.manifests = [each for each in world.manifests if each.metadata.name != "node-b"]
+    publisher = Publisher(store, file)
+    with locked(tmp_path / "store.db"):
+        whole(publisher.publish(snapshots(world)))
+    assert store.statuses().keys() == there, "it could not be written"
+    whole(publisher.publish(snapshots(world)))
+    assert store.statuses().keys() == there - {gone}
+    store.close()
