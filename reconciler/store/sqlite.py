@@ -334,7 +334,9 @@ class Store:
         Returns the number of new events.
         """
         with self._db.writing(telling=True):
-            self._db.executemany("DELETE FROM statuses WHERE kind = ? AND name = ?", [tuple(key) for key in gone])
+            self._db.executemany(
+                "DELETE FROM statuses WHERE kind = ? AND name = ?", [tuple(key) for key in gone]
+            )
             self._db.executemany(
                 "INSERT OR REPLACE INTO statuses (kind, name, body) VALUES (?, ?, ?)",
                 [(*key, written(body)) for key, body in statuses.items()],

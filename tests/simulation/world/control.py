@@ -58,7 +58,7 @@ DIAL_SECONDS_MAX = 5.0
 START_AGENT_SECONDS = 0.2
 START_AGENT_SECONDS_MAX = 10.0
 ASK_SECONDS = 0.1
-COMPLETION_SECONDS_MAX = 120
+COMPLETION_SECONDS_MAX = 120.0
 """So long the controller waits for one."""
 PROBE_SECONDS = 1.0
 
@@ -314,21 +314,23 @@ class SimMachines(LocalMachines):
         if kind == ERROR:
             world.oracles.broke_off(rank)
             raise Unreachable("lost the connection to rank 0")
-        if kind == LOST or rank.stuck or not rank.machine.reachable or not self._together(rank):
-            for _ in range(COMPLETION_SECONDS_MAX):
-                await world.sleep(1.0)
-                if not rank.process.alive:
-                    raise Unreachable("lost the connection to rank 0")
-            world.oracles.broke_off(rank)
-            raise Silent("no completion within 120 s")
+        until = world.loop.now + COMPLETION_SECONDS_MAX
+        while kind == LOST or not self._together(rank):
+            await world.sleep(1.0)
+            if not rank.process.alive:
+                raise Unreachable("lost the connection to rank 0")
+            if world.loop.now >= until:
+                world.oracles.broke_off(rank)
+                raise Silent("no completion within 120 s")
         rank.answered = True
         world.oracles.service.look()
         return ASK_SECONDS
 
     def _together(self, rank: Rank) -> bool:
-        """Whether all ranks of its group are there: no step of a model ends without one of them."""
+        """Whether all ranks of its group go on: no step of a model ends without one of them."""
         group = [rank, *self.world.group_of(rank)]
-        return len(group) == rank.config.size and all(r.machine.reachable and not r.stuck for r in group)
+        there = (each.machine.reachable and not each.stuck and not each.stopped for each in group)
+        return len(group) == rank.config.size and all(there)
 
 
 class Controller:
