@@ -130,7 +130,7 @@ def _pairs(world: World) -> set[tuple[NodeName, NodeName]]:
         (min(name, port.peer[0]), max(name, port.peer[0]))
         for name in nodes
         for port in world.node(name).facts.ports
-        if port.peer and port.peer[0] in nodes
+        if port.peer and port.peer[0] in nodes and not _moved(world, name, port, port.peer)
         if False in (port.connected, port.active, port.verbs_up)
         or detectors.slow(port)
         or _alone(world, name, port, port.peer)
@@ -141,6 +141,16 @@ def _alone(world: World, name: NodeName, port: PortFacts, peer: tuple[NodeName, 
     """Return whether the other end does not say the same of the cable."""
     end = opposite(world.node(name), world.node(peer[0]))
     return end is not None and (end.connected is False or end.peer != (name, port.receptacle))
+
+
+def _moved(world: World, name: NodeName, port: PortFacts, peer: tuple[NodeName, int]) -> bool:
+    """Return whether the other end leads elsewhere, and no group needs this cable: this end says what was before its cable
+    was moved, until it is examined again, and there is nothing to reseat."""
+    if any({name, peer[0]} <= {*record.members} for record in world.memory.groups.values()):
+        return False
+    ends = {end.receptacle: end for end in world.node(peer[0]).facts.ports}
+    end = ends.get(peer[1])
+    return end is not None and end.connected is True and end.peer not in (None, (name, port.receptacle))
 
 
 def degraded(view: View) -> tuple[Trouble, ...]:

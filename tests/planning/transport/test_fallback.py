@@ -411,6 +411,17 @@ def test_of_two_ends_that_contradict_each_other_one_tells_that_the_cable_is_gone
     assert (told.subject, told.fault) == ("link/node-a/node-b", FaultClass.LINK_DOWN)
 
 
+def test_nobody_is_asked_to_reseat_a_cable_that_was_moved_and_that_no_group_needs() -> None:
+    """One end was examined after the move, and the other one was not yet."""
+    world = two_macs()
+    world.groups.clear()
+    world.ranks.clear()
+    learn_of_port(world, A, peer=(NodeName("node-c"), 3))
+    assert world.plan().troubles == ()
+    learn_of_port(world, A, connected=False)
+    assert [trouble.fault for trouble in world.plan().troubles] == [FaultClass.LINK_DOWN]
+
+
 def test_a_slow_cable_is_told_of_once_though_both_of_its_ends_show_it() -> None:
     world = two_macs()
     for name in (A, B):
