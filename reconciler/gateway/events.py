@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Prefill, ToolCall
+from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Prefill, Scored, ToolCall
 
-Event = Accepted | Prefill | Delta | ToolCall | Finished | Failed
+Event = Accepted | Prefill | Scored | Delta | ToolCall | Finished | Failed
 """What a rank sends about one request."""
 
 
@@ -38,8 +38,8 @@ class Reading:
     total: int
 
 
-Answer = Accepted | Delta | ToolCall | Finished
-"""What a dialect gets of it: ``Accepted`` first and once, ``Finished`` last, nothing twice."""
+Answer = Accepted | Scored | Delta | ToolCall | Finished
+"""What a dialect gets of it: ``Accepted`` first and once, ``Finished`` last, nothing twice but tokens of a prompt."""
 
 Report = Working | Waiting | Reading
 """How an answer fares: a dialect gets that too where ``Parsed.reports`` asks for it, also before ``Accepted``."""

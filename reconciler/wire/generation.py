@@ -49,7 +49,7 @@ class Generate:
     """Messages in the form of chat templates: role, content (text), tool_calls, tool_call_id, name."""
     tools: Tuple[Mapping[str, Any], ...] = ()
     tokens_max: Optional[int] = None
-    """None: as many as the context leaves. 0 with a ``question``, and at least 1 without."""
+    """None: as many as the context leaves. 0 with a ``question``, at least 0 with ``scores``, and else at least 1."""
     stop: Tuple[str, ...] = ()
     sampling: Sampling = BY_DEFAULT
     resume: Tuple[int, ...] = ()
@@ -83,6 +83,8 @@ class Generate:
     """What is asked of the prompt, where no answer to it is wanted."""
     replaced: Tuple[Replaced, ...] = ()
     """Placeholders in ``messages``; the gateway has put them there."""
+    scores: Optional[int] = None
+    """With how many of the likeliest tokens to report the log-probability of each token of the prompt; None: not at all."""
 
     @property
     def computes(self) -> bool:
@@ -137,19 +139,6 @@ class Prefill:
 
 
 @dataclasses.dataclass(frozen=True)
-class CallPart:
-    """A part of a tool call. The first one of each ``index``, which counts from 0, has its name and id."""
-
-    index: int
-    name: str = ""
-    id: str = ""
-    arguments: str = ""
-    """A fragment of JSON text. Joined they are an object, unless the answer ends before or the call is withdrawn."""
-    withdrawn: bool = False
-    """The call turned out to be none. ``Delta.text`` has its text; its fragments joined are no JSON."""
-
-
-@dataclasses.dataclass(frozen=True)
 class Likely:
     """A token that could come next."""
 
@@ -164,10 +153,36 @@ class Likely:
 
 @dataclasses.dataclass(frozen=True)
 class TokenLogprobs:
-    """A token of an answer, and the likeliest ones at its place, with the likeliest first."""
+    """A token of a prompt or an answer, and the likeliest ones at its place, with the likeliest first."""
 
     chosen: Likely
     likeliest: Tuple[Likely, ...] = ()
+
+
+@message("scored")
+@dataclasses.dataclass(frozen=True)
+class Scored:
+    """Tokens of the prompt with their log-probabilities, where ``Generate.scores`` asks for them. An answer that goes on
+    elsewhere may have them again."""
+
+    request: str
+    first: int
+    """Where in the prompt the first of ``tokens`` is."""
+    tokens: Tuple[TokenLogprobs, ...]
+    """The first token of a prompt has 0, and no likely ones: nothing is before it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CallPart:
+    """A part of a tool call. The first one of each ``index``, which counts from 0, has its name and id."""
+
+    index: int
+    name: str = ""
+    id: str = ""
+    arguments: str = ""
+    """A fragment of JSON text. Joined they are an object, unless the answer ends before or the call is withdrawn."""
+    withdrawn: bool = False
+    """The call turned out to be none. ``Delta.text`` has its text; its fragments joined are no JSON."""
 
 
 @message("delta")
@@ -186,7 +201,8 @@ class Delta:
     reasoning: str = ""
     calls: Tuple[CallPart, ...] = ()
     logprobs: Tuple[TokenLogprobs, ...] = ()
-    """Where ``Generate.logprobs`` asks for them: of each of ``tokens`` but one that ends the answer."""
+    """Where ``Generate.logprobs`` asks for them: of each of ``tokens`` but one that ends the answer. That one has them, too,
+    where the prompt is scored: lm-evaluation-harness takes the last entry for one of the answer."""
     vectors: Tuple[Vector, ...] = ()
     """Where a question asks for them. There is nothing else then."""
 
@@ -251,7 +267,7 @@ class Failed:
     parameter: Optional[str] = None
 
 
-GATEWAY_RECEIVES = vocabulary(Hello, Accepted, Prefill, Delta, ToolCall, Finished, Failed, Measured)
+GATEWAY_RECEIVES = vocabulary(Hello, Accepted, Prefill, Scored, Delta, ToolCall, Finished, Failed, Measured)
 
 # --- controller to gateway: the routes file --------------------------------------------------------
 

@@ -76,6 +76,8 @@ class Insertion:
     ending: Ending = BY_MODEL
     seen: Optional[Seen] = None
     """Given where ``sampling`` penalizes."""
+    scored: bool = False
+    """Whether the logits after each token of the prompt are computed, and not only those after the last one."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -52,6 +52,14 @@ def greedy_tokens(model_path: Path, prompt: list[int], tokens_max: int) -> list[
     return [step.token for step in steps if step.token not in tokenizer.eos_token_ids]
 
 
+def token_logprobs(model_path: Path, tokens: Sequence[int]) -> list[float]:
+    """What one process says of each token but the first, after those before it."""
+    model, _ = _loaded(model_path)
+    logits = model(mx.array([tokens]))[0, :-1].astype(mx.float32)
+    logprobs = np.array(logits - mx.logsumexp(logits, axis=-1, keepdims=True))
+    return [float(row[token]) for row, token in zip(logprobs, tokens[1:], strict=True)]
+
+
 def end_ids(model_path: Path) -> frozenset[int]:
     """The model's end tokens."""
     return frozenset(_loaded(model_path)[1].eos_token_ids)

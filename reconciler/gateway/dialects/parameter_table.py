@@ -124,7 +124,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         each("logprobs", False),
         (OPENAI, VLLM, LLAMA, MLX),
-        "For chat `true`; for completions a number from 0 to 20, not with `echo`. See below.",
+        "For chat `true`; for completions a number from 0 to 20, with `echo` also of the prompt. See below.",
         BOTH,
     ),
     Row(

@@ -21,7 +21,7 @@ from reconciler.gateway.errors import (
     overloaded,
 )
 from reconciler.gateway.events import Event
-from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Prefill, ToolCall
+from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Prefill, Scored, ToolCall
 
 from .timeouts import Timing
 
@@ -166,7 +166,7 @@ class Lost:
 class Deliver:
     """Hand the answer to the client."""
 
-    answer: Accepted | Delta | ToolCall
+    answer: Accepted | Scored | Delta | ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +272,8 @@ def step(
     match event:
         case Delta():
             return progress.after(event.tokens), attempt, Deliver(event)
+        case Scored():
+            return progress, attempt, Deliver(event)
         case Accepted():
             return progress.accepted(), attempt, Ignore() if progress.started else Deliver(event)
         case ToolCall() if event.index >= progress.tool_calls:

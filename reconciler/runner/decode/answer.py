@@ -19,7 +19,7 @@ from reconciler.runner.model.adapter import Tokenizer
 from reconciler.runner.model.agreed_batch import Logprobs
 from reconciler.runner.model.generator import ends_of
 from reconciler.runner.model.stop_strings import stop_scanner
-from reconciler.wire.generation import CallPart, Delta, Finished, Generate, Likely, TokenLogprobs
+from reconciler.wire.generation import CallPart, Delta, Finished, Generate, Likely, Scored, TokenLogprobs
 
 Event = Delta | Finished
 LOGPROB_MIN = -9999.0
@@ -51,6 +51,7 @@ class Answer:
         self._generate = generate
         self._tokenizer = tokenizer
         self._ends = ends_of(generate.ending, tokenizer.end_ids)
+        self._prompt = prompt
         self._prompt_tokens = len(prompt)
         self._tokens = 0
         self._calls = _Calls(generate, prompt)
@@ -73,6 +74,8 @@ class Answer:
         if token in self._ends:
             self.stopped = True
             self._end_token = (token,)
+            if logprobs is not None and self._generate.scores is not None:
+                self._pending.logprobs.append(self._described(token, logprobs))
             return
         self._tokens += 1
         self._pending.tokens.append(token)
@@ -82,10 +85,15 @@ class Answer:
         if text:
             self._read(text)
 
+    def scored(self, first: int, logprobs: Sequence[Logprobs]) -> Scored:
+        """Return the event with tokens of the prompt from a place on."""
+        tokens = zip(self._prompt[first:], logprobs, strict=False)
+        return Scored(self.request, first, tuple(self._described(*each) for each in tokens))
+
     def events(self) -> list[Event]:
         """Return the new events since the last call."""
         pending = self._pending
-        if not (pending.tokens or pending.text or pending.reasoning or pending.calls):
+        if not (pending.tokens or pending.text or pending.reasoning or pending.calls or pending.logprobs):
             return []
         self._pending = _Pending()
         tokens, calls = tuple(pending.tokens), tuple(pending.calls)

@@ -27,6 +27,8 @@ class Own:
     likeliest: int | None = None
     """``Choice.likeliest``."""
     constraint: Constraint | None = None
+    scores: int | None = None
+    """``Choice.scores``."""
 
 
 UNKNOWN = Own()
@@ -156,11 +158,14 @@ class Batch:
             adjustment(insertion, self._generator.end_ids),
             own.constraint,
             own.likeliest,
+            own.scores,
         )
         read = None
         if insertion.reuse:
             read = first_part(self._entries[insertion.reuse], insertion.reuse.length - insertion.reused)
-        uid = self._generator.insert(insertion.prompt, insertion.tokens_max, choice, read, insertion.ending)
+        uid = self._generator.insert(
+            insertion.prompt, insertion.tokens_max, choice, read, insertion.ending, insertion.scored
+        )
         self._live.add(uid)
         self._held[uid] = insertion.reused
         self._unread[uid] = len(insertion.prompt)

@@ -56,6 +56,10 @@ class Ticket:
     ending: Ending = BY_MODEL
     logprobs: int | None = None
     """How many of the likeliest tokens to report with each; None: no log-probabilities."""
+    scores: int | None = None
+    """The same for the tokens of the prompt."""
+    scored: int = 1
+    """How many tokens of the prompt were reported: of the first one nothing is to be found out."""
     matcher: Matcher | None = None
     """What the answer is held to: it has taken all tokens that came after the prompt, and those that it ends with."""
     client: str = ""
@@ -69,6 +73,11 @@ class Ticket:
     def unread(self) -> int:
         """Return the number of tokens of the prompt that are not in the cache."""
         return len(self.prompt) - self.read
+
+    @property
+    def scoring(self) -> bool:
+        """Return whether there are tokens of the prompt still to report."""
+        return self.scores is not None and self.scored < len(self.prompt) - self.position
 
     def begin_again(self) -> None:
         """Lose the sequence, and go on with what has been said as a part of the prompt."""

@@ -28,6 +28,8 @@ from .reuse import Reuse
 
 PROMPT_TOKENS_PER_STEP = CONTEXT_MAX
 """All insertions of one step together, so that its frame stays well below the wire's bound."""
+SCORED_PER_STEP = 256
+"""Tokens of a prompt that is scored: the logits of so many take some 150 MB, with a vocabulary of 150,000."""
 
 Post = Callable[[Mapping[Any, Sequence[object]]], None]
 """Takes the events of one step, by connection; must not wait."""
@@ -167,7 +169,9 @@ class Leader:
 
     def _own(self) -> dict[int, Own]:
         """Return what only this rank knows of the sequences."""
-        return {uid: Own(ticket.logprobs, ticket.matcher) for uid, ticket in self._running.items()}
+        return {
+            uid: Own(ticket.logprobs, ticket.matcher, ticket.scores) for uid, ticket in self._running.items()
+        }
 
     def _readings(self) -> tuple[list[Insertion], list[Reading]]:
         """Return what the next step reads, and the sequences that begin with it."""
@@ -187,6 +191,8 @@ class Leader:
         for ticket, most in chosen:
             assert ticket.uid is not None
             tokens = min(most, self._reuse.up_to_cut(ticket))
+            if ticket.scoring:
+                tokens = min(tokens, SCORED_PER_STEP, ticket.unread - 1)
             self._order.read(ticket, tokens)
             if tokens == ticket.unread:
                 whole.append(ticket)
@@ -222,6 +228,12 @@ class Leader:
         ticket = self._running[part.uid]
         self._reuse.read(ticket, part.done + ticket.reused)
         self._send(ticket, [Prefill(ticket.answer.request, ticket.read, len(ticket.prompt))])
+        if part.logprobs:
+            first, ticket.scored = ticket.scored, part.done + 1
+            self._send(ticket, [ticket.answer.scored(first, part.logprobs)])
+        if not (ticket.tokens_max or ticket.scoring):
+            self._send(ticket, ticket.answer.finish("length"))
+            self._drop(ticket)
 
     def _on_token(self, token: Token) -> None:
         ticket = self._running.get(token.uid)

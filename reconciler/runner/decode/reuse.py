@@ -54,7 +54,7 @@ class Reuse:
         """Return the insertion of a request under its uid, which the next step does."""
         assert ticket.uid is not None
         tokens = _prompt(ticket)
-        found = self._prefixes.use(tokens)
+        found = None if ticket.scoring else self._prefixes.use(tokens)
         entry, reused = found or (None, 0)
         ticket.read = ticket.reused = reused
         if not ticket.began:
@@ -70,13 +70,14 @@ class Reuse:
             reused,
             ticket.ending,
             ticket.seen,
+            ticket.scoring,
         )
 
     def is_worth_waiting(self, ticket: Ticket) -> bool:
         """Return whether a prompt that is being read begins like this one, so that it had better be read once."""
         if ticket.behind is not None and ticket.behind in self._awaited:
             return True
-        if not self._reading or not self._prefixes.length_max:
+        if not self._reading or not self._prefixes.length_max or ticket.scoring:
             return False
         tokens = _prompt(ticket)
         found = self._prefixes.find(tokens)

@@ -51,6 +51,8 @@ class Choice:
     """Only on the rank whose tokens all take."""
     likeliest: int | None = None
     """How many of the likeliest tokens to report with each; None: not even its own log-probability."""
+    scores: int | None = None
+    """The same for the tokens of the prompt."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +73,22 @@ class Prompts(PromptProcessingBatch):  # type: ignore[misc]
     """Prompts whose sequences choose every token, the first as well, as ``AgreedBatch`` does."""
 
     agree: Agree
+
+    def score(self, tokens: list[int], following: list[int]) -> tuple[Logprobs, ...]:
+        """Read tokens of the only prompt, and compute the logits after each. Return what this rank is to report of those
+        that follow each.
+
+        All ranks compute the logits: the last layers talk to the others, and nothing of the cache needs what they say.
+        """
+        self.tokens[0] += tokens
+        logits = self.model(mx.array([tokens]), cache=self.prompt_cache)[0]
+        mx.eval(logits, [part.state for part in self.prompt_cache])
+        count = self.samplers[0].scores
+        if count is None:
+            return ()
+        rows = _report(logits, mx.array(following), count).rows
+        mx.clear_cache()
+        return tuple(dataclasses.replace(row, likeliest=row.likeliest[:count]) for row in rows)
 
     def generate(self, tokens: list[list[int]]) -> AgreedBatch:
         """Return the batch of these sequences, each of which has one token of its prompt left."""
@@ -177,15 +195,20 @@ class AgreedBatch(GenerationBatch):  # type: ignore[misc]
         if not asked:
             return [None] * len(self.samplers)
         rows = mx.array(list(asked))
-        logprobs = normalized(logits[rows].astype(mx.float32))
-        chosen = mx.take_along_axis(logprobs, self._next_tokens[rows][:, None], axis=-1)
-        count = min(max(asked.values()), logprobs.shape[-1])
-        ids = mx.argpartition(-logprobs, kth=count - 1, axis=-1)[:, :count] if count else None
-        likeliest = None if ids is None else mx.take_along_axis(logprobs, ids, axis=-1)
-        report = _Report(chosen, ids, likeliest)
+        report = _report(logits[rows], self._next_tokens[rows], max(asked.values()))
         mx.async_eval([report.chosen, report.ids, report.logprobs])  # type: ignore[no-untyped-call]
         places = {row: _Row(report, place, asked[row]) for place, row in enumerate(asked)}
         return [places.get(row) for row in range(len(self.samplers))]
+
+
+def _report(logits: Any, tokens: Any, most: int) -> _Report:
+    """Begin to compute what is reported of a token for each row of logits, with so many likely ones at most."""
+    logprobs = normalized(logits.astype(mx.float32))
+    chosen = mx.take_along_axis(logprobs, tokens[:, None], axis=-1)
+    count = min(most, logprobs.shape[-1])
+    ids = mx.argpartition(-logprobs, kth=count - 1, axis=-1)[:, :count] if count else None
+    likeliest = None if ids is None else mx.take_along_axis(logprobs, ids, axis=-1)
+    return _Report(chosen, ids, likeliest)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -49,6 +49,8 @@ class Read:
     before: int
     done: int
     total: int
+    logprobs: tuple[Logprobs, ...] = ()
+    """Those of the tokens after each that was read, where its sequence reports them of its prompt."""
 
 
 @dataclasses.dataclass
@@ -62,6 +64,7 @@ class _Prompt:
     choice: Choice
     cache: Cache
     stop: StopSequences
+    scored: bool = False
     batch: Prompts | None = None
     """What has read a part of it, in place of ``cache``."""
 
@@ -102,17 +105,19 @@ class Generator:
         choice: Choice,
         read: Cache | None = None,
         ending: Ending | None = None,
+        scored: bool = False,
     ) -> int:
         """Add a sequence. Return its uid.
 
-        ``read`` is the cache of the tokens before ``prompt``, which it leaves as it is.
+        ``read`` is the cache of the tokens before ``prompt``, which it leaves as it is. ``scored`` is whether every
+        rank computes the logits after each token of the prompt that is not read with the last one.
         """
         uid = self._inserted
         self._inserted += 1
         cache = make_prompt_cache(self._model) if read is None else read
         ends = self.end_ids if ending is None else ends_of(ending, self.end_ids)
         stop = self._ends_by_model if ends == self.end_ids else _stop_sequences(ends)
-        self._prompts[uid] = _Prompt(uid, len(prompt), list(prompt), tokens_max, choice, cache, stop)
+        self._prompts[uid] = _Prompt(uid, len(prompt), list(prompt), tokens_max, choice, cache, stop, scored)
         return uid
 
     def kept(self, uid: int, dropped: int) -> Cache:
@@ -174,14 +179,22 @@ class Generator:
         before = [prompt.total - len(prompt.left) for prompt in prompts]
         if reading.tokens:
             (prompt,) = prompts
-            prompt.batch = prompt.batch or self._batch(prompts)
-            prompt.batch.prompt([prompt.left[: reading.tokens]])
-            del prompt.left[: reading.tokens]
-            return [Read(prompt.uid, before[0], prompt.total - len(prompt.left), prompt.total)]
+            logprobs = self._read_part(prompt, reading.tokens)
+            return [Read(prompt.uid, before[0], prompt.total - len(prompt.left), prompt.total, logprobs)]
         for prompt in prompts:
             del self._prompts[prompt.uid]
         self._start(prompts, reading.lane)
         return [Read(one.uid, done, one.total, one.total) for one, done in zip(prompts, before, strict=True)]
+
+    def _read_part(self, prompt: _Prompt, count: int) -> tuple[Logprobs, ...]:
+        """Read the next tokens of a prompt, but not the last one. Return what is reported of those that follow each."""
+        prompt.batch = prompt.batch or self._batch([prompt])
+        now, after = prompt.left[:count], prompt.left[1 : count + 1]
+        del prompt.left[:count]
+        if prompt.scored:
+            return prompt.batch.score(now, after)
+        prompt.batch.prompt([now])
+        return ()
 
     def _start(self, prompts: Sequence[_Prompt], number: int) -> None:
         """Read what is left, together, and begin to decode in a lane."""

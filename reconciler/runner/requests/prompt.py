@@ -13,7 +13,8 @@ from typing import Any
 from reconciler.runner.decode.answer import Answer, Event
 from reconciler.runner.forms.answers import Asked
 from reconciler.runner.model.adapter import FOREIGN_ERRORS, TEMPLATE_RESERVED, NoTemplate, Tokenizer
-from reconciler.wire.generation import Generate
+from reconciler.runner.model.agreed_batch import Logprobs
+from reconciler.wire.generation import Generate, Scored
 from reconciler.wire.question import Question
 from reconciler.wire.sampling import Ending, Sampling
 
@@ -31,6 +32,8 @@ SEAM_TOKENS = 64
 """Most tokens that a cut may add to a text."""
 QUESTION_CONTEXTS = 4
 """So many times the context may be asked about, for who asks may want to know how much to leave out."""
+FIRST = Logprobs(0.0, ())
+"""Of the first token of a prompt: nothing is before it."""
 LISTED_MAX = 1 << 18
 """Tokens that are listed: a few MiB, of which the connection holds several."""
 
@@ -54,6 +57,8 @@ class Prompt:
     """Token ids of each text whose vector is wanted; there is no prompt then."""
     asked: Asked | None = None
     """What the rest of the answer is held to; None where it is free."""
+    scored: tuple[Scored, ...] = ()
+    """What is known of the prompt's tokens before any is read, where ``Generate.scores`` asks for it."""
     replaced: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """What the chat template did not take: ``shaping.REPLACED``."""
 
@@ -90,6 +95,7 @@ def read_prompt(generate: Generate, tokenizer: Tokenizer, vocabulary: int, conte
     _check_biases(generate.sampling, vocabulary)
     _check_ending(generate.ending, vocabulary)
     _check_logprobs(generate.logprobs)
+    _check_logprobs(generate.scores)
     what = _prompt_parameter(generate)
     tokens, replaced = _tokens(generate, tokenizer, context)
     if not tokens and generate.question is None:
@@ -102,7 +108,8 @@ def read_prompt(generate: Generate, tokenizer: Tokenizer, vocabulary: int, conte
     asked = asked_of(generate, tokens, tokenizer) if generate.question is None else None
     answer = Answer(generate, tokens, tokenizer)
     last: list[Event] = []
-    if answer.stopped or not tokens_left:
+    scored = (answer.scored(0, [FIRST]),) if _is_scored(generate) else ()
+    if answer.stopped or not (tokens_left or (scored and len(tokens) > 1)):
         last = answer.finish("stop" if answer.stopped else "length")
     text = ""
     if generate.echo:
@@ -117,6 +124,7 @@ def read_prompt(generate: Generate, tokenizer: Tokenizer, vocabulary: int, conte
         tuple(last),
         text,
         asked=None if last else asked,
+        scored=scored,
         token_texts=texts,
         replaced=replaced,
     )
@@ -204,9 +212,15 @@ def _tokens_left(generate: Generate, left: int) -> int:
     wished = generate.tokens_max
     if generate.question is not None:
         return 0
-    if wished is not None and wished < 1:
-        raise invalid(f"tokens_max is {wished}, but must be at least 1", "tokens_max")
+    least = 0 if _is_scored(generate) else 1
+    if wished is not None and wished < least:
+        raise invalid(f"tokens_max is {wished}, but must be at least {least}", "tokens_max")
     return max(0, (left if wished is None else min(wished, left)) - len(generate.resume))
+
+
+def _is_scored(generate: Generate) -> bool:
+    """Return whether the prompt's tokens are to be reported: an answer that goes on comes after that."""
+    return generate.scores is not None and not generate.resume
 
 
 def _check_sampling(sampling: Sampling) -> None:

@@ -255,7 +255,7 @@ def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future
     sampling = generate.sampling if generate.unset else None
     replaced = tuple(Replaced(kind, count) for kind, count in prompt.replaced.items())
     accepted = Accepted(generate.request, prompt.tokens, prompt.text, sampling, prompt.token_texts, replaced)
-    connection.send([accepted, *prompt.last])
+    connection.send([accepted, *prompt.scored, *prompt.last])
     if prompt.last:
         return None
     ticket = Ticket(
@@ -267,6 +267,7 @@ def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future
         answer=prompt.answer,
         ending=generate.ending,
         logprobs=generate.logprobs,
+        scores=generate.scores if prompt.scored else None,
         matcher=matcher,
         client=generate.client,
         max_stall_seconds=generate.max_stall_seconds,

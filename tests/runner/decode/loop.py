@@ -82,6 +82,7 @@ class Loop:
         resume: Sequence[int] = (),
         ending: Ending = BY_MODEL,
         logprobs: int | None = None,
+        scores: int | None = None,
         stop: Sequence[str] = (),
         client: str = "",
         matcher: Matcher | None = None,
@@ -89,7 +90,9 @@ class Loop:
         """``tokens_max`` counts those of ``resume`` as well."""
         assert self.inbox.open() == ""
         tokens = [5] * prompt if isinstance(prompt, int) else list(prompt)
-        asked = question(name, "", resume=tuple(resume), ending=ending, logprobs=logprobs, stop=tuple(stop))
+        asked = question(
+            name, "", resume=tuple(resume), ending=ending, logprobs=logprobs, stop=tuple(stop), scores=scores
+        )
         ticket = Ticket(
             name,
             (*tokens, *resume),
@@ -99,6 +102,7 @@ class Loop:
             kind(asked, tokens, self._tokenizer),
             ending=ending,
             logprobs=logprobs,
+            scores=scores,
             client=client,
             matcher=matcher,
         )

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.wire.generation import Delta, Finished
+from reconciler.wire.generation import Delta, Finished, Scored
 from reconciler.wire.sampling import Ending, Sampling
-from tests.runner.conftest import adjusted_tokens, end_ids, greedy_tokens
+from tests.runner.conftest import adjusted_tokens, end_ids, greedy_tokens, token_logprobs
 from tests.runner.decode.test_adjustment import plain
 from tests.runner.ranks import Group, Rank, configs, connected, running, short_directory
 
@@ -136,11 +136,38 @@ async def test_rank_0_decides_where_another_rank_computes_something_else(
                 rank.end()
 
 
+def assert_scored(events: list[Any], tokens: list[int], model: Path) -> None:
+    """Every token of a prompt was told of once, with what one process says of it."""
+    parts = [event for event in events if isinstance(event, Scored)]
+    found = [one.chosen for part in parts for one in part.tokens]
+    assert [part.first for part in parts[:2]] == [0, 1]
+    assert [one.token for one in found] == tokens
+    assert [one.logprob for one in found[1:]] == pytest.approx(token_logprobs(model, tokens), abs=1e-3)
+
+
+async def test_a_scored_prompt_has_the_figures_of_one_process(group: Group, tiny: Path) -> None:
+    prompts = [[(11 * place + number) % 290 for place in range(40 + 200 * number)] for number in range(3)]
+    async with connected(group.socket) as client:
+        replies = await asyncio.gather(
+            *(
+                client.ask(str(most), "", messages=(), prompt_tokens=tuple(tokens), tokens_max=most, scores=2)
+                for most, tokens in enumerate(prompts)
+            ),
+            client.ask("other", QUESTIONS[0], tokens_max=12),
+        )
+    for most, (tokens, reply) in enumerate(zip(prompts, replies, strict=False)):
+        assert_scored(reply.events, tokens, tiny)
+        assert (len(reply.tokens), reply.last.completion_tokens) == (most, most)
+    assert replies[-1].tokens == greedy_tokens(tiny, list(replies[-1].prompt), 12)
+
+
 async def test_a_pipeline_says_the_same_as_one_process(layered: Path) -> None:
     with running(layered, 2, strategy="pipeline") as group:
         await asyncio.to_thread(group.ready)
         async with connected(group.socket) as client:
             reply = await client.ask("a", "Tell me", tokens_max=40)
+            scored = await client.ask("b", "Tell me", tokens_max=0, scores=0)
         assert group.terminate() == [0, 0]
+    assert_scored(scored.events, list(scored.prompt), layered)
     assert len(set(reply.tokens)) > 5
     assert reply.tokens == greedy_tokens(layered, list(reply.prompt), 40)

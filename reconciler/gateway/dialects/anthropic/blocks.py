@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from reconciler.gateway.events import Part, Reading, Waiting, Working
-from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, ToolCall
+from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, Scored, ToolCall
 
 THINKING, TEXT, TOOL_USE, SIGNATURE = "thinking", "text", "tool_use", "signature"
 NO_SIGNATURE = "bm90IHNpZ25lZA=="
@@ -77,7 +77,7 @@ class Blocks:
                 self._begin_call(CallPart(answer.index, answer.name, self._call_id(), answer.arguments))
             case Finished():
                 self._end()
-            case Accepted() | Working() | Waiting() | Reading():
+            case Accepted() | Scored() | Working() | Waiting() | Reading():
                 pass
         return self._steps
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from reconciler.gateway.events import Answer, Part, Piece, Reading, Report, Waiting, Working
-from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, TokenLogprobs, ToolCall
+from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, Scored, TokenLogprobs, ToolCall
 
 from .event_stream import DONE, EventStream
 from .logprobs import chat_logprobs
@@ -50,6 +50,8 @@ class ChatStream(EventStream):
                 return self._deltas[index] + dumps(call) + b"}]}\n\n"
             case Finished():
                 return self._finish(index, answer)
+            case Scored():
+                return b""
             case Working() | Waiting() | Reading():
                 report = b',"choices":[],' + dumps(_report(index, answer))[1:]
                 return self._head + self._no_usage + report + b"\n\n"
@@ -173,6 +175,8 @@ class _Choice:
                 self._calls[answer.index] = _tool_call(answer, self._call_id())
             case Finished():
                 self.finished = answer
+            case Scored():
+                pass
 
     def _add(self, part: CallPart) -> None:
         if part.withdrawn:

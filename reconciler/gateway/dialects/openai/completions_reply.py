@@ -9,10 +9,10 @@ from typing import Any
 from reconciler.gateway.dialects.fields import Fields
 from reconciler.gateway.dialects.known_parameters import refuse_unsupported
 from reconciler.gateway.dialects.parameter import TEXT
-from reconciler.gateway.errors import invalid, prompt_too_long, unsupported
+from reconciler.gateway.errors import invalid, older_group, prompt_too_long, unsupported
 from reconciler.gateway.events import Part, Piece
 from reconciler.wire.form import FREE
-from reconciler.wire.generation import Accepted, Delta, Finished, Generate, TokenLogprobs
+from reconciler.wire.generation import Accepted, Delta, Finished, Generate, Scored, TokenLogprobs
 
 from .event_stream import DONE, EventStream
 from .form import parse_content_form
@@ -62,9 +62,11 @@ def parse_completion(body: bytes, drawn_seed: int) -> CompletionRequest:
     """
     fields = parse_object(body)
     answers = parse_answers(fields)
+    likeliest = _logprobs(fields)
+    scored = likeliest is not None and fields.flag("echo")
     refuse_unsupported(fields, TEXT)
     _check_best_of(fields, answers)
-    tokens_max = fields.integer("max_tokens", TOKENS_USUAL, low=1)
+    tokens_max = fields.integer("max_tokens", TOKENS_USUAL, low=0 if scored else 1)
     generate = Generate(
         request="",
         messages=(),
@@ -73,9 +75,10 @@ def parse_completion(body: bytes, drawn_seed: int) -> CompletionRequest:
         sampling=parse_sampling(fields, drawn_seed),
         echo=fields.flag("echo"),
         ending=parse_ending(fields, tokens_max),
-        logprobs=_logprobs(fields),
+        logprobs=likeliest,
         unset=parse_unset(fields),
         form=parse_content_form(fields) or FREE,
+        scores=likeliest if scored else None,
     )
     prompts = [dataclasses.replace(generate, **prompt) for prompt in _prompts(fields)]
     return CompletionRequest(
@@ -93,8 +96,8 @@ def _logprobs(fields: Fields) -> int | None:
     if fields.value("logprobs") is False:  # as clients of mlx_lm.server write it
         return None
     count = fields.optional_integer("logprobs", low=0, high=LIKELIEST_MAX)
-    if count is not None and fields.flag("echo"):
-        raise unsupported("logprobs with echo", "logprobs", "there are none of a prompt's tokens")
+    if count is not None and fields.flag("echo") and fields.flag("stream"):
+        raise unsupported("a stream of logprobs with echo", "stream", "those of a prompt come in one piece")
     return count
 
 
@@ -181,19 +184,24 @@ class CompletionReply:
         self._heading = heading
         self._texts: list[list[str]] = [[] for _ in request.choices]
         self._logprobs: list[list[TokenLogprobs]] = [[] for _ in request.choices]
+        self._scored: list[list[TokenLogprobs]] = [[] for _ in request.choices]
+        """The tokens of each prompt, where they are wanted."""
         self._finished: dict[int, Finished] = {}
 
     def add(self, pieces: Sequence[Piece]) -> None:
         """Keep ``pieces`` for the object."""
         for index, answer in pieces:
             self._texts[index].append(_text(answer))
+            if isinstance(answer, Scored):
+                self._scored[index][answer.first :] = answer.tokens
             if isinstance(answer, Delta):
                 self._logprobs[index].extend(answer.logprobs)
             if isinstance(answer, Finished):
                 self._finished[index] = answer
 
     def body(self) -> bytes:
-        """Return the completion, once every choice is finished."""
+        """Return the completion, once every choice is finished. Raises ``ApiError`` where a group says nothing of a
+        prompt's tokens."""
         choices = [
             _choice(index, "".join(texts), self._finished[index].reason, self._logprobs_of(index))
             for index, texts in enumerate(self._texts)
@@ -203,8 +211,15 @@ class CompletionReply:
         return dumps({**reply, "choices": choices, "usage": counted})
 
     def _logprobs_of(self, index: int) -> dict[str, Any] | None:
-        asked = self._request.choices[index].logprobs is not None
-        return CompletionLogprobs().of(self._logprobs[index]) if asked else None
+        asked, scored = self._request.choices[index], self._scored[index]
+        if asked.logprobs is None:
+            return None
+        if asked.scores is not None and len(scored) < self._finished[index].prompt_tokens:
+            raise older_group()
+        found = CompletionLogprobs().of([*scored, *self._logprobs[index]])
+        if scored:  # nothing is before the first one
+            found["token_logprobs"][0] = found["top_logprobs"][0] = None
+        return found
 
 
 def _text(answer: Part) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from reconciler.gateway.events import Part, Reading, Waiting, Working
-from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, TokenLogprobs, ToolCall
+from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, Scored, TokenLogprobs, ToolCall
 
 from .output_items import BROKEN, DONE, Call, Event, Item, Message, Reasoning
 from .request import ResponseRequest
@@ -59,7 +59,7 @@ class Output:
                     yield from self._part(part)
             case Finished():
                 yield from self._finish(answer)
-            case Accepted() | Working() | Waiting() | Reading():
+            case Accepted() | Scored() | Working() | Waiting() | Reading():
                 return
 
     def _delta(self, delta: Delta) -> Iterator[Event]:

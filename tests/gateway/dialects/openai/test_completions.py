@@ -11,7 +11,7 @@ from yarl import URL
 
 from reconciler.gateway.dialects.openai.completions_reply import CompletionRequest, parse_completion
 from reconciler.gateway.errors import ApiError
-from reconciler.wire.generation import Accepted
+from reconciler.wire.generation import Accepted, Likely, Scored, TokenLogprobs
 from reconciler.wire.sampling import Ending
 from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.rank_double import PROMPT, Turn, story, told
@@ -104,11 +104,79 @@ def test_penalties_ends_logprobs_and_session_are_passed_on() -> None:
     assert parsed(logprobs=False) == parsed()
 
 
-def test_log_probabilities_are_not_given_of_an_echoed_prompt() -> None:
+def test_an_echoed_prompt_is_scored_where_log_probabilities_are_asked_for() -> None:
+    (generate,) = parsed(echo=True, logprobs=2, max_tokens=0).choices
+    assert (generate.echo, generate.logprobs, generate.scores, generate.tokens_max) == (True, 2, 2, 0)
+    (echoed,), (reported,) = parsed(echo=True).choices, parsed(logprobs=2).choices
+    assert (echoed.scores, reported.scores) == (None, None)
     with pytest.raises(ApiError) as caught:
-        parsed(echo=True, logprobs=1)
-    assert (caught.value.param, caught.value.code) == ("logprobs", "unsupported_parameter")
-    assert parsed(echo=True).choices[0].echo
+        parsed(echo=True, logprobs=1, stream=True)
+    assert (caught.value.param, caught.value.code) == ("stream", "unsupported_parameter")
+
+
+def token(number: int, logprob: float, *likeliest: tuple[int, float]) -> TokenLogprobs:
+    likely = [Likely(each, f"t{each}", of, (116, 48 + each)) for each, of in ((number, logprob), *likeliest)]
+    return TokenLogprobs(likely[0], tuple(likely[1:]))
+
+
+SCORED = (token(1, 0.0), token(2, -0.5, (2, -0.5)), token(3, -2.0, (5, -0.1)))
+
+
+async def test_the_tokens_of_a_scored_prompt_come_before_those_of_the_answer(start: Start) -> None:
+    async def score(turn: Turn) -> None:
+        assert (turn.generate.scores, turn.generate.tokens_max) == (1, 1)
+        turn.send(Accepted(turn.generate.request, PROMPT, "t1t2t3"))
+        turn.send(Scored(turn.generate.request, 0, SCORED[:1]), Scored(turn.generate.request, 1, SCORED[1:]))
+        turn.say("t4", 4, logprobs=[token(4, -0.25, (4, -0.25))])
+        turn.finish("length")
+
+    cluster = await start(score)
+    reply = await cluster.client.completions.create(
+        model="llama", prompt=[1, 2, 3], echo=True, logprobs=1, max_tokens=1
+    )
+    (choice,) = reply.choices
+    assert (choice.text, choice.finish_reason) == ("t1t2t3t4", "length")
+    assert choice.logprobs is not None
+    assert choice.logprobs.model_dump() == {
+        "tokens": ["t1", "t2", "t3", "t4"],
+        "token_logprobs": [None, -0.5, -2.0, -0.25],
+        "top_logprobs": [None, {"t2": -0.5}, {"t5": -0.1, "t3": -2.0}, {"t4": -0.25}],
+        "text_offset": [0, 2, 4, 6],
+    }
+
+
+async def test_a_scored_prompt_survives_the_loss_of_its_group(start: Start) -> None:
+    async def dies_once(turn: Turn) -> None:
+        turn.send(Accepted(turn.generate.request, PROMPT, "t1t2t3"))
+        turn.send(Scored(turn.generate.request, 0, SCORED[:2]))
+        if len(cluster.ranks[0].asked) == 1:
+            turn.die()
+            return
+        turn.send(Scored(turn.generate.request, 2, SCORED[2:]))
+        turn.finish("length")
+
+    cluster = await start(dies_once)
+    reply = await cluster.client.completions.create(
+        model="llama", prompt=[1, 2, 3], echo=True, logprobs=0, max_tokens=0
+    )
+    assert reply.choices[0].logprobs is not None
+    assert reply.choices[0].logprobs.token_logprobs == [None, -0.5, -2.0]
+    assert reply.usage is not None
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (3, 0)
+
+
+async def test_a_group_of_an_earlier_version_that_says_nothing_of_a_prompt_is_named(start: Start) -> None:
+    async def unaware(turn: Turn) -> None:
+        turn.accept()
+        turn.say("x", 1, logprobs=[token(1, 0.0)])
+        turn.finish("length")
+
+    cluster = await start(unaware)
+    with pytest.raises(openai.InternalServerError) as caught:
+        await cluster.client.completions.create(
+            model="llama", prompt="Once", echo=True, logprobs=0, max_tokens=1
+        )
+    assert (caught.value.status_code, caught.value.code) == (501, "older_group")
 
 
 async def test_a_completion_is_the_text_alone(start: Start) -> None:
