@@ -76,6 +76,7 @@ TEMPLATES = ("tests/runner/requests/test_templates.py",)
 
 TABLE = ("tests/gateway/dialects/test_parameter_table.py",)
 ADJUSTMENT = ("tests/runner/decode/test_adjustment.py",)
+SCORES = ("tests/runner/decode/test_scores.py",)
 PARAMETERS = ("tests/runner/decode/test_parameters.py",)
 
 DIALECTS = "reconciler.gateway.dialects.table:DIALECTS"
@@ -273,10 +274,31 @@ MEANINGS = (
     ),
     Mutant(
         "logprobs-are-of-what-is-left",
-        "reconciler.runner.model.agreed_batch:AgreedBatch._reports",
-        put(Call, "{it} * 2", 5, 19),
+        "reconciler.runner.model.agreed_batch:_report",
+        put(Call, "{it} * 2", 1, 7),
         "log-probabilities are not those of the model",
         PARAMETERS,
+    ),
+    Mutant(
+        "tokens-are-scored-by-those-before",
+        "reconciler.runner.model.generator:Generator._read_part",
+        put(Subscript, "prompt.left[:count]", 1, 4),
+        "a quantization looks as good or as bad as chance has it",
+        SCORES,
+    ),
+    Mutant(
+        "what-is-kept-is-not-scored",
+        "reconciler.runner.decode.reuse:Reuse.begin",
+        keep(IfExp, "orelse"),
+        "a prompt that was asked before is scored in part, or with the figures of other tokens",
+        SCORES,
+    ),
+    Mutant(
+        "an-end-of-an-answer-has-no-entry",
+        "reconciler.runner.decode.answer:Answer.take",
+        never(If, 1, 4),
+        "a harness drops the last token of a text, and compares models by what is left",
+        SCORES,
     ),
     Mutant(
         "developers-are-no-system",
@@ -323,14 +345,14 @@ MEANINGS = (
     Mutant(
         "an-answer-ends-early",
         "reconciler.runner.requests.prompt:_tokens_left",
-        put(IfExp, "min({it.test.left} or 16, {it.body})"),
+        put(IfExp, "min({it.test.left} or 16, {it.body})", 1, 2),
         "who gives no bound gets a sixteenth of an answer",
         (*PROMPT, *HOSTILE),
     ),
     Mutant(
         "an-answer-outgrows-the-context",
         "reconciler.runner.requests.prompt:_tokens_left",
-        keep(Call, "args[0]", 2, 4),
+        keep(Call, "args[0]", 3, 5),
         "an answer goes on beyond the context, and beyond the memory that was counted",
         PROMPT,
     ),
@@ -438,7 +460,7 @@ LETHAL = (
     Mutant(
         "one-prompt-is-all",
         completions_reply.parse_completion,
-        put(Call, "{it}[:1]", 14, 21),
+        put(Call, "{it}[:1]", 15, 22),
         "of a list of prompts all but the first are not answered",
         COMPLETIONS,
     ),
@@ -529,7 +551,7 @@ LETHAL = (
     Mutant(
         "what-cannot-be-read-cuts-others",
         "reconciler.runner.requests.server:_accept",
-        keep(IfExp, "body", 0, 3),
+        keep(IfExp, "body", 0, 4),
         "a request that no rank can read drops a connection with all that is on it",
         RANK_SERVER,
     ),
