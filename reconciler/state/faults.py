@@ -148,7 +148,7 @@ class TransportFailure:
     person: str = ""
     """The exact steps that only a person can take; empty if no person is needed."""
     trials: int = 0
-    """How often in a row it was tried again under the same facts and failed."""
+    """The number of failed trials in a row under the same facts."""
 
 
 @dataclass(frozen=True, slots=True)

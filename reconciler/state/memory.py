@@ -215,8 +215,8 @@ class Memory(Stored, Volatile):
     started_at: float = 0.0
     """When this controller started, in seconds since the Unix epoch."""
     routed: bool = True
-    """Whether the gateway has the routes of this controller, or gets them before anything of this pass is done: a
-    controller that has just started, or slept, contacts every node first."""
+    """True if the gateway has this controller's routes, or gets them before any step of this pass. A controller that has
+    just started, or slept, contacts every node first."""
 
     def groups_of(self, deployment: DeploymentName) -> tuple[GroupRecord, ...]:
         """Return the groups of one deployment, sorted by replica."""

@@ -167,7 +167,7 @@ class Scored:
 
     request: str
     first: int
-    """Where in the prompt the first of ``tokens`` is."""
+    """The place of the first of ``tokens`` in the prompt."""
     tokens: Tuple[TokenLogprobs, ...]
     """The first token of a prompt has 0, and no likely ones: nothing is before it."""
 
@@ -201,8 +201,8 @@ class Delta:
     reasoning: str = ""
     calls: Tuple[CallPart, ...] = ()
     logprobs: Tuple[TokenLogprobs, ...] = ()
-    """Where ``Generate.logprobs`` asks for them: of each of ``tokens`` but one that ends the answer. That one has them, too,
-    where the prompt is scored: lm-evaluation-harness takes the last entry for one of the answer."""
+    """One for each of ``tokens`` except a token that ends the answer, if ``Generate.logprobs`` asks for them. The end token
+    has one too if the prompt is scored, because lm-evaluation-harness takes the last entry for the answer's."""
     vectors: Tuple[Vector, ...] = ()
     """Where a question asks for them. There is nothing else then."""
 

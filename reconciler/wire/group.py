@@ -77,7 +77,7 @@ class Insertion:
     seen: Optional[Seen] = None
     """Given where ``sampling`` penalizes."""
     scored: bool = False
-    """Whether the logits after each token of the prompt are computed, and not only those after the last one."""
+    """True if every rank computes the logits after each token of the prompt, not only after the last one."""
 
 
 @dataclasses.dataclass(frozen=True)

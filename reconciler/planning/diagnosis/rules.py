@@ -51,7 +51,7 @@ class History:
     """Whether a fact that the group was formed under has changed, which may have helped: then what did not help is
     not left for it."""
     on_trial: bool = False
-    """Whether the group's transport had failed before, and no group has answered over it since."""
+    """True if the group's transport failed before, and no group has answered over it since."""
     repaired: bool = False
     """Whether a machine to blame is being repaired from here, or is about to be."""
     quarantined: bool = False

@@ -1,7 +1,7 @@
 """Form a group again that is smaller, or on a later transport, than it could be, when nobody is disturbed by that.
 
-Because a node or cable is back, or because a transport that failed has been left alone for long enough; and seldom, so
-that one that comes and goes costs no more than a few formations in an hour.
+A node or cable is back, or a transport that failed has been left alone for long enough. This is done seldom, so that a
+cable that comes and goes costs no more than a few formations in an hour.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Ticket:
     scores: int | None = None
     """The same for the tokens of the prompt."""
     scored: int = 1
-    """How many tokens of the prompt were reported: of the first one nothing is to be found out."""
+    """The number of prompt tokens that were reported. The first one needs no reading."""
     matcher: Matcher | None = None
     """What the answer is held to: it has taken all tokens that came after the prompt, and those that it ends with."""
     client: str = ""

@@ -58,7 +58,7 @@ class Prompt:
     asked: Asked | None = None
     """What the rest of the answer is held to; None where it is free."""
     scored: tuple[Scored, ...] = ()
-    """What is known of the prompt's tokens before any is read, where ``Generate.scores`` asks for it."""
+    """The report of the prompt's first token, which needs no reading, if ``Generate.scores`` asks for it."""
     replaced: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """What the chat template did not take: ``shaping.REPLACED``."""
 
