@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -24,6 +24,7 @@ from reconciler.wire.sampling import SamplingDefaults
 
 from .mlx_errors import meaning
 from .token_text import Detokenizer, TokenTexts
+from .turn_ends import turn_end
 
 FOREIGN_ERRORS = (
     ValueError,
@@ -157,15 +158,16 @@ def loaded_bytes() -> int:
 class Tokenizer:
     """``TokenizerWrapper``, reduced to what a rank needs."""
 
-    def __init__(self, wrapped: Any) -> None:
+    def __init__(self, wrapped: Any, ends: Collection[int] = ()) -> None:
+        """``ends`` are end tokens beside those of ``wrapped``."""
         self._decoding = wrapped
         # Encoding happens in another thread than decoding, and a fast tokenizer is not safe to share.
         self._encoding = copy.deepcopy(wrapped)
-        self.end_ids = frozenset(wrapped.eos_token_ids)
         self.token_bytes_max = max(map(_bytes_of, wrapped.get_vocab()))
         """No token stands for more bytes of text."""
         self.known = reading_of(self._evidence())
         """How this model writes reasoning and tool calls."""
+        self.end_ids = frozenset((*wrapped.eos_token_ids, *ends, *self._turn_ends()))
         self._silent = self._silent_ids()
         self.texts = TokenTexts(wrapped, self._silent)
 
@@ -238,6 +240,21 @@ class Tokenizer:
         template = self._decoding.chat_template
         texts = template.values() if isinstance(template, dict) else (template or "",)
         return "\n".join([*map(str, texts), self._probe(), *self.added.values()])
+
+    def _turn_ends(self) -> Collection[int]:
+        """Return the token that ends a turn by the template, if there is one."""
+
+        def render(messages: Sequence[Mapping[str, Any]]) -> str:
+            try:
+                return self.render(messages, (), generation_prompt=False)
+            except FOREIGN_ERRORS:
+                return ""
+
+        if not self._decoding.has_chat_template:
+            return ()
+        special = {token: str(content) for token, content in self._added().items() if content.special}
+        found = turn_end(render, special, self.known.family.markers)
+        return () if found is None else (found,)
 
     def _probe(self) -> str:
         """Return a conversation with a call, for templates that are no text; empty where it cannot be rendered."""

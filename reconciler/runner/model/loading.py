@@ -25,6 +25,7 @@ from .adapter import FOREIGN_ERRORS, Loaded, Tokenizer, compile_nothing_on_a_cpu
 from .files import ModelFiles, inspect, invalid_weights
 from .generation_config import read_sampling
 from .positions import scaled
+from .turn_ends import configured_ends
 
 READ_TEXT = "Unable to read from file"
 INDEX = "model.safetensors.index.json"
@@ -66,7 +67,8 @@ def load_shard(
         check_batching(model, files.config.get("model_type"))
         nested = config.get("text_config") or {}
         vocabulary = int(config.get("vocab_size") or nested.get("vocab_size") or len(tokenizer))
-        return Loaded(model, Tokenizer(tokenizer), vocabulary, read_sampling(files.directory))
+        text = Tokenizer(tokenizer, configured_ends(files.config))
+        return Loaded(model, text, vocabulary, read_sampling(files.directory))
     except FOREIGN_ERRORS as error:
         known = ending_of(error) or _unread(files, str(error)) if isinstance(error, RuntimeError) else None
         raise known or invalid_weights(f"cannot load {path}: {first_line(error)}") from error

@@ -77,6 +77,7 @@ TEMPLATES = ("tests/runner/requests/test_templates.py",)
 TABLE = ("tests/gateway/dialects/test_parameter_table.py",)
 ADJUSTMENT = ("tests/runner/decode/test_adjustment.py",)
 SCORES = ("tests/runner/decode/test_scores.py",)
+TURN_ENDS = ("tests/runner/model/test_turn_ends.py",)
 PARAMETERS = ("tests/runner/decode/test_parameters.py",)
 
 DIALECTS = "reconciler.gateway.dialects.table:DIALECTS"
@@ -278,6 +279,20 @@ MEANINGS = (
         put(Call, "{it} * 2", 1, 7),
         "log-probabilities are not those of the model",
         PARAMETERS,
+    ),
+    Mutant(
+        "a-part-of-a-turn-ends-it",
+        "reconciler.runner.model.turn_ends:turn_end",
+        never(If, 1, 2),
+        "a model that thinks first says nothing after that",
+        TURN_ENDS,
+    ),
+    Mutant(
+        "ends-of-the-base-model-alone-count",
+        "reconciler.runner.model.adapter:Tokenizer._turn_ends",
+        put(IfExp, "()"),
+        "an answer goes on with a turn of the user",
+        TURN_ENDS,
     ),
     Mutant(
         "tokens-are-scored-by-those-before",
