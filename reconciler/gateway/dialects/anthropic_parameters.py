@@ -19,7 +19,7 @@ ANTHROPIC_ROWS: tuple[Row, ...] = (
     Row(
         each("stop_sequences"),
         (ANTHROPIC,),
-        "Up to 64 strings, each of at most 4096 characters.",
+        "Up to 64 strings, each of at most 4096 characters, looked for in the text alone.",
         ONLY_MESSAGES,
         on=ONLY_MESSAGES,
     ),

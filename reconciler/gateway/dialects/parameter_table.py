@@ -86,7 +86,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         each("stop"),
         (OPENAI, VLLM, LLAMA, MLX),
-        "A string, or up to 4, each of at most 4096 characters.",
+        "A string, or up to 4, each of at most 4096 characters. They are looked for in the content, not in reasoning and calls.",
         OF_OPENAI,
     ),
     Row(

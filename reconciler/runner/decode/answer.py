@@ -40,7 +40,8 @@ class _Pending:
 class Answer:
     """Takes tokens, gives events, as ``wire.generation`` says.
 
-    Text is held back while it may turn out to be markup or one of the request's stop strings.
+    Text is held back while it may turn out to be markup or one of the request's stop strings. These are looked for in the
+    content alone, not in reasoning and calls.
     """
 
     def __init__(self, generate: Generate, prompt: list[int], tokenizer: Tokenizer) -> None:
@@ -118,10 +119,9 @@ class Answer:
         """
         if not self._stop.over:
             self._read(self._detokenizer.rest())
-        if not self._stop.over:
-            self._split(self._stop.rest())
-        if self._parser is not None:
+        if not self._stop.over and self._parser is not None:
             self._place(self._parser.end())
+        self._say_held()
         if self._pending.text or self._pending.reasoning or self._pending.calls:
             self._pending.tokens.extend(self._end_token)
         if self._text_sent:
@@ -138,23 +138,33 @@ class Answer:
         return Likely(token, text, finite, content)
 
     def _read(self, text: str) -> None:
-        if not self._generate.stop or self._tokens <= self._generate.ending.tokens_min:
-            self._split(text)
-            return
-        self._split("".join(part for _, part in self._stop.segments(text)))
-        self.stopped = self.stopped or self._stop.over
-
-    def _split(self, text: str) -> None:
         if self._parser is None:
-            self._pending.text += text
+            self._say(text)
         else:
             self._place(self._parser.feed(text))
 
+    def _say(self, text: str) -> None:
+        """Add content up to a stop string, which ends the answer. One that may still come is held back."""
+        if not self._generate.stop or self._tokens <= self._generate.ending.tokens_min:
+            self._pending.text += text
+            return
+        self._pending.text += "".join(part for _, part in self._stop.segments(text))
+        self.stopped = self.stopped or self._stop.over
+
+    def _say_held(self) -> None:
+        """Add the content that was held back: what comes now is no stop string."""
+        if not self._stop.over:
+            self._pending.text += self._stop.rest()
+
     def _place(self, parts: Sequence[Part]) -> None:
         for part in parts:
+            if self._stop.over:
+                return
+            if not isinstance(part, Content):
+                self._say_held()
             match part:
                 case Content():
-                    self._pending.text += part.text
+                    self._say(part.text)
                 case Reasoning():
                     self._pending.reasoning += part.text
                 case CallBegun():

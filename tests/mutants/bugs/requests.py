@@ -77,6 +77,7 @@ TEMPLATES = ("tests/runner/requests/test_templates.py",)
 TABLE = ("tests/gateway/dialects/test_parameter_table.py",)
 ADJUSTMENT = ("tests/runner/decode/test_adjustment.py",)
 SCORES = ("tests/runner/decode/test_scores.py",)
+ANSWERS = ("tests/runner/decode/test_answer.py",)
 TURN_ENDS = ("tests/runner/model/test_turn_ends.py",)
 PARAMETERS = ("tests/runner/decode/test_parameters.py",)
 
@@ -279,6 +280,13 @@ MEANINGS = (
         put(Call, "{it} * 2", 1, 7),
         "log-probabilities are not those of the model",
         PARAMETERS,
+    ),
+    Mutant(
+        "held-text-comes-after-a-call",
+        "reconciler.runner.decode.answer:Answer._place",
+        never(If, 1, 3),
+        "text that may have been a stop string is shown after the call that it came before",
+        ANSWERS,
     ),
     Mutant(
         "a-part-of-a-turn-ends-it",

@@ -101,6 +101,25 @@ def test_an_answer_tells_which_stop_string_ended_it(
     assert answer_of(endless_tokenizer, text, stop=stops).last.stop == found
 
 
+STOPS = {
+    "in reasoning": (f"<think>one STOP two</think>three {CALL}", "three ", "one STOP two", 1),
+    "in a call": ('a <tool_call>{"name": "look", "arguments": {"at": "STOP"}}</tool_call>', "a ", "", 1),
+    "in the content": (f"<think>hm</think>three STOP four {CALL}", "three ", "hm", 0),
+    "over the end of reasoning": ("<think>hm ST</think>OP four", "OP four", "hm ST", 0),
+    "over a call": (f"three ST{CALL}OP four", "three STOP four", "", 1),
+    "begun before a call": (f"three ST{CALL}", "three ST", "", 1),
+    "in what looked like a call": ("a <tool_call>STOP</tool_call> b", "a <tool_call>", "", 0),
+}
+
+
+@pytest.mark.parametrize("where", STOPS)
+def test_stop_strings_are_looked_for_in_the_content_alone(endless_tokenizer: Tokenizer, where: str) -> None:
+    written, text, reasoning, calls = STOPS[where]
+    answer = answer_of(endless_tokenizer, written, stop=("STOP",), tools=(TOOL,))
+    assert (answer.text, answer.reasoning, len(answer.calls)) == (text, reasoning, calls)
+    assert answer.last.stop == ("STOP" if where in ("in the content", "in what looked like a call") else None)
+
+
 @pytest.mark.parametrize("text", ["naïve 🦙!", f"<think>hm</think>ok {CALL} and {CALL} done", "x <tool_cal"])
 def test_an_answer_cut_anywhere_tells_the_rest_and_nothing_twice(
     endless_tokenizer: Tokenizer, text: str
