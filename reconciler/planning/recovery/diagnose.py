@@ -160,13 +160,14 @@ def _after_restart(view: Formed, fault: Diagnosis) -> Diagnosis:
     return fault
 
 
+def _tried(view: Wanted) -> tuple[Attempt, ...]:
+    return view.world.memory.attempts.get(view.replica, ())
+
+
 def _blaming(view: Wanted) -> list[Attempt]:
     """List the attempts but those to remedy the end of a group by a request or by a port in use, oldest first: neither a
     transport nor a machine is to blame for that."""
-    tried, by_requests = (
-        view.world.memory.attempts.get(view.replica, ()),
-        view.world.ended_by_requests(view.replica),
-    )
+    tried, by_requests = _tried(view), view.world.ended_by_requests(view.replica)
     return [
         attempt
         for before, attempt in zip((None, *tried), tried, strict=False)
@@ -191,12 +192,18 @@ def _transport_forms(view: Wanted) -> int:
     return sum(1 for _ in takewhile(failing, latest))
 
 
-def attempts(view: Wanted, fault: FaultClass, failed: bool = False) -> int:
+def attempts(view: Wanted, fault: FaultClass, failed: bool = False, own: bool = False) -> int:
     """Count how often in a row, until now, the group was formed for this class and this spec.
 
     ``failed``: leave out those after a group that had served and was ended from outside, as far as is known.
+    ``own``: leave out the first one for this spec, which came after a group of another spec.
     """
-    latest = (each for each in reversed(_blaming(view)) if not failed or not _from_outside(each))
+    first = next((each for each in _tried(view) if each.spec_generations == view.spec_generations), None)
+    latest = (
+        each
+        for each in reversed(_blaming(view))
+        if not (failed and _from_outside(each)) and not (own and each is first)
+    )
     since = view.world.now - ATTEMPTS_SECONDS
 
     def same(attempt: Attempt) -> bool:

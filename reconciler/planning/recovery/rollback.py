@@ -54,7 +54,7 @@ def step(view: Formed, fault: Diagnosis) -> SetBack | None:
     if fault.killed and not starved:
         return None
     enough = fault.remedy is Remedy.REFUSE or fault.cause is Cause.OVERDUE
-    before = attempts(view, fault.fault, failed=not starved and not _joins_otherwise(changes))
+    before = attempts(view, fault.fault, failed=not starved and not _joins_otherwise(changes), own=True)
     if not enough and before + 1 < ATTEMPTS_MAX:
         return None
     (_, served), spec = specs.read(view.deployment, record.spec_before), view.deployment.spec

@@ -90,6 +90,22 @@ def test_a_change_that_ends_twice_is_taken_back(signal: int) -> None:
         assert bool(world.rollbacks) is expected
 
 
+@pytest.mark.parametrize("spec", [{"transport": ["ring-lan"]}, {"serving": {"maxBatch": 4}}], ids=str)
+def test_the_end_of_a_group_from_before_the_change_is_not_one_of_the_two(spec: dict[str, Any]) -> None:
+    """It ended by itself as the change came, so the first group with the change was formed for that."""
+    world = served(replicas=1)
+    world.first_phase = Phase.LOADING
+    change(world, **spec)
+    world.generations[world.replica().key] = 2
+    end(world, signal=11)
+    for expected in (False, False, True):
+        assert bool(world.rollbacks) is expected
+        until_formed(world)
+        end(world, signal=11)
+        until_formed(world, passes=1)
+    assert world.rollbacks
+
+
 # --- what people and the system do ------------------------------------------------------------------
 
 KILLED: dict[str, Any] = {"signal": 9}
