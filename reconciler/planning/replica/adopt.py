@@ -43,7 +43,8 @@ def adopted(view: Wanted) -> GroupRecord | str:
     epoch = _newest(view)
     alive = sorted(view.alive, key=lambda rank: rank.report.id.rank)
     ended = [rank for rank in view.ranks if not rank.alive and rank.report.id.epoch == epoch]
-    flaw = _flaw(epoch, alive, ended)
+    given = view.world.memory.last_epochs.get(view.replica, 0)
+    flaw = f"epoch {given} was given since" if given > epoch else _flaw(epoch, alive, ended)
     if flaw:
         return flaw
     first = alive[0].report

@@ -289,3 +289,14 @@ def test_a_node_that_leaves_stays_until_the_epochs_that_only_it_knows_of_are_kno
     assert world.groups[world.replica()].epoch == 2
     assert not set(members) & world.agents
     assert world.leaving == {}
+
+
+def test_a_group_after_which_an_epoch_was_given_makes_room_for_the_next_one() -> None:
+    """The store has forgotten its groups and not their epochs: it takes no group back with an older one."""
+    world = served()
+    world.lose_store()
+    world.last_epochs = {world.replica(): 3}
+    assert world.settle() == Plan()
+    assert "AdoptGroup" not in names(world)
+    assert world.groups[world.replica()].epoch == 4
+    assert cause(world) == (Cause.STORE_LOST, "epoch 3 was given since")
