@@ -44,7 +44,11 @@ class Clients:
         self.refused: Counter[str] = Counter()
         """How often each prompt was refused for good."""
         self._deaths: dict[str, list[float]] = {}
-        """When each poison ended a group."""
+        """When each poison ended a group, as far as that is remembered."""
+        self._ends: list[float] = []
+        """When a poison ended a group."""
+        self._jumps: dict[str, int] = {}
+        """How often the clock had been set by an hour when each poison ended a group."""
         self.process = Process("clients")
 
     def use(self, good: int, poisons: int, until: float) -> None:
@@ -64,7 +68,11 @@ class Clients:
             QUARANTINED_SECONDS if len(deaths) >= DEATHS_MAX else SUSPECTED_SECONDS
         ):
             deaths.clear()  # whoever waits for so long is not remembered
+        if self._jumps.get(prompt, self.world.jumps) != self.world.jumps:
+            deaths.clear()  # by a clock that was set by an hour, so long has passed
+        self._jumps[prompt] = self.world.jumps
         deaths.append(now)
+        self._ends.append(now)
         beside = sum(at > deaths[0] - HIDDEN_SECONDS for at in self.world.disturbed)
         if len(deaths) > DEATHS_MAX + beside:
             self.world.oracles.violated(f"{prompt!r} ends {rank}, its group number {len(deaths)}")
@@ -125,7 +133,7 @@ class Clients:
             return
         since = self.world.loop.now - HIDDEN_SECONDS - SUSPECTED_SECONDS
         beside = sum(at > since for at in self.world.disturbed)
-        ended = sum(at > since for ends in self._deaths.values() for at in ends)
+        ended = sum(at > since for at in self._ends)
         if error.status == 422 and beside and beside + ended > 1:
             return  # it was there when two groups ended, of which something else ended one
         if error.status == 500 and beside + ended >= Timing().losses_max:
