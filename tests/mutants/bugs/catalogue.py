@@ -593,15 +593,29 @@ HEALED = (
     Mutant(
         "other-faults-count-as-tries",
         diagnose.attempts,
-        drop(Compare, 0, 3),
+        drop(Compare, 2, 5),
         "after a few cables that were pulled the first crash already costs the fast transport",
         PLANNING,
     ),
     Mutant(
         "tries-of-another-wish-count",
         diagnose.attempts,
-        drop(Compare, 2, 3),
+        drop(Compare, 4, 5),
         "a corrected manifest inherits the failures of the wrong one",
+        PLANNING,
+    ),
+    Mutant(
+        "a-change-pays-for-the-one-before",
+        diagnose.attempts,
+        put(Compare, "False", 1, 5),
+        "a change is taken back after the first group that ends with it",
+        PLANNING,
+    ),
+    Mutant(
+        "an-older-group-is-adopted-for-ever",
+        adopt.adopted,
+        keep(IfExp, "orelse", 0, 5),
+        "after a damage of the store a replica is never served again",
         PLANNING,
     ),
     Mutant(
