@@ -609,7 +609,7 @@ HEALED = (
         diagnose.attempts,
         put(Compare, "False", 1, 5),
         "a change is taken back after the first group that ends with it",
-        PLANNING,
+        ("tests/planning/rollout/test_rollback.py",),
     ),
     Mutant(
         "an-older-group-is-adopted-for-ever",
