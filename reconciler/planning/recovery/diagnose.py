@@ -97,7 +97,7 @@ def fault(view: Formed) -> Diagnosis | None:
         row.fault,
         lasting=(words if complete else f"{detection.text}; {words}") if now is Remedy.REFUSE else "",
         suspicion=_suspicion(view, row.fault, seen.first),
-        port_taken=_port_taken(seen.first),
+        port_taken=any(_found_its_port_taken(rank) for rank in view.current.values()),
         person=repair.steps(view.world, row, detection, deployment) if row.needs_person(now) else "",
         remedy=now,
         nodes=detection.nodes,
@@ -125,9 +125,8 @@ def _killed(shown: Symptom, first: ObservedRank | None) -> bool:
     return shown.cause is Cause.RANK_EXITED and ended.signal == SIGKILL and ended.killed_after is None
 
 
-def _port_taken(first: ObservedRank | None) -> bool:
-    ended = first.report.exit if first else None
-    return ended is not None and ended.code == ExitCode.PORT_IN_USE
+def _found_its_port_taken(rank: ObservedRank) -> bool:
+    return rank.report.exit is not None and rank.report.exit.code == ExitCode.PORT_IN_USE
 
 
 def _history(view: Formed, row: Row, detection: Detection) -> History:

@@ -196,6 +196,26 @@ def test_ranks_that_never_had_a_process_do_not_take_a_change_back() -> None:
     assert {group.epoch > 1 for group in world.groups.values()} == {True}
 
 
+def test_a_port_in_use_at_one_rank_is_chance_whatever_ended_the_other_one() -> None:
+    """The agent of one rank died before it had a process, and the other one found its port in use."""
+    world = served(replicas=1)
+    change(world, fastSynch=True)
+    world.generations[world.replica().key] = 2
+    world.first_phase = Phase.LOADING
+    until_formed(world)
+    one, other = sorted(world.alive(), key=lambda rank: rank.rank)
+    world.report(other, pid=None, phase=Phase.EXITED)
+    world.end_rank(one, code=ExitCode.PORT_IN_USE)
+    until_formed(world)
+    end(world, signal=9)
+    until_formed(world, passes=1)
+    assert not world.rollbacks
+    until_formed(world)
+    end(world, signal=9)
+    until_formed(world, passes=1)
+    assert world.rollbacks
+
+
 def test_a_group_that_was_killed_does_not_count_as_one_of_the_two_that_fail() -> None:
     world = served()
     change(world, serving={"maxBatch": 4})
