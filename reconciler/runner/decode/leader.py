@@ -229,8 +229,8 @@ class Leader:
         self._reuse.read(ticket, part.done + ticket.reused)
         self._send(ticket, [Prefill(ticket.answer.request, ticket.read, len(ticket.prompt))])
         if part.logprobs:
-            first, ticket.scored = ticket.scored, part.done + 1
-            self._send(ticket, [ticket.answer.scored(first, part.logprobs)])
+            ticket.scored = part.done + 1  # a sequence that has given way is scored from the beginning again
+            self._send(ticket, [ticket.answer.scored(part.before + 1, part.logprobs)])
         if not (ticket.tokens_max or ticket.scoring):
             self._send(ticket, ticket.answer.finish("length"))
             self._drop(ticket)

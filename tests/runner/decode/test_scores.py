@@ -128,3 +128,20 @@ def test_the_end_of_an_answer_to_a_scored_prompt_is_reported_too(loaded: Loaded)
         plain = loop.ask("c", tokens, tokens_max=1, logprobs=1, ending=ends)
     assert [reported(reply) for reply in (whole, scored, plain)] == [[said], [said], []]
     assert scored.last.reason == "stop"
+
+
+def test_a_prompt_that_has_given_way_is_scored_from_its_beginning(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory became too small for it after its first part was read."""
+    loop, tokens = Loop(loaded), prompt(2 * SCORED_PER_STEP)
+    gone = iter([(), (), (0,)])
+    monkeypatch.setattr(loop.lanes, "step", lambda: next(gone, ()))
+    loop.put("a", prompt=tokens, tokens_max=0, scores=LIKELIEST)
+    loop.run()
+    parts = [event for event in loop.events["a"] if isinstance(event, Scored)]
+    assert [part.first for part in parts].count(1) == 2
+    found: list[TokenLogprobs] = []
+    for part in parts:
+        found[part.first - 1 :] = part.tokens
+    assert_right(found, tokens, loaded)
