@@ -135,7 +135,7 @@ def test_a_prompt_that_has_given_way_is_scored_from_its_beginning(
 ) -> None:
     """Memory became too small for it after its first part was read."""
     loop, tokens = Loop(loaded), prompt(2 * SCORED_PER_STEP)
-    gone = iter([(), (), (0,)])
+    gone = iter([(), (0,)])
     monkeypatch.setattr(loop.lanes, "step", lambda: next(gone, ()))
     loop.put("a", prompt=tokens, tokens_max=0, scores=LIKELIEST)
     loop.run()
