@@ -110,11 +110,12 @@ class _Console:
         wanted = self._wanted()
         self._keys_before = wanted.keys
         if wanted == self._settings:
+            self._tell()
             return True
         await self._end()
         if wanted.listen is None:
             self._settings = wanted
-            self._write(None, "")
+            self._tell()
             return True
         try:
             sock = bind(wanted.listen, wanted.keys, self._any_port, "console.listen")
@@ -129,8 +130,10 @@ class _Console:
         return True
 
     def _tell(self) -> None:
-        """Write where it listens, and what is wrong with its certificate."""
-        if self._listener is not None:
+        """Write where it listens, and what is wrong with its certificate, unless the file says so already."""
+        if self._listener is None:
+            self._write(None, "")
+        else:
             self._write(self._listener.address, self._listener.certificates.problem)
 
     async def _end(self) -> None:
@@ -151,8 +154,11 @@ class _Console:
             "problem": problem,
         }
         draft = self._state.with_name(f".{self._state.name}.new")
+        content = json.dumps(state) + "\n"
         try:
-            draft.write_text(json.dumps(state) + "\n", encoding="utf-8")
+            if self._state.exists() and self._state.read_bytes() == content.encode():
+                return
+            draft.write_text(content, encoding="utf-8")
             draft.replace(self._state)
         except OSError as error:
             log.warning("cannot write %s: %s", self._state, error)

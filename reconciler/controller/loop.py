@@ -132,8 +132,9 @@ class Loop:
             self.trigger()
 
     async def _read_source(self) -> None:
-        """Read the manifests after each change, when an operation ends, and what was rejected from time to time."""
-        while True:
+        """Read the manifests after each change, when an operation ends, and what was rejected from time to time, until
+        another controller has taken over."""
+        while self._deposed is None:
             with contextlib.suppress(TimeoutError):
                 # Not wait_for, which loses a cancellation in Python 3.11.
                 async with asyncio.timeout(self._seconds_to_reading()):

@@ -32,8 +32,13 @@ class RepositoryCare:
         """What is damaged of the repository, for people; empty where nothing is known."""
 
     async def look(self) -> None:
-        """Remove what was left, set the hooks right, and, when it is due, examine the repository. Report what was done."""
+        """Write what is lost again, remove what was left, set the hooks right, and, when it is due, examine the repository.
+        Report what was done."""
         place = self._source.describe()
+        if restored := await self._done(self._source.restore, "restore what is lost of"):
+            self._publish(
+                "RepositoryRestored", f"wrote {', '.join(restored)} of {place} again: lost or damaged"
+            )
         if removed := await self._done(self._source.tidy, "remove what was left in"):
             text = f"removed {', '.join(removed)} from {place}: left by a git that was killed"
             self._publish("LeftoverRemoved", text)

@@ -83,11 +83,15 @@ class Files:
 
 
 def write_state(home: Path, state: dict[str, object]) -> bool:
-    """Write ``gateway.json``. Returns whether that worked: a full disk is no reason to stop serving."""
+    """Write ``gateway.json`` unless it says this already. Returns whether that worked: a full disk is no reason to stop
+    serving."""
     target = home / "gateway.json"
     draft = target.with_name(f".{target.name}.new")
+    content = orjson.dumps(state, option=orjson.OPT_APPEND_NEWLINE)
     try:
-        draft.write_bytes(orjson.dumps(state, option=orjson.OPT_APPEND_NEWLINE))
+        if target.exists() and target.read_bytes() == content:
+            return True
+        draft.write_bytes(content)
         draft.replace(target)
     except OSError as error:
         log.warning("cannot write %s, trying again later: %s", target, error)

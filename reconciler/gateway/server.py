@@ -147,7 +147,6 @@ class _Gateway:
         self._wanted = ""
         self._problem = ""
         """Why it does not listen at the address of the routes."""
-        self._written: dict[str, object] = {}
         self._rewrite: asyncio.TimerHandle | None = None
         self._listener: Listener | None = None
         self._leaving: set[asyncio.Task[None]] = set()
@@ -207,11 +206,13 @@ class _Gateway:
             self._logs.close()
 
     async def _end_overdue(self) -> None:
-        """End connections whose clients send nothing, until cancelled."""
+        """End connections whose clients send nothing, and keep ``gateway.json``, which somebody may remove, until cancelled."""
         while True:
             await asyncio.sleep(self._admission.limits.leaving_seconds)
             self._follow_descriptors()
             self._follow_certificate()
+            if self._listener is not None:
+                self._write_state()
             await end_overdue(self._admission)
 
     def _follow_descriptors(self) -> None:
@@ -296,11 +297,9 @@ class _Gateway:
             "limits": self._sharing.state(),
             "shortage": shortage(descriptors.limit()),
         }
-        if state == self._written:
-            return
-        if write_state(self._home, state):
-            self._written = state
-        elif self._rewrite is None or self._rewrite.when() <= asyncio.get_running_loop().time():
+        if not write_state(self._home, state) and (
+            self._rewrite is None or self._rewrite.when() <= asyncio.get_running_loop().time()
+        ):
             self._rewrite = asyncio.get_running_loop().call_later(_STATE_RETRY_SECONDS, self._write_state)
 
     def _endpoint(self, address: str) -> str:

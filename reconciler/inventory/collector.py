@@ -134,16 +134,21 @@ class Collector:
         watch = self._watches.get(name)
         return watch is not None and watch.link is not None and (watch.asked or watch.answering)
 
-    async def reach(self, name: NodeName) -> None:
-        """Look at a node whose agent was just started, until it is seen. Raises ``Unreachable`` in the end."""
-        deadline = asyncio.get_running_loop().time() + REACH_SECONDS_MAX
-        while asyncio.get_running_loop().time() < deadline:
+    async def reach(self, name: NodeName, starts: bool = True) -> None:
+        """Look at a node until it is seen. Raises ``Unreachable`` in the end. ``starts``: its agent was just started, and may be
+        down for so long; of another one that is soon known, and then it has to be started first."""
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        while (waited := clock() - begun) < REACH_SECONDS_MAX:
             watch = self._watches.get(name)
             if watch is not None and watch.link is not None:
                 return
+            down = watch is None or watch.seen.contact is Contact.AGENT_DOWN
+            if down and not starts and waited >= RENEWED_SECONDS:
+                break
             self.look(name)
             await asyncio.sleep(REACH_POLL_SECONDS)
-        raise Unreachable(f"the agent of {name} was started but does not answer")
+        raise Unreachable(f"the agent of {name} {'was started but ' if starts else ''}does not answer")
 
     async def lose(self, name: NodeName) -> None:
         """Wait until the end of a connection has been noticed. Raises ``Unreachable`` when it never is."""

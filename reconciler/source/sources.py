@@ -80,6 +80,11 @@ class Source(Protocol):
         """Read a push that git has not accepted yet. Raises ``Refused`` and ``InvalidManifests`` where it must not be
         taken; ``Refused`` with ``Elsewhere`` if it is not to this source."""
 
+    async def restore(self) -> Sequence[str]:
+        """Write again what is lost of the repository and is known, and return what that was. Raises ``OSError``, ``Invalid``
+        and ``Unreachable``."""
+        return ()
+
     async def tidy(self) -> Sequence[str]:
         """Remove what was left by processes that were killed, and return what that was. Raises ``OSError``."""
 
@@ -217,6 +222,9 @@ class GitSource:
             return Revision(EMPTY, ())
         return await asyncio.to_thread(self._at, revision)
 
+    async def restore(self) -> Sequence[str]:
+        return await asyncio.to_thread(self._repo.restore)
+
     async def tidy(self) -> Sequence[str]:
         return await asyncio.to_thread(self._repo.tidy)
 
@@ -301,6 +309,9 @@ class DirectorySource:
 
     async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
         raise Refused("Elsewhere", f"the controller reads {self.describe()}: a push has no effect")
+
+    async def restore(self) -> Sequence[str]:
+        return ()
 
     async def tidy(self) -> Sequence[str]:
         return ()

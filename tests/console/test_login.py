@@ -276,6 +276,24 @@ async def test_keys_that_are_declared_while_the_console_runs_are_asked_for_when_
     assert console._wanted().keys
 
 
+@pytest.mark.parametrize("declared", [{}, {"enabled": False}])
+async def test_a_state_file_that_was_removed_or_damaged_is_written_again(
+    tmp_path: Path, declared: dict[str, bool]
+) -> None:
+    places = Places(tmp_path / "controller.sock", tmp_path / "console.json", tmp_path, Time())
+    console = _Console(places, any_port=True)
+    console._feed.snapshot = with_keys(recorded("four-macs"), console={"listen": "127.0.0.1:0", **declared})
+    await console._follow()
+    written = places.state.read_bytes()
+    places.state.unlink()
+    await console._follow()
+    assert places.state.read_bytes() == written
+    places.state.write_bytes(bytes(100))
+    await console._follow()
+    assert places.state.read_bytes() == written
+    await console._end()
+
+
 async def until_revoked(doors: Doors, app: ASGIApp) -> list[Message]:
     """What a browser is sent whose key is revoked while an application answers it."""
     sent: list[Message] = []

@@ -96,6 +96,28 @@ async def test_a_controller_whose_lock_was_taken_away_begins_no_other_pass(
     assert controlled.attempts.empty()
 
 
+async def test_a_controller_that_finds_at_its_source_that_another_has_taken_over_ends(
+    controlled: Controlled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its next read would begin at once, and keep out what ends it."""
+    reads = 0
+
+    async def refresh(hook_at: float | None) -> None:
+        nonlocal reads
+        reads += 1
+        if reads > 1000:
+            controlled.loop._deposed = None  # for this process to end
+            raise asyncio.CancelledError
+        raise Deposed("another controller has taken over")
+
+    monkeypatch.setattr(controlled.parts.desired_state, "refresh", refresh)
+    controlled.loop.look_at_source()
+    with pytest.raises(Deposed, match="another controller has taken over"):
+        async with asyncio.timeout(WAIT_SECONDS):
+            await controlled.loop.run()
+    assert reads == 1
+
+
 async def test_the_end_of_a_step_whose_effect_is_being_looked_at_waits_for_that_look(
     controlled: Controlled, monkeypatch: pytest.MonkeyPatch
 ) -> None:

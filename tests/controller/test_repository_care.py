@@ -12,13 +12,14 @@ import pytest
 
 from reconciler.controller.repository_care import EXAMINE_SECONDS, RepositoryCare
 from reconciler.doctor import examine_repository
+from reconciler.errors import Invalid
 from reconciler.source.git import hooks
 from reconciler.source.git.damage import damage
 from reconciler.source.git.process import run_git
-from reconciler.source.git.repository import REF, ClusterRepo
+from reconciler.source.git.repository import OPERATIONS, REF, ClusterRepo
 from reconciler.source.sources import GitSource
 from reconciler.state.reports.status import Event
-from tests.source.conftest import NODE, Person
+from tests.source.conftest import AUTHOR, NODE, Person
 
 from .test_desired_state import Controller
 
@@ -161,12 +162,50 @@ DAMAGE: dict[str, Callable[[ClusterRepo], object]] = {
     "an empty object": lambda repo: _write(objects(repo)[0], b""),
     "an object is gone": lambda repo: objects(repo)[0].unlink(),
     "a pack is gone": lambda repo: _lose_the_pack(repo),
+}
+
+
+def _drop_refs(repo: ClusterRepo) -> None:
+    """As a tool does that copies no empty folders, once the refs are packed."""
+    run_git((f"--git-dir={repo.path}", "pack-refs", "--all"))
+    shutil.rmtree(repo.path / "refs")
+
+
+def _drop_packed(repo: ClusterRepo) -> None:
+    run_git((f"--git-dir={repo.path}", "pack-refs", "--all"))
+    (repo.path / "packed-refs").unlink()
+
+
+def _drop_all_refs(repo: ClusterRepo) -> None:
+    _drop_refs(repo)
+    (repo.path / "packed-refs").unlink()
+
+
+def _drop_packed_and_head(repo: ClusterRepo) -> None:
+    _drop_packed(repo)
+    _write(repo.path / "HEAD", b"")
+
+
+LOST: dict[str, Callable[[ClusterRepo], object]] = {
+    "packed-refs is gone": _drop_packed,
+    "refs is gone": _drop_refs,
+    "refs and what was packed": _drop_all_refs,
+    "main is gone": lambda repo: (repo.path / REF).unlink(),
     "a ref is empty": lambda repo: _write(repo.path / REF, b""),
     "a ref of nothing": lambda repo: _write(repo.path / REF, b"1" * 40 + b"\n"),
     "a ref is garbage": lambda repo: _write(repo.path / REF, b"\0\0\0"),
     "HEAD is empty": lambda repo: _write(repo.path / "HEAD", b""),
     "HEAD is garbage": lambda repo: _write(repo.path / "HEAD", b"\0\0\0"),
+    "HEAD is gone": lambda repo: (repo.path / "HEAD").unlink(),
+    "config is gone": lambda repo: (repo.path / "config").unlink(),
+    "config is empty": lambda repo: _write(repo.path / "config", b""),
+    "config is zeros": lambda repo: _write(repo.path / "config", bytes(200)),
+    "config is cut off": lambda repo: _write(
+        repo.path / "config", b"[core]\n\trepositoryformatversion = 0\n[rec"
+    ),
+    "the branches and HEAD": _drop_packed_and_head,
 }
+"""What git keeps in one small file, and whose content is known."""
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -198,3 +237,67 @@ async def test_damage_is_found_and_what_the_doctor_says_repairs_it(
     assert (desired.revision, desired.hold, desired.rejection) == (before, None, None)
     assert damage(looks.repo.path) == ""
     controller.store.close()
+
+
+@pytest.mark.second_tier
+@pytest.mark.parametrize("lose", LOST.values(), ids=LOST)
+async def test_what_is_lost_and_known_is_written_again_and_nothing_changes_meanwhile(
+    lose: Callable[[ClusterRepo], object], looks: Looks, person: Person, home: Path
+) -> None:
+    looks.repo.configure("", "nodes")
+    controller = served(looks.repo, person, home)
+    stopped = looks.repo.commit(None, {"x.yaml": b""}, "an operation", AUTHOR, OPERATIONS)
+    before = (await controller.look()).revision
+    assert await looks.look() == []
+    lose(looks.repo)
+
+    assert (await controller.look()).revision == before
+    assert controller.desired_state.desired.objects()
+    assert (await looks.look(), await looks.look()) == (["RepositoryRestored"], [])
+
+    assert (looks.repo.head(), looks.repo.head(OPERATIONS), looks.repo.folder()) == (before, stopped, "nodes")
+    desired = await controller.look()
+    assert (desired.revision, desired.hold, desired.rejection) == (before, None, None)
+    person.commits("kind: Node\n", "nodes/c.yaml")
+    assert person.pushes()[0] == 1, "a push is judged as before"
+    assert damage(looks.repo.path) == ""
+    controller.store.close()
+
+
+async def test_settings_that_are_lost_with_their_note_are_told_and_not_guessed(
+    looks: Looks, person: Person, home: Path
+) -> None:
+    looks.repo.configure("", "nodes")
+    controller = served(looks.repo, person, home)
+    before = (await controller.look()).revision
+    _drop_packed(looks.repo)
+    (looks.repo.path / "config").unlink()
+    assert await looks.look() == ["RepositoryRestored"]  # the branch
+    desired = await controller.look()
+    assert desired.revision == before
+    with pytest.raises(Invalid, match="its config is lost"):
+        looks.repo.folder()
+    controller.store.close()
+
+
+async def test_a_branch_that_somebody_removed_is_not_restored(looks: Looks, person: Person) -> None:
+    person.commits(NODE)
+    assert person.pushes()[0] == 0
+    run_git((f"--git-dir={looks.repo.path}", "update-ref", "-d", REF))
+    assert await looks.look() == []
+    assert looks.repo.head() is None
+
+
+async def test_a_commit_that_is_lost_with_its_branch_is_not_replaced_by_an_older_one(
+    looks: Looks, person: Person
+) -> None:
+    for name in ("a", "b"):
+        person.commits(NODE.replace("name: a", f"name: {name}"))
+        assert person.pushes()[0] == 0
+    newest = (looks.repo.path / REF).read_text().strip()
+    (looks.repo.path / REF).unlink()
+    (looks.repo.path / "objects" / newest[:2] / newest[2:]).unlink()
+    await looks.look()
+    assert not (looks.repo.path / REF).exists()
+    with pytest.raises(Invalid, match="refs/heads/main is lost"):
+        looks.repo.head()

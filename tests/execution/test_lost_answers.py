@@ -51,7 +51,7 @@ class MuteAgent:
     def look(self, name: NodeName) -> None:
         raise AssertionError("nothing was changed that could be looked at")
 
-    async def reach(self, name: NodeName) -> None:
+    async def reach(self, name: NodeName, starts: bool = True) -> None:
         raise Unreachable(f"the agent of {name} was started but does not answer")
 
     async def renew(self, name: NodeName) -> None:

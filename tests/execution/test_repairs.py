@@ -42,7 +42,7 @@ class Links:
     def token(self, name: NodeName) -> int:
         raise Unreachable(name)
 
-    async def reach(self, name: NodeName) -> None:
+    async def reach(self, name: NodeName, starts: bool = True) -> None:
         if self._bench.links[-1].closed.is_set():
             await self._bench.controller()
 

@@ -240,7 +240,7 @@ class Links:
     def look(self, name: NodeName) -> None:
         """The tests look."""
 
-    async def reach(self, name: NodeName) -> None:
+    async def reach(self, name: NodeName, starts: bool = True) -> None:
         raise Unreachable(name)
 
     async def lose(self, name: NodeName) -> None:

@@ -112,6 +112,20 @@ async def test_a_gateway_that_looks_after_its_connections_no_more_stops(
     await cluster.until(lambda: not _listens(cluster.listen))
 
 
+@pytest.mark.parametrize("content", [None, b"", b"\0" * 300, b'{"version": 1, "pid": 1, "endpoint": null}'])
+async def test_a_state_file_that_was_removed_or_damaged_is_written_again(
+    start: Start, content: bytes | None
+) -> None:
+    cluster = await start(limits=ConnectionLimits(99, 99, 9, leaving_seconds=0.01))
+    file = cluster.home / "gateway.json"
+    before = file.read_bytes()
+    if content is None:
+        file.unlink()
+    else:
+        file.write_bytes(content)
+    await cluster.until(lambda: file.exists() and file.read_bytes() == before)
+
+
 async def test_a_taken_port_is_a_clear_error_with_status_2(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"

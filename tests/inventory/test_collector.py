@@ -564,6 +564,11 @@ async def test_a_connection_that_is_made_again_loses_nothing_and_one_that_cannot
     await pair.until(lambda: seen()[name].contact is Contact.AGENT_DOWN)
     assert seen()[name].problem == "it does not answer over a new connection"
 
+    monkeypatch.setattr(collector, "REACH_SECONDS_MAX", 100 * WAIT_SECONDS)
+    with pytest.raises(Unreachable, match="the agent of here does not answer"):
+        async with asyncio.timeout(WAIT_SECONDS):  # an agent that is down has to be started before it is seen
+            await pair.collector.reach(name, starts=False)
+
 
 async def test_a_connection_that_is_made_again_twice_has_all_the_time_for_it_each_time(
     pair: Joined, monkeypatch: pytest.MonkeyPatch

@@ -6,12 +6,15 @@ import argparse
 import gc
 import json
 import os
+import signal
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
+from types import FrameType
 from typing import Any
 
 from tests.simulation.oracles.reached import table
@@ -34,6 +37,8 @@ ONE_OVER_DAYS_IN = 20
 """So many random schedules have one among them that goes over days."""
 WORLDS_KEPT = 5
 """So many worlds that are over are let go of at once: with more of them in memory, everything takes longer."""
+SCHEDULE_SECONDS = 300.0
+"""Of a processor: the longest schedule over days takes a tenth of it."""
 PROGRESS_SECONDS = 60.0
 """So often a long run says how far it is."""
 
@@ -111,6 +116,27 @@ def _as_dict(tally: Tally) -> dict[str, Any]:
     }
 
 
+class Endless(BaseException):
+    """A schedule does not end, for something goes round in circles while no time passes. No product catches this."""
+
+
+@contextmanager
+def ending_within(seconds: float) -> Iterator[None]:
+    """Interrupt what uses more seconds of a processor, and say where it was."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        where = "".join(traceback.format_stack(frame, limit=8)) if frame is not None else ""
+        raise Endless(f"it does not end; after {seconds:g} s it was at\n{where}")
+
+    before = signal.signal(signal.SIGVTALRM, interrupt)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
 def _side_by_side(jobs: int, work: Callable[[int], Iterable[Any]]) -> Iterator[tuple[Any, ...]]:
     """The same work in several processes, each with its own part: what each says next, as soon as all have.
 
@@ -160,7 +186,13 @@ def _fuzz(options: argparse.Namespace) -> int:
                 reported_at = time.perf_counter()
                 print(f"at seed {seed} of {seeds.stop - 1}", file=sys.stderr, flush=True)
             found = meant(seed, options.only)
-            verdict = found.play()
+            try:
+                with ending_within(SCHEDULE_SECONDS):
+                    verdict = found.play()
+            except Endless as error:
+                failed.append(seed)
+                print(f"seed {seed} ({found.scenario.name}): {error}", flush=True)
+                continue
             reached.update(verdict.reached)
             if tally["schedules"] % WORLDS_KEPT == 0:
                 gc.collect()

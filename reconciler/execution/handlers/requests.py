@@ -51,4 +51,4 @@ async def reconnect(tools: Tools, name: NodeName) -> None:
     """Connect to a node again, so that the connection is new from its first packet on."""
     await tools.links.renew(name)
     with suppress(Unreachable):  # which everybody sees
-        await tools.links.reach(name)
+        await tools.links.reach(name, starts=False)

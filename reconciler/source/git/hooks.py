@@ -31,6 +31,7 @@ SETTINGS = {
     "core.hooksPath": "hooks",  # explicit, because a global hooksPath would override the default
     "core.logAllRefUpdates": "true",
     "gc.auto": "6700",
+    "gc.reflogExpire": "never",  # the log says where a branch was that is lost
     "receive.advertisePushOptions": "true",
     "receive.fsckObjects": "true",
     "receive.maxInputSize": str(PUSH_BYTES_MAX),
@@ -57,8 +58,6 @@ def command() -> tuple[str, ...]:
 def mend(repository: Path, hook_command: Sequence[str]) -> list[str]:
     """Set right the settings and the hooks of a bare repository: git leaves out in silence a hook that is not executable, or
     not where ``core.hooksPath`` leads. Return what was wrong. Raises ``Invalid`` and ``Unreachable``."""
-    if not os.path.lexists(repository / "config"):
-        (repository / "config").touch()
     config = (f"--git-dir={repository}", "config", "--local")
     listed = run_git((*config, "--list", "-z")).decode("utf-8", "replace").split("\0")
     present = dict(entry.partition("\n")[::2] for entry in listed)

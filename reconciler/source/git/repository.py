@@ -20,6 +20,7 @@ from reconciler.source.yaml.objects import of_others
 from reconciler.source.yaml.pieces import DOCUMENTS_MAX, FILE_BYTES_MAX, too_large
 
 from . import hooks
+from .layout import initialize, last_logged, restore
 from .leftovers import drop_leftovers, lock_text, wait_until_free
 from .output import LOG_FORMAT, contents_of, hook_words, yaml_blobs
 from .process import PUSH_TIMEOUT_SECONDS, TIMEOUT_SECONDS, error_text, git_process, run_git
@@ -48,6 +49,7 @@ PATH = "reconciler.path"
 """Setting of a repository in which only one folder has manifests: that folder."""
 NO_FOLDER_TEXT = "there is no such folder in this commit; `reconciler source set --path` names another"
 
+_FORMAT = "core.repositoryformatversion"
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
@@ -81,21 +83,21 @@ class ClusterRepo:
 
     @classmethod
     def create(cls, path: Path, hook_command: Sequence[str], check: Check | None = None) -> ClusterRepo:
-        """Create the repository at ``path`` if it is missing, and update its settings and hooks.
-
-        ``hook_command`` validates a push: ``hooks.command()``.
-        """
+        """Create the repository at ``path`` if it is missing, and update its settings and hooks: ``hooks.command()``."""
         repo = cls(path, check=check)
+        repo.restore()
         if not (path / "HEAD").exists():
-            if path.exists() and (not path.is_dir() or any(path.iterdir())):
-                raise Invalid(f"{path} exists but is not a git repository: move it away")
-            path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            run_git(("init", "--quiet", "--bare", "--template=", f"--initial-branch={BRANCH}", str(path)))
-            with (path / "config").open("a", encoding="utf-8") as config:  # by git it is a process for each
-                config.write("".join(map(_config_text, hooks.SETTINGS.items())))
+            initialize(path, BRANCH)
         hooks.mend(path, hook_command)
         repo.tidy()
         return repo
+
+    def restore(self) -> list[str]:
+        """Write again what is lost and known (``layout``). Return its places in the repository. Raises ``OSError`` too."""
+        restored = restore(self.path, BRANCH, (REF, OPERATIONS))
+        if "config" in restored:
+            self.adopt()
+        return restored
 
     def tidy(self) -> list[str]:
         """Remove what a killed git leaves: locks, which block everybody, and partly received pushes, which use space.
@@ -154,8 +156,13 @@ class ClusterRepo:
         return self._setting(PATH) if ref == REF else ""
 
     def _setting(self, name: str) -> str:
-        arguments = self._located(("config", "--local", "--get", name))
-        return run_git(arguments, environment=self.environment, codes=(0, 1)).decode().strip()
+        pattern = f"^({re.escape(name)}|{re.escape(_FORMAT)})$"
+        arguments = self._located(("config", "--local", "-z", "--get-regexp", pattern))
+        listed = run_git(arguments, environment=self.environment, codes=(0, 1)).decode().split("\0")
+        found = dict(entry.partition("\n")[::2] for entry in listed)
+        if _FORMAT not in found:
+            raise self._damaged("its config is lost")
+        return found.get(name, "").strip()
 
     def _at(self, name: str) -> str | None:
         arguments = self._located(("for-each-ref", "--format=%(objectname) %(refname)", name))
@@ -163,7 +170,10 @@ class ClusterRepo:
         if process.returncode or name.encode() in process.stderr:
             raise self._damaged(error_text(process.stderr))
         named = (line.split(" ", 1) for line in process.stdout.decode().splitlines())
-        return next((revision for revision, ref in named if ref == name), None)
+        found = next((revision for revision, ref in named if ref == name), None)
+        if found is None and last_logged(self.path, name):  # git removes the log of a branch with it
+            raise self._damaged(f"{name} is lost")
+        return found
 
     def read(
         self, revision: str, ref: str = REF, listing: bytes | None = None, folder: str | None = None
@@ -369,12 +379,6 @@ class ClusterRepo:
 
     def _git(self, *arguments: str, stdin: bytes = b"") -> str:
         return self._bytes(*arguments, stdin=stdin).decode("utf-8", "replace")
-
-
-def _config_text(entry: tuple[str, str]) -> str:
-    """Return a setting as git's configuration files have it."""
-    section, name = entry[0].split(".")
-    return f"[{section}]\n\t{name} = {entry[1]}\n"
 
 
 def mirror_text(url: str) -> str:

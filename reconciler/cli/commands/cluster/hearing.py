@@ -36,8 +36,12 @@ ASLEEP_MAX = 5
 """Questions without an answer after which a process is ended that slept, or was stopped, at the end of each."""
 UNANSWERED_MAX = 20
 """The same for one that was seen to do, or to wait for, something."""
+STOPPED_MAX = 12
+"""Questions, one every ``ASK_SECONDS``, after which a process is continued that does not listen yet."""
 STARTING_MAX = 120
 """Questions, one every ``ASK_SECONDS``, after which a process is ended that does not listen yet: ten minutes."""
+_ROOM_BYTES = 64 * 1024
+"""Space on the disk that is tried before a service is blamed for a file that is missing: more than it needs."""
 _ASLEEP = ("S", "T", "I")
 """States of a process that waits for an event, is stopped, or is idle for long (``ps -o state=``)."""
 
@@ -48,9 +52,9 @@ class Said(enum.Enum):
     ANSWER = enum.auto()
     NOTHING = enum.auto()
     STARTING = enum.auto()
-    """It does not listen yet, which is all that it is for."""
+    """It does not listen, which is all that it is for, and does not say why."""
     NOT_ASKED = enum.auto()
-    """Nobody knows where it listens: it starts, or listens nowhere, or cannot write its file on a full disk."""
+    """It says that it listens nowhere, or cannot write where, for the disk is full."""
 
 
 class Verdict(enum.Enum):
@@ -103,7 +107,9 @@ class Hearing:
         self.starting = self.starting + 1 if said is Said.STARTING else 0
         if said is not Said.NOTHING:
             self.unanswered, self.awake = 0, False
-            return Verdict.END if self.starting >= STARTING_MAX else None
+            if self.starting >= STARTING_MAX:
+                return Verdict.END
+            return Verdict.CONTINUE if self.starting == STOPPED_MAX else None
         self.unanswered += 1
         self.awake = self.awake or not asleep
         if self.unanswered >= (UNANSWERED_MAX if self.awake else ASLEEP_MAX):
@@ -144,11 +150,12 @@ def ask_http(file: Path, pid: int, read_url: Callable[[Any], str | None]) -> Sai
     """Ask at the URL in the file that a service has written. Any answer is one: whom it serves is not asked."""
     try:
         state = json.loads(file.read_bytes())
-        found = read_url(state) if state["pid"] == pid else None
-        url = urlsplit(found) if found else None
+        if state["pid"] != pid:
+            return _not_yet(file)
+        url = urlsplit(read_url(state) or "")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return Said.NOT_ASKED
-    if url is None or url.hostname is None:
+        return _not_yet(file)
+    if url.hostname is None:
         return Said.NOT_ASKED
     tls, ask = (
         url.scheme == "https",
@@ -163,9 +170,22 @@ def ask_http(file: Path, pid: int, read_url: Callable[[Any], str | None]) -> Sai
             sock.sendall(ask.encode())
             return Said.ANSWER if sock.recv(1) else Said.NOTHING
     except ConnectionRefusedError:  # it moves to another address, or ends
-        return Said.NOT_ASKED
+        return _not_yet(file)
     except OSError:
         return Said.NOTHING
+
+
+def _not_yet(file: Path) -> Said:
+    """Return what it means that a service does not say where it listens."""
+    draft = file.with_name(f".{file.name}.asked")
+    try:
+        draft.write_bytes(bytes(_ROOM_BYTES))
+        return Said.STARTING
+    except OSError:  # nor can the service write it
+        return Said.NOT_ASKED
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
 
 
 def _any_certificate() -> ssl.SSLContext:

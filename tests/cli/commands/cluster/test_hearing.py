@@ -103,7 +103,7 @@ def test_one_that_answers_is_asked_every_five_seconds() -> None:
 
 def test_one_that_never_listens_is_ended_after_ten_minutes() -> None:
     asked = Asked([(Said.STARTING, False)] * STARTING_MAX)
-    assert asked.verdicts() == [Verdict.END]
+    assert asked.verdicts() == [Verdict.CONTINUE, Verdict.END]
     assert asked.times[-1] == (STARTING_MAX - 1) * ASK_SECONDS
     assert asked.hearing.seconds == 600
 
@@ -271,11 +271,25 @@ def test_a_full_queue_of_who_accepts_nobody_is_no_answer(
 @pytest.mark.parametrize("service", SERVICES)
 def test_nobody_is_asked_where_nothing_listens_yet(home: Path, service: str) -> None:
     home.mkdir()
-    said = Said.STARTING if service == CONTROLLER else Said.NOT_ASKED
-    assert question(home, service)(7) is said
+    assert question(home, service)(7) is Said.STARTING
     there = Service(home, service)
     there.close()
-    assert there.ask() is said
+    assert there.ask() is Said.STARTING
+    assert not list(home.glob(".*.asked"))
+
+
+@pytest.mark.parametrize("service", [GATEWAY, CONSOLE])
+def test_a_service_that_cannot_write_where_it_listens_is_not_blamed(home: Path, service: str) -> None:
+    home.mkdir()
+    place = Home(home)
+    file = place.gateway if service == GATEWAY else place.console
+    obstacle = file.with_name(f".{file.name}.asked")
+    obstacle.mkdir()  # a full disk: nothing can be written
+
+    assert question(home, service)(7) is Said.NOT_ASKED
+
+    obstacle.rmdir()
+    assert question(home, service)(7) is Said.STARTING
 
 
 @pytest.mark.parametrize("service", [GATEWAY, CONSOLE])
@@ -283,18 +297,23 @@ def test_the_file_of_another_process_is_no_place_to_ask(
     house: Callable[[str], Service], service: str
 ) -> None:
     there = house(service)
-    assert there.ask(pid=8) is Said.NOT_ASKED
+    assert there.ask(pid=8) is Said.STARTING
     place = Home(there.home)
-    for content in (
-        b"",
-        b"{",
-        b"[]",
-        b'{"pid": 7}',
-        b'{"pid": 7, "endpoint": null, "local": null, "url": null}',
-        b"null",
-    ):
-        (place.gateway if service == GATEWAY else place.console).write_bytes(content)
-        assert there.ask() is Said.NOT_ASKED
+    file = place.gateway if service == GATEWAY else place.console
+    for content in (b"", b"{", b"[]", b'{"pid": 7}', b"null", b"\0" * 200):
+        file.write_bytes(content)
+        assert there.ask() is Said.STARTING
+
+
+@pytest.mark.parametrize("service", [GATEWAY, CONSOLE])
+def test_one_that_says_that_it_listens_nowhere_is_not_asked(
+    house: Callable[[str], Service], service: str
+) -> None:
+    there = house(service)
+    place = Home(there.home)
+    file = place.gateway if service == GATEWAY else place.console
+    file.write_text('{"pid": 7, "endpoint": null, "local": null, "url": null}')
+    assert there.ask() is Said.NOT_ASKED
 
 
 def test_a_gateway_with_a_certificate_that_nobody_knows_is_asked_too(home: Path, tmp_path: Path) -> None:
@@ -318,6 +337,8 @@ import json, os, socket, sys, time
 from pathlib import Path
 state, way = Path(sys.argv[1]), sys.argv[2]
 print("begun", flush=True)
+if way == "hangs first":
+    time.sleep(600)
 listener = socket.create_server(("127.0.0.1", 0))
 url = "http://127.0.0.1:%d/" % listener.getsockname()[1]
 state.write_text(json.dumps({"pid": os.getpid(), "url": url}))
@@ -343,6 +364,8 @@ class Served:
             (hearing, "ANSWER_SECONDS", 0.2),
             (hearing, "ASK_SECONDS", 0.1),
             (hearing, "UNANSWERED_MAX", 8),
+            (hearing, "STOPPED_MAX", 4),
+            (hearing, "STARTING_MAX", 20),
             (supervise, "DEAF_SECONDS", 1.0),
         ):
             monkeypatch.setattr(module, name, value)
@@ -413,7 +436,7 @@ def test_a_stopped_service_goes_on_as_the_same_process(
     assert set(served.messages) == {text}
 
 
-@pytest.mark.parametrize("way", ["sleeps", "computes", "keeps"])
+@pytest.mark.parametrize("way", ["sleeps", "computes", "keeps", "hangs first"])
 def test_a_service_that_hangs_is_replaced_and_that_is_said_and_kept(served: Served, way: str) -> None:
     child = served.start(way)
     first = pid_of(child)

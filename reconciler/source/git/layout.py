@@ -1,0 +1,115 @@
+"""The files that make a folder a bare git repository: creates them, and writes them again where a disk that fails, or a copy in
+part, has lost them."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from reconciler.errors import Invalid
+
+from .hooks import SETTINGS
+from .process import TIMEOUT_SECONDS, git_process, run_git
+
+_FOLDERS = ("refs", "refs/heads", "objects/info", "objects/pack")
+"""Without ``refs`` git finds no repository; tools that copy no empty folders leave it out once the refs are packed."""
+_SETTINGS = "".join("[{}]\n\t{} = {}\n".format(*name.split("."), value) for name, value in SETTINGS.items())
+_LOGGED = re.compile(r"[0-9a-f]+ ([0-9a-f]{40,64}) .*")
+
+
+def initialize(path: Path, branch: str) -> None:
+    """Create an empty repository. Raises ``Invalid`` where something else is in its place."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise Invalid(f"{path} exists but is not a git repository: move it away")
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    run_git(("init", "--quiet", "--bare", "--template=", f"--initial-branch={branch}", str(path)))
+    with (path / "config").open("a", encoding="utf-8") as config:  # by git it is a process for each
+        config.write(_SETTINGS)
+
+
+def looks_like_one(path: Path) -> bool:
+    """Return whether a folder has the objects of a bare repository, whatever else it lacks."""
+    return (path / "objects").is_dir() and ((path / "hooks").is_dir() or (path / "logs").is_dir())
+
+
+def restore(path: Path, branch: str, refs: tuple[str, ...]) -> list[str]:
+    """Write again what is lost of the bare repository at ``path``, and is known: its folders, ``HEAD``, which names ``branch``,
+    ``config``, and those of ``refs`` whose last commit the log of the ref names.
+
+    Return what was written, by its place in the repository. Raises ``OSError``, ``Invalid`` and ``Unreachable``.
+    """
+    if not looks_like_one(path):
+        return []
+    restored = [name for name in _FOLDERS if not (path / name).is_dir()]
+    for name in restored:
+        (path / name).mkdir(parents=True)
+    head = f"ref: refs/heads/{branch}\n".encode()
+    if not _is_head(path / "HEAD"):
+        _write(path / "HEAD", head)
+        restored.append("HEAD")
+    if not _is_config(path) and _has_notes(path):
+        _write(path / "config", _config(path).encode())
+        restored.append("config")
+    for ref in refs:
+        commit = last_logged(path, ref)
+        if commit and not _has_commit(path, ref) and _has_commit(path, commit):
+            if (path / ref).is_file():  # git replaces no ref that it cannot read
+                (path / ref).unlink()
+            run_git((f"--git-dir={path}", "update-ref", ref, commit))
+            restored.append(ref)
+    return restored
+
+
+def last_logged(path: Path, ref: str) -> str:
+    """Return the commit that a ref had last by its log; empty where it was removed, for that removes its log, or unknown."""
+    try:
+        lines = (path / "logs" / ref).read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    found = _LOGGED.fullmatch(lines[-1]) if lines else None
+    return found[1] if found is not None and found[1].strip("0") else ""
+
+
+def _is_head(file: Path) -> bool:
+    """Return whether git takes a file for the HEAD of a repository."""
+    with suppress(OSError):
+        content = file.read_bytes().strip()
+        return re.fullmatch(rb"ref:\s*refs/\S+|[0-9a-f]{40,64}", content) is not None
+    return False
+
+
+def _is_config(path: Path) -> bool:
+    """Return whether git can read the settings of a repository, and they are those of one: an empty file is not."""
+    if not (path / "config").is_file() or b"repositoryformatversion" not in (path / "config").read_bytes():
+        return False
+    listed = git_process(("config", "--file", str(path / "config"), "--list"), b"", {}, TIMEOUT_SECONDS)
+    return b"bad config" not in listed.stderr
+
+
+def _has_notes(path: Path) -> bool:
+    """Return whether the refs of the controller are there, with what ``config`` said, if that is more than git wrote."""
+    packed = path / "packed-refs"
+    notes = path / "refs" / "reconciler"
+    return any(notes.glob("*")) or (packed.is_file() and b" refs/reconciler/" in packed.read_bytes())
+
+
+def _config(path: Path) -> str:
+    """Return the settings with which git reads a repository, by the length of the names in its logs."""
+    long = any(len(last_logged(path, ref)) == 64 for ref in ("HEAD", "refs/heads/main"))
+    version, extensions = (1, "[extensions]\n\tobjectformat = sha256\n") if long else (0, "")
+    return f"[core]\n\trepositoryformatversion = {version}\n\tbare = true\n{extensions}{_SETTINGS}"
+
+
+def _has_commit(path: Path, name: str) -> bool:
+    arguments = (f"--git-dir={path}", "cat-file", "-e", f"{name}^{{commit}}")
+    return not git_process(arguments, b"", {}, TIMEOUT_SECONDS).returncode
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Write a file in the place of one that cannot be read. Raises ``Invalid`` where a folder is in its place."""
+    if file.is_dir() and not file.is_symlink():
+        raise Invalid(f"{file} is a folder: move it away")
+    draft = file.with_name(f"{file.name}.restored")
+    draft.write_bytes(content)
+    draft.replace(file)
