@@ -137,14 +137,14 @@ class Collector:
     async def reach(self, name: NodeName, starts: bool = True) -> None:
         """Look at a node until it is seen. Raises ``Unreachable`` in the end. ``starts``: its agent was just started, and may be
         down for so long; of another one that is soon known, and then it has to be started first."""
-        clock = asyncio.get_running_loop().time
-        begun = clock()
-        while (waited := clock() - begun) < REACH_SECONDS_MAX:
+        begun = asyncio.get_running_loop().time()
+        deadline, known = begun + REACH_SECONDS_MAX, begun + RENEWED_SECONDS
+        while asyncio.get_running_loop().time() < deadline:
             watch = self._watches.get(name)
             if watch is not None and watch.link is not None:
                 return
             down = watch is None or watch.seen.contact is Contact.AGENT_DOWN
-            if down and not starts and waited >= RENEWED_SECONDS:
+            if down and not starts and asyncio.get_running_loop().time() >= known:
                 break
             self.look(name)
             await asyncio.sleep(REACH_POLL_SECONDS)

@@ -28,7 +28,7 @@ from reconciler.agent.weights import files as agent_weights
 from reconciler.bootstrap import home, origin, service_lock, store
 from reconciler.cli.commands.cluster import hearing, supervise, up
 from reconciler.cli.core import app
-from reconciler.controller import desired_state, publish, routes_file
+from reconciler.controller import desired_state, loop, publish, routes_file
 from reconciler.gateway import files as gateway_files
 from reconciler.gateway import server
 from reconciler.planning import safety
@@ -40,7 +40,7 @@ from reconciler.planning.replica import form
 from reconciler.runner.group import control_channel
 from reconciler.runner.model import files as runner_weights
 from reconciler.source import files, hook
-from reconciler.source.git import leftovers, pushes, repository
+from reconciler.source.git import layout, leftovers, pushes, repository
 from reconciler.source.operating import writing
 from reconciler.source.yaml import documents, fields, parser, pieces, syntax_errors
 from reconciler.status import conditions
@@ -54,6 +54,7 @@ DOCUMENTS = ("tests/source/yaml/test_documents.py",)
 FIELDS = ("tests/source/yaml/test_fields.py",)
 SOURCES = ("tests/source/test_sources.py",)
 GIT = ("tests/source/git/test_git.py",)
+REPOSITORY_CARE = ("tests/controller/test_repository_care.py",)
 GIT_LOCKS = ("tests/source/git/test_leftovers.py",)
 GIT_FAULTS = ("tests/source/git/test_git_faults.py",)
 HOOKS = ("tests/source/git/test_hooks.py",)
@@ -328,6 +329,27 @@ IN_FORCE = (
         always(If, 1, 2),
         "of two people who apply at the same time one has to try again by hand",
         ("tests/cli/commands/write/test_manifests.py::test_two_applies_at_once_both_land",),
+    ),
+    Mutant(
+        "a-lost-branch-is-an-empty-one",
+        repository.ClusterRepo._at,
+        never(If, 1, 2),
+        "a disk that loses a file has every operation forgotten: what was stopped starts",
+        REPOSITORY_CARE,
+    ),
+    Mutant(
+        "a-lost-branch-stays-lost",
+        layout.restore,
+        never(If, 3, 5),
+        "a branch that a disk has lost stays lost until a person finds a clone",
+        REPOSITORY_CARE,
+    ),
+    Mutant(
+        "a-lost-config-has-no-settings",
+        repository.ClusterRepo.restore,
+        never(If, 0, 1),
+        "a config that was lost has all of a monorepo read as manifests",
+        REPOSITORY_CARE,
     ),
     Mutant(
         "a-killed-push-keeps-all-out",
@@ -750,8 +772,15 @@ MACHINES = (
     Mutant(
         "a-deaf-service-is-kept",
         hearing.Hearing._heard,
-        never(If, 1, 2),
+        never(If, 2, 3),
         "a gateway that hangs is kept for ever, because its process lives",
+        HEARING,
+    ),
+    Mutant(
+        "a-service-that-never-listens-stays",
+        hearing.Hearing._heard,
+        never(If, 1, 3),
+        "a console that hangs before it listens is kept for ever, because its process lives",
         HEARING,
     ),
     Mutant(
