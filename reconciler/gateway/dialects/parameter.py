@@ -17,6 +17,7 @@ OF_OPENAI = ALL - ONLY_MESSAGES
 """The paths of OpenAI."""
 CHAT_OF_OPENAI, WITH_MESSAGES = frozenset([CHAT, RESPONSES]), frozenset([CHAT, MESSAGES])
 OPENAI, VLLM, LLAMA, MLX, ANTHROPIC = "OpenAI", "vLLM", "llama.cpp", "mlx_lm", "Anthropic"
+SGLANG, OLLAMA, LM_STUDIO, DASHSCOPE = "SGLang", "Ollama", "LM Studio", "DashScope"
 OWN = "reconciler"
 
 Idle = tuple[Any, ...]

@@ -1,10 +1,11 @@
-"""Every parameter that clients of OpenAI, vLLM, llama.cpp, mlx_lm.server or Anthropic may send, and our own.
+"""Every parameter that clients of OpenAI, Anthropic and of other servers of models may send, and our own.
 ``docs/endpoint.md`` has the same table. Pure.
 
 The names are from the request models of openai 3.52.0 (``types/chat/completion_create_params.py``,
 ``types/responses/response_create_params.py``), vLLM (``entrypoints/openai/{chat_completion,completion}/protocol.py``, with
-the ``guided_*`` of before), llama.cpp (``tools/server/server-task.cpp``), mlx-lm 0.32.2 (``server.py``), and those of
-``anthropic_parameters``.
+the ``guided_*`` of before), llama.cpp (``tools/server/server-task.cpp``), mlx-lm 0.32.2 (``server.py``), SGLang
+(``srt/entrypoints/openai/protocol.py``), Ollama (``docs/api.md``), the references of LM Studio and of DashScope's compatible
+mode, and those of ``anthropic_parameters``.
 """
 
 from __future__ import annotations
@@ -17,14 +18,18 @@ from .parameter import (
     ANTHROPIC,
     BOTH,
     CHAT_OF_OPENAI,
+    DASHSCOPE,
     LLAMA,
+    LM_STUDIO,
     MLX,
     OF_OPENAI,
+    OLLAMA,
     ONLY_CHAT,
     ONLY_RESPONSES,
     ONLY_TEXT,
     OPENAI,
     OWN,
+    SGLANG,
     TALKS,
     VLLM,
     WITH_MESSAGES,
@@ -181,6 +186,12 @@ ROWS: tuple[Row, ...] = (
         WITH_MESSAGES,
     ),
     Row(
+        each("enable_thinking think"),
+        (DASHSCOPE, OLLAMA),
+        "As `thinking`, which wins; `think` may be an effort, as `reasoning_effort`, which wins.",
+        ONLY_CHAT,
+    ),
+    Row(
         each("chat_template_kwargs", {}),
         (VLLM, LLAMA, MLX),
         "Further variables of the chat template; they win over the two above.",
@@ -269,9 +280,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         each(
             "user store service_tier safety_identifier prompt_cache_retention prompt_cache_options cache_control "
-            "user_profile_id client_metadata billing_policy diagnostics"
+            "user_profile_id client_metadata billing_policy diagnostics user_id custom_labels usage"
         ),
-        (OPENAI, ANTHROPIC),
+        (OPENAI, ANTHROPIC, SGLANG),
         "for the bills, statistics and caches of a provider",
         harmless=True,
     ),
@@ -279,10 +290,23 @@ ROWS: tuple[Row, ...] = (
         each(
             "cache_prompt n_cache_reuse id_slot num_draft_tokens backend_sampling speculative.type speculative.n_min "
             "speculative.n_max speculative.p_min speculative.ngram_size_n speculative.ngram_size_m "
-            "speculative.ngram_m_hits"
+            "speculative.ngram_m_hits extra_key ngram_corpus_id bootstrap_host bootstrap_port bootstrap_room routed_dp_rank "
+            "disagg_prefill_dp_rank data_parallel_rank"
         ),
-        (LLAMA, MLX),
+        (LLAMA, MLX, SGLANG),
         "say how an answer is computed, not which it is",
+        harmless=True,
+    ),
+    Row(
+        each("keep_alive ttl"),
+        (OLLAMA, LM_STUDIO),
+        "say how long a model stays loaded: here as long as its deployment is declared",
+        harmless=True,
+    ),
+    Row(
+        each("tool_stream incremental_output"),
+        (DASHSCOPE,),
+        "streams have the parts of text and calls as they come",
         harmless=True,
     ),
     Row(
@@ -291,9 +315,10 @@ ROWS: tuple[Row, ...] = (
             "return_mm_kwargs xtc_threshold dry_base dry_allowed_length dry_penalty_last_n dry_sequence_breakers "
             "mirostat_tau mirostat_eta dynatemp_exponent adaptive_decay preserved_tokens n_discard "
             "reasoning_budget_start_tag reasoning_budget_end_tag reasoning_budget_message "
-            "reasoning_budget_arm_immediately"
+            "reasoning_budget_arm_immediately images_config max_dynamic_patch min_dynamic_patch use_audio_in_video "
+            "vl_high_resolution_images routed_experts_start_len search_options"
         ),
-        (VLLM, LLAMA, MLX),
+        (VLLM, LLAMA, MLX, SGLANG, DASHSCOPE),
         "matter only with others, which are refused",
         harmless=True,
     ),

@@ -14,7 +14,7 @@ from reconciler.wire.form import Form
 from .calls import Calls, Tool, declared
 from .channels import channels
 from .lark import ANYTHING, NOTHING, Grammar, TooLarge, choice, many, maybe, regex, sequence
-from .schemas import TOOLS_BYTES_MAX, Inexpressible, Schema, arguments, parsed
+from .schemas import TOOLS_BYTES_MAX, Inexpressible, Schema, arguments, dropped_patterns, parsed
 
 GAP = maybe(regex(r"\n{1,2}"))
 DROPPED_MAX = 3
@@ -33,6 +33,32 @@ class Asked:
     """The end of the prompt's text, which may have begun the reasoning; what a literal prompt ends with does not matter."""
     literal: bool = False
     """Whether the answer is read as it is, without reasoning and calls."""
+    unheld: frozenset[int] = frozenset()
+    """The tools, by their index, whose calls are held to no schema, because they cannot be held to theirs."""
+
+    def without(self, path: str) -> Asked | None:
+        """Return the same without what a tool asks for whose schema is at this path; None where that cannot be left out: it is
+        no tool's, or a call is required."""
+        left = [index for index in range(len(self.tools)) if index not in self.unheld]
+        found = next((index for index in left if _is_within(path, self.form.parameters_path(index))), None)
+        if found is None or self.form.calls_required:
+            return None
+        return dataclasses.replace(self, unheld=self.unheld | {found})
+
+    @property
+    def replaced(self) -> Mapping[str, int]:
+        """Return how many tools and patterns of schemas the answer is not held to."""
+        held = [] if self.form.schema is None else [json.loads(self.form.schema)]
+        for index, tool in enumerate(self.tools):
+            name, parameters = declared(tool)
+            if self.form.calls_required or (name in self.form.strict and index not in self.unheld):
+                held.append(parameters)
+        counts = {"strict-tools": len(self.unheld), "patterns": sum(map(dropped_patterns, held))}
+        return {kind: count for kind, count in counts.items() if count}
+
+
+def _is_within(path: str, whole: str) -> bool:
+    return path == whole or path.startswith((f"{whole}.", f"{whole}["))
 
 
 def grammar_of(asked: Asked, family: Family, special: Mapping[str, int], ends: Sequence[str]) -> str:
@@ -88,7 +114,7 @@ def _callable(asked: Asked) -> list[Tool]:
         path = form.parameters_path(index)
         if chosen and name not in chosen:
             continue
-        held = form.calls_required or name in strict
+        held = index not in asked.unheld and (form.calls_required or name in strict)
         size += len(json.dumps(parameters)) if held else 0
         if size > TOOLS_BYTES_MAX:
             raise Inexpressible(

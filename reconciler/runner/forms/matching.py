@@ -9,6 +9,7 @@ import collections
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import Any
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
@@ -50,9 +51,17 @@ def compiling_thread() -> ThreadPoolExecutor:
 class Matcher:
     """One answer so far, and which tokens may follow."""
 
-    def __init__(self, matcher: Any, ends: frozenset[int], path: str) -> None:
+    def __init__(
+        self,
+        matcher: Any,
+        ends: frozenset[int],
+        path: str,
+        replaced: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self.path = path
         """The field of the request that has the form."""
+        self.replaced = replaced
+        """What of the form the answer is not held to, and how many of each, as the answer's header has it."""
         self.failure = ""
         """Why nothing can be said of this answer any more."""
         self._matcher = matcher
@@ -109,34 +118,53 @@ class Forms:
         self._end_texts = tuple(added[id] for id in sorted(self._ends) if id in added)
         self._limits = LLParserLimits(**LIMITS)
         self._known: collections.OrderedDict[str, Any] = collections.OrderedDict()
+        """By their text: compiled, or why they cannot be, which takes longer to find out."""
         self._lock = threading.Lock()
 
     def begin(self, asked: Asked, resume: Sequence[int]) -> Matcher:
-        """Return what a new answer has to be, of which the tokens ``resume`` exist. Raises ``Inexpressible``, ``Unfit``."""
+        """Return what a new answer has to be, of which the tokens ``resume`` exist. Raises ``Inexpressible``, ``Unfit``.
+
+        A tool that calls cannot be held to is left free where no call is required, and ``Matcher.replaced`` counts it: one of
+        twenty tools does not take the others with it.
+        """
+        left: Asked | None = asked
+        while left is not None:
+            asked = left
+            try:
+                begun = self._begun(asked)
+            except Inexpressible as error:
+                left, why = asked.without(error.path), error
+            else:
+                begun.take(resume)
+                return begun
+        raise why
+
+    def _begun(self, asked: Asked) -> Matcher:
         path = asked.form.schema_path if not asked.form.calls_required else "tool_choice"
         if self._tokenizer is None:
             raise Inexpressible(
                 path, "answers of this model cannot be held to a form: its tokenizer is of an unknown kind"
             )
         grammar = grammar_of(asked, self._family, self._special, self._end_texts)
-        begun = Matcher(self._compiled(grammar, asked, path), self._ends, path)
-        begun.take(resume)
-        return begun
+        return Matcher(self._compiled(grammar, asked, path), self._ends, path, asked.replaced)
 
     def _compiled(self, grammar: str, asked: Asked, path: str) -> Any:
         with self._lock:
             found = self._known.get(grammar)
             if found is not None:
                 self._known.move_to_end(grammar)
-                return found.deep_copy()
-        made = self._made(grammar)
-        if made.is_error():
-            raise self._reason(made.get_error(), asked, path)
+        if found is None:
+            found = self._made(grammar)
+            if found.is_error():
+                found = self._reason(found.get_error(), asked, path)
+            with self._lock:
+                self._known[grammar] = found
+                while len(self._known) > CACHED_MAX:
+                    self._known.popitem(last=False)
+        if isinstance(found, Inexpressible):
+            raise Inexpressible(found.path, found.why)
         with self._lock:
-            self._known[grammar] = made
-            while len(self._known) > CACHED_MAX:
-                self._known.popitem(last=False)
-            return made.deep_copy()
+            return found.deep_copy()
 
     def _made(self, grammar: str) -> Any:
         return LLMatcher(self._tokenizer, grammar, log_level=0, limits=self._limits)
@@ -159,7 +187,11 @@ def _first_line(error: str) -> str:
     line = error.strip().partition("\n")[0]
     if "oneOf constraints" in line:
         return "answers cannot be held to a oneOf whose alternatives overlap: write anyOf"
-    return line.partition(PLACE)[2][:300] or line[:300]
+    said = line.partition(PLACE)[2] or line
+    if said.endswith(":"):  # the expression follows, with a mark below it, and then the reason
+        reasons = (each.removeprefix("error: ") for each in error.splitlines() if each.startswith("error: "))
+        said = f"{said} {next(reasons, '')}".strip()
+    return said[:300]
 
 
 def _tokenizer(loaded: Loaded) -> Any:

@@ -8,6 +8,7 @@ Schema Test Suite.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -56,6 +57,8 @@ IDLE: Mapping[str, tuple[Any, ...]] = {
     "dependencies": ({},),
 }
 """Values with which they restrict nothing."""
+_PATTERN = re.compile(r"\\[1-9]|\\k<|\\.|\[(?:\\.|[^\]\\])*\]|\(\?<?[=!]|.", re.DOTALL)
+_CONSTRUCTS = {"(?=": "a look-ahead", "(?!": "a look-ahead", "(?<=": "a look-behind", "(?<!": "a look-behind"}
 _COUNTS = ["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"]
 _NAMED = ("properties", "patternProperties", "$defs", "definitions")
 _LISTED = ("allOf", "anyOf", "oneOf", "prefixItems")
@@ -138,6 +141,12 @@ def _check(schema: Schema, path: str) -> None:
         raise Inexpressible(
             f"{path}.format", f"answers cannot be held to the format {form!r:.40}, but to {others}"
         )
+    construct = unmatched(schema)
+    if construct and form is None:
+        what = _CONSTRUCTS.get(construct, "a reference to a group")
+        raise Inexpressible(
+            f"{path}.pattern", f"answers cannot be held to a pattern with {construct}, which is {what}"
+        )
     least = schema.get("minProperties")
     required = schema.get("required")
     known = len(required) if isinstance(required, list) else 0
@@ -146,6 +155,21 @@ def _check(schema: Schema, path: str) -> None:
         raise Inexpressible(
             f"{path}.minProperties", "answers cannot be held to more properties than are required"
         )
+
+
+def unmatched(schema: Schema) -> str:
+    """Return the construct in the pattern of a schema that no grammar has, such as ``(?!``; empty if there is none. Beside a
+    format, which is enforced, such a pattern is dropped."""
+    pattern = schema.get("pattern")
+    if not isinstance(pattern, str) or not may_be_text(schema):
+        return ""
+    tokens = (found[0] for found in _PATTERN.finditer(pattern))
+    return next((each for each in tokens if each in _CONSTRUCTS or re.fullmatch(r"\\[1-9]|\\k<", each)), "")
+
+
+def dropped_patterns(schema: Any) -> int:
+    """Return how many patterns of a schema are dropped, for the format beside them."""
+    return sum("format" in found and bool(unmatched(found)) for _, found, _ in _within(schema, "", 0))
 
 
 def _is_idle(key: str, value: Any) -> bool:
@@ -198,6 +222,8 @@ def may_be_text(schema: Schema) -> bool:
 
 def _with_format(schema: dict[str, Any]) -> Schema:
     """Return a schema without a format that is about no strings, or that is a pattern here."""
+    if unmatched(schema):
+        del schema["pattern"]
     form = schema.pop("format")
     if not may_be_text(schema):
         return schema

@@ -253,7 +253,8 @@ def _accept(connection: _Connection, generate: Generate, reading: asyncio.Future
         return None
     prompt, matcher = reading.result()
     sampling = generate.sampling if generate.unset else None
-    replaced = tuple(Replaced(kind, count) for kind, count in prompt.replaced.items())
+    counts = {**prompt.replaced, **(matcher.replaced if matcher is not None else {})}
+    replaced = tuple(Replaced(kind, count) for kind, count in counts.items())
     accepted = Accepted(generate.request, prompt.tokens, prompt.text, sampling, prompt.token_texts, replaced)
     connection.send([accepted, *prompt.scored, *prompt.last])
     if prompt.last:

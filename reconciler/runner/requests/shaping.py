@@ -66,6 +66,16 @@ REPLACED: Mapping[str, tuple[str, str, str]] = {
         "schemas that say the same in simpler words; else JSON in the tool's description",
         "nothing, or their form",
     ),
+    "strict-tools": (
+        "schemas of `strict` tools that calls cannot be held to, where no call is required",
+        "the same tool, and any arguments that the model writes",
+        "that they satisfy the schema",
+    ),
+    "patterns": (
+        "a `pattern` with look-around or references, beside a `format` that is enforced",
+        "the format alone",
+        "that the text matches the pattern too",
+    ),
 }
 """By the name in the answer's header: what is not taken, what is sent instead, and what is lost."""
 

@@ -160,6 +160,62 @@ def test_every_parameter_of_mlx_lms_server_is_in_it() -> None:
     assert found <= names(CHAT) & names(TEXT)
 
 
+OF_SGLANG = (
+    "model messages prompt best_of echo frequency_penalty logit_bias logprobs top_logprobs max_tokens "
+    "max_completion_tokens n presence_penalty seed stop stream stream_options suffix temperature top_p user tools "
+    "tool_choice parallel_tool_calls response_format return_hidden_states return_routed_experts "
+    "routed_experts_start_len return_cached_tokens_details return_prompt_token_ids return_token_ids return_meta_info "
+    "reasoning_effort task top_k min_p min_tokens json_schema regex ebnf repetition_penalty stop_token_ids stop_regex "
+    "no_stop_trim ignore_eos continue_final_message skip_special_tokens lora_path session_id session_params "
+    "separate_reasoning stream_reasoning chat_template_kwargs max_dynamic_patch min_dynamic_patch use_audio_in_video "
+    "images_config custom_logit_processor custom_params custom_labels input_ids rid extra_key cache_salt "
+    "ngram_corpus_id priority bootstrap_host bootstrap_port bootstrap_room routed_dp_rank disagg_prefill_dp_rank "
+    "data_parallel_rank reasoning"
+)
+"""Of ``ChatCompletionRequest`` and ``CompletionRequest`` in ``srt/entrypoints/openai/protocol.py`` of SGLang, 004c82e."""
+OF_DASHSCOPE = (
+    "model messages stream stream_options modalities audio temperature top_p top_k presence_penalty response_format "
+    "max_tokens max_completion_tokens n seed stop tools tool_choice parallel_tool_calls enable_thinking thinking_budget "
+    "preserve_thinking enable_code_interpreter enable_search search_options logprobs top_logprobs repetition_penalty "
+    "vl_high_resolution_images translation_options asr_options incremental_output result_format"
+)
+OF_OLLAMA = "model messages prompt think tools format options stream keep_alive raw system suffix"
+"""Of ``/api/chat`` and ``/api/generate``: what its users write where OpenAI's are asked for."""
+OF_LM_STUDIO = "model messages ttl draft_model context_length repeat_penalty top_k integrations"
+
+
+@pytest.mark.parametrize("known", [OF_SGLANG, OF_DASHSCOPE, OF_OLLAMA, OF_LM_STUDIO])
+def test_every_parameter_of_other_servers_is_in_it(known: str) -> None:
+    assert set(known.split()) - names(CHAT) - names(TEXT) == set()
+
+
+@pytest.mark.parametrize(
+    ("fields", "template"),
+    [
+        ({"enable_thinking": False}, {"enable_thinking": False, "thinking": False}),
+        ({"think": True}, {"enable_thinking": True, "thinking": True}),
+        ({"think": "high"}, {"reasoning_effort": "high"}),
+        ({"think": "none"}, {"enable_thinking": False, "thinking": False}),
+        ({"think": "high", "reasoning_effort": "low"}, {"reasoning_effort": "low"}),
+        ({"think": True, "enable_thinking": False}, {"enable_thinking": False, "thinking": False}),
+        ({"enable_thinking": True, "thinking": False}, {"enable_thinking": False, "thinking": False}),
+        ({"enable_thinking": None}, {}),
+    ],
+)
+def test_reasoning_is_asked_for_by_the_name_that_each_server_has_for_it(
+    fields: dict[str, Any], template: dict[str, Any]
+) -> None:
+    found = parsed(CHAT, **fields)
+    assert isinstance(found, ChatRequest)
+    assert found.choices[0].template == template
+
+
+@pytest.mark.parametrize("wrong", [{"enable_thinking": "yes"}, {"think": 1}, {"think": "loud"}])
+def test_a_wish_to_reason_that_is_neither_is_refused_by_its_name(wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    assert (refusal(CHAT, **wrong).status, refusal(CHAT, **wrong).param) == (400, name)
+
+
 def rendered() -> str:
     """The table as the page has it."""
     lines = [

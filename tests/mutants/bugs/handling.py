@@ -19,6 +19,7 @@ from ast import (
     IfExp,
     Return,
     Tuple,
+    While,
     keyword,
 )
 
@@ -350,6 +351,13 @@ IN_FORCE = (
         never(If, 0, 1),
         "a config that was lost has all of a monorepo read as manifests",
         REPOSITORY_CARE,
+    ),
+    Mutant(
+        "a-deposed-reader-reads-on",
+        loop.Loop._read_source,
+        always(While, 0, 1),
+        "a controller whose place was taken computes for ever and never ends",
+        ("tests/controller/test_loop.py",),
     ),
     Mutant(
         "a-killed-push-keeps-all-out",

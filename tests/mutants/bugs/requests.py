@@ -574,7 +574,7 @@ LETHAL = (
     Mutant(
         "what-cannot-be-read-cuts-others",
         "reconciler.runner.requests.server:_accept",
-        keep(IfExp, "body", 0, 4),
+        keep(IfExp, "body", 0, 5),
         "a request that no rank can read drops a connection with all that is on it",
         RANK_SERVER,
     ),

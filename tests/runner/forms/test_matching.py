@@ -168,7 +168,11 @@ def test_a_grammar_is_compiled_once(forms: Forms, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("schema", "path"),
     [
-        ({"properties": {"a": {"items": {"pattern": "(?=a)"}}}}, "response_format.properties.a.items"),
+        (
+            {"properties": {"a": {"items": {"pattern": "(?=a)"}}}},
+            "response_format.properties.a.items.pattern",
+        ),
+        ({"properties": {"a": {"items": {"pattern": "(a"}}}}, "response_format.properties.a.items"),
         ({"oneOf": [{"minLength": 1}, {"maxLength": 5}]}, "response_format"),
         ({"$ref": "#/$defs/none"}, "response_format"),
         ({"properties": {"a": {"not": {}}}}, "response_format.properties.a.not"),

@@ -64,7 +64,11 @@ class Machine:
         self.taken = 0
         """How many of the ports that ranks are to listen on next a stranger takes before them."""
         self.withheld_at: float | None = None
-        """Since when it is not fit for new ranks."""
+        """Since when it could be seen that it is not fit for new ranks."""
+
+    def show(self) -> None:
+        """Can be asked from now on, after a silence: what has changed meanwhile is known no sooner."""
+        self.withheld_at = None if self.withheld_at is None else self.world.loop.now
 
     @property
     def boot_id(self) -> str:
@@ -97,6 +101,7 @@ class Machine:
         if self.agent is not None:
             self.agent.die()  # where it hangs
         self.agent = AgentProcess(self)
+        self.show()
         return True
 
     def power_off(self) -> None:

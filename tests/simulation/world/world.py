@@ -405,6 +405,7 @@ class World:
         self.note(f"{name} is reached again")
         self.oracles.excuse_on(self.machines[name])
         self.machines[name].cut_off = False
+        self.machines[name].show()
         self.oracles.service.look()
 
     def changed(self, text: str) -> None:

@@ -34,7 +34,9 @@ from .parameters import (
     several,
 )
 
-_OF_TEMPLATE = frozenset(("reasoning_effort", "thinking", "chat_template_kwargs"))
+_SWITCHES = ("thinking", "enable_thinking", "think")
+"""Ask for reasoning, by whose name: GLM's and Anthropic's, DashScope's, Ollama's. The first that is given counts."""
+_OF_TEMPLATE = frozenset(("reasoning_effort", "chat_template_kwargs", *_SWITCHES))
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
@@ -134,8 +136,10 @@ def _template(fields: Fields) -> Mapping[str, Any]:
     if fields.lacks(_OF_TEMPLATE):
         return variables
     thinks = _thinks(fields)
-    if fields.value("reasoning_effort") is not None:
-        effort = fields.choice("reasoning_effort", EFFORTS)
+    levels = ("reasoning_effort", *(("think",) if isinstance(fields.value("think"), str) else ()))
+    named = next((name for name in levels if fields.value(name) is not None), None)
+    if named is not None:
+        effort = fields.choice(named, EFFORTS)
         if effort == "none":
             thinks = False
         else:
@@ -147,12 +151,15 @@ def _template(fields: Fields) -> Mapping[str, Any]:
 
 
 def _thinks(fields: Fields) -> bool | None:
-    """Return whether the model is to reason: ``thinking`` is a boolean, or an object as Anthropic and GLM write it."""
+    """Return whether the model is to reason: ``thinking`` is a boolean, or an object as Anthropic and GLM write it. A text as
+    ``think`` is an effort."""
     if isinstance(fields.value("thinking"), dict):
         kind = fields.object("thinking")
         assert kind is not None
         return kind.choice("type", ("enabled", "disabled", "adaptive", "auto")) != "disabled"
-    return fields.flag("thinking") if fields.value("thinking") is not None else None
+    given = (name for name in _SWITCHES if fields.value(name) is not None)
+    name = next((name for name in given if name != "think" or not isinstance(fields.value(name), str)), None)
+    return None if name is None else fields.flag(name)
 
 
 def _tool(tool: Fields) -> Mapping[str, Any]:
