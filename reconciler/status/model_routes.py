@@ -31,13 +31,15 @@ DEAF_SECONDS = 20.0
 
 def serving(record: GroupRecord, observed: Observed) -> ObservedRank | None:
     """Return rank 0 of a group that may be routed to: proven, every rank ready when last seen, and rank 0 takes requests;
-    else None.
+    else None. No group is while a later one of its replica lives, which an older copy of the store does not know.
 
     Ranks stay routed while their agent is down or hangs, because they run without it. They do not if their node
     does not answer at all: whether they run is then unknown, even if later only the agent turns out to be missing.
     """
     nodes = (observed.nodes.get(name) for name in record.members)
     if any(node is not None and node.silent for node in nodes):
+        return None
+    if any(rank.alive and rank.report.id.epoch > record.epoch for rank in observed.ranks_of(record.replica)):
         return None
     ranks = observed.group(record)
     members = [ranks.get(rank) for rank in range(len(record.members))]

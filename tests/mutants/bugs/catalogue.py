@@ -1351,14 +1351,14 @@ PUBLISHED = (
     Mutant(
         "what-is-not-proven-is-routed",
         model_routes.serving,
-        drop(Compare, 5, 6),
+        drop(Compare, 6, 7),
         "clients are sent to a group that has never given an answer",
         ROUTES,
     ),
     Mutant(
         "a-part-of-a-group-is-routed",
         model_routes.serving,
-        put(Call, "any({it.args[0]})", 6, 7),
+        put(Call, "any({it.args[0]})", 8, 9),
         "clients are sent to a group of which a rank has died",
         ROUTES,
     ),
@@ -1393,9 +1393,16 @@ PUBLISHED = (
     Mutant(
         "a-silent-node-keeps-its-route",
         model_routes.serving,
-        never(),
+        never(If, 0, 2),
         "clients wait for answers of a machine that nobody can reach",
         (*ROUTES, *LOSSES),
+    ),
+    Mutant(
+        "two-epochs-are-routed-in-turn",
+        model_routes.serving,
+        never(If, 1, 2),
+        "with an older copy of the store clients are sent to a group that is about to make room",
+        ("tests/planning/replica/test_adopt.py",),
     ),
 )
 

@@ -63,6 +63,17 @@ def test_a_group_that_the_store_has_forgotten_is_adopted_as_it_is_and_proven_aga
     assert [backend.epoch for backend in backends(world)] == [2]
 
 
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_group_is_not_routed_to_beside_a_later_one_that_an_older_store_does_not_know(alive: bool) -> None:
+    world = served()
+    place, report = world.ranks[RankId("tiny", 0, 2, 0)]
+    later = replace(report, id=RankId("tiny", 0, 3, 0))
+    world.ranks[later.id] = (place, later)
+    if not alive:
+        world.end_rank(later.id, code=0)
+    assert [backend.epoch for backend in backends(world)] == ([] if alive else [2])
+
+
 def test_an_adopted_group_whose_ranks_do_not_agree_on_their_transport_has_none_that_is_known() -> None:
     world = served()
     place, report = world.ranks[RankId("tiny", 0, 2, 1)]
