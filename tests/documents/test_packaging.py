@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
+import sys
 import tomllib
+from pathlib import Path
 
 import pytest
+import yaml
 
 from reconciler.cli import manual
 from reconciler.cli.core.app import LISTED
@@ -118,3 +123,25 @@ def test_no_page_and_no_message_installs_the_product_by_its_name_alone() -> None
 )
 def test_a_line_that_installs_a_stranger_s_package_is_found(line: str, stranger: bool) -> None:
     assert bool(by_name_alone(line)) is stranger
+
+
+# --- pre-commit --------------------------------------------------------------------------------------
+
+HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+
+
+@pytest.mark.parametrize(("content", "status"), [(None, 0), ("kind: Node\nmetadata: {name: 5}\n", 1)])
+def test_the_hook_of_pre_commit_judges_the_folder_of_the_manifests(
+    content: str | None, status: int, tmp_path: Path
+) -> None:
+    (hook,) = HOOKS
+    command, *words = hook["entry"].split()
+    assert (command, hook["pass_filenames"]) == ("reconciler", False)
+    shutil.copytree(ROOT / "manifests", tmp_path / "manifests")
+    if content is not None:
+        (tmp_path / "manifests" / "wrong.yaml").write_text(content)
+    argv = [sys.executable, "-m", "reconciler", *words, *hook["args"]]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=60)
+    assert done.returncode == status, done.stderr
+    assert re.search(hook["files"], "manifests/wrong.yaml")

@@ -75,6 +75,7 @@ COMMANDS = {
     "verify": "machines.verify",
     "logs": "logs.logs",
     "chat": "cluster.chat",
+    "console": "cluster.console",
     "support": "support.support",
     "backup": "cluster.backup",
     "restore": "cluster.backup",
@@ -93,7 +94,6 @@ COMMANDS = {
     "version": "read.plan",
     "controller": "cluster.processes",
     "gateway": "cluster.processes",
-    "console": "cluster.processes",
 }
 """The module of each command, loaded on use so that commands start quickly."""
 

@@ -27,6 +27,7 @@ GROUPS = {
         "top": "Show what nodes or ranks use: memory, processors, tokens per second.",
         "logs": "Print the output of a deployment's ranks, sorted by time.",
         "chat": "Ask a model that is served, once or in a conversation.",
+        "console": "Say where the console is: the cluster in a browser.",
         "events": "List events, oldest first.",
         "wait": "Wait until objects meet a condition.",
     },

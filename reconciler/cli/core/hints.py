@@ -19,7 +19,7 @@ _NO_ROLES = (
 _NO_NAMESPACES = "there are no namespaces; omit it"
 _HOME = "a cluster is a state folder, here or elsewhere: reconciler --home PATH, or reconciler --context NAME"
 
-_CONSOLE = "`reconciler up` serves the cluster in a browser: reconciler get gateways says where the endpoint is, docs/console.md the rest"
+_CONSOLE = "use: reconciler console"
 _CHAT = "use: reconciler chat MODEL"
 _MODELS = "a model is a manifest, and its weights come by themselves: reconciler apply -f FILE"
 _SPEED = "the speed of what is served: reconciler top ranks; which machine or link is slow: reconciler verify DEPLOYMENT"

@@ -1,4 +1,4 @@
-"""The processes that `up` supervises, as commands; a service manager may also run them."""
+"""The processes that `up` supervises, as commands; a service manager may also run them. The console is one too (``console``)."""
 
 from __future__ import annotations
 
@@ -32,13 +32,3 @@ def gateway(settings: Settings, any_port: bool, take_over: bool) -> int:
     from reconciler.bootstrap.gateway import run_gateway
 
     return run_gateway(settings.home, any_port, take_over)
-
-
-@click.command(hidden=True)
-@click.option("--any-port", is_flag=True, help="Use the next free port if the manifest's is taken.")
-@click.pass_obj
-def console(settings: Settings, any_port: bool) -> int:
-    """Run the console."""
-    from reconciler.bootstrap.console import run_console
-
-    return run_console(settings.home, any_port)

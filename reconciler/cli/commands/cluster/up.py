@@ -173,7 +173,7 @@ def _supervisor(settings: Settings, say: Callable[[str], None], how: How) -> Sup
     logs.mkdir(mode=0o700, exist_ok=True)
     services = [(CONTROLLER, watching), (GATEWAY, any_port)]
     if how.console and how.once is None:
-        services.append((CONSOLE, any_port))
+        services.append((CONSOLE, ("--serve", *any_port)))
     children = [
         Child(
             service,
