@@ -20,11 +20,14 @@ from reconciler.state import (
     NodeName,
     NodeObservation,
     ObjectKey,
+    Refusal,
+    RefusedBecause,
     ReplicaId,
     Trouble,
 )
+from reconciler.state.identity import CLUSTER
 from reconciler.state.reports.incident import Entry, EntryKind, Incident
-from reconciler.status import Snapshots, certificate
+from reconciler.status import AS_WISHED, Snapshots, certificate
 from reconciler.status.by_object import ByObject
 from reconciler.status.node_comparison import NodeComparison
 
@@ -50,6 +53,21 @@ _FEW_STEPS = (
 _CERTIFICATE_MEANS = (
     "clients refuse to connect to an endpoint whose certificate has expired, or that has none"
 )
+_OF_MACHINES = (
+    RefusedBecause.NO_NODES,
+    RefusedBecause.NODES_DIFFER,
+    RefusedBecause.NO_RUNTIME,
+    RefusedBecause.RUNTIME_UNAVAILABLE,
+    RefusedBecause.NO_TRANSPORT,
+    RefusedBecause.CRASH_LOOP,
+)
+"""Refusals whose cause is a machine: told by a finding about one, if there is any."""
+_TOLD = (*AS_WISHED, RefusedBecause.UNWRITABLE)
+"""Refusals that are no findings: those a person has asked for, and what ``state_directory`` says."""
+_MEANS_OF_KIND = {
+    "Model": "groups are formed only on machines that have its weights",
+    CLUSTER.kind: "the manifests of this revision are not in force, and those before stay",
+}
 _ANY = ModelDeployment.model_validate(
     {
         "apiVersion": "reconciler/v1alpha1",
@@ -81,6 +99,7 @@ def examine(
     found = [_finding(world, trouble) for trouble in troubles]
     found += [finding for machine in looked for finding in _checked(machine)]
     found += _of_gateway(snapshots)
+    found += [_refusal(snapshots, each) for each in snapshots.plan.refused if not _is_told(each, found)]
     concerned = [each for each in found if not names or set(each.nodes) & set(wanted)]
     unknown = tuple(each for machine in looked for each in unknowns(machine))
     return Examination(wanted, _without_repeats(concerned), unknown)
@@ -198,6 +217,30 @@ def _of_gateway(snapshots: Snapshots) -> Iterator[Finding]:
             yield Finding(None, (key,), (), said, _CERTIFICATE_MEANS, steps, True, "Certificate")
     if seen is not None and seen.shortage:
         yield Finding(FaultClass.LAUNCH_CONTEXT, (key,), (), seen.shortage, _FEW_MEANS, _FEW_STEPS, True)
+
+
+def _is_told(refusal: Refusal, found: Sequence[Finding]) -> bool:
+    """Return whether other findings say why something is impossible, or a person wants it so."""
+    of_machines = refusal.reason in _OF_MACHINES and any(each.nodes for each in found)
+    of_itself = any(each.person and refusal.object in each.objects for each in found)
+    return refusal.reason in _TOLD or of_machines or of_itself
+
+
+def _refusal(snapshots: Snapshots, refusal: Refusal) -> Finding:
+    """Return what is wanted and impossible, and no machine is the reason: nothing else would tell that nothing is served."""
+    key = refusal.object
+    means = _MEANS_OF_KIND.get(key.kind, "it is not as its manifest says")
+    if key.kind == "ModelDeployment":
+        means = status.serving_text(DeploymentName(key.name), snapshots)
+    seen, _, steps = refusal.text.partition("; to do: ")
+    if not steps:
+        steps = (
+            "as it says"
+            if key == CLUSTER
+            else f"as it says; all that is known: reconciler describe {key.kind.lower()}/{key.name}"
+        )
+    nodes = (NodeName(key.name),) if key.kind == "Node" else ()
+    return Finding(None, (key,), nodes, seen, means, steps, True, refusal.reason.value)
 
 
 def _without_repeats(findings: Iterable[Finding]) -> tuple[Finding, ...]:

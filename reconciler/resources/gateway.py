@@ -120,6 +120,21 @@ def _checked_address(value: str, auth: GatewayAuth | None, what: str, example: s
     return value
 
 
+def _are_one(one: str, other: str) -> bool:
+    """Return whether only one process can listen at two addresses: they have one port, and one of them is every address, or
+    both are the same. An IPv6 address is another one than an IPv4 address."""
+    hosts, ports = zip(
+        *((host, int(port)) for host, _, port in (one.rpartition(":"), other.rpartition(":"))), strict=True
+    )
+    first, second = (
+        ipaddress.ip_address("127.0.0.1" if host == "localhost" else host.strip("[]")) for host in hosts
+    )
+    meets = first == second or (
+        first.version == second.version and (first.is_unspecified or second.is_unspecified)
+    )
+    return ports[0] == ports[1] and meets
+
+
 class GatewayConsole(Strict):
     """The console: the cluster in a browser. Its process runs beside the gateway."""
 
@@ -165,7 +180,7 @@ class GatewaySpec(Strict):
     """Without it pages of other sites are refused."""
     access_log: GatewayAccessLog | None = None
     """Without it there is none."""
-    console: GatewayConsole = GatewayConsole()
+    console: Annotated[GatewayConsole, Field(validate_default=True)] = GatewayConsole()
     """The pages of the cluster for a browser."""
 
     @field_validator("cors")
@@ -197,6 +212,12 @@ class GatewaySpec(Strict):
         _checked_address(value.listen, info.data.get("auth"), "the console", CONSOLE_LISTEN)
         if value.tls_proxy and not info.data.get("hosts"):
             raise ValueError("with tlsProxy, hosts must have the name by which browsers call the proxy")
+        endpoint = info.data.get("listen")
+        if value.enabled and endpoint is not None and _are_one(endpoint, value.listen):
+            raise ValueError(
+                f"the endpoint listens at {endpoint}, so that the console cannot listen at {value.listen}: choose"
+                " another port"
+            )
         return value
 
 

@@ -3,14 +3,16 @@
 Pure: the previous statuses and the time are arguments. Start with ``conditions.py``, then read ``kinds.py``.
 """
 
-from .awaited import gateway_waits
+from .awaited import AS_WISHED, gateway_waits
 from .conditions import Known, each_status, statuses
+from .deployment import serving_text
 from .events import endings, event, transitions
 from .gateway import door
 from .model_routes import routes, serving
 from .snapshots import ConditionState, Readiness, Snapshots, Statuses
 
 __all__ = [
+    "AS_WISHED",
     "ConditionState",
     "Known",
     "Readiness",
@@ -23,6 +25,7 @@ __all__ = [
     "gateway_waits",
     "routes",
     "serving",
+    "serving_text",
     "statuses",
     "transitions",
 ]

@@ -36,6 +36,12 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     return Readiness(True, "ReplicasReady", text, body)
 
 
+def serving_text(name: DeploymentName, snapshots: Snapshots) -> str:
+    """Return how many of a deployment's replicas serve; that it is not in force where it is not."""
+    known = name in snapshots.desired.deployments
+    return readiness(name, snapshots).message if known else "it is not in force"
+
+
 def _later(name: str, snapshots: Snapshots) -> int:
     """Count the replicas whose spec has changed, and that are changed later."""
     later = (WaitingFor.ROLLOUT, WaitingFor.PAUSED)

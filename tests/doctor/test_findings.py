@@ -27,10 +27,15 @@ from reconciler.state import (
     FaultClass,
     GatewayObservation,
     NodeName,
+    ObjectKey,
     Observed,
+    Plan,
     PortFacts,
+    Refusal,
+    RefusedBecause,
     StartRank,
 )
+from reconciler.state.identity import CLUSTER
 from reconciler.state.reports.incident import Incident
 from reconciler.status import Snapshots
 from reconciler.wire.node import HeldBy, Load
@@ -381,3 +386,56 @@ def test_of_a_mended_cable_an_incident_that_nobody_has_ended_yet_says_nothing() 
     learn_of_port(world, B, connected=True)
     assert [incident.open for incident in known.values()] == [True]
     assert look(world, incidents=known.values()).findings == ()
+
+
+# --- what keeps a deployment from being served, whatever it is -----------------------------------------
+
+
+def refused(reason: RefusedBecause, of: ObjectKey, text: str = "it is impossible") -> Examination:
+    """The doctor's look at a sound cluster in which something is impossible."""
+    world = two_macs()
+    plan = Plan(refused=(Refusal(of, reason, text),))
+    return examine(Snapshots(world.desired(), world.observed(), world.memory(), plan, world.now))
+
+
+TINY = ObjectKey("ModelDeployment", "tiny")
+OF_A_PERSON = (RefusedBecause.STOPPED, RefusedBecause.RESTARTING)
+
+
+@pytest.mark.parametrize("reason", RefusedBecause)
+def test_whatever_is_impossible_is_a_finding_unless_a_person_wants_it_so(reason: RefusedBecause) -> None:
+    for key in (TINY, ObjectKey("Model", "tiny"), CLUSTER):
+        findings = refused(reason, key).findings
+        if reason in (
+            *OF_A_PERSON,
+            RefusedBecause.UNWRITABLE,
+        ):  # the last is told of the controller's own files
+            assert findings == ()
+        else:
+            (finding,) = findings
+            assert (finding.objects, finding.seen, finding.title) == (
+                (key,),
+                "it is impossible",
+                reason.value,
+            )
+            assert finding.person
+            assert finding.steps
+            assert finding.means
+
+
+def test_it_says_how_many_replicas_serve_and_has_the_steps_by_themselves() -> None:
+    text = "the hub does not answer; to do: reconciler get models"
+    (finding,) = refused(RefusedBecause.NO_HUB, TINY, text).findings
+    assert finding.means == "1 of 1 replicas serve"
+    assert (finding.seen, finding.steps) == ("the hub does not answer", "reconciler get models")
+
+
+@pytest.mark.parametrize("broken", [True, False])
+def test_a_machine_that_is_the_reason_is_told_and_not_what_follows_from_it(broken: bool) -> None:
+    world = two_macs()
+    if broken:
+        BESIDE["C8 a full disk"](world)
+    refusal = Refusal(TINY, RefusedBecause.NO_NODES, "needs 2 nodes, 1 can be used")
+    plan = replace(world.plan(), refused=(refusal,))
+    found = examine(Snapshots(world.desired(), world.observed(), world.memory(), plan, world.now))
+    assert [each.nodes for each in found.findings] == [(B,) if broken else ()]

@@ -112,7 +112,7 @@ def test_forgetting_a_fact_never_makes_a_finding_and_never_makes_a_machine_well(
     lost: dict[str, Any] = {name: getattr(empty, name) for name in forgotten - {"boot_id", "system"}}
     world.facts[A] = replace(complete_facts(), **lost)
     found = look(world)
-    assert found.findings == ()
+    assert [each for each in found.findings if each.nodes] == []
     answered = {"jaccl", "rdma_enabled", "version", "panics", "filevault", "sleeps", "throttled", "managed"}
     assert len(unknown_of(found)) - 1 >= len(forgotten & answered)
 

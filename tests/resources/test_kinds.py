@@ -144,6 +144,34 @@ def test_a_proxy_that_speaks_tls_has_a_name() -> None:
     make("Gateway", {**SPEC, **proxied, "hosts": ["console.example"]})
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "console", "clash"),
+    [
+        ("127.0.0.1:8400", "127.0.0.1:8400", True),
+        ("localhost:8400", "127.0.0.1:8400", True),
+        ("0.0.0.0:8400", "127.0.0.1:8400", True),
+        ("127.0.0.1:8400", "0.0.0.0:8400", True),
+        ("[::]:8400", "[::1]:8400", True),
+        ("127.0.0.1:8480", None, True),
+        ("127.0.0.1:8400", "[::1]:8400", False),
+        ("127.0.0.2:8400", "127.0.0.1:8400", False),
+        ("127.0.0.1:8400", "127.0.0.1:8401", False),
+        ("0.0.0.0:8400", None, False),
+    ],
+)
+def test_endpoint_and_console_cannot_listen_at_one_address(
+    endpoint: str, console: str | None, clash: bool
+) -> None:
+    spec = {**SPEC, "auth": {"mode": "keys"}, "listen": endpoint}
+    if console is not None:
+        spec["console"] = {"listen": console}
+    if clash:
+        with pytest.raises(ValidationError, match="the console cannot listen at"):
+            make("Gateway", spec)
+        spec["console"] = {**spec.get("console", {}), "enabled": False}
+    make("Gateway", spec)
+
+
 @pytest.mark.parametrize("address", ["limits.example.com:6379", "10.0.0.7:6379", "[fd00::7]:6379"])
 def test_a_store_of_limits_is_a_host_and_a_port_and_needs_keys(address: str) -> None:
     limits = {"limits": {"store": {"address": address}}}
