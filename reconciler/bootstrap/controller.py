@@ -35,6 +35,7 @@ from reconciler.execution.hub import Hub
 from reconciler.inventory import (
     Collector,
     GatewayProbe,
+    observe_console,
     observe_figures,
     observe_gateway,
     observe_supervision,
@@ -51,11 +52,11 @@ from reconciler.store import Store
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.log_lines import log_to
 
-from .home import Home
+from .home import CONSOLE, Home
 from .log_format import LOG_FORMAT
 from .machines import machines_of
 from .remote import RemoteTasks, remote_of
-from .service_lock import stopped_holder
+from .service_lock import holder, stopped_holder
 from .store import open_store
 
 log = logging.getLogger("reconciler")
@@ -131,6 +132,7 @@ def _surroundings(
         requests=lambda: observe_figures(home.gateway_figures),
         supervision=lambda: observe_supervision(home.supervision),
         stopped_up=lambda: stopped_holder(home.root / "up.lock"),
+        console=lambda: observe_console(home.console) if holder(home.lock_of(CONSOLE)) is not None else "",
     )
 
 

@@ -50,6 +50,8 @@ class Surroundings:
     """Returns what `up` did to services that gave no answer, the oldest first."""
     stopped_up: Callable[[], int] = lambda: 0
     """Returns the pid of an `up` that a signal has stopped; 0 if none is. It takes a moment."""
+    console: Callable[[], str] = lambda: ""
+    """Returns why the console that runs does not listen as declared; empty for no reason."""
 
 
 @dataclass(slots=True)

@@ -29,6 +29,8 @@ class Up:
     """What it did to services that gave no answer."""
     stopped: int
     """Its pid, if a signal has stopped it; else 0."""
+    console: str = ""
+    """Why the console that runs does not listen as declared, or what is wrong with its certificate; empty for nothing."""
 
 
 def examine_up(up: Up, now: float) -> Iterator[HomeFinding]:
@@ -38,6 +40,12 @@ def examine_up(up: Up, now: float) -> Iterator[HomeFinding]:
             f"`reconciler up` (pid {up.stopped}) is stopped",
             "nobody restarts a controller, gateway or console that dies or hangs",
             f"continue it: kill -CONT {up.stopped}, or fg in its terminal",
+        )
+    if up.console:
+        yield HomeFinding(
+            f"the console: {up.console}",
+            "nobody can open the console, or browsers warn of it; the endpoint is another one",
+            "end what uses the address, or change spec.console of the Gateway; it is tried again by itself",
         )
     by_service: dict[str, list[Act]] = {}
     for act in up.acts:

@@ -1,4 +1,4 @@
-"""Reads what `up` did to services that gave no answer."""
+"""Reads what `up` did to services that gave no answer, and what the console says of itself."""
 
 from __future__ import annotations
 
@@ -15,3 +15,12 @@ def observe_supervision(path: Path) -> tuple[Act, ...]:
         return from_wire(Supervision, json.loads(path.read_bytes())).acts
     except (OSError, ValueError, WireError):
         return ()
+
+
+def observe_console(path: Path) -> str:
+    """Return why the console does not listen as declared; empty for no reason, and where there is no valid file."""
+    try:
+        state = json.loads(path.read_bytes())
+        return str(state["problem"] or "") if isinstance(state, dict) else ""
+    except (OSError, ValueError, LookupError):
+        return ""

@@ -242,7 +242,7 @@ def test_no_command_starts_anything_of_a_copy(folder: Path, service: str) -> Non
     root = made(folder)
     copy = _copied(root)
     before = files_of(root)
-    options = {"install": ["--dry-run"], "up": ["--no-console"]}.get(service, [])
+    options = {"install": ["--dry-run"], "up": ["--no-console"], "console": ["--serve"]}.get(service, [])
     command = [sys.executable, "-P", "-m", "reconciler", "--home", str(copy), service, *options]
     done = subprocess.run(
         command,

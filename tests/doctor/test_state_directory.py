@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from reconciler.doctor import Up, examine_home, examine_up
 from reconciler.doctor.state_directory import ACTS_SECONDS
+from reconciler.inventory import observe_console
 from reconciler.wire.supervision import Act
 from tests.worlds import World, node
 
@@ -46,3 +48,16 @@ def test_a_supervisor_that_is_stopped_is_shown_with_what_continues_it() -> None:
     (found,) = examine_up(Up((), 4711), now=0.0)
     assert "pid 4711" in found.seen
     assert "kill -CONT 4711" in found.steps
+
+
+def test_a_console_that_does_not_listen_is_shown_with_its_own_words(tmp_path: Path) -> None:
+    file = tmp_path / "console.json"
+    file.write_text('{"problem": "127.0.0.1:8480 is in use", "url": null}')
+    (found,) = examine_up(Up((), 0, observe_console(file)), now=0.0)
+    assert found.seen == "the console: 127.0.0.1:8480 is in use"
+    assert "spec.console" in found.steps
+    for content in ("", "[]", "{}", '{"problem": ""}', '{"problem": null}', "\0" * 20):
+        file.write_text(content)
+        assert list(examine_up(Up((), 0, observe_console(file)), now=0.0)) == []
+    file.unlink()
+    assert observe_console(file) == ""

@@ -113,7 +113,7 @@ class DoctorSessions:
     async def _home_findings(self, snapshots: Snapshots) -> list[HomeFinding]:
         around, repo = self.parts.around, self.parts.around.source.repository()
         place = str(repo.path) if repo is not None else ""
-        up = Up(around.supervision(), await asyncio.to_thread(around.stopped_up))
+        up = Up(around.supervision(), await asyncio.to_thread(around.stopped_up), around.console())
         return [
             *examine_repository(place, await self.parts.care.damage_now()),
             *examine_home(snapshots.memory, self.parts.store.damaged()),

@@ -195,7 +195,8 @@ def open_to(node: Node, deployment: ModelDeployment) -> bool:
 
 
 def too_few(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, usable: int) -> str:
-    """Say why there are fewer nodes than a deployment needs, by what the manifests say."""
+    """Say why there are fewer nodes than a deployment needs, by what the manifests say. Where they have enough, machines are
+    the reason, and another manifest is no advice."""
     wanted = deployment.spec.parallelism.nodes.min
     need = f"needs {wanted} node{'s' if wanted > 1 else ''}"
     selector = ",".join(f"{key}={value}" for key, value in deployment.spec.placement.node_selector.items())
@@ -203,9 +204,11 @@ def too_few(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, usable:
         return f"{need}, and there are none; add a Node"
     if not any(suits(node, deployment) for node in nodes.values()):
         return f"{need}, and none has the labels {selector}; label a Node or correct placement.nodeSelector"
-    of_them = f" with the labels {selector}" if selector else ""
-    lower = f" to {usable}" if usable else ""
-    return f"{need}{of_them}, {usable} can be used; add Nodes or lower spec.parallelism.nodes{lower}"
+    few = f"{need}{f' with the labels {selector}' if selector else ''}, {usable} can be used"
+    if sum(open_to(node, deployment) for node in nodes.values()) >= wanted:
+        return few
+    lower = f" or lower spec.parallelism.nodes{f' to {usable}' if usable else ''}" if wanted > 1 else ""
+    return f"{few}; add Nodes{lower}"
 
 
 def ranks_by_state(states: Sequence[tuple[int, str]]) -> str:

@@ -297,17 +297,17 @@ class Session:
             self._print_example(status["endpoint"], items)
         else:
             self._say("\nthere is no endpoint: the manifests have no Gateway")
-        if url := self._console():
-            self._say(f"console:  {url}")
+        if console := self._console():
+            self._say(f"console:  {console}")
         self._say(f"          reconciler --home {home} get all")
 
     def _console(self) -> str:
-        """Return the console's URL; empty where it does not listen (yet)."""
-        running = any(child.name == CONSOLE and child.alive for child in self._supervisor.children)
-        with suppress(OSError, ValueError):
-            return (
-                (json.loads(Home(self._settings.home).console.read_bytes())["url"] or "") if running else ""
-            )
+        """Return the console's URL, or why it listens nowhere; empty where there is none, or nothing is known (yet)."""
+        if not any(child.name == CONSOLE and child.alive for child in self._supervisor.children):
+            return ""
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            state = json.loads(Home(self._settings.home).console.read_bytes())
+            return state["url"] or (state["problem"] and f"not to be reached: {state['problem']}")
         return ""
 
     def _print_example(self, endpoint: str, items: list[dict[str, Any]]) -> None:
