@@ -135,8 +135,11 @@ class Collector:
         return watch is not None and watch.link is not None and (watch.asked or watch.answering)
 
     async def reach(self, name: NodeName, starts: bool = True) -> None:
-        """Look at a node until it is seen. Raises ``Unreachable`` in the end. ``starts``: its agent was just started, and may be
-        down for so long; of another one that is soon known, and then it has to be started first."""
+        """Look at a node until it is seen. Raises ``Unreachable`` in the end.
+
+        ``starts``: its agent was just started, and may be down all that time. An agent that was not, and is found down, is not
+        waited for: it has to be started first.
+        """
         begun = asyncio.get_running_loop().time()
         deadline, known = begun + REACH_SECONDS_MAX, begun + RENEWED_SECONDS
         while asyncio.get_running_loop().time() < deadline:

@@ -195,8 +195,8 @@ def open_to(node: Node, deployment: ModelDeployment) -> bool:
 
 
 def too_few(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, usable: int) -> str:
-    """Say why there are fewer nodes than a deployment needs, by what the manifests say. Where they have enough, machines are
-    the reason, and another manifest is no advice."""
+    """Say why there are fewer nodes than a deployment needs, by what the manifests say. If the manifests have enough nodes,
+    the machines are the reason: then no change of a manifest is advised."""
     wanted = deployment.spec.parallelism.nodes.min
     need = f"needs {wanted} node{'s' if wanted > 1 else ''}"
     selector = ",".join(f"{key}={value}" for key, value in deployment.spec.placement.node_selector.items())

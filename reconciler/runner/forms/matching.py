@@ -61,7 +61,7 @@ class Matcher:
         self.path = path
         """The field of the request that has the form."""
         self.replaced = replaced
-        """What of the form the answer is not held to, and how many of each, as the answer's header has it."""
+        """Counts of the parts of the form to which the answer is not held, as the answer's header has them."""
         self.failure = ""
         """Why nothing can be said of this answer any more."""
         self._matcher = matcher

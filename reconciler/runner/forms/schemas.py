@@ -168,7 +168,7 @@ def unmatched(schema: Schema) -> str:
 
 
 def dropped_patterns(schema: Any) -> int:
-    """Return how many patterns of a schema are dropped, for the format beside them."""
+    """Return how many patterns of a schema are dropped because a format says the same."""
     return sum("format" in found and bool(unmatched(found)) for _, found, _ in _within(schema, "", 0))
 
 

@@ -62,7 +62,7 @@ def restore(path: Path, branch: str, refs: tuple[str, ...]) -> list[str]:
 
 
 def last_logged(path: Path, ref: str) -> str:
-    """Return the commit that a ref had last by its log; empty where it was removed, for that removes its log, or unknown."""
+    """Return the last commit of a ref by its log. Return the empty string where there is no log: git removes it with the ref."""
     try:
         lines = (path / "logs" / ref).read_text("utf-8", "replace").splitlines()
     except OSError:

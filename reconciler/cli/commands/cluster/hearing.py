@@ -54,7 +54,7 @@ class Said(enum.Enum):
     STARTING = enum.auto()
     """It does not listen, which is all that it is for, and does not say why."""
     NOT_ASKED = enum.auto()
-    """It says that it listens nowhere, or cannot write where, for the disk is full."""
+    """It says that it listens nowhere, waits to be told where, or cannot write it, for the disk is full."""
 
 
 class Verdict(enum.Enum):
@@ -127,7 +127,7 @@ def question(home: Path, service: str) -> Question:
     place = Home(home)
     return {
         CONTROLLER: lambda pid: ask_controller(place.socket),
-        GATEWAY: lambda pid: ask_http(place.gateway, pid, _gateway_url),
+        GATEWAY: lambda pid: ask_http(place.gateway, pid, _gateway_url, place.routes),
         CONSOLE: lambda pid: ask_http(place.console, pid, lambda state: state["url"]),
     }[service]
 
@@ -146,15 +146,20 @@ def _gateway_url(state: Any) -> str | None:
     return state["endpoint"] and f"{state['endpoint'].partition('://')[0]}://{state['local']}"
 
 
-def ask_http(file: Path, pid: int, read_url: Callable[[Any], str | None]) -> Said:
-    """Ask at the URL in the file that a service has written. Any answer is one: whom it serves is not asked."""
+def ask_http(
+    file: Path, pid: int, read_url: Callable[[Any], str | None], awaited: Path | None = None
+) -> Said:
+    """Ask at the URL in the file that a service has written. Any answer is one: whom it serves is not asked.
+
+    ``awaited``: the file that it waits for before it listens.
+    """
     try:
         state = json.loads(file.read_bytes())
         if state["pid"] != pid:
-            return _not_yet(file)
+            return _not_yet(file, awaited)
         url = urlsplit(read_url(state) or "")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return _not_yet(file)
+        return _not_yet(file, awaited)
     if url.hostname is None:
         return Said.NOT_ASKED
     tls, ask = (
@@ -170,13 +175,15 @@ def ask_http(file: Path, pid: int, read_url: Callable[[Any], str | None]) -> Sai
             sock.sendall(ask.encode())
             return Said.ANSWER if sock.recv(1) else Said.NOTHING
     except ConnectionRefusedError:  # it moves to another address, or ends
-        return _not_yet(file)
+        return _not_yet(file, awaited)
     except OSError:
         return Said.NOTHING
 
 
-def _not_yet(file: Path) -> Said:
+def _not_yet(file: Path, awaited: Path | None) -> Said:
     """Return what it means that a service does not say where it listens."""
+    if awaited is not None and not awaited.exists():
+        return Said.NOT_ASKED
     draft = file.with_name(f".{file.name}.asked")
     try:
         draft.write_bytes(bytes(_ROOM_BYTES))

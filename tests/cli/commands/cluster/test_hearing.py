@@ -169,6 +169,7 @@ class Service:
         self.home, self.service = home, service
         home.mkdir(exist_ok=True)
         place = Home(home)
+        place.routes.touch()
         if service == CONTROLLER:
             self.listener = socket.socket(socket.AF_UNIX)
             self.listener.bind(str(place.socket))
@@ -271,6 +272,7 @@ def test_a_full_queue_of_who_accepts_nobody_is_no_answer(
 @pytest.mark.parametrize("service", SERVICES)
 def test_nobody_is_asked_where_nothing_listens_yet(home: Path, service: str) -> None:
     home.mkdir()
+    Home(home).routes.touch()
     assert question(home, service)(7) is Said.STARTING
     there = Service(home, service)
     there.close()
@@ -278,10 +280,18 @@ def test_nobody_is_asked_where_nothing_listens_yet(home: Path, service: str) -> 
     assert not list(home.glob(".*.asked"))
 
 
+def test_a_gateway_of_a_cluster_without_a_gateway_waits_and_is_left_alone(home: Path) -> None:
+    home.mkdir()
+    assert question(home, GATEWAY)(7) is Said.NOT_ASKED
+    Home(home).routes.touch()
+    assert question(home, GATEWAY)(7) is Said.STARTING
+
+
 @pytest.mark.parametrize("service", [GATEWAY, CONSOLE])
 def test_a_service_that_cannot_write_where_it_listens_is_not_blamed(home: Path, service: str) -> None:
     home.mkdir()
     place = Home(home)
+    place.routes.touch()
     file = place.gateway if service == GATEWAY else place.console
     obstacle = file.with_name(f".{file.name}.asked")
     obstacle.mkdir()  # a full disk: nothing can be written
