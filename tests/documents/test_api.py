@@ -1,0 +1,54 @@
+"""The fields that ``docs/api.md`` promises to programs are what the commands print, on a real controller."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cli.live import Live, live
+
+from .newcomer import ROOT
+
+PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+ROWS = [
+    (command, tuple(re.findall(r"`([^`]+)`", fields)))
+    for command, fields in re.findall(r"^\| `([^`]+)` \|(.*)\|$", PAGE, re.MULTILINE)
+]
+
+
+def values(body: Any, path: str) -> list[Any]:
+    """All values at a path such as ``items[].metadata.name``. Raises ``KeyError`` where a field is missing."""
+    found = [body]
+    for part in path.split("."):
+        name = part.removesuffix("[]")
+        found = [each[name] for each in found]
+        if part.endswith("[]"):
+            found = [one for each in found for one in each]
+    return found
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Live]:
+    with live() as made:
+        made.run("wait", "deployment/tiny", "--for=condition=Stalled", "--timeout=60s")
+        yield made
+
+
+@pytest.mark.second_tier
+@pytest.mark.parametrize(("command", "fields"), ROWS, ids=[row[0] for row in ROWS])
+def test_a_command_prints_the_fields_that_stay(command: str, fields: tuple[str, ...], cluster: Live) -> None:
+    done = cluster.run(*shlex.split(command), "-o", "json")
+    assert done.returncode <= 1, done.stderr
+    body = json.loads(done.stdout)
+    for field in fields:
+        assert values(body, field), f"nothing at {field}"
+
+
+def test_the_page_has_the_commands_that_programs_use() -> None:
+    assert len(ROWS) >= 15
+    assert {"get", "events", "incidents", "doctor", "plan", "history"} <= {row[0].split()[0] for row in ROWS}
