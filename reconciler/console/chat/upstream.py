@@ -46,7 +46,7 @@ def gateway_of(snapshot: Snapshot) -> Gateway:
     """Return the gateway. Raises ``NoGateway`` where none listens."""
     url = snapshot.status.get("localEndpoint")
     if not url:
-        raise NoGateway("the gateway is not listening; see: reconciler status")
+        raise NoGateway("the gateway is not listening; see: reconciler get gateways")
     tls = next((each["spec"].get("tls") for each in snapshot.of_kind("Gateway")), None)
     return Gateway(url, tls["certificate"] if tls else "")
 
