@@ -59,6 +59,9 @@ class Around:
     def stopped_up(self) -> int:
         return 0
 
+    def console(self) -> str:
+        return ""
+
 
 @dataclass
 class Care:

@@ -14,8 +14,12 @@ from reconciler.errors import Unreachable
 
 
 @click.command()
-@click.option("--serve", is_flag=True, hidden=True)
-@click.option("--any-port", is_flag=True, hidden=True)
+@click.option("--serve", is_flag=True, help="Run the console in the foreground, as `reconciler up` does.")
+@click.option(
+    "--any-port",
+    is_flag=True,
+    help="Run it, on the next free port if the manifest's is taken.",
+)
 @output_option()
 @click.pass_obj
 def console(settings: Settings, serve: bool, any_port: bool, output: str | None) -> int:
