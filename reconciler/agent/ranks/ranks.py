@@ -196,14 +196,15 @@ class Ranks:
             self._on_change(True)
 
     def forget(self, id: RankId) -> None:
-        """Remove what is left of a rank that has exited. Raises ``OSError``."""
-        rank = self._ranks.pop(id, None)
+        """Remove what is left of a rank that has exited. Raises ``OSError``: then it is still known, and can be forgotten."""
+        rank = self._ranks.get(id)
         if rank is None:
             return
+        self._host.remove(id, rank.socket)
+        del self._ranks[id]
         rank.hearing.close()
         if rank.peer is not None:
             rank.peer.abort()
-        self._host.remove(id, rank.socket)
         self._on_change(True)
 
     # --- shims ---

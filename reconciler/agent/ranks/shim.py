@@ -210,7 +210,8 @@ class Shim:
         number = os.WTERMSIG(status) if code is None else None
         last = self._state.progress
         killed = self._killed if number == signal.SIGKILL else ""
-        detail = explained(self._child.problem or killed or last.detail or self._last_line())
+        words = "" if number == signal.SIGKILL else self._last_line()  # nobody has a last word then
+        detail = explained(self._child.problem or killed or last.detail or words)
         ended = Exit(code, number, time.time(), detail, self._grace if killed else None)
         if self._kill is not None:
             self._kill.cancel()

@@ -68,6 +68,19 @@ async def test_a_rank_that_dies_without_a_word_is_explained_by_its_last_line(ben
     assert report.exit.detail == "ModuleNotFoundError: No module named 'not_there'"
 
 
+async def test_a_rank_that_is_killed_has_no_last_word(bench: Bench) -> None:
+    link = await bench.quick_agent()
+    await bench.start(link, "print('all is well', flush=True)\nsay('ready')\nsleep()")
+    ready = await in_phase(link, Phase.READY)
+    assert ready.pid is not None
+
+    os.kill(ready.pid, signal.SIGKILL)
+
+    report = await ended(link)
+    assert report.exit is not None
+    assert (report.exit.signal, report.exit.detail) == (signal.SIGKILL, "")
+
+
 async def test_a_program_that_cannot_be_started_is_an_exit_with_status_127(bench: Bench) -> None:
     link = await bench.quick_agent()
     await ask(link, StartRank(1, bench.spec(["/no/such/python", "-m", "runner"])))

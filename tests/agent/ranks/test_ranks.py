@@ -205,6 +205,27 @@ async def test_what_is_forgotten_is_let_go_of_and_may_be_forgotten_twice() -> No
     assert ended.ranks.reports() == ()
 
 
+async def test_what_cannot_be_removed_is_still_known_and_may_be_forgotten_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else nobody would remove it before the agent starts again, and a report would change without a word."""
+    machine = Machine().with_rank()
+    watching = Watching(machine).adopt()
+    remove = machine.remove
+
+    def fails(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(machine, "remove", fails)
+    with pytest.raises(OSError, match="the disk is full"):
+        watching.ranks.forget(ID)
+    assert ([report.id for report in watching.ranks.reports()], watching.told) == ([ID], [])
+
+    monkeypatch.setattr(machine, "remove", remove)
+    watching.ranks.forget(ID)
+    assert (watching.ranks.reports(), machine.specs, watching.told) == ((), {}, [True])
+
+
 # --- while they run --------------------------------------------------------------------------------
 
 

@@ -94,6 +94,12 @@ class Availability:
         if lack and not befallen and (replica, rank.id.epoch) not in self._let_go:
             self._violated(f"{rank} on {rank.node} serves, and was asked to end while {lack}")
 
+    def replaced(self, replica: ReplicaId) -> None:
+        """Another epoch of a replica is written: the one before goes, whatever befalls others in the meantime."""
+        epoch = self._routes.get(replica)
+        if epoch is not None and not self._lack_without(replica):
+            self._let_go.add((replica, epoch))
+
     def _lack_without(self, replica: ReplicaId) -> str:
         """Return how many serve beside a replica, and are to, where they are too few; empty where they are enough."""
         now = self._world.loop.now

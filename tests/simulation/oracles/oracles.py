@@ -240,6 +240,7 @@ class Oracles:
     def _given(self, epoch: tuple[ReplicaId, int], by: Process | None) -> None:
         """An epoch is written: what was known of a group that had the same before the store was lost is not of it."""
         self._written[epoch] = self._world.loop.now
+        self.availability.replaced(epoch[0])
         self._gone.pop(epoch, None)
         if self._world.store_lost and by is not None:
             self.drawn(epoch, by)

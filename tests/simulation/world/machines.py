@@ -130,6 +130,9 @@ class Machine:
         self.facts = replace(self.sound, ports=tuple(map(self._booted, self.facts.ports)))
         self.withheld_at = None
         self.world.note(f"{self.name} is up again")
+        for link in self.world.links:
+            if link.machine is self:
+                link.reset()
 
 
 class AgentProcess:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from reconciler.errors import Refused, Silent, Unreachable
 from reconciler.remote.agent_connection import AgentConnection
+from reconciler.remote.ssh.connection import KEEPALIVE_SECONDS
 from reconciler.wire import frames
 from reconciler.wire.codec import Refused as RefusedMessage
 from reconciler.wire.codec import decode, to_wire
@@ -249,6 +250,16 @@ class SimLink(AgentConnection):
         if self._process.alive:
             loop = self._world.loop
             loop.call_later(SILENCE_SECONDS, self._given_up, context=self._process.context)
+
+    def reset(self) -> None:
+        """The machine has booted again, and answers the next sign of life on this connection with a reset."""
+        if self._process.alive:
+            loop = self._world.loop
+            loop.call_later(KEEPALIVE_SECONDS, self._was_reset, context=self._process.context)
+
+    def _was_reset(self) -> None:
+        if self.machine.reachable:
+            self._gone()
 
     def _given_up(self) -> None:
         if not self.machine.reachable or not self.line.open:
