@@ -87,6 +87,8 @@ class Attempt:
     """How much the end of the group before it points to a request."""
     port_taken: bool = False
     """Whether the group before it found its port in use, which is chance: it is drawn."""
+    never_ran: bool = False
+    """Whether the end of the group before it is one of a rank that never had a process, which no spec is to blame for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,8 @@ class AllocateEpoch(_OfReplica):
     """``Attempt.suspicion``."""
     port_taken: bool = False
     """``Attempt.port_taken``."""
+    never_ran: bool = False
+    """``Attempt.never_ran``."""
     failed: TransportFailure | None = None
     """The transport that is given up with it."""
     wasted_verbs: tuple[tuple[NodeName, str], ...] = ()
@@ -72,6 +74,7 @@ class AllocateEpoch(_OfReplica):
             served=self.served,
             suspicion=self.suspicion,
             port_taken=self.port_taken,
+            never_ran=self.never_ran,
         )
 
     @property

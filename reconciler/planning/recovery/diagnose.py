@@ -195,13 +195,14 @@ def attempts(view: Wanted, fault: FaultClass, failed: bool = False, own: bool = 
     """Count how often in a row, until now, the group was formed for this class and this spec.
 
     ``failed``: leave out those after a group that had served and was ended from outside, as far as is known.
-    ``own``: leave out the first one for this spec, which came after a group of another spec.
+    ``own``: leave out those after an end that this spec cannot be blamed for: the first one, which came after a group of another
+    spec, and those after a rank that never had a process.
     """
     first = next((each for each in _tried(view) if each.spec_generations == view.spec_generations), None)
     latest = (
         each
         for each in reversed(_blaming(view))
-        if not (failed and _from_outside(each)) and not (own and each is first)
+        if not (failed and _from_outside(each)) and not (own and (each is first or each.never_ran))
     )
     since = view.world.now - ATTEMPTS_SECONDS
 

@@ -82,6 +82,7 @@ def form(view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None
         served=back_off.served_seconds(view, ended),
         suspicion=ended.suspicion if ended else Suspicion.NONE,
         port_taken=ended is not None and ended.port_taken,
+        never_ran=ended is not None and ended.never_ran,
         failed=failed,
         wasted_verbs=wasted,
     )

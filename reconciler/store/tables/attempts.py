@@ -22,11 +22,11 @@ class Attempts:
         name = (replica.deployment, replica.index)
         self._db.execute(
             "INSERT OR REPLACE INTO attempts (deployment, replica, epoch, at, cause, fault, text, wish, served,"
-            " suspicion, port_taken) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " suspicion, port_taken, never_ran) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *name, attempt.epoch, attempt.at, attempt.cause, attempt.fault.value if attempt.fault else None,
                 attempt.text, attempt.spec_generations, attempt.served, attempt.suspicion.value,
-                attempt.port_taken,
+                attempt.port_taken, attempt.never_ran,
             ),
         )  # fmt: skip
         self._db.execute(
@@ -39,7 +39,7 @@ class Attempts:
     def all(self) -> dict[ReplicaId, tuple[Attempt, ...]]:
         """Return the attempts of each replica, oldest first."""
         rows = self._db.execute(
-            "SELECT deployment, replica, epoch, at, cause, fault, text, wish, served, suspicion, port_taken"
+            "SELECT deployment, replica, epoch, at, cause, fault, text, wish, served, suspicion, port_taken, never_ran"
             " FROM attempts ORDER BY deployment, replica, epoch"
         )
         found: dict[ReplicaId, list[Attempt]] = {}
@@ -54,6 +54,7 @@ class Attempts:
                 served=row[8],
                 suspicion=Suspicion(row[9]),
                 port_taken=bool(row[10]),
+                never_ran=bool(row[11]),
             )
             found.setdefault(ReplicaId(DeploymentName(row[0]), row[1]), []).append(attempt)
         return {replica: tuple(attempts) for replica, attempts in found.items()}

@@ -708,7 +708,7 @@ CLIMBED = (
     Mutant(
         "the-failed-rung-is-not-noted",
         form.form,
-        put(keyword, "None", 11, 14),
+        put(keyword, "None", 12, 15),
         "after a restart of the controller the transport that failed is tried again",
         FALLBACK,
     ),

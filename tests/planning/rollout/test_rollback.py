@@ -196,6 +196,24 @@ def test_ranks_that_never_had_a_process_do_not_take_a_change_back() -> None:
     assert {group.epoch > 1 for group in world.groups.values()} == {True}
 
 
+def test_the_end_of_a_rank_that_never_had_a_process_is_not_one_of_the_two() -> None:
+    world = served(replicas=1)
+    change(world, fastSynch=True)
+    world.generations[world.replica().key] = 2
+    world.first_phase = Phase.LOADING
+    until_formed(world)
+    world.report(newest(world), pid=None)
+    end(world, code=1)
+    until_formed(world)
+    end(world, signal=11)
+    until_formed(world, passes=1)
+    assert not world.rollbacks
+    until_formed(world)
+    end(world, signal=11)
+    until_formed(world, passes=1)
+    assert world.rollbacks
+
+
 def test_a_port_in_use_at_one_rank_is_chance_whatever_ended_the_other_one() -> None:
     """The agent of one rank died before it had a process, and the other one found its port in use."""
     world = served(replicas=1)
