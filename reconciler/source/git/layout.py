@@ -4,6 +4,7 @@ part, has lost them."""
 from __future__ import annotations
 
 import re
+import subprocess
 from contextlib import suppress
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def restore(path: Path, branch: str, refs: tuple[str, ...]) -> list[str]:
         restored.append("config")
     for ref in refs:
         commit = last_logged(path, ref)
-        if commit and not _has_commit(path, ref) and _has_commit(path, commit):
+        if commit and _is_lost(path, ref) and not _commit(path, commit).returncode:
             if (path / ref).is_file():  # git replaces no ref that it cannot read
                 (path / ref).unlink()
             run_git((f"--git-dir={path}", "update-ref", ref, commit))
@@ -101,9 +102,15 @@ def _config(path: Path) -> str:
     return f"[core]\n\trepositoryformatversion = {version}\n\tbare = true\n{extensions}{_SETTINGS}"
 
 
-def _has_commit(path: Path, name: str) -> bool:
+def _is_lost(path: Path, ref: str) -> bool:
+    """Return whether a ref leads to no object. A git that could not find out, for lack of memory or time, has not said so."""
+    return b"Not a valid object name" in _commit(path, ref).stderr
+
+
+def _commit(path: Path, name: str) -> subprocess.CompletedProcess[bytes]:
+    """Ask git for a commit."""
     arguments = (f"--git-dir={path}", "cat-file", "-e", f"{name}^{{commit}}")
-    return not git_process(arguments, b"", {}, TIMEOUT_SECONDS).returncode
+    return git_process(arguments, b"", {}, TIMEOUT_SECONDS)
 
 
 def _write(file: Path, content: bytes) -> None:
