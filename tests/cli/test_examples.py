@@ -131,7 +131,7 @@ def test_an_example_is_understood(
     assert done.code in (0, 1, 124, 130), done.out + done.err
     assert "Traceback" not in done.err
     if done.code == 1:
-        assert "error: " in done.err or command.startswith("reconciler diff"), done.err
+        assert "error: " in done.err or command.startswith(("reconciler diff", "reconciler doctor")), done.err
 
 
 def in_shell(script: str, place: Path, environment: dict[str, str]) -> Result:

@@ -78,7 +78,8 @@ def files_of(made: Cluster) -> dict[str, tuple[int, bytes]]:
 
 
 def start(home: Path, service: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "reconciler", "--home", str(home), service]
+    options = ["--serve"] if service == "console" else []
+    command = [sys.executable, "-P", "-m", "reconciler", "--home", str(home), service, *options]
     return subprocess.run(
         command,
         stdin=subprocess.DEVNULL,

@@ -147,6 +147,7 @@ OF_NO_HOME = {
         "api-versions",
         "ci",
         "completion",
+        "console",
         "context",
         "explain",
         "fabric",

@@ -28,7 +28,7 @@ def console(settings: Settings, serve: bool, any_port: bool, output: str | None)
     \b
     Examples:
       reconciler console
-      open "$(reconciler console)"
+      reconciler console -o json
     """
     if serve or any_port:
         from reconciler.bootstrap.console import run_console
