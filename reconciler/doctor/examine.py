@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
 from reconciler import status
 from reconciler.planning.context.world import World
+from reconciler.planning.nodes.eligible import open_to
 from reconciler.planning.recovery import cable_faults, machine_faults
 from reconciler.planning.transport import link_check
 from reconciler.planning.transport.fallback import VERBS
@@ -99,7 +100,9 @@ def examine(
     found = [_finding(world, trouble) for trouble in troubles]
     found += [finding for machine in looked for finding in _checked(machine)]
     found += _of_gateway(snapshots)
-    found += [_refusal(snapshots, each) for each in snapshots.plan.refused if not _is_told(each, found)]
+    found += [
+        _refusal(snapshots, each) for each in snapshots.plan.refused if not _is_told(snapshots, each, found)
+    ]
     concerned = [each for each in found if not names or set(each.nodes) & set(wanted)]
     unknown = tuple(each for machine in looked for each in unknowns(machine))
     return Examination(wanted, _without_repeats(concerned), unknown)
@@ -219,11 +222,23 @@ def _of_gateway(snapshots: Snapshots) -> Iterator[Finding]:
         yield Finding(FaultClass.LAUNCH_CONTEXT, (key,), (), seen.shortage, _FEW_MEANS, _FEW_STEPS, True)
 
 
-def _is_told(refusal: Refusal, found: Sequence[Finding]) -> bool:
+def _is_told(snapshots: Snapshots, refusal: Refusal, found: Sequence[Finding]) -> bool:
     """Return whether other findings say why something is impossible, or a person wants it so."""
-    of_machines = refusal.reason in _OF_MACHINES and any(each.nodes for each in found)
+    of_machines = refusal.reason in _OF_MACHINES and not _machines_of(snapshots, refusal.object).isdisjoint(
+        name for each in found for name in each.nodes
+    )
     of_itself = any(each.person and refusal.object in each.objects for each in found)
     return refusal.reason in _TOLD or of_machines or of_itself
+
+
+def _machines_of(snapshots: Snapshots, key: ObjectKey) -> Set[NodeName]:
+    """Return the machines that may be the reason: those that a deployment may use, unless even all of them are too few."""
+    nodes = snapshots.desired.nodes
+    deployment = snapshots.desired.deployments.get(DeploymentName(key.name))
+    if key.kind != "ModelDeployment" or deployment is None:
+        return nodes.keys()
+    usable = {name for name, node in nodes.items() if open_to(node, deployment)}
+    return usable if len(usable) >= deployment.spec.parallelism.nodes.min else set()
 
 
 def _refusal(snapshots: Snapshots, refusal: Refusal) -> Finding:

@@ -41,7 +41,7 @@ from reconciler.status import Snapshots
 from reconciler.wire.node import HeldBy, Load
 from tests.planning.diagnosis.healing_cases import HAPPENINGS
 from tests.planning.macs import A, B, learn, learn_of_port, two_macs
-from tests.worlds import World, gateway, node
+from tests.worlds import World, deployment, gateway, node
 
 FILE = Path(__file__).with_name("findings.yaml")
 PINNED: dict[str, Any] = yaml.load(FILE.read_text(), Loader=yaml.CSafeLoader) if FILE.exists() else {}
@@ -399,6 +399,7 @@ def refused(reason: RefusedBecause, of: ObjectKey, text: str = "it is impossible
 
 
 TINY = ObjectKey("ModelDeployment", "tiny")
+REFUSED = Refusal(TINY, RefusedBecause.NO_NODES, "needs 2 nodes, 1 can be used")
 OF_A_PERSON = (RefusedBecause.STOPPED, RefusedBecause.RESTARTING)
 
 
@@ -430,12 +431,23 @@ def test_it_says_how_many_replicas_serve_and_has_the_steps_by_themselves() -> No
     assert (finding.seen, finding.steps) == ("the hub does not answer", "reconciler get models")
 
 
+def test_a_machine_that_is_not_the_reason_hides_nothing() -> None:
+    world = two_macs()
+    BESIDE["C8 a full disk"](world)
+    world.manifests = [
+        deployment(nodes=5) if each.kind == "ModelDeployment" else each for each in world.manifests
+    ]
+    found = examine(
+        Snapshots(world.desired(), world.observed(), world.memory(), Plan(refused=(REFUSED,)), world.now)
+    )
+    assert {each.title for each in found.findings} >= {"NotEnoughNodes"}
+
+
 @pytest.mark.parametrize("broken", [True, False])
 def test_a_machine_that_is_the_reason_is_told_and_not_what_follows_from_it(broken: bool) -> None:
     world = two_macs()
     if broken:
         BESIDE["C8 a full disk"](world)
-    refusal = Refusal(TINY, RefusedBecause.NO_NODES, "needs 2 nodes, 1 can be used")
-    plan = replace(world.plan(), refused=(refusal,))
+    plan = replace(world.plan(), refused=(REFUSED,))
     found = examine(Snapshots(world.desired(), world.observed(), world.memory(), plan, world.now))
     assert [each.nodes for each in found.findings] == [(B,) if broken else ()]
