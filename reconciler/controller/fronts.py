@@ -108,6 +108,7 @@ class Fronts:
                 int(state.get("sequence", 0)),
                 str(state["problem"]),
                 limits_of(state.get("limits")),
+                state.get("keys"),
             )
         except (Unreachable, Refused, OSError) as error:
             return replace(before, problem=str(error))

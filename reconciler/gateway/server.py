@@ -16,6 +16,7 @@ from reconciler import descriptors
 from reconciler.certificates import Certificates
 from reconciler.errors import Conflict, Invalid
 from reconciler.listening import bind, reached_at
+from reconciler.wire.keys import digest_of
 
 from .admission import Admission, ConnectionLimits
 from .app import build_app
@@ -294,6 +295,7 @@ class _Gateway:
             "sequence": self._pool.file.current.sequence,
             "token": self._pool.file.current.token,
             "problem": self._problem,
+            "keys": digest_of(self._pool.file.current.keys),
             "limits": self._sharing.state(),
             "shortage": shortage(descriptors.limit()),
         }

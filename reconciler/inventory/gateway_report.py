@@ -35,6 +35,7 @@ def observe_gateway(path: Path, prompts: Path, usage: Path) -> GatewayObservatio
             _certificate(body.get("certificate")),
             usage=_usage(usage),
             limits=limits_of(body.get("limits")),
+            keys=_text(body.get("keys")),
         )
         if seen.endpoint is None:
             return seen

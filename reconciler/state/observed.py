@@ -270,6 +270,8 @@ class FrontObservation:
     """Why it cannot be reached or does not run; whatever runs there goes on with the routes that it has."""
     limits: LimitsObservation | None = None
     """None where there are no limits."""
+    keys: str | None = None
+    """``digest_of`` the keys that it has; None where it does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +301,8 @@ class GatewayObservation:
     """What keys have used."""
     limits: LimitsObservation | None = None
     """None where this gateway alone counts, or there are no limits."""
+    keys: str | None = None
+    """``digest_of`` the keys that it has; None where it does not say."""
 
     @property
     def local_endpoint(self) -> str | None:

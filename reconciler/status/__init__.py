@@ -7,7 +7,7 @@ from .awaited import AS_WISHED, gateway_waits
 from .conditions import Known, each_status, statuses
 from .deployment import serving_text
 from .events import endings, event, transitions
-from .gateway import door
+from .gateway import behind_on_keys, door
 from .model_routes import routes, serving
 from .snapshots import ConditionState, Readiness, Snapshots, Statuses
 
@@ -18,6 +18,7 @@ __all__ = [
     "Readiness",
     "Snapshots",
     "Statuses",
+    "behind_on_keys",
     "door",
     "each_status",
     "endings",

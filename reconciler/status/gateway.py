@@ -10,11 +10,11 @@ from reconciler.resources import Gateway, Manifest
 from reconciler.resources import gateway as resources
 from reconciler.resources.api_key import ApiKey
 from reconciler.resources.gateway import GatewayAccessLog
-from reconciler.state import FrontObservation
+from reconciler.state import FrontObservation, NodeName
 from reconciler.state.fronts import fronts_without_way, unknown_fronts
 from reconciler.wire.front import AccessLog, LimitsStore, Tls
 from reconciler.wire.generation import Routes
-from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash
+from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash, digest_of
 
 from . import certificate, limits
 from .snapshots import Readiness, Snapshots
@@ -91,6 +91,17 @@ def door(gateway: Gateway, manifests: Iterable[Manifest]) -> Routes:
         access_log=_access_log(spec.access_log) if spec.access_log else None,
         limits_store=_store(spec.limits.store) if spec.limits else None,
     )
+
+
+def behind_on_keys(snapshots: Snapshots) -> tuple[tuple[NodeName | None, str], ...]:
+    """Return the gateways that have other keys than those in force: their nodes, None for the controller's own machine,
+    and why they cannot be reached. Those that do not listen, and those of a version that does not say, are left out."""
+    wanted, seen = snapshots.desired.gateway, snapshots.observed.gateway
+    if wanted is None or wanted.spec.auth.mode == "none" or seen is None or seen.endpoint is None:
+        return ()
+    keys = digest_of(tuple(_keys(snapshots.desired.others.values())))
+    each = ((None, "", seen.keys), *((other.node, other.problem, other.keys) for other in seen.others))
+    return tuple((node, problem) for node, problem, known in each if known not in (keys, None))
 
 
 def _store(spec: resources.LimitsStore) -> LimitsStore:

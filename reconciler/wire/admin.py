@@ -245,7 +245,8 @@ class ShowStatus:
     And what became of a newer revision that is not in force: ``rejection``, a text, where its manifests are
     wrong; ``held``, ``{"revision", "removes": ["kind/name"], "of", "command", "text"}``, where it would remove
     too much; ``suspended``, ``{"revision", "text"}``, where new revisions wait; and ``operationsRejection``, a text,
-    where newer operations are wrong. None each where not.
+    where newer operations are wrong. None each where not. ``keysBehind`` are the gateways that have other keys than those
+    in force: ``{"node", "problem"}``, the node None for the controller's own, the problem None where it can be reached.
     """
 
 

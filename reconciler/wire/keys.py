@@ -109,6 +109,11 @@ class KeyRing:
         return None
 
 
+def digest_of(keys: Sequence[AccessKey]) -> str:
+    """Return a text that is equal for equal keys: by it a gateway says which keys it has. Empty where there are none."""
+    return hashlib.sha256(repr(tuple(keys)).encode()).hexdigest() if keys else ""
+
+
 def secret_of(random: bytes) -> str:
     """Return the secret that ``RANDOM_BYTES`` random bytes are."""
     body = PREFIX + _in_digits(int.from_bytes(random, "big"), _RANDOM_DIGITS)

@@ -233,6 +233,7 @@ def at_rest() -> dict[str, Any]:
             "endpoint": "http://127.0.0.1:8400/v1",
             "localEndpoint": "http://127.0.0.1:8400/v1",
             "settled": True,
+            "keysBehind": [],
         },
         "look": {},
         "stop": {},

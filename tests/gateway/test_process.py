@@ -28,6 +28,7 @@ from reconciler.inventory.gateway_probe import ask
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.front import Tls
 from reconciler.wire.generation import Backend, Route, Routes
+from reconciler.wire.keys import AccessKey, SecretHash, digest_of, hash_of
 from tests.certificates import made
 from tests.ports import free_port
 
@@ -88,6 +89,20 @@ async def test_it_waits_for_routes_says_where_it_listens_and_stops_on_sigterm(ho
         process.send_signal(signal.SIGTERM)
         assert (await ended(process))[0] == 0
         assert list(home.glob("*.tmp")) == []
+
+
+async def test_it_says_which_keys_it_has(home: Path) -> None:
+    keys = tuple(AccessKey(name, (SecretHash(hash_of(name)),)) for name in ("laptop", "ci"))
+    wanted, file = replace(routes(f"127.0.0.1:{free_port()}"), auth="keys", keys=keys), home / "gateway.json"
+
+    async def said(sequence: int) -> str:
+        await eventually(lambda: file.exists() and orjson.loads(file.read_bytes())["sequence"] == sequence)
+        return str(orjson.loads(file.read_bytes())["keys"])
+
+    async with gateway(home):
+        for sequence, now in enumerate([(), keys[:1], keys, (replace(keys[0], revoked=True), keys[1]), ()]):
+            write_routes(home, replace(wanted, sequence=sequence, keys=now))
+            assert await said(sequence) == digest_of(now)
 
 
 async def test_a_gateway_whose_lock_is_removed_stops(home: Path) -> None:

@@ -33,11 +33,13 @@ def test_a_gateway_that_listens_is_one_whose_process_lives(tmp_path: Path) -> No
     assert observe_gateway(file, tmp_path / "prompts.json", tmp_path / "usage.json") is None
 
 
-def test_what_it_lacks_is_told(tmp_path: Path) -> None:
+def test_what_it_lacks_and_which_keys_it_has_is_told(tmp_path: Path) -> None:
     file = tmp_path / "gateway.json"
-    file.write_text(json.dumps({"pid": os.getpid(), "endpoint": "http://x/v1", "shortage": "few"}))
+    file.write_text(
+        json.dumps({"pid": os.getpid(), "endpoint": "http://x/v1", "shortage": "few", "keys": "a1"})
+    )
     assert observe_gateway(file, tmp_path / "prompts.json", tmp_path / "usage.json") == GatewayObservation(
-        os.getpid(), "http://x/v1", shortage="few"
+        os.getpid(), "http://x/v1", shortage="few", keys="a1"
     )
 
 

@@ -54,8 +54,13 @@ class Installation:
         return (self.package / room / "__pycache__").is_dir()
 
     def install(self, tree: Path) -> None:
-        """Replace the product's files by those of ``tree``, under whatever runs from them, as pip does."""
+        """Replace the product's files by those of ``tree``, under whatever runs from them, as pip does.
+
+        Python makes the folder of a module that it has compiled, so a process that runs from here may add to either.
+        """
+        before = self.package.with_name("reconciler.before")
         if self.package.exists():
-            shutil.rmtree(self.package)
+            self.package.rename(before)
         left_out = shutil.ignore_patterns("__pycache__", "tiny")  # weights are not in the archive
-        shutil.copytree(tree / "reconciler", self.package, ignore=left_out)
+        shutil.copytree(tree / "reconciler", self.package, ignore=left_out, dirs_exist_ok=True)
+        shutil.rmtree(before, ignore_errors=True)

@@ -29,7 +29,7 @@ from reconciler.state.reports.status import ObjectStatus
 from reconciler.status import Readiness, Snapshots, certificate, limits
 from reconciler.status.gateway import readiness
 from reconciler.wire.front import LimitsStore
-from reconciler.wire.keys import KeyLimits
+from reconciler.wire.keys import AccessKey, KeyLimits, digest_of, hash_of
 from tests.worlds import World, gateway, manifest, node
 
 SSH = {
@@ -38,6 +38,14 @@ SSH = {
     "hostKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbP3JZnBSCsPkM5XQd6EuNmIpQ8p2mFHwqbIqNlNnY7",
 }
 URL = "http://127.0.0.1:8400/v1"
+
+
+MADE = {"apiVersion": "reconciler/v1alpha1", "kind": "ApiKey"}
+
+
+def door_keys(keys: list[ApiKey]) -> tuple[AccessKey, ...]:
+    """The keys as the routes have them."""
+    return status.door(gateway(auth={"mode": "keys"}), keys).keys
 
 
 def ready(seen: GatewayObservation | None) -> Readiness:
@@ -190,6 +198,33 @@ def test_gateways_on_other_nodes_say_which_ranks_they_cannot_reach_and_which_nod
         f"gateway/main: {text}"
         for text in (*unknown_fronts(wanted, nodes), *fronts_without_way(wanted, nodes))
     ]
+
+
+def test_a_gateway_with_other_keys_than_those_in_force_is_behind_until_it_has_them() -> None:
+    mine = [
+        ApiKey.model_validate({**MADE, "metadata": {"name": name}, "spec": {"hash": hash_of(name)}})
+        for name in "ab"
+    ]
+
+    def behind(auth: str, *known: str | None) -> list[str | None]:
+        desired = Desired(
+            "",
+            gateway=gateway(auth={"mode": auth}),
+            others={ObjectKey("ApiKey", key.metadata.name): key for key in mine},
+        )
+        others = tuple(FrontObservation(NodeName(f"n{n}"), keys=each) for n, each in enumerate(known[1:]))
+        observed = Observed({}, GatewayObservation(7, URL, keys=known[0], others=others))
+        found = status.behind_on_keys(Snapshots(desired, observed, Memory(token=0), Plan(), 0.0))
+        return [node for node, _ in found]
+
+    both, one = digest_of(door_keys(mine)), digest_of(door_keys(mine[:1]))
+    assert behind("keys", both, both) == []
+    assert behind("keys", one, both, "") == [None, "n1"]
+    assert behind("keys", both, one, both) == ["n0"]
+    assert behind("keys", None, None) == []
+    assert behind("none", one, one) == []
+    del mine[1]
+    assert behind("keys", one, both) == ["n0"]
 
 
 # --- limits of keys ------------------------------------------------------------------------------------

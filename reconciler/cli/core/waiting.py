@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from reconciler.cli.output.screen import Screen
-from reconciler.errors import Refused, Unreachable
+from reconciler.errors import Refused, Unreachable, few_names
 from reconciler.resources import KIND_NAMES
 from reconciler.wire.admin import ShowStatus
 
@@ -24,8 +24,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 POLL_SECONDS = 0.2
 QUIET_SECONDS = 2.0
 """Shorter waits are silent."""
-READ_SECONDS_MAX = 3.0
-"""How long to wait for a controller to read a commit; it looks once a second."""
+READ_SECONDS_MAX = 10.0
+"""How long to wait for a controller to read a commit; it looks once a second, and a busy machine takes longer."""
+KEYS_SECONDS_MAX = 10.0
+"""How long to wait for gateways to have new keys; one on a node is looked at every 3 s."""
 FOREVER_SECONDS = 7 * 24 * 3600.0
 """The meaning of a time-out of 0: every wait has a bound."""
 
@@ -126,7 +128,8 @@ def held_objects(settings: Settings) -> dict[tuple[str, str], str]:
 
 
 def until_read(settings: Settings, how: How, landed: Landed) -> None:
-    """Wait briefly until the controller has read a commit, so that the next command sees it.
+    """Wait briefly until the controller has read a commit, and the gateways have the keys that it changes, so that the next
+    command or request sees it.
 
     Prints to standard error what keeps the commit out, or that no controller runs.
     """
@@ -136,12 +139,30 @@ def until_read(settings: Settings, how: How, landed: Landed) -> None:
     if how.dry or landed.revision is None:
         return
     repo, revision, operation = opened(settings), landed.revision, landed.operation
+    say = Screen(sys.stderr, QUIET_SECONDS)
     try:
-        say = Screen(sys.stderr, READ_SECONDS_MAX)
         wait_until(settings, lambda client: unread(client, repo, revision, operation), READ_SECONDS_MAX, say)
+        if any(
+            result.kind in ("ApiKey", "Gateway") and result.action != "unchanged" for result in landed.results
+        ):
+            wait_until(settings, lambda client: _behind(client, reached=True), KEYS_SECONDS_MAX, say)
+            with Client(settings.socket) as client:
+                if behind := _behind(client, reached=False):
+                    click.echo(f"note: {behind}", err=True)
     except (Refused, Unreachable) as error:
-        if not (isinstance(error, Refused) and error.code == "Timeout"):
-            click.echo(f"note: {error}", err=True)
+        click.echo(f"note: {error}", err=True)
+
+
+def _behind(client: Client, reached: bool) -> str:
+    """Say which gateways still have earlier keys, of those that can be ``reached`` or of the others; empty if none."""
+    behind = [
+        each for each in client.ask(ShowStatus()).get("keysBehind", ()) if reached != bool(each["problem"])
+    ]
+    if not behind:
+        return ""
+    names = few_names([each["node"] or "this machine" for each in behind])
+    problem = f"; {behind[0]['problem']}" if behind[0]["problem"] else ""
+    return f"earlier keys are still in force at the gateway of {names}{problem}"
 
 
 def _includes(repo: Any, newer: str, revision: str) -> bool:

@@ -362,5 +362,6 @@ class Admin:
             "localEndpoint": gateway.local_endpoint if gateway else None,
             "gatewayWaits": gateway_waits(self.parts.publisher.statuses, self.parts.last),
             "settled": self.loop.plan.settled and bool(self.parts.last.desired.revision),
+            "keysBehind": bodies.keys_behind(self.parts.last),
             **bodies.kept_out(self.parts.last.desired),
         }

@@ -27,7 +27,7 @@ from reconciler.state.overlay import Effect, Standing
 from reconciler.state.reports.incident import Entry, Incident
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
 from reconciler.state.sync_windows import HeldChanges
-from reconciler.status import Snapshots, Statuses
+from reconciler.status import Snapshots, Statuses, behind_on_keys
 
 SHOWN = ("verb", "replicas", "by", "at", "until", "reason")
 """Fields of an operation in the status of its target."""
@@ -88,6 +88,12 @@ def _held_changes(held: HeldChanges) -> dict[str, Any]:
         for each in held.changes
     ]
     return {"revision": held.revision, "changes": changes, "text": held.text}
+
+
+def keys_behind(snapshots: Snapshots) -> list[dict[str, Any]]:
+    """Return the gateways that have other keys than those in force: ``node``, None for the controller's own, and
+    ``problem``, None where it can be reached."""
+    return [{"node": node, "problem": problem or None} for node, problem in behind_on_keys(snapshots)]
 
 
 def layer(snapshots: Snapshots) -> dict[str, Any]:

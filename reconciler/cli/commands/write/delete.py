@@ -97,7 +97,7 @@ def delete(
             click.echo("No resources found", err=True)
         if runs and wait:
             _until(settings, lambda client: _remaining(client, gone), timeout)
-        elif gone and not how.dry and not runs:
+        if gone and (wait or not runs):
             until_read(settings, how, landed)
     else:
         missing[:] = targets.named

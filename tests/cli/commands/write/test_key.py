@@ -8,13 +8,16 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from reconciler.wire.keys import SECRET_PATTERN, hash_of, looks_mistyped
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, Controller
 
 from .test_manifests import git
-from .test_writing import subjects
+from .test_writing import committed, head, subjects, template, watched
+
+__all__ = ["committed", "template", "watched"]
 
 
 def spec(home: Path, name: str = "webui") -> dict[str, Any]:
@@ -81,6 +84,29 @@ def test_a_rotated_key_has_both_secrets_for_a_while(cli: Cli, home: Path) -> Non
         cli("key", "rotate", "webui")
     assert len(spec(home)["previous"]) == 8
     assert cli("key", "rotate", "webui", "--dry-run").out == "apikey.reconciler/webui rotated (dry run)\n"
+
+
+@pytest.mark.parametrize(
+    "command", [("create", "webui"), ("rotate", "other"), ("revoke", "other"), ("delete", "apikey", "other")]
+)
+def test_a_change_of_keys_is_in_force_at_the_gateways_before_the_next_request(
+    cli: Cli, watched: Controller, home: Path, command: tuple[str, ...]
+) -> None:
+    cli("key", "create", "other")
+    answer, looks = watched.answers["status"](None), list[int]()
+
+    def status(_: Any) -> dict[str, Any]:
+        looks.append(1)
+        far = {"node": "mac-2", "problem": "no route to host"}
+        near = [{"node": None, "problem": None}] if len(looks) < 6 else []
+        return {**answer, "revision": head(home), "keysBehind": [*near, far]}
+
+    watched.answers["status"] = status
+    result = cli(*(command if command[0] == "delete" else ("key", *command)))
+    assert (result.code, len(looks) >= 6) == (0, True)
+    assert result.err.endswith(
+        "note: earlier keys are still in force at the gateway of mac-2; no route to host\n"
+    )
 
 
 def test_a_revoked_key_stays_as_an_object_and_gets_no_other_secret(cli: Cli, home: Path) -> None:
