@@ -187,6 +187,7 @@ class World:
     """Machines whose settings stay as they are, whatever is done."""
     boots: dict[NodeName, str] = field(default_factory=dict)
     in_flight: set[str] = field(default_factory=set)
+    published: frozenset[tuple[ReplicaId, int]] | None = None
     memory_of: dict[str, int] = field(default_factory=dict)
     history: list[Step] = field(default_factory=list)
     weight_files: tuple[str, ...] = ()

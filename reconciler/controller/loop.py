@@ -127,6 +127,8 @@ class Loop:
 
     async def _pass(self) -> None:
         self.plan, seconds = await in_slices(reconcile(self._parts))
+        if self._parts.publisher.published != self._parts.last.memory.published:
+            self.trigger()  # a change may wait for the routes that this pass has written
         self._pace.took(seconds)
         if self._parts.clock_gaps.check():
             self.trigger()

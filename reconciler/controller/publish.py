@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from reconciler import status
 from reconciler.errors import Deposed, Unwritable
-from reconciler.state import Desired, Memory, Outcome
-from reconciler.state.identity import CLUSTER, ObjectKey
+from reconciler.state import DeploymentName, Desired, Memory, Outcome
+from reconciler.state.identity import CLUSTER, ObjectKey, ReplicaId
 from reconciler.state.reports.status import Event, ObjectStatus
 from reconciler.state.slices import Slices
 from reconciler.status import Snapshots
@@ -39,6 +39,8 @@ class Publisher:
         self._store = store
         self._file = file
         self._routes = file.read()
+        self.published: frozenset[tuple[ReplicaId, int]] | None = groups_in(self._routes)
+        """The groups in the routes that are in force, by replica and epoch; None where there is no Gateway to have them."""
         if self._routes is not None and self._routes.token >= store.token:  # the store was lost
             store.renew(above=self._routes.token)
         self.routed: Callable[[Routes], None] = lambda routes: None
@@ -171,6 +173,7 @@ class Publisher:
 
     def _route(self, desired: Desired, found: tuple[Route, ...]) -> None:
         gateway, before = desired.gateway, self._routes
+        self.published = None if gateway is None else groups_in(before)
         if gateway is not None:
             door = status.door(gateway, desired.others.values())
         elif before is not None:  # the Gateway was deleted: it keeps listening, without models
@@ -200,4 +203,14 @@ class Publisher:
             self.problem = str(error)
             return
         self._routes, self.problem = routes, ""
+        self.published = None if gateway is None else groups_in(routes)
         self.routed(routes)
+
+
+def groups_in(routes: Routes | None) -> frozenset[tuple[ReplicaId, int]]:
+    """Return the groups that routes lead to, by replica and epoch."""
+    return frozenset(
+        (ReplicaId(DeploymentName(route.model), backend.replica), backend.epoch)
+        for route in (routes.routes if routes is not None else ())
+        for backend in route.backends
+    )

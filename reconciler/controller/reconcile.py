@@ -125,6 +125,7 @@ def remember(parts: Parts) -> Memory:
         locked=problem if locked else "",
         started_at=parts.started_at,
         routed=_ready_to_publish(parts),
+        published=parts.publisher.published,
     )
 
 

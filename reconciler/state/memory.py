@@ -217,6 +217,8 @@ class Memory(Stored, Volatile):
     routed: bool = True
     """True if the gateway has this controller's routes, or gets them before any step of this pass. A controller that has
     just started, or slept, contacts every node first."""
+    published: frozenset[tuple[ReplicaId, int]] | None = None
+    """The groups in the routes that the gateway has, by replica and epoch; None where that is not known."""
 
     def groups_of(self, deployment: DeploymentName) -> tuple[GroupRecord, ...]:
         """Return the groups of one deployment, sorted by replica."""

@@ -14,7 +14,7 @@ from reconciler.controller import publish
 from reconciler.controller.publish import Publisher
 from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Deposed
-from reconciler.state import ObjectKey, Plan
+from reconciler.state import ObjectKey, Plan, ReplicaId
 from reconciler.state.identity import CLUSTER
 from reconciler.state.reports.status import Event
 from reconciler.state.slices import whole
@@ -61,6 +61,26 @@ async def test_routes_do_not_wait_for_a_locked_store(tmp_path: Path) -> None:
         whole(publisher.publish(snapshots(world)))
     assert path.read_bytes() != written
     assert publisher.problem == ""
+    store.close()
+
+
+async def test_groups_are_published_when_the_gateway_has_their_routes(tmp_path: Path) -> None:
+    world = two_nodes()
+    world.settle()
+    (found,) = world.groups.values()
+    store, file = Store(tmp_path / "store.db"), RoutesFile(tmp_path / "routes" / "routes.json")
+    publisher = Publisher(store, file)
+
+    def published() -> frozenset[tuple[ReplicaId, int]] | None:
+        whole(publisher.publish(snapshots(world)))
+        return publisher.published
+
+    assert published() is None, "there is no gateway to have them"
+    world.manifests.append(gateway())
+    assert published() == frozenset(), "the folder of the file is not there"
+    file.path.parent.mkdir()
+    assert published() == frozenset({(found.replica, found.epoch)})
+    assert Publisher(store, file).published == frozenset({(found.replica, found.epoch)})
     store.close()
 
 

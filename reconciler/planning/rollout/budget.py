@@ -107,7 +107,7 @@ def _out(world: World, replica: ReplicaId) -> str:
         return IS_CHANGED
     if record.proven_at is None:
         return COMES_UP
-    return _unwell(world, record) or _leaving(world, record)
+    return _unwell(world, record) or _unrouted(world, record) or _leaving(world, record)
 
 
 def _unwell(world: World, record: GroupRecord) -> str:
@@ -123,6 +123,13 @@ def _unwell(world: World, record: GroupRecord) -> str:
         if rank.report.id in world.memory.stops:
             return "is being stopped"
     return ""
+
+
+def _unrouted(world: World, record: GroupRecord) -> str:
+    """Say that no client reaches a group: its route is not written, or could not be."""
+    published = world.memory.published
+    known = published is None or (record.replica, record.epoch) in published
+    return "" if known else "has no route yet"
 
 
 def _owes(world: World, replica: ReplicaId) -> bool:

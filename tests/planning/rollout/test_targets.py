@@ -125,6 +125,19 @@ def test_the_next_one_goes_only_when_the_last_one_has_given_its_first_completion
     assert served(world) == [0]
 
 
+def test_the_next_one_goes_only_when_clients_reach_the_last_one() -> None:
+    """Routes may be written later, as when the disk is full."""
+    world = replicas(2)
+    world.published = frozenset((replica, group.epoch) for replica, group in world.groups.items())
+    change(world, serving=BATCH)
+    roll(world, passes=8)
+    assert {rank.replica: rank.epoch for rank in world.alive()} == {0: 1, 1: 2}
+    assert "tiny/1 has no route yet" in str(world.plan().waiting)
+    world.published = frozenset((replica, group.epoch) for replica, group in world.groups.items())
+    roll(world, passes=8)
+    assert {rank.replica: rank.epoch for rank in world.alive()} == {0: 2, 1: 2}
+
+
 def test_the_next_one_goes_when_the_last_one_has_served_for_the_pause() -> None:
     rolling = {"pause": "5m"}
     world = replicas(2, rolling=rolling)

@@ -104,6 +104,8 @@ class Oracles:
                 continue
             if self._unknowable(rank, other):
                 continue
+            if other.machine.given_up:
+                world.strays.add(other)
             if other.id == rank.id:
                 self.violated(f"{rank} was started twice")
             elif other.id.epoch != rank.id.epoch and other.machine.reachable and other not in world.strays:

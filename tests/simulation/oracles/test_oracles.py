@@ -313,6 +313,26 @@ def test_an_epoch_that_is_given_again_by_who_could_have_known() -> None:
     assert has_violation(world, "the rank small.0.1.0 was started twice")
 
 
+@pytest.mark.parametrize(
+    ("failed", "seconds"), [(False, 60.0), (True, LOST_AFTER_SECONDS - 5.0), (True, 60.0)]
+)
+def test_a_rank_beside_one_whose_machine_counts_as_lost_is_no_violation(failed: bool, seconds: float) -> None:
+    world = up()
+    rank = world.rank("small", 0, 0)
+    assert rank is not None
+    assert rank.machine.agent is not None
+    rank.machine.agent.hang()
+    rank.machine.agent.gone_at = world.loop.now - seconds
+    rank.machine.start_failed = failed
+    id = replace(rank.id, epoch=2)
+    other = next(each for each in world.machines.values() if each is not rank.machine)
+    other.disk.ranks[id] = Files(replace(rank.spec, id=id))
+    Shim(other, other.disk.ranks[id])
+    world.run(0.1)
+    lost = failed and seconds > LOST_AFTER_SECONDS
+    assert has_violation(world, f"while {rank} lives on {rank.node}") != lost
+
+
 def test_an_epoch_that_is_given_again_where_nobody_could_know() -> None:
     world = up()
     rank = world.rank("small", 0, 0)

@@ -92,7 +92,7 @@ def hang_agent(name: str) -> Act:
         if agent is not None:
             world.note(f"{agent.process.name} hangs")
             world.oracles.excuse_unproven_on(world.machines[name])
-            agent.hung = True
+            agent.hang()
 
     return act
 

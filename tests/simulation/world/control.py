@@ -289,6 +289,7 @@ class SimMachines(LocalMachines):
         kind = world.pass_by(f"start the agent of {name}", START)
         if kind == CRASH_BEFORE:
             world.kill_controller(self.process)
+        machine.start_failed = machine.start_failed or kind in (ERROR, LOST)
         if kind == ERROR:
             raise Unreachable(f"the agent of {name} did not start: no space left on device")
         await world.sleep(START_AGENT_SECONDS * machine.slow)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from reconciler.agent.server import Agent
+from reconciler.planning.context.lost_nodes import LOST_AFTER_SECONDS
 from reconciler.state import MachineFacts, PortFacts, ReplicaId
 from reconciler.wire.launch import RankId
 
@@ -51,6 +52,8 @@ class Machine:
         self.pids = itertools.count(1000)
         self.processes: dict[int, Rank | Shim] = {}
         self.agent: AgentProcess | None = None
+        self.start_failed = False
+        """Whether the last attempt to start its agent has failed."""
         self.sound = self.facts = MachineFacts(system="Linux")
         """What probes tell when nothing is wrong, as after a boot; and now."""
         self.repairs = Repairs(self)
@@ -83,6 +86,13 @@ class Machine:
         """Whether somebody could tell what is here."""
         return self.agent is not None and self.agent.process.alive and not self.agent.hung
 
+    @property
+    def given_up(self) -> bool:
+        """Whether nobody could tell what is here for so long that it counts as lost: its agent was not to be started."""
+        gone_at = self.agent.gone_at if self.agent is not None else None
+        lost = gone_at is not None and self.world.loop.now - gone_at >= LOST_AFTER_SECONDS
+        return self.start_failed and lost
+
     def alive(self) -> list[Rank]:
         """The rank processes that live here."""
         return [each for each in self.processes.values() if isinstance(each, Rank)]
@@ -94,6 +104,7 @@ class Machine:
 
     def start_agent(self, token: int = 0) -> bool:
         """Have an agent; one that is there stays, and none is begun for a controller that was replaced."""
+        self.start_failed = False
         if self.agent_alive:
             return True
         if self.disk.token > token > 0:
@@ -144,6 +155,8 @@ class AgentProcess:
         self.number = next(world.numbers)
         self.process = Process(f"agent of {machine.name} #{self.number}")
         self.lines: list[Line] = []
+        self.gone_at: float | None = None
+        """Since when it tells nobody anything."""
         self.hung = False
         """Whether it lives, and neither hears nor says anything."""
         self.host = SimHost(self)
@@ -161,11 +174,16 @@ class AgentProcess:
         looking.cancel()
         self.die()
 
+    def hang(self) -> None:
+        """Live on, and answer nobody."""
+        self.hung, self.gone_at = True, self.machine.world.loop.now
+
     def die(self) -> None:
         """The end, however it comes: its connections close behind it."""
         if not self.process.alive:
             return
         self.process.alive = False
+        self.gone_at = self.machine.world.loop.now if self.gone_at is None else self.gone_at
         self.machine.world.note(f"{self.process.name} ends")
         for line in list(self.lines):
             line.agent_gone()
