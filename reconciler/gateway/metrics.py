@@ -104,7 +104,7 @@ class ModelCounts:
         self.ended = dict.fromkeys(_ENDS, 0)
 
 
-_ENDS = ("stop", "length", "abort", "error")
+_ENDS = ("stop", "length", "repetition", "abort", "error")
 """vLLM's ``finished_reason``; an answer that ends with tool calls counts as ``stop`` there."""
 
 

@@ -12,9 +12,11 @@ from pydantic import (
     StringConstraints,
     WithJsonSchema,
     field_validator,
+    model_validator,
 )
 
 from reconciler.wire.launch import MAX_STALL_SECONDS
+from reconciler.wire.sampling import COUNT_MAX, PATTERN_MAX
 
 from .base import ApiVersion, Bytes, Manifest, Metadata, Name, Seconds, Strict
 from .scheduling import Placement
@@ -177,6 +179,26 @@ class Embedding(Strict):
     """Whether vectors have the length 1."""
 
 
+class StopRepetition(Strict):
+    """When an answer ends because it only repeats itself: its last tokens are one pattern, many times in a row. A pattern
+    that is shorter than the shortest is found too, as several of it."""
+
+    min_pattern_size: Annotated[int, Field(ge=1, le=PATTERN_MAX)] = 16
+    """Tokens of the shortest pattern."""
+    max_pattern_size: Annotated[int, Field(ge=1, le=PATTERN_MAX)] = 1024
+    """Tokens of the longest pattern."""
+    min_count: Annotated[int, Field(ge=2, le=COUNT_MAX)] = 4
+    """How many times in a row the answer has it at its end."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> StopRepetition:
+        if self.min_pattern_size > self.max_pattern_size:
+            raise ValueError(
+                f"minPatternSize {self.min_pattern_size} is above maxPatternSize {self.max_pattern_size}"
+            )
+        return self
+
+
 class Serving(Strict):
     """Limits of requests, what they get where they do not say, and further names of the deployment."""
 
@@ -186,6 +208,7 @@ class Serving(Strict):
         **dict.fromkeys(("kvBits", "kvGroupSize", "quantizedKvStart", "kvCacheDtype"), _QUANTIZED),
         **dict.fromkeys(("maxModelLen", "ctxSize", "maxKvSize"), 'use "context"'),
         "maxNumSeqs": 'use "maxBatch"',
+        "repetitionDetection": 'use "stopRepetition"',
         **dict.fromkeys(("task", "runner", "poolerConfig", "overridePoolerConfig"), 'use "embedding"'),
     }
 
@@ -211,6 +234,9 @@ class Serving(Strict):
     thinking: bool | None = None
     """Whether the model reasons before it answers, where a request does not say and the chat template has a switch. Unset:
     as the template does. A change restarts nothing."""
+    stop_repetition: StopRepetition | None = None
+    """When answers end that only repeat themselves, where a request does not say. Unset: never. A change restarts
+    nothing."""
     embedding: Embedding | None = None
     """The model is for embeddings (`/v1/embeddings`) and generates no text. Unset: as its files say. It runs on one node."""
     aliases: tuple[Annotated[str, StringConstraints(min_length=1, max_length=256)], ...] = ()

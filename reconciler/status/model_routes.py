@@ -23,7 +23,7 @@ from reconciler.state import (
 from reconciler.state.identity import ObjectKey
 from reconciler.wire.generation import Backend, Formed, Machine, Route, jump_key_name
 from reconciler.wire.launch import Phase, RankId
-from reconciler.wire.sampling import SamplingDefaults
+from reconciler.wire.sampling import Repetition, SamplingDefaults
 
 DEAF_SECONDS = 20.0
 """A rank 0 that takes no requests for so long is not routed to: longer than any healthy one needs to read what waits."""
@@ -74,10 +74,19 @@ def routes(desired: Desired, observed: Observed, memory: Memory, plan: Plan) -> 
             thinking=deployment.spec.serving.thinking,
             max_stall_seconds=deployment.spec.serving.max_stall,
             embeds=_embeds(deployment, desired, observed),
+            repetition=_repetition(deployment),
         )
         for name, deployment in sorted(desired.deployments.items())
         if deployment.spec.replicas
     )
+
+
+def _repetition(deployment: ModelDeployment) -> Repetition | None:
+    """Return when answers end that only repeat themselves; None: never."""
+    wanted = deployment.spec.serving.stop_repetition
+    if wanted is None:
+        return None
+    return Repetition(wanted.max_pattern_size, wanted.min_pattern_size, wanted.min_count)
 
 
 def _embeds(deployment: ModelDeployment, desired: Desired, observed: Observed) -> bool:

@@ -18,7 +18,7 @@ from .keys import AccessKey
 from .launch import MAX_STALL_SECONDS
 from .measuring import Measure, Measured
 from .question import Question, Texts, Vector
-from .sampling import BY_DEFAULT, BY_MODEL, Ending, Sampling, SamplingDefaults
+from .sampling import BY_DEFAULT, BY_MODEL, Ending, Repetition, Sampling, SamplingDefaults
 
 # --- gateway to rank 0 -----------------------------------------------------------------------------
 
@@ -85,6 +85,8 @@ class Generate:
     """Placeholders in ``messages``; the gateway has put them there."""
     scores: Optional[int] = None
     """With how many of the likeliest tokens to report the log-probability of each token of the prompt; None: not at all."""
+    repetition: Optional[Repetition] = None
+    """None: the answer ends by no repetition. The gateway has put there what the deployment says."""
 
     @property
     def computes(self) -> bool:
@@ -249,6 +251,8 @@ class Finished:
     prefix_cache: Optional[KeptPrefixes] = None
     stop: Optional[str] = None
     """The one of ``Generate.stop`` that ended the answer; None also from ranks of an earlier version."""
+    repeated: bool = False
+    """The answer was ended because it only repeated itself; ``reason`` is ``stop`` then."""
 
 
 @message("failed")
@@ -356,6 +360,8 @@ class Route:
     """``Generate.max_stall_seconds`` of its requests."""
     embeds: bool = False
     """Whether it makes vectors of texts, and generates none."""
+    repetition: Optional[Repetition] = None
+    """``Generate.repetition`` of requests that do not say."""
 
 
 @dataclasses.dataclass(frozen=True)

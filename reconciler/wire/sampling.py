@@ -56,6 +56,23 @@ class Ending:
     """Further tokens that end it. Their text is not part of it."""
 
 
+PATTERN_MAX, COUNT_MAX = 4096, 1000
+"""The longest pattern that is looked for, in tokens, and the most repetitions: a rank remembers as many tokens of each answer."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Repetition:
+    """When an answer ends because it only repeats itself: its last tokens are one pattern, so many times in a row. The
+    fields are vLLM's ``RepetitionDetectionParams`` (vllm/sampling_params.py)."""
+
+    pattern_max: int
+    """Most tokens of the pattern; 0: no answer ends so."""
+    pattern_min: int
+    """At least 1. A shorter pattern is also a longer one, which has it several times."""
+    count: int
+    """At least 2."""
+
+
 BY_DEFAULT = Sampling()
 """Everything that is off or unset."""
 BY_MODEL = Ending()

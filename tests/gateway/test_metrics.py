@@ -90,11 +90,11 @@ def test_a_request_is_waiting_then_running_then_gone(metrics: Metrics) -> None:
 
 @pytest.mark.parametrize(
     ("reason", "counted"),
-    [("stop", "stop"), ("tool_calls", "stop"), ("length", "length"), ("abort", "abort"), ("error", "error")],
+    [("tool_calls", "stop"), *((name, name) for name in ("stop", "length", "repetition", "abort", "error"))],
 )
 def test_an_end_is_counted_as_vllm_counts_it(metrics: Metrics, reason: str, counted: str) -> None:
     metrics.begin("llama", BEGAN).end(reason, BEGAN + 1)
-    names = ("stop", "length", "abort", "error")
+    names = ("stop", "length", "repetition", "abort", "error")
     seen = samples(metrics)
     found = {name: seen[f'request_success_total{{finished_reason="{name}",}}'] for name in names}
     assert found == {name: name == counted for name in names}

@@ -27,7 +27,7 @@ from reconciler.status import Snapshots
 from reconciler.status.events import STEP_REASONS
 from reconciler.wire.generation import Formed, Jump, Machine
 from reconciler.wire.launch import ExitCode, Phase, RankId
-from reconciler.wire.sampling import SamplingDefaults
+from reconciler.wire.sampling import Repetition, SamplingDefaults
 from reconciler.wire.weights import PromptReuse
 from tests.worlds import World, deployment, gateway, manifest, model, node, two_nodes
 
@@ -67,18 +67,27 @@ def test_the_gateway_knows_how_many_requests_a_group_decodes_together() -> None:
 
 
 def test_the_gateway_knows_what_a_deployment_says_for_requests_that_do_not() -> None:
-    own = {"sampling": {"temperature": 0.6, "topK": 20}, "thinking": False}
+    own = {
+        "sampling": {"temperature": 0.6, "topK": 20},
+        "thinking": False,
+        "stopRepetition": {"minPatternSize": 8},
+    }
     world = World([node("node-a"), model(), deployment(nodes=1, serving=own)])
     (route,) = status.routes(world.desired(), world.observed(), world.memory(), Plan())
     assert route.sampling == SamplingDefaults(temperature=0.6, top_k=20)
     assert route.thinking is False
+    assert route.repetition == Repetition(pattern_min=8, pattern_max=1024, count=4)
+    (route,) = status.routes(two_nodes().desired(), world.observed(), world.memory(), Plan())
+    assert route.repetition is None
 
 
 def test_a_change_of_what_a_deployment_says_for_requests_restarts_nothing() -> None:
     world = two_nodes()
     world.settle()
     epoch = world.groups[world.replica()].epoch
-    world.manifests[-1] = deployment(serving={"sampling": {"temperature": 0.6}, "thinking": True})
+    world.manifests[-1] = deployment(
+        serving={"sampling": {"temperature": 0.6}, "thinking": True, "stopRepetition": {}}
+    )
     world.settle()
     assert world.groups[world.replica()].epoch == epoch
 

@@ -127,6 +127,14 @@ ROWS: tuple[Row, ...] = (
         ALL,
     ),
     Row(
+        each("repetition_detection"),
+        (VLLM,),
+        "The answer [ends](#answers-that-repeat-themselves) when its last tokens are one pattern of `min_pattern_size` (1) to "
+        "`max_pattern_size` tokens (up to 4096; 0: never), `min_count` times (2 to 1000) in a row. Default: "
+        "`serving.stopRepetition` of the deployment.",
+        ALL,
+    ),
+    Row(
         each("logprobs", False),
         (OPENAI, VLLM, LLAMA, MLX),
         "For chat `true`; for completions a number from 0 to 20, with `echo` also of the prompt. See below.",

@@ -44,7 +44,6 @@ REFUSED_ROWS: tuple[Row, ...] = (
             **each("samplers logits_processors", []),
             **each("custom_params custom_logit_processor"),
             **each("watermarking use_beam_search early_stopping", False),
-            **each("repetition_detection"),
         },
         (VLLM, LLAMA, MLX, SGLANG),
         "there is no such way to choose tokens",

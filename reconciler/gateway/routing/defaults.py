@@ -24,7 +24,13 @@ def with_defaults(generate: Generate, route: Route) -> Generate:
     sampling, unset = generate.sampling, generate.unset
     template = _template(generate.template, route.thinking)
     stall = route.max_stall_seconds
-    if not known and template is generate.template and stall == generate.max_stall_seconds:
+    repetition = route.repetition if generate.repetition is None else generate.repetition
+    if (
+        not known
+        and template is generate.template
+        and stall == generate.max_stall_seconds
+        and repetition is generate.repetition
+    ):
         return generate
     if known:
         sampling = dataclasses.replace(sampling, **known)
@@ -35,6 +41,7 @@ def with_defaults(generate: Generate, route: Route) -> Generate:
         unset=unset,
         template=template,
         max_stall_seconds=stall,
+        repetition=repetition,
     )
 
 

@@ -281,7 +281,8 @@ def step(
         case Prefill() | ToolCall():
             return progress, attempt, Ignore()
         case Finished() if event.reason in _FINISHED:
-            return progress.finished(event.reason), None, Done(event)
+            how = "repetition" if event.repeated else event.reason
+            return progress.finished(how), None, Done(event)
         case Failed():
             return _refused(progress, attempt, event, now, limits)
         case Finished() | Lost():

@@ -18,6 +18,7 @@ from reconciler.runner.markup.parts import (
 from reconciler.runner.model.adapter import Tokenizer
 from reconciler.runner.model.agreed_batch import Logprobs
 from reconciler.runner.model.generator import ends_of
+from reconciler.runner.model.repetition import RepetitionScanner
 from reconciler.runner.model.stop_strings import stop_scanner
 from reconciler.wire.generation import CallPart, Delta, Finished, Generate, Likely, Scored, TokenLogprobs
 
@@ -47,7 +48,7 @@ class Answer:
     def __init__(self, generate: Generate, prompt: list[int], tokenizer: Tokenizer) -> None:
         """Continues after ``generate.resume``, whose events were already sent by another rank."""
         self.stopped = False
-        """The answer is over: by an end token or one of the request's stop strings."""
+        """The answer is over: by an end token, one of the request's stop strings, or because it only repeats itself."""
         self.request = generate.request
         self._generate = generate
         self._tokenizer = tokenizer
@@ -58,6 +59,9 @@ class Answer:
         self._calls = _Calls(generate, prompt)
         self._detokenizer = tokenizer.detokenizer()
         self._stop = stop_scanner(generate.stop)
+        ends = generate.repetition is not None and generate.repetition.pattern_max > 0
+        self._repetition = RepetitionScanner(generate.repetition) if generate.repetition and ends else None
+        self._repeated = False
         literal = generate.prompt is not None or generate.prompt_tokens is not None
         formed = generate.form.schema is not None or generate.form.regex is not None
         self._parser = None if literal else tokenizer.parser(prompt, generate.tools, formed)
@@ -85,6 +89,8 @@ class Answer:
         text = self._detokenizer.text(token)
         if text:
             self._read(text)
+        if self._repetition is not None and self._repetition.repeats(token) and not self.stopped:
+            self.stopped = self._repeated = self._tokens >= self._generate.ending.tokens_min
 
     def scored(self, first: int, logprobs: Sequence[Logprobs]) -> Scored:
         """Return the event with tokens of the prompt from a place on."""
@@ -108,7 +114,12 @@ class Answer:
         if reason == "stop" and self._calls.complete:
             reason = "tool_calls"
         last = Finished(
-            self._generate.request, reason, self._prompt_tokens, self._tokens, stop=self._stop.found
+            self._generate.request,
+            reason,
+            self._prompt_tokens,
+            self._tokens,
+            stop=self._stop.found,
+            repeated=self._repeated,
         )
         return [*self.events(), last]
 

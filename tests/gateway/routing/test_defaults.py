@@ -12,7 +12,7 @@ from reconciler.gateway.dialects.openai.completions_reply import parse_completio
 from reconciler.gateway.dialects.openai.request import parse_chat
 from reconciler.gateway.routing.defaults import settled, with_defaults
 from reconciler.wire.generation import Accepted, Generate, Route
-from reconciler.wire.sampling import OPEN, Sampling, SamplingDefaults
+from reconciler.wire.sampling import OPEN, Repetition, Sampling, SamplingDefaults
 from tests.gateway.conftest import HELLO
 
 OWN = SamplingDefaults(temperature=0.6, top_k=20, repetition_penalty=1.1)
@@ -38,6 +38,18 @@ def test_the_deployment_decides_what_the_client_does_not() -> None:
     found = with_defaults(chat(temperature=0.9), ROUTE)
     assert found.sampling == Sampling(temperature=0.9, top_k=20, repetition_penalty=1.1, seed=7)
     assert set(found.unset) == {"top_p", "min_p"}
+
+
+def test_a_request_decides_when_its_answer_ends_by_repetition_before_the_deployment_does() -> None:
+    own = Repetition(pattern_max=64, pattern_min=8, count=4)
+    route = dataclasses.replace(ROUTE, repetition=own)
+    assert with_defaults(chat(), ROUTE).repetition is None
+    assert with_defaults(chat(), route).repetition == own
+    asked = chat(repetition_detection={"max_pattern_size": 9, "min_count": 2})
+    assert with_defaults(asked, route).repetition == Repetition(9, 1, 2)
+    off = with_defaults(chat(repetition_detection={"max_pattern_size": 0}), route).repetition
+    assert off is not None
+    assert off.pattern_max == 0
 
 
 def test_a_request_for_the_likeliest_tokens_alone_stays_one() -> None:

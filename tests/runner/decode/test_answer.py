@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from reconciler.runner.decode.answer import Answer
 from reconciler.runner.model.adapter import Tokenizer
 from reconciler.wire.generation import Delta, Finished
+from reconciler.wire.sampling import Ending, Repetition
 from tests.runner.ranks import Reply, question
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
@@ -41,6 +43,26 @@ def test_special_tokens_have_no_text_and_the_end_token_is_not_even_counted(
     assert reply.text == "ab"
     assert reply.last == Finished("a", "stop", 10, 3)
     assert len(reply.tokens) == 3
+
+
+def test_an_answer_that_only_repeats_itself_ends(endless_tokenizer: Tokenizer) -> None:
+    wanted = Repetition(pattern_max=8, pattern_min=1, count=3)
+    ended = answer_of(endless_tokenizer, "xabababab", repetition=wanted)
+    assert (ended.text, ended.last) == ("xababab", Finished("a", "stop", 10, 7, repeated=True))
+    off = replace(wanted, pattern_max=0)
+    for other in (None, off, replace(wanted, count=5), replace(wanted, pattern_max=1)):
+        assert answer_of(endless_tokenizer, "xabababab", "length", repetition=other).text == "xabababab"
+    least = answer_of(endless_tokenizer, "xabababab", repetition=wanted, ending=Ending(tokens_min=8))
+    assert (least.text, least.last.repeated) == ("xabababa", True)
+
+
+def test_an_answer_that_goes_on_with_another_group_repeats_what_the_first_one_has_said(
+    endless_tokenizer: Tokenizer,
+) -> None:
+    said = tuple(endless_tokenizer.plain("xabab"))
+    wanted = Repetition(pattern_max=8, pattern_min=1, count=3)
+    rest = answer_of(endless_tokenizer, "abab", repetition=wanted, resume=said)
+    assert (rest.text, rest.last) == ("ab", Finished("a", "stop", 10, 7, repeated=True))
 
 
 def test_reasoning_is_told_apart_from_text(endless_tokenizer: Tokenizer) -> None:

@@ -91,7 +91,7 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     ),
     "a field of nothing known": (
         DEPLOYMENT, "maxBatch:", "temperature:",
-        "17:5: spec.serving.temperature: unknown field; the fields here are context, ropeScaling, maxBatch, kvCache, maxStall, prefixCache, sampling, thinking, embedding, aliases",
+        "17:5: spec.serving.temperature: unknown field; the fields here are context, ropeScaling, maxBatch, kvCache, maxStall, prefixCache, sampling, thinking, stopRepetition, embedding, aliases",
     ),
     "a field of mlx_lm.server that cannot be": (
         DEPLOYMENT, "maxBatch: 16", "kv_bits: 8",

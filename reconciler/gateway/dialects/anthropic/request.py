@@ -19,6 +19,7 @@ from reconciler.gateway.dialects.openai.parameters import (
     parse_ending,
     parse_model,
     parse_object,
+    parse_repetition,
     parse_sampling,
     parse_unset,
 )
@@ -84,6 +85,7 @@ def parse_request(body: bytes, drawn_seed: int) -> MessagesRequest:
         tool_calls_max=prompt.tools.calls_max,
         template=prompt.template,
         ending=parse_ending(fields, tokens_max),
+        repetition=parse_repetition(fields),
         unset=parse_unset(fields),
         form=prompt.tools.form,
         replaced=prompt.replaced,

@@ -12,7 +12,7 @@ from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, Scor
 from .event_stream import DONE, EventStream
 from .logprobs import chat_logprobs
 from .request import ChatRequest
-from .shape import Heading, dumps, header, usage
+from .shape import Heading, dumps, finish, header, usage
 
 
 class ChatStream(EventStream):
@@ -74,7 +74,7 @@ class ChatStream(EventStream):
         )
 
     def _finish(self, index: int, finished: Finished) -> bytes:
-        choice = {"index": index, "delta": {}, "logprobs": None, "finish_reason": finished.reason}
+        choice = {"index": index, "delta": {}, "logprobs": None, **finish(finished)}
         chunks = self._head + self._no_usage + b',"choices":' + dumps([choice]) + b"}\n\n"
         self._finished.append(finished)
         self._open.pop(index, None)
@@ -193,7 +193,7 @@ class _Choice:
             "index": index,
             "message": self._message(),
             "logprobs": None if self._logprobs is None else chat_logprobs(self._logprobs),
-            "finish_reason": self.finished.reason,
+            **finish(self.finished),
         }
         return {**choice, "token_ids": self._tokens} if with_token_ids else choice
 

@@ -25,13 +25,14 @@ from .parameters import (
     parse_include_usage,
     parse_model,
     parse_object,
+    parse_repetition,
     parse_sampling,
     parse_session,
     parse_stop,
     parse_unset,
     several,
 )
-from .shape import Heading, dumps, header, usage
+from .shape import Heading, dumps, finish, header, usage
 
 PROMPTS_MAX = 64
 TOKENS_USUAL = 16
@@ -75,6 +76,7 @@ def parse_completion(body: bytes, drawn_seed: int) -> CompletionRequest:
         sampling=parse_sampling(fields, drawn_seed),
         echo=fields.flag("echo"),
         ending=parse_ending(fields, tokens_max),
+        repetition=parse_repetition(fields),
         logprobs=likeliest,
         unset=parse_unset(fields),
         form=parse_content_form(fields) or FREE,
@@ -155,15 +157,15 @@ class CompletionStream(EventStream):
     def _encode_one(self, index: int, answer: Part) -> bytes:
         if isinstance(answer, Finished):
             self._open.pop(index, None)
-            return self._chunk(index, "", answer.reason) + self._end(answer)
+            return self._chunk(index, "", answer) + self._end(answer)
         text, tokens = _text(answer), answer.logprobs if isinstance(answer, Delta) else ()
         logprobs = self._logprobs[index].of(tokens) if tokens else None
         return self._chunk(index, text, None, logprobs) if text or tokens else b""
 
     def _chunk(
-        self, index: int, text: str, reason: str | None, logprobs: dict[str, Any] | None = None
+        self, index: int, text: str, finished: Finished | None, logprobs: dict[str, Any] | None = None
     ) -> bytes:
-        choice = dumps([_choice(index, text, reason, logprobs)])
+        choice = dumps([_choice(index, text, finished, logprobs)])
         return self._head + self._no_usage + b',"choices":' + choice + b"}\n\n"
 
     def _end(self, finished: Finished) -> bytes:
@@ -203,7 +205,7 @@ class CompletionReply:
         """Return the completion, once every choice is finished. Raises ``ApiError`` where a group says nothing of a
         prompt's tokens."""
         choices = [
-            _choice(index, "".join(texts), self._finished[index].reason, self._logprobs_of(index))
+            _choice(index, "".join(texts), self._finished[index], self._logprobs_of(index))
             for index, texts in enumerate(self._texts)
         ]
         reply = header(self._heading, "text_completion")
@@ -226,5 +228,7 @@ def _text(answer: Part) -> str:
     return answer.text if isinstance(answer, (Accepted, Delta)) else ""
 
 
-def _choice(index: int, text: str, reason: str | None, logprobs: dict[str, Any] | None) -> dict[str, Any]:
-    return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}
+def _choice(
+    index: int, text: str, finished: Finished | None, logprobs: dict[str, Any] | None
+) -> dict[str, Any]:
+    return {"index": index, "text": text, "logprobs": logprobs, **finish(finished)}

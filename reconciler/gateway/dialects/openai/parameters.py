@@ -14,7 +14,16 @@ from reconciler.gateway.dialects.fields import INTEGER_MAX, Fields
 from reconciler.gateway.dialects.known_parameters import refuse_unsupported_inside
 from reconciler.gateway.errors import invalid
 from reconciler.wire.generation import Generate
-from reconciler.wire.sampling import BY_MODEL, OPEN, Bias, Ending, Sampling
+from reconciler.wire.sampling import (
+    BY_MODEL,
+    COUNT_MAX,
+    OPEN,
+    PATTERN_MAX,
+    Bias,
+    Ending,
+    Repetition,
+    Sampling,
+)
 
 STOPS_MAX = 4
 ANSWERS_MAX = 8
@@ -144,6 +153,18 @@ def parse_ending(fields: Fields, tokens_max: int | None) -> Ending:
         tokens_min=fields.integer("min_tokens", 0, low=0, high=high),
         ignore_end=fields.flag("ignore_eos"),
         stop_tokens=_token_ids(fields, "stop_token_ids"),
+    )
+
+
+def parse_repetition(fields: Fields) -> Repetition | None:
+    """Return when an answer ends that only repeats itself; None where the request does not say."""
+    wanted = fields.object("repetition_detection")
+    if wanted is None:
+        return None
+    most = wanted.integer("max_pattern_size", 0, low=0, high=PATTERN_MAX)
+    least = wanted.integer("min_pattern_size", 0, low=0, high=most)
+    return Repetition(
+        most, max(1, least), wanted.integer("min_count", 0, low=2 if most else 0, high=COUNT_MAX)
     )
 
 

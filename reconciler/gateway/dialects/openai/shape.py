@@ -33,6 +33,18 @@ def header(heading: Heading, kind: str) -> dict[str, Any]:
     return {"id": heading.id, "object": kind, "created": heading.created, "model": heading.model}
 
 
+REPETITION = "repetition_detected"
+"""vLLM's ``stop_reason``. Its ``finish_reason`` is ``repetition``, which clients that check it do not know."""
+
+
+def finish(finished: Finished | None) -> dict[str, Any]:
+    """Return how a choice ended, which has not ended with None."""
+    if finished is None:
+        return {"finish_reason": None}
+    more = {"stop_reason": REPETITION} if finished.repeated else {}
+    return {"finish_reason": finished.reason, **more}
+
+
 def usage(finished: Sequence[Finished], answers: int) -> dict[str, Any]:
     """Return the tokens of all choices, of which there are ``answers`` to each prompt; a prompt counts once, and so do
     those of its tokens that did not have to be read."""

@@ -11,7 +11,7 @@ from yarl import URL
 
 from reconciler.gateway.dialects.openai.completions_reply import CompletionRequest, parse_completion
 from reconciler.gateway.errors import ApiError
-from reconciler.wire.generation import Accepted, Likely, Scored, TokenLogprobs
+from reconciler.wire.generation import Accepted, Finished, Likely, Scored, TokenLogprobs
 from reconciler.wire.sampling import Ending
 from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.rank_double import PROMPT, Turn, story, told
@@ -313,3 +313,22 @@ async def test_an_echoed_prompt_is_the_first_text_of_a_stream(start: Start) -> N
     lines = await _lines(cluster, "/v1/completions", prompt="Once", echo=True)
     texts = [orjson.loads(line[6:])["choices"][0]["text"] for line in lines[:-1]]
     assert texts == ["Once", " upon", ""]
+
+
+async def test_an_answer_that_repeated_itself_says_so_as_vllm_does_where_clients_do_not_check(
+    start: Start,
+) -> None:
+    async def repeat(turn: Turn) -> None:
+        turn.accept()
+        turn.say("again ", 1)
+        turn.finish_as(Finished("", "stop", 3, 1, repeated=True))
+
+    cluster = await start(repeat)
+    for path, body in (("chat/completions", {"messages": HELLO}), ("completions", {"prompt": "Once"})):
+        for stream in (False, True):
+            asked = {"model": "llama", "stream": stream, **body}
+            async with cluster.http.post(cluster.url(f"/v1/{path}"), json=asked) as answer:
+                assert b'"finish_reason":"stop","stop_reason":"repetition_detected"' in await answer.read()
+    await cluster.until_sample(
+        'vllm:request_success_total{finished_reason="repetition",model_name="llama"}', 4
+    )
