@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from reconciler.planning.context.deadlines import SILENCE_SECONDS
@@ -31,8 +31,9 @@ class Budget:
     """So many are to serve at any moment."""
     extra: tuple[ReplicaId, ...] = ()
     """Those that are there beside them, in order."""
-    doubtful: frozenset[ReplicaId] = frozenset()
-    """Those that serve as far as is known, and owe an answer for longer than a healthy one does: they may hang."""
+    doubtful: Mapping[ReplicaId, str] = field(default_factory=dict)
+    """Those that serve as far as is known, each with the reason to doubt it: one that owes an answer for longer than a
+    healthy one does may hang, and no client reaches one without a route."""
 
     @classmethod
     def of(cls, world: World, name: DeploymentName, extra: tuple[ReplicaId, ...] = ()) -> Budget:
@@ -40,7 +41,8 @@ class Budget:
         spec = world.desired.deployments[name].spec
         replicas = tuple(ReplicaId(name, index) for index in range(spec.replicas))
         out = {replica: why for replica in (*replicas, *extra) if (why := _out(world, replica))}
-        doubtful = frozenset(each for each in (*replicas, *extra) if each not in out and _owes(world, each))
+        serving = [each for each in (*replicas, *extra) if each not in out]
+        doubtful = {each: why for each in serving if (why := _owes(world, each) or _unrouted(world, each))}
         return cls(name, replicas, out, spec.strategy.least(spec.replicas), extra, doubtful)
 
     @cached_property
@@ -51,7 +53,7 @@ class Budget:
     @cached_property
     def certain(self) -> frozenset[ReplicaId]:
         """Return the replicas that serve without a doubt."""
-        return self.available - self.doubtful
+        return self.available - self.doubtful.keys()
 
     @property
     def spare(self) -> int:
@@ -74,7 +76,7 @@ class Budget:
 
     def why(self, replica: ReplicaId) -> str:
         """Say why a replica does not serve, or may not."""
-        return self.out.get(replica, "owes its clients an answer")
+        return self.out.get(replica) or self.doubtful[replica]
 
 
 def spare(world: World, name: DeploymentName) -> Budget:
@@ -107,7 +109,7 @@ def _out(world: World, replica: ReplicaId) -> str:
         return IS_CHANGED
     if record.proven_at is None:
         return COMES_UP
-    return _unwell(world, record) or _unrouted(world, record) or _leaving(world, record)
+    return _unwell(world, record) or _leaving(world, record)
 
 
 def _unwell(world: World, record: GroupRecord) -> str:
@@ -125,18 +127,20 @@ def _unwell(world: World, record: GroupRecord) -> str:
     return ""
 
 
-def _unrouted(world: World, record: GroupRecord) -> str:
-    """Say that no client reaches a group: its route is not written, or could not be."""
+def _unrouted(world: World, replica: ReplicaId) -> str:
+    """Say that no client reaches a replica: its route is not written yet, or could not be; empty where it is."""
     published = world.memory.published
-    known = published is None or (record.replica, record.epoch) in published
+    known = published is None or (replica, world.memory.groups[replica].epoch) in published
     return "" if known else "has no route yet"
 
 
-def _owes(world: World, replica: ReplicaId) -> bool:
+def _owes(world: World, replica: ReplicaId) -> str:
+    """Say that a replica owes its clients an answer; empty where it does not."""
     first = world.observed.group(world.memory.groups[replica]).get(0)
-    return (
+    owes = (
         first is not None and max(first.report.silent_seconds, first.report.deaf_seconds) >= SILENCE_SECONDS
     )
+    return "owes its clients an answer" if owes else ""
 
 
 def _leaving(world: World, record: GroupRecord) -> str:

@@ -138,6 +138,17 @@ def test_the_next_one_goes_only_when_clients_reach_the_last_one() -> None:
     assert {rank.replica: rank.epoch for rank in world.alive()} == {0: 2, 1: 2}
 
 
+@pytest.mark.parametrize("unavailable", [1, 2])
+def test_those_that_no_client_reaches_yet_wait_for_their_routes(unavailable: int) -> None:
+    """As soon as a group is proven, its route is written: it counts as one that serves in the next moment."""
+    world = replicas(3, rolling={"maxUnavailable": unavailable})
+    world.published = frozenset()
+    change(world, serving=BATCH)
+    assert roll(world, passes=8)[0] == []
+    world.published = None
+    assert roll(world)[1] >= 3 - unavailable
+
+
 def test_the_next_one_goes_when_the_last_one_has_served_for_the_pause() -> None:
     rolling = {"pause": "5m"}
     world = replicas(2, rolling=rolling)
