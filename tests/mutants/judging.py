@@ -190,7 +190,8 @@ def _pytest(
         del sys.modules[name]
     recorder = _Recorder(copy)
     # Without a cache nothing is left for the next bug, and without rewritten assertions nothing is compiled anew.
-    options = ["-x", "-q", "--tb=line", "-p", "no:cacheprovider", "--assert=plain"]
+    # The thread of faulthandler that this process is forked beside does not exist here: to end it would wait for ever.
+    options = ["-x", "-q", "--tb=line", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--assert=plain"]
     options += ["--hypothesis-seed=0", *asked]
     with tempfile.TemporaryDirectory(prefix="t-", ignore_cleanup_errors=True) as scratch:
         try:

@@ -77,6 +77,7 @@ TEMPLATES = ("tests/runner/requests/test_templates.py",)
 TABLE = ("tests/gateway/dialects/test_parameter_table.py",)
 ADJUSTMENT = ("tests/runner/decode/test_adjustment.py",)
 SCORES = ("tests/runner/decode/test_scores.py",)
+REPETITION = ("tests/runner/model/test_repetition.py",)
 ANSWERS = ("tests/runner/decode/test_answer.py",)
 TURN_ENDS = ("tests/runner/model/test_turn_ends.py",)
 PARAMETERS = ("tests/runner/decode/test_parameters.py",)
@@ -319,9 +320,23 @@ MEANINGS = (
     Mutant(
         "an-end-of-an-answer-has-no-entry",
         "reconciler.runner.decode.answer:Answer.take",
-        never(If, 1, 4),
+        never(If, 1, 5),
         "a harness drops the last token of a text, and compares models by what is left",
         SCORES,
+    ),
+    Mutant(
+        "a-repetition-is-once-more",
+        "reconciler.runner.model.repetition:RepetitionScanner.repeats",
+        keep(BinOp, "left", 5, 6),
+        "an answer that repeats itself goes on for another round, or to its last token",
+        REPETITION,
+    ),
+    Mutant(
+        "what-an-answer-has-said-elsewhere-is-no-repetition",
+        "reconciler.runner.decode.answer:Answer.take",
+        never(If, 4, 5),
+        "a loop goes on to the last token",
+        ("tests/runner/decode/test_answer.py",),
     ),
     Mutant(
         "developers-are-no-system",
@@ -483,7 +498,7 @@ LETHAL = (
     Mutant(
         "one-prompt-is-all",
         completions_reply.parse_completion,
-        put(Call, "{it}[:1]", 15, 22),
+        put(Call, "{it}[:1]", 16, 23),
         "of a list of prompts all but the first are not answered",
         COMPLETIONS,
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ast import BinOp, Compare, If, Subscript
+from ast import BinOp, BoolOp, Compare, If, Subscript
 
 from reconciler.planning.recovery import rollback
 from reconciler.planning.replica import ladder
@@ -27,6 +27,20 @@ ROLLED = (
         budget._out,
         never(If, 2, 3),
         "the next replica is taken down before the last one has given a completion: nobody is served",
+        TARGETS,
+    ),
+    Mutant(
+        "without-a-route-counts-as-serving",
+        "reconciler.planning.rollout.budget:Budget.of",
+        keep(BoolOp, "values[0]"),
+        "while routes cannot be written, a change leaves clients without the replicas that are to serve",
+        TARGETS,
+    ),
+    Mutant(
+        "without-a-route-costs-nothing",
+        "reconciler.planning.rollout.budget:Budget.lets",
+        always(Compare, 2, 4),
+        "a change that comes just after groups were formed takes all of them down",
         TARGETS,
     ),
     Mutant(
