@@ -274,6 +274,19 @@ def model_loading(model: str, retry_after: int) -> ApiError:
     )
 
 
+def model_refused(model: str, reason: str, retry_after: int) -> ApiError:
+    """Return the error for a model of which no group can be formed until somebody acts. ``reason`` is the condition's."""
+    return ApiError(
+        503,
+        "server_error",
+        "model_unavailable",
+        f"no group serves the model {model!r}, and none can be formed before somebody acts ({reason});"
+        f" see on the cluster: reconciler describe modeldeployment/{model}",
+        retry_after=retry_after,
+        retry=True,
+    )
+
+
 def model_waiting(model: str, seconds: int) -> ApiError:
     """Return the error for a model of which no group can be there in time: its groups failed, and the next attempt is
     made so many seconds from now."""

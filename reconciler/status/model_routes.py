@@ -75,9 +75,23 @@ def routes(desired: Desired, observed: Observed, memory: Memory, plan: Plan) -> 
             max_stall_seconds=deployment.spec.serving.max_stall,
             embeds=_embeds(deployment, desired, observed),
             repetition=_repetition(deployment),
+            refused=_refused(name, plan),
         )
         for name, deployment in sorted(desired.deployments.items())
         if deployment.spec.replicas
+    )
+
+
+def _refused(name: DeploymentName, plan: Plan) -> str:
+    """Return the reason why a deployment is not served until somebody acts; empty where there is none."""
+    of = ObjectKey("ModelDeployment", name)
+    return next(
+        (
+            each.reason.value
+            for each in plan.refused
+            if each.object == of or (each.replica is not None and each.replica.deployment == name)
+        ),
+        "",
     )
 
 

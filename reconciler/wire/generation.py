@@ -362,6 +362,8 @@ class Route:
     """Whether it makes vectors of texts, and generates none."""
     repetition: Optional[Repetition] = None
     """``Generate.repetition`` of requests that do not say."""
+    refused: str = ""
+    """Why no group can be formed until somebody acts, as the conditions of the deployment name it; empty where one can."""
 
 
 @dataclasses.dataclass(frozen=True)

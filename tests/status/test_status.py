@@ -81,6 +81,16 @@ def test_the_gateway_knows_what_a_deployment_says_for_requests_that_do_not() -> 
     assert route.repetition is None
 
 
+def test_the_gateway_knows_why_no_group_can_be_formed_before_somebody_acts() -> None:
+    world = World([node("node-a"), model(), deployment(nodes=2)])
+    plan = world.settle()
+    (route,) = status.routes(world.desired(), world.observed(), world.memory(), plan)
+    assert (route.refused, route.backends) == ("NotEnoughNodes", ())
+    world = two_nodes()
+    (route,) = status.routes(world.desired(), world.observed(), world.memory(), world.plan())
+    assert route.refused == ""
+
+
 def test_a_change_of_what_a_deployment_says_for_requests_restarts_nothing() -> None:
     world = two_nodes()
     world.settle()

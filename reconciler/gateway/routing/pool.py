@@ -143,8 +143,9 @@ class Pool:
 
     def limits(self, route: Route | None = None) -> Limits:
         """Return the bounds of requests; ``route`` tells when the next attempt is made to form a group."""
-        if route is not None and route.attempt_at and not route.backends:
-            return Limits(self.timing, self.hold_seconds, max(0.0, route.attempt_at - self.wall()))
+        if route is not None and (route.attempt_at or route.refused) and not route.backends:
+            attempt_in = max(0.0, route.attempt_at - self.wall()) if route.attempt_at else None
+            return Limits(self.timing, self.hold_seconds, attempt_in, route.refused)
         if self._usual_limits.hold_seconds != self.hold_seconds:
             self._usual_limits = Limits(self.timing, self.hold_seconds)
         return self._usual_limits

@@ -16,6 +16,7 @@ from reconciler.gateway.errors import (
     internal,
     invalid,
     model_loading,
+    model_refused,
     model_waiting,
     older_group,
     overloaded,
@@ -43,6 +44,8 @@ class Limits:
     """How long a request may wait for a group."""
     attempt_in: float | None = None
     """In how many seconds the next attempt is made to form a group; None if that is not known."""
+    refused: str = ""
+    """``Route.refused``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,7 +236,10 @@ def seek(
     if limits.attempt_in is not None and now + limits.attempt_in > progress.deadline:
         return Fail(model_waiting(model, max(1, math.ceil(limits.attempt_in))))
     if now >= progress.deadline:
-        return Fail(model_loading(model, max(1, min(round(limits.hold_seconds), RETRY_AFTER_MAX))))
+        later = max(1, min(round(limits.hold_seconds), RETRY_AFTER_MAX))
+        return Fail(
+            model_refused(model, limits.refused, later) if limits.refused else model_loading(model, later)
+        )
     return Hold(min([progress.deadline, *progress.avoided(now).values()]))
 
 

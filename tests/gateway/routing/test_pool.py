@@ -312,6 +312,9 @@ async def test_when_the_next_attempt_is_made_matters_only_where_there_is_no_grou
         assert pool.limits(replace(route(), attempt_at=WALL + 5)).attempt_in == 5.0
         assert pool.limits(replace(route(), attempt_at=WALL - 5)).attempt_in == 0.0
         assert pool.limits(replace(route(backend), attempt_at=WALL + 5)).attempt_in is None
+        refused = pool.limits(replace(route(), refused="NotEnoughMemory"))
+        assert (refused.refused, refused.attempt_in) == ("NotEnoughMemory", None)
+        assert pool.limits(replace(route(backend), refused="NotEnoughMemory")).refused == ""
         pool.close()
 
 

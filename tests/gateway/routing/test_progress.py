@@ -121,6 +121,14 @@ def test_a_request_without_a_backend_waits_until_its_deadline(chat: Request) -> 
     assert error.retry
 
 
+def test_a_request_that_waits_for_a_person_is_told_why(chat: Request) -> None:
+    chat.limits, chat.now = replace(LIMITS, refused="NotEnoughMemory"), 60.0
+    error = error_of(chat.seek(None))
+    assert (error.status, error.code, error.retry_after) == (503, "model_unavailable", 30)
+    assert "before somebody acts (NotEnoughMemory)" in str(error)
+    assert "reconciler describe modeldeployment/llama" in str(error)
+
+
 @pytest.mark.parametrize(("hold_seconds", "retry_after"), [(0.0, 1), (7.0, 7), (600.0, 30)])
 def test_a_client_comes_back_after_one_to_thirty_seconds(hold_seconds: float, retry_after: int) -> None:
     request = Request(replace(LIMITS, hold_seconds=hold_seconds), now=600.0)
