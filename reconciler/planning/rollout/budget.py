@@ -14,6 +14,8 @@ from reconciler.wire.launch import Phase
 
 LEAVES = "leaves"
 """How the reason of a replica begins that has to leave a drained node."""
+WATCHED_SECONDS = SILENCE_SECONDS + 2.0
+"""An agent asks its rank as soon as it starts, and tells of a silence of ``SILENCE_SECONDS`` at once."""
 COMES_UP = "comes up"
 IS_CHANGED = "is being changed"
 
@@ -33,7 +35,9 @@ class Budget:
     """Those that are there beside them, in order."""
     doubtful: Mapping[ReplicaId, str] = field(default_factory=dict)
     """Those that serve as far as is known, each with the reason to doubt it: one that owes an answer for longer than a
-    healthy one does may hang, and no client reaches one without a route."""
+    healthy one does may hang, as may one that nobody has watched for so long, and no client reaches one without a route."""
+    until: float | None = None
+    """When those have been watched for long enough that are in doubt for this alone; None for none of them."""
 
     @classmethod
     def of(cls, world: World, name: DeploymentName, extra: tuple[ReplicaId, ...] = ()) -> Budget:
@@ -42,8 +46,10 @@ class Budget:
         replicas = tuple(ReplicaId(name, index) for index in range(spec.replicas))
         out = {replica: why for replica in (*replicas, *extra) if (why := _out(world, replica))}
         serving = [each for each in (*replicas, *extra) if each not in out]
-        doubtful = {each: why for each in serving if (why := _owes(world, each) or _unrouted(world, each))}
-        return cls(name, replicas, out, spec.strategy.least(spec.replicas), extra, doubtful)
+        doubtful = {each: why for each in serving if (why := _doubt(world, each))}
+        watched = (_watched_at(world, each) for each in doubtful)
+        until = max((at for at in watched if at > world.now), default=None)
+        return cls(name, replicas, out, spec.strategy.least(spec.replicas), extra, doubtful, until)
 
     @cached_property
     def available(self) -> frozenset[ReplicaId]:
@@ -125,6 +131,21 @@ def _unwell(world: World, record: GroupRecord) -> str:
         if rank.report.id in world.memory.stops:
             return "is being stopped"
     return ""
+
+
+def _doubt(world: World, replica: ReplicaId) -> str:
+    """Say why a replica that serves as far as is known may not; empty where nothing speaks for that."""
+    if why := _owes(world, replica) or _unrouted(world, replica):
+        return why
+    begun = _watched_at(world, replica) - WATCHED_SECONDS
+    return (
+        f"is watched for less than {WATCHED_SECONDS:g} s" if 0 <= world.now - begun < WATCHED_SECONDS else ""
+    )
+
+
+def _watched_at(world: World, replica: ReplicaId) -> float:
+    """Return from when on it is known whether a replica takes requests: an agent that has just started has to ask first."""
+    return world.node(world.memory.groups[replica].members[0]).since + WATCHED_SECONDS
 
 
 def _unrouted(world: World, replica: ReplicaId) -> str:

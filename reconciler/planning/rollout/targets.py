@@ -104,7 +104,7 @@ def _turns(
     text = "; ".join(filter(None, (budget.text, surge.obstacle(world, budget))))
     certain = [replica for replica in serving if replica in budget.certain]
     held = [*certain[max(0, budget.spare) :], *(each for each in serving if not budget.lets(each))]
-    return dict.fromkeys(held, Hold(WaitingFor.ROLLOUT, text))
+    return dict.fromkeys(held, Hold(WaitingFor.ROLLOUT, text, budget.until))
 
 
 def _everything(world: World, found: Wish, budget: Budget, changed: list[ReplicaId]) -> dict[ReplicaId, Hold]:

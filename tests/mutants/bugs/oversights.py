@@ -434,7 +434,7 @@ OF_THE_GATEWAY = (
     Mutant(
         "retry-after-in-milliseconds",
         gateway_progress.seek,
-        put(Call, "1000 * {it}", 9, 16),
+        put(Call, "1000 * {it}", 7, 17),
         "clients come back in half an hour instead of in a second",
         GATEWAY,
     ),

@@ -332,7 +332,7 @@ MEANINGS = (
         REPETITION,
     ),
     Mutant(
-        "what-an-answer-has-said-elsewhere-is-no-repetition",
+        "a-repetition-ends-nothing",
         "reconciler.runner.decode.answer:Answer.take",
         never(If, 4, 5),
         "a loop goes on to the last token",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ast import BinOp, BoolOp, Compare, If, Subscript
+from ast import BinOp, BoolOp, Compare, If, IfExp, Subscript
 
 from reconciler.planning.recovery import rollback
 from reconciler.planning.replica import ladder
@@ -31,9 +31,16 @@ ROLLED = (
     ),
     Mutant(
         "without-a-route-counts-as-serving",
-        "reconciler.planning.rollout.budget:Budget.of",
+        budget._doubt,
         keep(BoolOp, "values[0]"),
         "while routes cannot be written, a change leaves clients without the replicas that are to serve",
+        TARGETS,
+    ),
+    Mutant(
+        "who-was-not-asked-yet-takes-requests",
+        budget._doubt,
+        keep(IfExp, "orelse"),
+        "a change beside agents that have just started leaves the clients with a replica that reads nothing",
         TARGETS,
     ),
     Mutant(

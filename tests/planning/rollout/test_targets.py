@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler.planning.context.deadlines import SILENCE_SECONDS
+from reconciler.planning.rollout.budget import WATCHED_SECONDS
 from reconciler.planning.rollout.misfits import misfit
 from reconciler.state import (
     AllocateEpoch,
@@ -230,6 +231,18 @@ def test_while_one_may_hang_it_is_changed_and_no_other_is_taken_down(doubtful: i
     order, least = roll(world)
     assert (order, least) == ([doubtful, 1 - doubtful], 1)
     assert world.plan() == Plan()
+
+
+def test_one_whose_agent_has_just_started_counts_when_that_has_asked_it() -> None:
+    world = replicas(2)
+    change(world, serving=BATCH)
+    world.since["node-0"] = world.now - 1.0
+    formed, least = roll(world, passes=8)
+    assert (formed, least) == ([0], 1), "the one in doubt may be replaced, and not the one beside it"
+    assert "tiny/0 is watched for less than 7 s" in waits(world)[1].text
+    assert waits(world)[1].until == world.now - 1.0 + WATCHED_SECONDS
+    world.now += WATCHED_SECONDS
+    assert roll(world)[0] == [1]
 
 
 @pytest.mark.parametrize("how", IN_DOUBT)

@@ -138,9 +138,12 @@ class Machine:
         self.boots += 1
         self.up_since = self.world.loop.now
         self.up = True
-        self.facts = replace(self.sound, ports=tuple(map(self._booted, self.facts.ports)))
+        before, ports = self.facts, tuple(map(self._booted, self.facts.ports))
+        self.facts = replace(self.sound, ports=ports)
         self.withheld_at = None
         self.world.note(f"{self.name} is up again")
+        if self.facts != before:
+            self.world.changed(f"{self.name} is as its boot has left it")
         for link in self.world.links:
             if link.machine is self:
                 link.reset()
