@@ -37,7 +37,7 @@ ROLLED = (
         TARGETS,
     ),
     Mutant(
-        "who-was-not-asked-yet-takes-requests",
+        "who-was-not-asked-yet-serves",
         budget._doubt,
         keep(IfExp, "orelse"),
         "a change beside agents that have just started leaves the clients with a replica that reads nothing",
