@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from reconciler.wire.codec import WireError, from_wire
+from reconciler.wire.shards import header_end
 from reconciler.wire.weights import (
     RECORD_BYTES_MAX,
     RECORD_NAME,
@@ -26,7 +27,7 @@ from reconciler.wire.weights import (
 
 from .folder import Folder
 from .problems import Unfetched, of_disk
-from .weight_header import header, header_end
+from .weight_header import header
 
 ACCEPT_SECONDS = 60.0
 SILENT_SECONDS = 60.0

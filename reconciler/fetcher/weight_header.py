@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import struct
 from collections.abc import Callable
 
+from reconciler.wire.shards import HEADER_BYTES_MAX, described, header_end
 from reconciler.wire.weights import FetchProblem, WantedFile
 
 from .problems import Unfetched
 
 FIRST_BYTES = 128 * 1024
 """Nearly every header fits into this: one request is faster than two."""
-HEADER_BYTES_MAX = 100_000_000
-"""The bound of the safetensors format itself."""
 
 
 def header(wanted: WantedFile, read: Callable[[int, int], bytes]) -> bytes:
@@ -28,18 +25,12 @@ def header(wanted: WantedFile, read: Callable[[int, int], bytes]) -> bytes:
     if end > len(found):
         found += read(len(found), end - len(found))
     try:
-        entries = json.loads(found[8:end])
-        tensors = max(each["data_offsets"][1] for name, each in entries.items() if name != "__metadata__")
-    except (ValueError, LookupError, TypeError, AttributeError):
+        whole = described(found[8:end], end).bytes
+    except ValueError:
         raise _useless(wanted) from None
-    if end + tensors != wanted.size:
+    if whole != wanted.size:
         raise _useless(wanted)
     return found[:end]
-
-
-def header_end(start: bytes) -> int:
-    """Return where a header ends, from its first bytes."""
-    return 8 + int(struct.unpack("<Q", start[:8])[0]) if len(start) >= 8 else 0
 
 
 def _useless(wanted: WantedFile) -> Unfetched:

@@ -78,11 +78,15 @@ def of_hub(path: str, desired: Desired, observed: Observed) -> Readiness:
 def _limits(reports: Iterable[ModelReport | None]) -> str:
     """Return notes that requests with tools are refused and that prompts are read anew, with the reasons."""
     known = [report for report in reports if report is not None]
+    note = next((report.note for report in known if report.note), "")
     tools = next((report.tools for report in known if report.tools), "")
     reread = next((report.reread for report in known if report.reread), "")
-    return (f"; requests with tools are refused: {tools}" if tools else "") + (
-        f"; every prompt is read anew: {reread}" if reread else ""
+    notes = (
+        note,
+        f"requests with tools are refused: {tools}" if tools else "",
+        f"every prompt is read anew: {reread}" if reread else "",
     )
+    return "".join(f"; {each}" for each in notes if each)
 
 
 def prompt_reuse(path: str, observed: Observed) -> str:

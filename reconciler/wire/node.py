@@ -297,6 +297,8 @@ class ModelReport:
     """For ``weights.hub_path``: whether every file but the ``lacking`` ones was verified, and is unchanged since."""
     lacking: Tuple[str, ...] = ()
     """Weight files that are present as outlines only."""
+    note: str = ""
+    """What there is to know of weights that can be used, for people."""
     fetch: Optional[FetchReport] = None
     """State of the last fetch; None if this agent had no request."""
 

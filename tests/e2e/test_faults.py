@@ -109,7 +109,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], str, str]] = {
         "model-2.safetensors is missing",
     ),
     "outside": (
-        index("../tiny/model.safetensors"),
+        index("model.safetensors", "../tiny/model.safetensors"),
         "WeightsUnusable",
         "names '../tiny/model.safetensors'",
     ),

@@ -92,12 +92,16 @@ def test_the_answer_says_whether_what_was_read_can_be_used_again(endless: Path, 
 def test_a_pipeline_has_as_many_stages_as_layers_at_most(layered: Path) -> None:
     stages = {key for key in examine(layered)["unsplittable"] if key.startswith("pipeline")}
     assert stages == {f"pipeline/{size}" for size in range(3, 9)}
-    (layered / "model.safetensors.index.json").rename(layered / "index")
+    index = layered / "model.safetensors.index.json"
+    index.rename(layered / "index")
     try:
-        why = examine(layered)["unsplittable"]["pipeline"]
+        missing = examine(layered)["unsplittable"]["pipeline"]
+        index.write_text('{"weight_map": {"w": "model-00001-of-00009.safetensors"}}')
+        foreign = examine(layered)["unsplittable"]["pipeline"]
     finally:
-        (layered / "index").rename(layered / "model.safetensors.index.json")
-    assert why == "a pipeline needs model.safetensors.index.json, which is missing"
+        (layered / "index").rename(index)
+    assert missing == "a pipeline needs model.safetensors.index.json, which is missing"
+    assert foreign == f"a pipeline needs an index: {index.name} is not used: it names other files than these"
 
 
 def test_experts_and_quantized_layers_are_tried_as_they_are(copy: Path) -> None:

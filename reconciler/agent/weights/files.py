@@ -7,26 +7,22 @@ their size or time of change differs.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import stat
-import struct
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from reconciler.agent.system.files import read_json
 from reconciler.wire.codec import WireError, from_wire
 from reconciler.wire.node import ModelReport
-from reconciler.wire.weights import RECORD_BYTES_MAX, RECORD_NAME, SHARDS, Record, is_hub_path, is_shard
+from reconciler.wire.shards import INDEX, check_size, layout, parse_index, read_shard
+from reconciler.wire.weights import RECORD_BYTES_MAX, RECORD_NAME, Record, is_hub_path, is_shard
 
 CONFIG_BYTES_MAX = 1024 * 1024
 INDEX_BYTES_MAX = 64 * 1024 * 1024
-HEADER_BYTES_MAX = 100 * 1024 * 1024
-"""The bound of the safetensors format itself."""
 _READ_SUFFIXES = (".json", ".safetensors", ".py", ".jinja", ".model", ".txt", ".tiktoken")
 """Suffixes of configurations, weights, code, chat templates and tokenizer vocabularies."""
 _CACHED_MAX = 4096
-_INDEX = "model.safetensors.index.json"
 
 
 class Weights:
@@ -46,7 +42,7 @@ class Weights:
         if not present:
             return ModelReport(path, str(directory), present=False)
         config: Mapping[str, Any] = {}
-        size = 0
+        size, note = 0, ""
         verified = False
         lacking: Tuple[str, ...] = ()
         try:
@@ -54,15 +50,12 @@ class Weights:
                 lacking = self._outlined(directory)
                 verified = True
             config = self._cached(directory / "config.json", _config)
-            names = self._names(directory)
-            size = sum((directory / name).stat().st_size for name in names)
-            for name in names:
-                self._check_complete(directory / name)
+            size, note = self._layout(directory)
             problem = ""
         except (OSError, ValueError) as error:
             problem = _words(error)
         return ModelReport(
-            path, str(directory), True, size, config, problem, verified=verified, lacking=lacking
+            path, str(directory), True, size, config, problem, verified=verified, lacking=lacking, note=note
         )
 
     def _place(self, path: str) -> Path:
@@ -71,20 +64,15 @@ class Weights:
         except RuntimeError:  # ``~name`` where there is no such user: then it is a name like any other
             return self._directory / path
 
-    def _names(self, directory: Path) -> List[str]:
-        index = directory / _INDEX
-        if index.exists():
-            return self._cached(index, _shards)  # type: ignore[no-any-return]
-        names = sorted(path.name for path in directory.iterdir() if is_shard(path.name))
-        if not names:
-            raise ValueError("it has no {} files".format(SHARDS))
-        return names
-
-    def _check_complete(self, path: Path) -> None:
-        expected = self._cached(path, _expected_size)
-        size = path.stat().st_size
-        if size < expected:
-            raise ValueError("{} is cut short: {} of {} bytes".format(path.name, size, expected))
+    def _layout(self, directory: Path) -> Tuple[int, str]:
+        """Return the bytes of all weight files, and what there is to say of them. Raises ``ValueError`` or ``OSError``."""
+        index = self._cached(directory / INDEX, _index) if (directory / INDEX).exists() else (None, "")
+        paths = sorted(path for path in directory.iterdir() if is_shard(path.name))
+        shards = {path.name: self._cached(path, read_shard) for path in paths}
+        for path in paths:
+            check_size(path, shards[path.name])
+        found = layout({name: shard.tensors for name, shard in shards.items()}, *index)
+        return sum(path.stat().st_size for path in paths), found.note
 
     def _outlined(self, directory: Path) -> Tuple[str, ...]:
         """Return the files of fetched weights that are present as outlines only. Raises ``ValueError`` if any file has
@@ -160,16 +148,12 @@ def _record(path: Path) -> Record:
         raise ValueError("{}: {}".format(path.name, error)) from None
 
 
-def _shards(path: Path) -> List[str]:
-    files = _object(path, INDEX_BYTES_MAX).get("weight_map")
-    if not isinstance(files, dict) or not all(isinstance(name, str) for name in files.values()):
-        raise ValueError("{}: expected weight_map to name a file for each tensor".format(_INDEX))
-    names = sorted(set(files.values()))
-    for name in names:
-        if not is_shard(name) or "/" in name or "\0" in name:
-            text = "{} names {!r}, expected {} in the same folder"
-            raise ValueError(text.format(_INDEX, name[:80], SHARDS))
-    return names
+def _index(path: Path) -> Tuple[Optional[Mapping[str, str]], str]:
+    """Return an index, or why it cannot be read: ranks do without it."""
+    try:
+        return parse_index(_object(path, INDEX_BYTES_MAX)), ""
+    except ValueError as error:
+        return None, str(error)
 
 
 def _object(path: Path, bytes_max: int) -> Mapping[str, Any]:
@@ -180,26 +164,3 @@ def _object(path: Path, bytes_max: int) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("{}: expected a JSON object".format(path.name))
     return value
-
-
-def _expected_size(path: Path) -> int:
-    """Return the size that a safetensors file should have: 8 bytes, a header of that length, then the tensors.
-
-    Source: the format's description in the README of huggingface/safetensors.
-    """
-    name = path.name
-    with path.open("rb") as stream:
-        start = stream.read(8)
-        length = int(struct.unpack("<Q", start)[0]) if len(start) == 8 else 0
-        if not 2 <= length <= HEADER_BYTES_MAX:
-            empty = " (it is empty)" if not start else ""
-            raise ValueError("{} is not a safetensors file{}".format(name, empty))
-        header = stream.read(length)
-    if len(header) < length:
-        return 8 + length
-    try:
-        tensors = json.loads(header)
-        ends = [int(entry["data_offsets"][1]) for key, entry in tensors.items() if key != "__metadata__"]
-    except (ValueError, TypeError, AttributeError, KeyError, IndexError, RecursionError):
-        raise ValueError("{} is not a safetensors file: its header cannot be read".format(name)) from None
-    return 8 + length + max(ends, default=0)

@@ -9,16 +9,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.launch import ExitCode
-
-HEADER_BYTES_MAX = 100_000_000
-"""The bound of the safetensors format on its header."""
+from reconciler.wire.shards import INDEX, Layout, check_size, layout, parse_index, read_shard
+from reconciler.wire.weights import SHARDS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,15 +37,12 @@ def inspect(model_path: str) -> ModelFiles:
         raise invalid_weights(f"there is no directory {directory}")
     text = _read(directory / "config.json")
     config = _object(directory / "config.json", text)
-    files = sorted(directory.glob("model*.safetensors"))
-    if not files:
-        raise invalid_weights(f"{directory} has no model*.safetensors")
-    _check_index(directory, {file.name for file in files})
+    read_layout(directory)
+    files = sorted(directory.glob(SHARDS))
     digest = hashlib.sha256(text)
     total = 0
     for file in files:
         size = file.stat().st_size
-        _check_length(file, size)
         digest.update(f"\0{file.name}\0{size}".encode())
         total += size
     return ModelFiles(directory, config, total, digest.hexdigest())
@@ -98,32 +93,26 @@ def _object(path: Path, text: bytes) -> dict[str, Any]:
     return content
 
 
-def _check_index(directory: Path, present: set[str]) -> None:
-    index = directory / "model.safetensors.index.json"
-    if not index.exists():
-        return
-    weight_map = _object(index, _read(index)).get("weight_map", {})
-    if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
-        raise invalid_weights(f"{index} has a weight_map that does not name a file for each tensor")
-    missing = sorted(set(weight_map.values()) - present)
-    if missing:
-        raise invalid_weights(
-            f"{directory} lacks {len(missing)} of its weight files, the first is {missing[0]}"
-        )
-
-
-def _check_length(file: Path, size: int) -> None:
-    """Check a file's length: 8 bytes of header length, a JSON header, and the tensors that it describes."""
-    with file.open("rb") as opened:
-        start = opened.read(8)
-        length = struct.unpack("<Q", start)[0] if len(start) == 8 else HEADER_BYTES_MAX + 1
-        if length > HEADER_BYTES_MAX or length + 8 > size:
-            raise invalid_weights(f"{file} is damaged or incomplete: its header is not there")
-        header = _object(file, opened.read(length))
+def read_layout(directory: Path) -> Layout:
+    """Judge the weight files of a directory. Raises ``RankEnd(WEIGHTS)`` with the first thing that is wrong."""
+    paths = sorted(directory.glob(SHARDS))
     try:
-        ends = [int(t["data_offsets"][1]) for name, t in header.items() if name != "__metadata__"]
-    except (TypeError, LookupError, ValueError):
-        raise invalid_weights(f"{file} is damaged: its header does not say where each tensor is") from None
-    expected = 8 + length + max(ends, default=0)
-    if size < expected:
-        raise invalid_weights(f"{file} is incomplete: it has {size} of {expected} bytes")
+        shards = {path.name: read_shard(path) for path in paths}
+        for path in paths:
+            check_size(path, shards[path.name])
+        index, why = _index(directory / INDEX)
+        return layout({name: shard.tensors for name, shard in shards.items()}, index, why)
+    except OSError as error:
+        raise invalid_weights(f"cannot read {error.filename}: {error.strerror}") from None
+    except ValueError as error:
+        raise invalid_weights(f"{directory}: {error}") from None
+
+
+def _index(path: Path) -> tuple[Mapping[str, str] | None, str]:
+    """Return an index, None where there is none; or why it cannot be read: ranks do without it."""
+    try:
+        return parse_index(json.loads(path.read_bytes())), ""
+    except FileNotFoundError:
+        return None, ""
+    except (ValueError, RecursionError) as error:
+        return None, str(error)

@@ -19,16 +19,16 @@ from mlx_lm.utils import load, load_model, sharded_load
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import WireError, from_wire
 from reconciler.wire.launch import ExitCode, RopeScaling
-from reconciler.wire.weights import RECORD_NAME, Record
+from reconciler.wire.shards import INDEX
+from reconciler.wire.weights import RECORD_NAME, SHARDS, Record
 
 from .adapter import FOREIGN_ERRORS, Loaded, Tokenizer, compile_nothing_on_a_cpu, ending_of
-from .files import ModelFiles, inspect, invalid_weights
+from .files import ModelFiles, inspect, invalid_weights, read_layout
 from .generation_config import read_sampling
 from .positions import scaled
 from .turn_ends import configured_ends
 
 READ_TEXT = "Unable to read from file"
-INDEX = "model.safetensors.index.json"
 
 
 def load_shard(
@@ -83,7 +83,7 @@ def _unread(files: ModelFiles, text: str) -> RankEnd | None:
     if READ_TEXT not in text:
         return None
     inspect(str(files.directory))
-    largest = max(file.stat().st_size for file in files.directory.glob("model*.safetensors"))
+    largest = max(file.stat().st_size for file in files.directory.glob(SHARDS))
     try:
         mmap.mmap(-1, largest).close()
     except (OSError, MemoryError):
@@ -206,6 +206,8 @@ def unsplittable(model: Any, config: Mapping[str, Any], directory: Path) -> dict
         found["pipeline"] = f"mlx-lm cannot run {kind} models as a pipeline"
     elif not (directory / INDEX).exists():
         found["pipeline"] = f"a pipeline needs {INDEX}, which is missing"
+    elif not (read := read_layout(directory)).indexed:
+        found["pipeline"] = f"a pipeline needs an index: {read.note}"
     return found
 
 

@@ -23,9 +23,9 @@ PATH = hub_path("org/tiny", "a" * 40)
 
 
 def _safetensors(path: Path, tensor_bytes: int = 8) -> int:
-    header = json.dumps(
-        {"w": {"dtype": "U8", "shape": [tensor_bytes], "data_offsets": [0, tensor_bytes]}}
-    ).encode()
+    """A file with one tensor, which is called as the file is."""
+    tensor = {"dtype": "U8", "shape": [tensor_bytes], "data_offsets": [0, tensor_bytes]}
+    header = json.dumps({path.name: tensor}).encode()
     path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(tensor_bytes))
     return path.stat().st_size
 
@@ -39,7 +39,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def _index(model: Path, *names: str) -> None:
-    content = {"metadata": {"total_size": 1}, "weight_map": {f"w{n}": name for n, name in enumerate(names)}}
+    content = {"metadata": {"total_size": 1}, "weight_map": {name: name for name in names}}
     (model / "model.safetensors.index.json").write_text(json.dumps(content))
 
 
@@ -91,7 +91,6 @@ def test_a_file_that_is_cut_short_is_named(model: Path) -> None:
         ("config.json", b"[" * 100_000, "config.json: its JSON is nested too deeply"),
         ("config.json", b"\xff\xfe", "config.json: 'utf-8' codec can't decode"),
         ("config.json", b" " * 1_100_000, "config.json has more than 1048576 bytes"),
-        ("model.safetensors.index.json", b"{}", "expected weight_map to name a file for each tensor"),
     ],
 )
 def test_a_damaged_file_is_a_problem(model: Path, name: str, content: bytes, problem: str) -> None:
@@ -99,6 +98,46 @@ def test_a_damaged_file_is_a_problem(model: Path, name: str, content: bytes, pro
     (model / name).write_bytes(content)
 
     assert problem in Weights(model.parent).report("tiny").problem
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "model.safetensors.index.json: Expecting value"),
+        (b"{}", "expected weight_map to name a file for each tensor"),
+        (b'{"weight_map": {"w": "model-00001-of-00002.safetensors"}}', "it names other files than these"),
+        (b'{"weight_map": {"w": "model.safetensors"}}', "it names other tensors than the files have"),
+    ],
+)
+def test_an_index_that_is_not_of_these_files_is_not_used(model: Path, content: bytes, why: str) -> None:
+    """mlx-lm reads it for a pipeline alone."""
+    _safetensors(model / "model.safetensors")
+    (model / "model.safetensors.index.json").write_bytes(content)
+    report = Weights(model.parent).report("tiny")
+    assert (report.problem, report.note.partition(" is not used: ")[0]) == (
+        "",
+        "model.safetensors.index.json",
+    )
+    assert why in report.note
+
+
+def test_of_numbered_files_without_an_index_a_missing_one_is_named(model: Path) -> None:
+    for number in (1, 3):
+        _safetensors(model / f"model-0000{number}-of-00003.safetensors")
+    weights = Weights(model.parent)
+    assert weights.report("tiny").problem == "model-00002-of-00003.safetensors is missing"
+    _safetensors(model / "model-00002-of-00003.safetensors")
+    assert weights.report("tiny").problem == ""
+
+
+def test_two_files_with_the_same_tensor_are_named(model: Path) -> None:
+    """Of the copy that Finder makes mlx-lm may read the tensors last."""
+    _safetensors(model / "model.safetensors")
+    shutil.copy(model / "model.safetensors", model / "model copy.safetensors")
+    assert Weights(model.parent).report("tiny").problem == (
+        "model copy.safetensors and model.safetensors both have the tensor model.safetensors:"
+        " remove the file that does not belong here"
+    )
 
 
 def test_a_directory_without_weights_is_a_problem(model: Path) -> None:

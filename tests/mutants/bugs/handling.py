@@ -15,6 +15,7 @@ from ast import (
     Continue,
     Dict,
     Expr,
+    For,
     If,
     IfExp,
     Return,
@@ -25,7 +26,6 @@ from ast import (
 
 from reconciler import listening
 from reconciler.agent.ranks import ranks, shim
-from reconciler.agent.weights import files as agent_weights
 from reconciler.bootstrap import home, origin, service_lock, store
 from reconciler.cli.commands.cluster import hearing, supervise, up
 from reconciler.cli.core import app
@@ -46,6 +46,7 @@ from reconciler.source.operating import writing
 from reconciler.source.yaml import documents, fields, parser, pieces, syntax_errors
 from reconciler.status import conditions
 from reconciler.store import connection, schema, sqlite
+from reconciler.wire import shards
 from tests.mutants.mutant import Mutant
 from tests.mutants.operators import always, catch_nothing, drop, follow, keep, never, precede, put, respell
 
@@ -413,31 +414,31 @@ WEIGHTS = (
     ),
     Mutant(
         "cut-weights-look-whole",
-        agent_weights.Weights._check_complete,
+        shards.check_size,
         never(),
         "a copy that was interrupted is found out by its ranks, after minutes",
         AGENT_WEIGHTS,
     ),
     Mutant(
         "a-missing-shard-is-not-missed",
-        agent_weights.Weights._names,
-        put(Call, "[n for n in {it} if ({place.body[0].value.left} / n).exists()]", 1, 7),
+        shards.layout,
+        never(If, 0, 6),
         "mlx-lm leaves the tensors of a missing file random: the model talks nonsense",
         AGENT_WEIGHTS,
     ),
     Mutant(
         "a-rank-loads-cut-weights",
-        runner_weights._check_length,
-        never(If, 1, 2),
+        runner_weights.read_layout,
+        drop(For),
         "weights that were cut after the agent's look are read as far as they go",
         RANK_WEIGHTS,
     ),
     Mutant(
-        "a-rank-misses-no-shard",
-        runner_weights._check_index,
-        never(If, 2, 3),
-        "a rank serves random tensors where a file is missing",
-        RANK_WEIGHTS,
+        "a-copy-may-lie-beside-its-file",
+        shards._check_once,
+        never(),
+        "of two builds in one folder the file system decides which tensors are served",
+        AGENT_WEIGHTS,
     ),
     Mutant(
         "an-unknown-architecture-is-fine",
@@ -515,7 +516,7 @@ SPLITS = (
     Mutant(
         "any-model-is-a-pipeline",
         "reconciler.runner.model.loading:unsplittable",
-        never(If, 1, 3),
+        never(If, 1, 4),
         "a pipeline of a model that has none is found out by a crash loop",
         EXAMINATION,
     ),
