@@ -320,10 +320,8 @@ class Load:
 @message("report")
 @dataclasses.dataclass(frozen=True)
 class NodeReport:
-    """A node at one moment. ``sequence`` grows with every change the agent makes or notices.
-
-    Two reports are comparable only with the same ``boot_id`` and ``agent_id``.
-    """
+    """A node at one moment. ``sequence`` grows with every change the agent makes or notices. Two reports are comparable only
+    with the same ``boot_id`` and ``agent_id``."""
 
     sequence: int
     boot_id: str

@@ -169,7 +169,7 @@ class Folder:
         """Whether mlx-lm loads it, and with the tensors that are meant."""
         try:
             model, _ = load_model(self.path)
-        except (OSError, RuntimeError, ValueError):
+        except (OSError, RuntimeError, ValueError, LookupError):
             return False
         return equal(model, self.build)
 
