@@ -23,6 +23,7 @@ function put(id, html) {
   const draft = document.createElement("template");
   draft.innerHTML = html;
   localTimes(draft.content);
+  prepareTables(draft.content);
   Idiomorph.morph(place, [...draft.content.childNodes], {morphStyle: "innerHTML"});
 }
 
@@ -84,6 +85,7 @@ async function comeBack() {
 // Where pages are in a row that is wider than the screen, the one that is open is in sight.
 document.querySelector("nav [aria-current]")?.scrollIntoView({block: "nearest", inline: "center"});
 localTimes(document);
+prepareTables(document);
 if (document.body.dataset.live) {
   document.addEventListener("visibilitychange", leaveWhileHidden);
   follow();

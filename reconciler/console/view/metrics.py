@@ -113,7 +113,7 @@ def _of_deployment(answer: Body, span: Span, name: str) -> OfDeployment:
         plot(
             "Time to first token",
             span,
-            [("median", values("firstTokenP50")), ("95 of 100 within", values("firstTokenP95"))],
+            [("median", values("firstTokenP50")), ("p95", values("firstTokenP95"))],
             seconds,
         ),
         plot("Errors", span, [("", values("errors"))], number),
@@ -123,7 +123,7 @@ def _of_deployment(answer: Body, span: Span, name: str) -> OfDeployment:
         ("Running", values("running"), number),
         ("Waiting", values("waiting"), number),
         ("First token, median", values("firstTokenP50"), seconds),
-        ("First token, 95 of 100", values("firstTokenP95"), seconds),
+        ("First token, p95", values("firstTokenP95"), seconds),
         ("Errors", values("errors"), number),
     )
     return OfDeployment(

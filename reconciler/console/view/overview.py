@@ -17,9 +17,9 @@ TROUBLES_SHOWN = 4
 LATEST_SHOWN = 4
 """Events on the first page."""
 MODELS_MAX = 12
-"""Most models on the first page: those that are not well first."""
+"""Most models on the first page: those that need attention first."""
 ROWS_MAX = 24
-"""Most machines with a row each on the first page; of more, those that are not well have one, and all have a tile."""
+"""Most machines with a row each on the first page; of more, those that need attention have one, and all have a tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +116,13 @@ def overview(snapshot: Snapshot) -> Overview:
 def pulse(snapshot: Snapshot) -> Pulse:
     """Return how the cluster is doing."""
     served, wrong = _served(snapshot), troubles(snapshot)
-    text = f"{len(wrong)} to look at" if wrong else _headline(snapshot, served)
+    text = _attention(len(wrong)) if wrong else _headline(snapshot, served)
     open_incidents = sum(each["open"] for each in snapshot.incidents)
     return Pulse(_state(served, wrong), text, open_incidents, snapshot.status.get("revision") or "")
+
+
+def _attention(count: int) -> str:
+    return "1 needs attention" if count == 1 else f"{count} need attention"
 
 
 def serving(snapshot: Snapshot, each: Body) -> Served:

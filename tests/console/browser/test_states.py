@@ -98,3 +98,44 @@ def test_the_login_is_for_everybody(browser: Browser, keyed: str) -> None:
         expect(page.get_by_role("button", name="Log out")).to_be_visible()
         found += violations(page)
     assert found == []
+
+
+def column(page: Page, region: str, number: int) -> list[str]:
+    """The texts of a column of a table."""
+    cells = page.get_by_role("region", name=region).locator(f"tbody tr > :nth-child({number})")
+    return [text.strip() for text in cells.all_inner_texts()]
+
+
+def test_a_table_is_sorted_by_the_heading_that_is_chosen_and_stays_so_with_news(
+    browser: Browser, lost: str
+) -> None:
+    with opened(browser, lost, "/nodes") as page:
+        before = column(page, "Machines", 1)
+        heading = page.get_by_role("region", name="Machines").get_by_role("columnheader").first
+        heading.get_by_role("button").click()
+        expect(heading).to_have_attribute("aria-sort", "ascending")
+        heading.get_by_role("button").click()
+        expect(heading).to_have_attribute("aria-sort", "descending")
+        down = column(page, "Machines", 1)
+        assert (down, sorted(down)) == (sorted(before, reverse=True), sorted(before))
+        page.evaluate(
+            "() => { const each = document.querySelector('main section:has(table.machines)');"
+            " put(each.id, each.innerHTML.replaceAll(/<button[^>]*>|<.button>/g, '')); }"
+        )
+        assert column(page, "Machines", 1) == down
+        heading.get_by_role("button").click()
+        assert column(page, "Machines", 1) == before
+        assert violations(page) == []
+
+
+def test_colours_are_as_they_were_chosen_on_every_page(browser: Browser, lost: str) -> None:
+    with opened(browser, lost, color_scheme="light") as page:
+        ground = "() => getComputedStyle(document.body).backgroundColor"
+        light = page.evaluate(ground)
+        page.get_by_label("Theme").select_option("dark")
+        dark = page.evaluate(ground)
+        page.goto(f"{lost}/nodes", wait_until="domcontentloaded")
+        assert (page.evaluate(ground), dark != light) == (dark, True)
+        expect(page.get_by_label("Theme")).to_have_value("dark")
+        page.get_by_label("Theme").select_option("System")
+        assert page.evaluate(ground) == light
