@@ -30,6 +30,7 @@ from .view.operation import commits_wait, standing
 from .view.overview import overview, pulse
 from .view.plots import Span, span_of
 from .view.quantities import duration, loaded, rate, size, watts
+from .view.search import search
 
 EVENTS_SHOWN = 200
 PARTS_MAX = 4096
@@ -156,6 +157,14 @@ PAGES = (
     ),
     Page("/events", "Events", ("event_filter", "events"), _events, query="object"),
     Page("/history", "History", ("held", "commits"), _history),
+    Page(
+        "/search",
+        "Search",
+        ("search",),
+        lambda s, query: {"query": query, "found": search(s, query)},
+        in_menu=False,
+        query="q",
+    ),
     Page(
         "/history/{name}",
         "Commit",

@@ -82,6 +82,14 @@ async function comeBack() {
   else follow();
 }
 
+// A slash leads to the search from wherever nobody types.
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
+  if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+  event.preventDefault();
+  document.getElementById("query")?.focus();
+});
+
 // Where pages are in a row that is wider than the screen, the one that is open is in sight.
 document.querySelector("nav [aria-current]")?.scrollIntoView({block: "nearest", inline: "center"});
 localTimes(document);

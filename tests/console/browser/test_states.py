@@ -139,3 +139,15 @@ def test_colours_are_as_they_were_chosen_on_every_page(browser: Browser, lost: s
         expect(page.get_by_label("Theme")).to_have_value("dark")
         page.get_by_label("Theme").select_option("System")
         assert page.evaluate(ground) == light
+
+
+def test_a_slash_leads_to_the_search_and_enter_to_what_it_finds(browser: Browser, lost: str) -> None:
+    with opened(browser, lost, "/nodes") as page:
+        page.keyboard.press("/")
+        expect(page.get_by_role("searchbox")).to_be_focused()
+        page.keyboard.type("bridge studio-3")
+        page.keyboard.press("Enter")
+        expect(page.locator("h1")).to_have_text("Search")
+        assert violations(page) + cut_off(page) == []
+        page.get_by_role("region", name="Incidents").get_by_role("link", name="node/studio-3").click()
+        expect(page.locator("h1")).to_have_text("Incident 1")
