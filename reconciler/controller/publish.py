@@ -190,6 +190,7 @@ class Publisher:
             hook=self.hook(),
         )
         if wanted == before and not self._file.altered:
+            self.problem = ""  # others could not be written, and are wanted no more
             self.routed(before)
             return
         routes = replace(wanted, sequence=sequence + 1)

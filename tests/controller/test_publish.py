@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import sqlite3
 from contextlib import closing
@@ -82,6 +83,30 @@ async def test_groups_are_published_when_the_gateway_has_their_routes(tmp_path: 
     assert published() == frozenset({(found.replica, found.epoch)})
     assert Publisher(store, file).published == frozenset({(found.replica, found.epoch)})
     store.close()
+
+
+async def test_routes_that_could_not_be_written_are_no_problem_when_those_in_force_are_wanted_again(
+    tmp_path: Path,
+) -> None:
+    world = two_nodes()
+    world.manifests.append(gateway())
+    store, file = Store(tmp_path / "store.db"), RoutesFile(tmp_path / "routes.json")
+    publisher = Publisher(store, file)
+    whole(publisher.publish(snapshots(world)))
+    before = list(world.manifests)
+    world.manifests[-1] = gateway(hosts=["ai.example.com"])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(file, "replace", no_room)
+        whole(publisher.publish(snapshots(world)))
+    assert "No space left" in publisher.problem
+    world.manifests = before
+    whole(publisher.publish(snapshots(world)))
+    assert publisher.problem == ""
+    store.close()
+
+
+def no_room(_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 async def test_the_routes_have_the_names_of_the_endpoint_also_after_its_gateway_was_removed(

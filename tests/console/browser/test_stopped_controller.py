@@ -38,8 +38,9 @@ def made() -> Iterator[Cluster]:
 
 @contextmanager
 def frozen(made: Cluster) -> Iterator[None]:
-    """Its process is there, and gives no answer."""
-    with standing_still(*made.controller()):
+    """Its process is there, and gives no answer; `up`, which would continue it, gets no time of the machine."""
+    assert made.up is not None
+    with standing_still(made.up.pid, *made.controller()):
         yield
 
 
