@@ -34,11 +34,14 @@ class Stall:
 
 
 def resume(view: View) -> Decision | None:
-    """Continue ranks that are merely stopped, which costs no epoch; but not for ever."""
+    """Continue ranks that are merely stopped, which costs no epoch; but not for ever, and none that a later epoch replaces."""
+    newest = view.record.epoch if view.record is not None else 0
     steps = tuple(
         ContinueRank(view.replica, rank.node, rank.report.id)
         for rank in view.alive
-        if rank.report.stopped and len(_continued(view, rank)) < CONTINUATIONS_MAX
+        if rank.report.stopped
+        and rank.report.id.epoch >= newest
+        and len(_continued(view, rank)) < CONTINUATIONS_MAX
     )
     return Decision(steps=steps) if steps else None
 

@@ -387,7 +387,7 @@ PLANNED = (
     Mutant(
         "continuations-have-no-end",
         stalls.resume,
-        drop(Compare),
+        drop(Compare, 2, 3),
         "a rank that is stopped again and again is continued for ever and never given up",
         PROPERTIES,
     ),

@@ -87,6 +87,16 @@ def test_a_rank_that_is_stopped_again_and_again_is_given_up_within_the_time_of_a
     assert world.alive() == [RankId("tiny", 0, 2, 0), RankId("tiny", 0, 2, 1)]
 
 
+def test_a_stopped_rank_that_a_later_epoch_replaces_is_ended_and_not_continued_first() -> None:
+    world = settled()
+    replica, group = world.replica(), world.groups[world.replica()]
+    world.groups[replica] = replace(group, epoch=group.epoch + 1, proven_at=None)
+    world.report(SECOND, stopped=True)
+    assert {type(step) for step in world.plan().steps} == {StopRank}
+    world.settle()
+    assert {rank.epoch for rank in world.alive()} == {group.epoch + 1}
+
+
 def test_a_rank_that_was_continued_long_ago_is_continued_again() -> None:
     world = settled()
     for _ in range(10):
