@@ -135,12 +135,18 @@ def _unwell(world: World, record: GroupRecord) -> str:
 
 def _doubt(world: World, replica: ReplicaId) -> str:
     """Say why a replica that serves as far as is known may not; empty where nothing speaks for that."""
-    if why := _owes(world, replica) or _unrouted(world, replica):
+    if why := _owes(world, replica) or _unrouted(world, replica) or _unwatched(world, replica):
         return why
     begun = _watched_at(world, replica) - WATCHED_SECONDS
     return (
         f"is watched for less than {WATCHED_SECONDS:g} s" if 0 <= world.now - begun < WATCHED_SECONDS else ""
     )
+
+
+def _unwatched(world: World, replica: ReplicaId) -> str:
+    """Say which agent cannot tell now that a rank has ended, or its machine has restarted; empty where all can."""
+    members = world.memory.groups[replica].members
+    return next((f"is not watched by {name}" for name in members if not world.reached(name)), "")
 
 
 def _watched_at(world: World, replica: ReplicaId) -> float:

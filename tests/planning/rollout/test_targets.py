@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +13,8 @@ from reconciler.planning.rollout.budget import WATCHED_SECONDS
 from reconciler.planning.rollout.misfits import misfit
 from reconciler.state import (
     AllocateEpoch,
+    Contact,
+    NodeName,
     Plan,
     RefusedBecause,
     StopRank,
@@ -243,6 +246,16 @@ def test_one_whose_agent_has_just_started_counts_when_that_has_asked_it() -> Non
     assert waits(world)[1].until == world.now - 1.0 + WATCHED_SECONDS
     world.now += WATCHED_SECONDS
     assert roll(world)[0] == [1]
+
+
+def test_one_whose_agent_is_down_may_be_gone_and_no_other_is_taken_down() -> None:
+    world = replicas(3)
+    change(world, serving=BATCH)
+    seen = world.observed().nodes[NodeName("node-1")]
+    world.lost[seen.name] = replace(seen, contact=Contact.AGENT_DOWN, since=world.now - 20.0)
+    decided = world.plan()
+    assert not [each for each in decided.steps if isinstance(each, AllocateEpoch | StopRank)]
+    assert "tiny/1 is not watched by node-1" in waits(world)[2].text
 
 
 @pytest.mark.parametrize("how", IN_DOUBT)
