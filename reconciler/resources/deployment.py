@@ -188,7 +188,7 @@ class StopRepetition(Strict):
     max_pattern_size: Annotated[int, Field(ge=1, le=PATTERN_MAX)] = 1024
     """Tokens of the longest pattern."""
     min_count: Annotated[int, Field(ge=2, le=COUNT_MAX)] = 4
-    """How many times in a row the answer has it at its end."""
+    """Repetitions in a row, at the end of the answer, that end it."""
 
     @model_validator(mode="after")
     def _ordered(self) -> StopRepetition:

@@ -298,7 +298,7 @@ class ModelReport:
     lacking: Tuple[str, ...] = ()
     """Weight files that are present as outlines only."""
     note: str = ""
-    """What there is to know of weights that can be used, for people."""
+    """A remark on weights that can be used, for people."""
     fetch: Optional[FetchReport] = None
     """State of the last fetch; None if this agent had no request."""
 

@@ -1,8 +1,8 @@
-"""The weight files of a folder, by their headers and their index: which tensors are where, and whether they are of one build.
+"""Judges the weight files of a folder by their headers and their index.
 
-mlx-lm reads every ``model*.safetensors`` of a folder, whatever the index says (``mlx_lm.utils.load_model``): of a tensor that is
-in two files the last one read counts, which is up to the file system. Only a pipeline chooses its files by the index
-(``mlx_lm.utils.sharded_load``).
+mlx-lm reads every ``model*.safetensors`` of a folder, and ignores the index (``mlx_lm.utils.load_model``). If two files have the
+same tensor, the file that is read last counts, and the file system decides their order. Only a pipeline chooses its files by
+the index (``mlx_lm.utils.sharded_load``).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Layout:
     """The weight files of a folder together."""
 
     indexed: bool
-    """Whether the index says where each of their tensors is."""
+    """True if the index says where each of their tensors is."""
     note: str = ""
     """Why the index is not used, where there is one."""
 

@@ -25,9 +25,9 @@ POLL_SECONDS = 0.2
 QUIET_SECONDS = 2.0
 """Shorter waits are silent."""
 READ_SECONDS_MAX = 10.0
-"""How long to wait for a controller to read a commit; it looks once a second, and a busy machine takes longer."""
+"""Time limit for a controller to read a commit. It looks once a second; a busy machine takes longer."""
 KEYS_SECONDS_MAX = 10.0
-"""How long to wait for gateways to have new keys; one on a node is looked at every 3 s."""
+"""Time limit for gateways to have new keys. A gateway on a node is asked every 3 s."""
 FOREVER_SECONDS = 7 * 24 * 3600.0
 """The meaning of a time-out of 0: every wait has a bound."""
 

@@ -1,4 +1,4 @@
-"""What of a snapshot has the words of a query: objects, ranks, incidents, events and commits. Pure."""
+"""Searches a snapshot: objects, ranks, incidents, events and commits. Pure."""
 
 from __future__ import annotations
 

@@ -34,10 +34,10 @@ class Budget:
     extra: tuple[ReplicaId, ...] = ()
     """Those that are there beside them, in order."""
     doubtful: Mapping[ReplicaId, str] = field(default_factory=dict)
-    """Those that serve as far as is known, each with the reason to doubt it: one that owes an answer for longer than a
-    healthy one does may hang, as may one that nobody has watched for so long, and no client reaches one without a route."""
+    """Those that probably serve, each with the reason for the doubt. One that owes an answer for longer than a healthy one may
+    hang. One that no agent has watched for as long may hang too. No client reaches one without a route."""
     until: float | None = None
-    """When those have been watched for long enough that are in doubt for this alone; None for none of them."""
+    """The time when the last agent that has just started has watched its ranks for long enough; None if none has to."""
 
     @classmethod
     def of(cls, world: World, name: DeploymentName, extra: tuple[ReplicaId, ...] = ()) -> Budget:

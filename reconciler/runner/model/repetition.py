@@ -17,9 +17,9 @@ class RepetitionScanner:
         self._wanted = wanted
         self._count = 0
         self._places: defaultdict[int, deque[int]] = defaultdict(deque)
-        """Where each of the last tokens is, oldest first."""
+        """The places of each of the last tokens, oldest first."""
         self._equal: dict[int, int] = {}
-        """By distance: how many of the last tokens are each equal to the one so far before it. None that are not."""
+        """By distance: the number of tokens at the end that are each equal to the token that far before it."""
 
     def repeats(self, token: int) -> bool:
         """Take the next token. Returns whether the answer ends with a pattern that is there often enough."""
