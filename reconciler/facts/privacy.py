@@ -100,7 +100,7 @@ TEXTS: dict[type[Any], dict[str, Form]] = {
     Exit: _forms(_T, "detail"),
     ModelReport: {
         **_forms(_K, "path reuse rope unsplittable shares lacking code"),
-        **_forms(_T, "directory config problem tools reread"),
+        **_forms(_T, "directory config problem tools reread note"),
     },
     RankShare: _forms(_K, "files"),
     FetchReport: _forms(_K, "wish"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -72,11 +74,22 @@ async def test_waiting_ends_with_the_first_that_is_lost(tmp_path: Path) -> None:
 async def test_a_directory_is_held_while_it_is_watched(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         await wait_until_removed(tmp_path / "missing")
-    opened = len([*Path("/dev/fd").iterdir()])
     folder = tmp_path / "folder"
     folder.mkdir()
+    place = folder.stat()
+    assert descriptors_of(place) == 0
     watching = asyncio.create_task(wait_until_removed(folder))
     await asyncio.sleep(0)
+    assert descriptors_of(place) == 1
     folder.rmdir()
     await watching
-    assert len([*Path("/dev/fd").iterdir()]) == opened
+    assert descriptors_of(place) == 0
+
+
+def descriptors_of(place: os.stat_result) -> int:
+    """How many descriptors of this process lead to a place."""
+    found = 0
+    for path in list(Path("/dev/fd").iterdir()):
+        with suppress(OSError):  # the one that lists is closed by now
+            found += os.path.samestat(os.fstat(int(path.name)), place)
+    return found
