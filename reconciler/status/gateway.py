@@ -95,13 +95,16 @@ def door(gateway: Gateway, manifests: Iterable[Manifest]) -> Routes:
 
 def behind_on_keys(snapshots: Snapshots) -> tuple[tuple[NodeName | None, str], ...]:
     """Return the gateways that have other keys than those in force: their nodes, None for the controller's own machine,
-    and why they cannot be reached. Those that do not listen, and those of a version that does not say, are left out."""
+    and why they cannot be reached: then nobody knows which keys they have. One that does not listen is left out, and so is one
+    of a version that does not say."""
     wanted, seen = snapshots.desired.gateway, snapshots.observed.gateway
     if wanted is None or wanted.spec.auth.mode == "none" or seen is None or seen.endpoint is None:
         return ()
     keys = digest_of(tuple(_keys(snapshots.desired.others.values())))
     each = ((None, "", seen.keys), *((other.node, other.problem, other.keys) for other in seen.others))
-    return tuple((node, problem) for node, problem, known in each if known not in (keys, None))
+    return tuple(
+        (node, problem) for node, problem, known in each if known != keys and (known is not None or problem)
+    )
 
 
 def _store(spec: resources.LimitsStore) -> LimitsStore:

@@ -223,6 +223,11 @@ def test_a_gateway_with_other_keys_than_those_in_force_is_behind_until_it_has_th
     assert behind("keys", both, one, both) == ["n0"]
     assert behind("keys", None, None) == []
     assert behind("none", one, one) == []
+    away = FrontObservation(NodeName("c"), problem="no route to host")
+    observed = Observed({}, GatewayObservation(7, URL, keys=both, others=(away,)))
+    desired = Desired("", gateway=gateway(auth={"mode": "keys"}))
+    found = status.behind_on_keys(Snapshots(desired, observed, Memory(token=0), Plan(), 0.0))
+    assert (NodeName("c"), "no route to host") in found, "this controller has never reached it"
     del mine[1]
     assert behind("keys", one, both) == ["n0"]
 

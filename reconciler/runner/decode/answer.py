@@ -59,8 +59,8 @@ class Answer:
         self._calls = _Calls(generate, prompt)
         self._detokenizer = tokenizer.detokenizer()
         self._stop = stop_scanner(generate.stop)
-        ends = generate.repetition is not None and generate.repetition.pattern_max > 0
-        self._repetition = RepetitionScanner(generate.repetition) if generate.repetition and ends else None
+        wanted = generate.repetition
+        self._repetition = RepetitionScanner(wanted) if wanted is not None and wanted.pattern_max else None
         self._repeated = False
         literal = generate.prompt is not None or generate.prompt_tokens is not None
         formed = generate.form.schema is not None or generate.form.regex is not None

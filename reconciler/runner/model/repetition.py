@@ -10,7 +10,7 @@ from reconciler.wire.sampling import Repetition
 class RepetitionScanner:
     """Looks at the tokens of one answer as they come, as vLLM does at the end of each step (vllm/v1/core/sched/utils.py).
 
-    Keeps the last ``Repetition.pattern_max`` tokens. A step costs as much as its token is frequent among them.
+    A step costs as much as its token is frequent among the last ``Repetition.pattern_max`` tokens.
     """
 
     def __init__(self, wanted: Repetition) -> None:
