@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
 
+from reconciler.admission import removals
 from reconciler.controller.admin.answer import Admin
 from reconciler.controller.clock_gaps import ClockGaps, Clocks, elapsed, loop_time
 from reconciler.controller.desired_state import DesiredState
@@ -41,7 +42,6 @@ from reconciler.inventory import (
     observe_supervision,
 )
 from reconciler.outgoing.webhooks import Webhooks
-from reconciler.planning import safety
 from reconciler.remote.machines import Machines
 from reconciler.source.git import hooks
 from reconciler.source.git.repository import ClusterRepo
@@ -160,7 +160,7 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
         if store.is_new and not all(seen.report for seen in nodes.values()):
             return frozenset(keys)  # the store was lost, and not every node has said yet what runs there
         alive = {rank.replica for seen in nodes.values() for rank in seen.ranks if rank.alive}
-        return safety.serving(keys, alive | store.groups().keys(), around.gateway() is not None)
+        return removals.serving(keys, alive | store.groups().keys(), around.gateway() is not None)
 
     parts = Parts(
         around=around,

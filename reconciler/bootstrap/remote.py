@@ -23,6 +23,7 @@ from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.mirror.looking import Remote
 from reconciler.source.pushed import read_fetched
 from reconciler.source.sources import GitSource, Source
+from reconciler.wire.admin import Preview
 
 from .home import Home
 
@@ -101,7 +102,7 @@ def remote_of(home: Home, source: Source, loop: Loop, parts: Parts) -> RemoteTas
     parts.publisher.hook = following.hook
 
     async def previewed(files: Mapping[str, str]) -> Mapping[str, Any]:
-        return await preview(parts, loop, files, None)
+        return await preview(parts, loop, Preview(files))
 
     reporting = Reporting(
         following,

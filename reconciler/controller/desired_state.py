@@ -7,17 +7,17 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from reconciler.admission.judge import Incoming, InForce, Live, Manifests, Verdict, judge, judge_again
+from reconciler.admission.overlay import overlay
 from reconciler.errors import Conflict, Invalid, InvalidManifests, ReconcilerError, Refused, Unreachable
-from reconciler.planning import safety
 from reconciler.planning.rollout.costs import foresee
 from reconciler.resources import Manifest
 from reconciler.source.sources import Revision, Source
 from reconciler.state import Desired, Hold, Plan, Rejection
-from reconciler.state.desired import Suspended, abbreviated
+from reconciler.state.desired import abbreviated
 from reconciler.state.identity import CLUSTER, ObjectKey
-from reconciler.state.overlay import Operations, overlay
+from reconciler.state.operations import Operations
 from reconciler.state.reports.status import Event
-from reconciler.state.sync_windows import Admitted, HeldChanges, admit
 from reconciler.store import EventFilter, Store
 
 from .operations_layer import OperationsLayer
@@ -53,12 +53,7 @@ class DesiredState:
         self._tell = tell
         self._layer = OperationsLayer(source, clock, tell)
         self.desired = Desired(revision="")
-        self._wishes: Admitted | None = None
-        """The part of the revision that is in force, without operations."""
-        self._whole = Desired(revision="")
-        """The same revision with what sync windows keep out of it."""
-        self._folder = ""
-        """Folder of the commit that has its manifests; empty for all of it."""
+        self._in_force: InForce | None = None
         self._noted: tuple[str, str, Mapping[ObjectKey, Manifest | None], str] = ("", "", {}, "")
 
     async def refresh(self, hook_at: float | None) -> None:
@@ -86,34 +81,69 @@ class DesiredState:
         ends = [self._layer.operations.expiry(now), *(each.until for each in (held.changes if held else ()))]
         return min((end for end in ends if end is not None and end > now), default=None)
 
-    def with_operations(self, wishes: Desired, operations: Operations | None = None) -> Desired:
-        """Return a desired state with the operations in force, or with others, laid over it."""
-        laid = operations or self._layer.operations
-        overlaid = overlay(wishes.objects().values(), laid.items, self._clock())
+    @property
+    def operations(self) -> Operations:
+        """Return the newest valid operations."""
+        return self._layer.operations
+
+    async def judge(self, incoming: Incoming, operations: Operations | None = None) -> Verdict:
+        """Return what would become of a revision now, and with other operations where these are given."""
+        in_force = await self._remembered()
+        return judge(in_force, incoming, operations or self.operations, self._live(), self._clock())
+
+    async def judge_again(self, operations: Operations | None = None) -> Verdict:
+        """Return what is in force now where no newer revision has come, or would be with other operations."""
+        in_force = await self._remembered()
+        return judge_again(in_force, operations or self.operations, self._live(), self._clock())
+
+    def after(self, verdict: Verdict, operations: Operations | None = None) -> Desired:
+        """Return the desired state that follows from a verdict, with the operations in force, or with others."""
+        found, laid = verdict.in_force, operations or self.operations
+        desired = (
+            Desired("") if found is None else self.with_operations(found.revision, found.manifests, laid)
+        )
         return replace(
-            Desired.of(wishes.revision, overlaid.manifests),
-            operations=laid.revision,
-            effects=overlaid.effects,
+            desired,
+            hold=verdict.hold,
+            suspended=verdict.suspended,
+            held_changes=verdict.held,
             operations_rejection=self._layer.rejection,
         )
+
+    def with_operations(self, revision: str, manifests: Manifests, operations: Operations) -> Desired:
+        """Return the desired state of manifests with operations laid over them."""
+        overlaid = overlay(manifests.values(), operations.items, self._clock())
+        desired = Desired.of(revision, overlaid.manifests)
+        return replace(desired, operations=operations.revision, effects=overlaid.effects)
+
+    async def allowed(self, revision: str) -> Collection[str]:
+        """Return what the commits between the revision in force and another one allow to remove."""
+        over = self._store.objects.revision()
+        return await self._source.removals_allowed(over, revision) if over else ()
+
+    def _live(self) -> Live:
+        objects = self._store.objects
+        keys = objects.keys()
+        return Live(objects.revision() or "", keys, self._serving(keys), objects.approved())
 
     async def _recall(self) -> None:
         """Recover the revision in force from the source for a new store: else a held revision would come into force."""
         if self._store.objects.revision() is not None:
             return
         try:
-            kept = await self._source.last_in_force()
+            found = await self._source.last_in_force()
         except (ReconcilerError, OSError) as error:
             log.warning("cannot read which revision was in force: %s", error)
             return
-        if kept is not None:
-            in_force = _merged(_desired(kept), kept.kept)
-            self._store.objects.apply(Desired.of(kept.id, in_force), self._clock(), kept.kept)
+        if found is not None:
+            in_force = InForce.of(found.id, _objects(found), found.kept)
+            desired = Desired.of(found.id, in_force.manifests.values())
+            self._store.objects.apply(desired, self._clock(), found.kept)
 
     async def record_in_force(self) -> None:
         """Note the revision in force with the source, in case the store is lost; nothing waits for this."""
-        kept = self._wishes.kept if self._wishes is not None else {}
-        found = self.desired.revision, self.desired.operations, kept, self._folder
+        kept, folder = (self._in_force.kept, self._in_force.folder) if self._in_force else ({}, "")
+        found = self.desired.revision, self.desired.operations, kept, folder
         if not found[0] or found == self._noted:
             return
         self._store.verify()
@@ -144,153 +174,62 @@ class DesiredState:
         return {"revision": revision, "removes": removes, "again": again}
 
     async def _judge(self, revision: Revision, hook_at: float | None) -> None:
-        before, wishes = await self._in_force(), _desired(revision)
-        newer = before is None or (revision.id, revision.folder) != (before.revision, self._folder)
-        suspended = self.suspended(revision.id) if before is not None else None
-        if newer and before is not None and suspended is not None:
-            self._suspend(before, suspended, self._admit(self._whole, before).held)
+        """Let come into force what may of a revision, and say so once."""
+        incoming = Incoming(revision.id, _objects(revision), revision.folder)
+        before, was = await self._remembered(), self.desired
+        verdict = await self.judge(incoming)
+        if verdict.removal.unsaid:
+            verdict = await self.judge(replace(incoming, allowed=await self.allowed(revision.id)))
+        newer = before is None or (revision.id, revision.folder) != (before.revision, before.folder)
+        self._put(verdict)
+        self._publish_kept_out(was)
+        if verdict.kept_out:
             return
-        hold = await self._held(self.with_operations(wishes)) if newer else None
-        if hold is not None:
-            await self._hold(hold)
-            return
-        admitted = self._admit(wishes, before)
-        held = admitted.held
-        if before is not None and suspended is not None and _lets_in(admitted, before):
-            self._suspend(before, suspended, held)
-        elif admitted.nothing:
-            self._put(before, held=held)
-        else:
-            was = self.desired
-            kept_out = was.rejection or was.hold or was.suspended or was.held_changes
-            self._whole, self._folder = wishes, revision.folder
-            self._put(admitted, held=held)
-            if newer or (held is None and (kept_out or not was.revision)):
-                self._publish_in_force(hook_at)
-        if held is not None:
-            self._publish_once(
-                "ChangesHeld", held.text, beside="RevisionSuspended" if self.desired.suspended else ""
-            )
+        kept_out = was.rejection or was.hold or was.suspended or was.held_changes
+        came = verdict.suspended is None and self.desired.revision == revision.id
+        if came and (newer or (verdict.held is None and (kept_out or not was.revision))):
+            self._publish_in_force(hook_at)
+        if verdict.held is not None:
+            beside = "RevisionSuspended" if verdict.suspended else ""
+            self._publish_once("ChangesHeld", verdict.held.text, beside=beside)
 
-    def _admit(
-        self, wishes: Desired, before: Admitted | None, operations: Operations | None = None
-    ) -> Admitted:
-        """Return what comes into force of a revision after ``before``, as the sync windows have it now."""
-        if before is None:
-            return Admitted(wishes.revision, tuple(wishes.objects().values()))
-        now, in_force = self._clock(), Desired.of(before.revision, before.manifests).objects()
-        overridden = (operations or self._layer.operations).overridden(now)
-        return admit(wishes.revision, in_force, wishes.objects(), overridden, now)
-
-    @property
-    def operations(self) -> Operations:
-        """Return the newest valid operations."""
-        return self._layer.operations
-
-    async def still(self, operations: Operations) -> Desired:
-        """Return what would be in force with other operations, and the manifests that are in force."""
-        admitted = await self._still_in_force(operations)
-        if admitted is None:
-            return Desired(revision="")
-        found = self.with_operations(Desired.of(admitted.revision, admitted.manifests), operations)
-        return replace(found, held_changes=admitted.held)
-
-    async def foreseen(self, wishes: Desired, operations: Operations | None = None) -> Desired:
-        """Return what would be in force with other manifests, and with other operations where these are given."""
-        admitted = self._admit(wishes, await self._in_force(), operations)
-        found = self.with_operations(Desired.of(wishes.revision, admitted.manifests), operations)
-        return replace(found, held_changes=admitted.held)
-
-    def suspended(self, revision: str, operations: Operations | None = None) -> Suspended | None:
-        """Return the operation that keeps a revision out for now, or what sync windows have held of the one in force, if
-        there is one."""
-        suspension = (operations or self._layer.operations).suspension(self._clock())
-        rest = self._wishes is not None and self._wishes.revision == revision
-        return None if suspension is None else Suspended(revision, suspension, rest)
-
-    def removal(self, incoming: Desired, said: Collection[str] | None) -> safety.Removal:
-        """Judge what a revision removes, with the operations in force laid over it. ``said``: ``safety.removal``."""
-        keys = self._store.objects.keys()
-        return safety.removal(keys, incoming.objects(), self._serving(keys), said)
-
-    def hold(self, revision: str, removal: safety.Removal) -> Hold | None:
-        """Return why a newer revision is held; None if it is not."""
-        over = self._store.objects.revision()
-        approved = self._store.objects.approved() | self._layer.operations.approved(over, self._clock())
-        return safety.hold(revision, removal, approved, over or "")
-
-    async def said(self, revision: str) -> Collection[str]:
-        """Return what the commits between the revision in force and another one allow to remove."""
-        over = self._store.objects.revision()
-        return await self._source.removals_allowed(over, revision) if over else ()
-
-    async def _held(self, incoming: Desired) -> Hold | None:
-        removal = self.removal(incoming, ())
-        if removal.unsaid:
-            removal = self.removal(incoming, await self.said(incoming.revision))
-        return self.hold(incoming.revision, removal)
-
-    async def _in_force(self) -> Admitted | None:
-        """Return the revision in force without operations; after a start, from the source, else as the store has it."""
+    async def _remembered(self) -> InForce | None:
+        """Return the revision in force; after a start, from the source, else as the store has it."""
         revision = self._store.objects.revision()
-        if self._wishes is None and revision is not None:
+        if self._in_force is None and revision is not None:
             try:
                 read = await self._source.at(revision)
             except (ReconcilerError, OSError) as error:
                 log.warning("cannot read the revision in force: %s", error)
                 read = None
-            whole = _desired(read) if read is not None else self._store.objects.in_force()
-            if whole is not None:
-                kept = self._store.objects.kept()
-                self._wishes = Admitted(revision, _merged(whole, kept), None, kept)
-                self._whole, self._folder = whole, read.folder if read is not None else ""
-        return self._wishes
+            kept = self._store.objects.kept()
+            if read is not None:
+                self._in_force = InForce.of(revision, _objects(read), kept, read.folder)
+            elif (stored := self._store.objects.in_force()) is not None:
+                self._in_force = InForce.of(revision, stored.objects(), kept)
+        return self._in_force
 
-    async def _still_in_force(self, operations: Operations | None = None) -> Admitted | None:
-        """Return the revision in force, with what sync windows let in of it by now; nothing while the cluster is
-        suspended. ``operations``: those that decide in place of the present ones."""
-        before = await self._in_force()
-        if before is None:
-            return None
-        admitted = self._admit(self._whole, before, operations)
-        if self.suspended(before.revision, operations) is not None and _lets_in(admitted, before):
-            return replace(before, held=admitted.held)
-        return admitted
-
-    def _put(
-        self,
-        wishes: Admitted | None,
-        rejection: Rejection | None = None,
-        hold: Hold | None = None,
-        suspended: Suspended | None = None,
-        held: HeldChanges | None = None,
-    ) -> Desired:
-        """Let a revision be in force, with the operations; return what was in force before."""
-        before = self.desired
-        self._wishes = wishes
-        found = before
-        if wishes is not None:
-            found = self.with_operations(Desired.of(wishes.revision, wishes.manifests))
-            same = found.revision == before.revision and found.objects() == before.objects()
-            known = same and wishes.kept == self._store.objects.kept()
-            applied = before if known else self._store.objects.apply(found, self._clock(), wishes.kept)
+    def _put(self, verdict: Verdict, rejection: Rejection | None = None) -> None:
+        """Let a verdict be in force, with the operations."""
+        before, found = self.desired, self.after(verdict)
+        if verdict.in_force is None:
             found = replace(
-                applied,
-                operations=found.operations,
-                effects=found.effects,
+                before,
+                hold=found.hold,
+                suspended=None,
+                held_changes=None,
+                operations_rejection=self._layer.rejection,
             )
-        found = replace(
-            found,
-            rejection=rejection,
-            hold=hold,
-            suspended=suspended,
-            held_changes=held,
-            operations_rejection=self._layer.rejection,
-        )
+        else:
+            self._in_force, kept = verdict.in_force, verdict.in_force.kept
+            same = found.revision == before.revision and found.objects() == before.objects()
+            known = same and kept == self._store.objects.kept()
+            applied = before if known else self._store.objects.apply(found, self._clock(), kept)
+            found = replace(found, generations=applied.generations, created=applied.created)
+        found = replace(found, rejection=rejection)
         if found != before:
             self._tell_changes(before, found)
             self.desired = found
-        return before
 
     def _tell_changes(self, before: Desired, after: Desired) -> None:
         """Publish of each deployment what a change is: in place, a restart, new weights."""
@@ -300,27 +239,23 @@ class DesiredState:
             key = ObjectKey("ModelDeployment", cost.deployment)
             self._tell(Event(self._clock(), key, False, "DeploymentChanged", cost.what))
 
-    def _suspend(self, wishes: Admitted, suspended: Suspended, held: HeldChanges | None = None) -> None:
-        before = self._put(wishes, suspended=suspended, held=held)
-        if before.suspended != suspended:
-            self._publish_once("RevisionSuspended", suspended.text, beside="ChangesHeld" if held else "")
-
-    async def _hold(self, hold: Hold) -> None:
-        wishes = await self._still_in_force()
-        before = self._put(wishes, hold=hold, held=wishes.held if wishes else None)
-        if before.hold != hold:
-            self._publish_once(
-                "RevisionHeld", f"{hold.text} (the previous revision stays in force)", warning=True
-            )
+    def _publish_kept_out(self, was: Desired) -> None:
+        """Publish why a newer revision is not in force, where the reason is another than it was."""
+        now = self.desired
+        if now.suspended is not None and was.suspended != now.suspended:
+            beside = "ChangesHeld" if now.held_changes else ""
+            self._publish_once("RevisionSuspended", now.suspended.text, beside=beside)
+        if now.hold is not None and was.hold != now.hold:
+            text = f"{now.hold.text} (the previous revision stays in force)"
+            self._publish_once("RevisionHeld", text, warning=True)
+        if now.rejection is not None and was.rejection != now.rejection:
+            text = f"{now.rejection.line} (the previous revision stays in force)"
+            self._publish_once("RevisionRejected", text, warning=True)
 
     async def _reject(self, text: str, hold: Hold | None) -> None:
-        rejection = Rejection(text)
-        wishes = await self._still_in_force()
-        before = self._put(wishes, rejection, hold, held=wishes.held if wishes else None)
-        if before.rejection != rejection:
-            self._publish_once(
-                "RevisionRejected", f"{rejection.line} (the previous revision stays in force)", warning=True
-            )
+        was = self.desired
+        self._put(replace(await self.judge_again(), hold=hold), Rejection(text))
+        self._publish_kept_out(was)
 
     def _publish_in_force(self, hook_at: float | None) -> None:
         text = f"{self._source.describe()} is at {abbreviated(self.desired.revision)}"
@@ -351,18 +286,8 @@ class DesiredState:
         self._tell(Event(self._clock(), CLUSTER, warning, reason, message, "", revision, hook_at))
 
 
-def _desired(revision: Revision) -> Desired:
-    return Desired.of(revision.id, (document.manifest for document in revision.documents))
-
-
-def _merged(whole: Desired, kept: Mapping[ObjectKey, Manifest | None]) -> tuple[Manifest, ...]:
-    """Return the manifests of a revision, with what stays as it was before it."""
-    return tuple(each for each in {**whole.objects(), **kept}.values() if each is not None)
-
-
-def _lets_in(admitted: Admitted, before: Admitted) -> bool:
-    """Return whether a change comes into force that sync windows have kept out of the same revision."""
-    return bool(before.kept) and not admitted.nothing
+def _objects(revision: Revision) -> Manifests:
+    return Desired.of(revision.id, (document.manifest for document in revision.documents)).objects()
 
 
 def _listed(error: InvalidManifests) -> str:

@@ -11,7 +11,7 @@ from reconciler.source.sources import Source
 from reconciler.state import ObjectKey, Rejection
 from reconciler.state.desired import abbreviated
 from reconciler.state.identity import CLUSTER
-from reconciler.state.overlay import Effect, Operations, Standing
+from reconciler.state.operations import Effect, Operations, Standing
 from reconciler.state.reports.status import Event
 
 log = logging.getLogger(__name__)

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from reconciler.admission.judge import Incoming, InForce, Live, Verdict, judge
+from reconciler.admission.overlay import overlay
+from reconciler.admission.removals import serving
 from reconciler.errors import Invalid
 from reconciler.planning import plan
 from reconciler.planning.rollout.costs import Cost, foresee
@@ -13,8 +16,7 @@ from reconciler.resources import LOCAL, Manifest
 from reconciler.resources.operation import Operation
 from reconciler.state import Desired, GatewayObservation, Memory, NodeName, NodeObservation, Observed, Plan
 from reconciler.state.identity import ObjectKey
-from reconciler.state.overlay import Operations, overlay
-from reconciler.state.sync_windows import admit
+from reconciler.state.operations import Operations
 
 from . import declared
 from .form import Malformed, outline, read
@@ -50,21 +52,29 @@ class Facts:
     operations: tuple[Operation, ...] = ()
     """Those in force, without who asked for them and why."""
 
-    def desired(self, wished: Desired, now: float) -> Desired:
-        """Return what would come into force of other manifests, with the operations that were in force.
+    def judge(self, wished: Incoming, now: float) -> Verdict:
+        """Return what would become of other manifests, with the operations that were in force.
 
-        What sync windows hold is what they hold at ``now``, in seconds since the Unix epoch. Only those count that were
-        in force, as the other manifests have them.
+        Sync windows are as they are at ``now``, in seconds since the Unix epoch. Only those count that were in force, as
+        the other manifests have them.
         """
-        laid = overlay(wished.objects().values(), self.operations, self.at).manifests
+        laid = overlay(wished.manifests.values(), self.operations, self.at).manifests
         incoming = Desired.of(wished.revision, laid).objects()
         served = {ObjectKey(each.kind, each.metadata.name): each for each in self.served}
         # How an object that is not recorded was is not known: it is taken not to change.
         was = {key: served.get(key, incoming.get(key)) for key in self.in_force}
         in_force = {key: manifest for key, manifest in was.items() if manifest is not None}
-        overridden = Operations("", self.operations).overridden(now)
-        admitted = admit(wished.revision, in_force, incoming, overridden, now)
-        return replace(Desired.of(wished.revision, admitted.manifests), held_changes=admitted.held)
+        live = Live(
+            self.revision, self.in_force, serving(self.in_force, self.memory.groups.keys(), gateway=True)
+        )
+        operations = Operations("", self.operations)
+        before = InForce(self.revision, in_force, in_force)
+        return judge(before, replace(wished, manifests=incoming), operations, live, now)
+
+    def desired(self, verdict: Verdict) -> Desired:
+        """Return the desired state that follows from a verdict; of what is not recorded there is none."""
+        found = verdict.in_force or InForce(self.revision, {}, {})
+        return replace(Desired.of(found.revision, found.manifests.values()), held_changes=verdict.held)
 
     def costs(self, desired: Desired, plan: Plan) -> tuple[Cost, ...]:
         """Return what the changes of deployments cost; ``plan`` is the one for them."""

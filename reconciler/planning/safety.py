@@ -1,23 +1,12 @@
-"""What a revision may remove by itself, and what is kept out until somebody approves or repairs it.
-
-A folder that was emptied, a branch pushed from the wrong place, a merge that went wrong: all of them are valid
-manifests, and would stop what people use.
-"""
+"""Reports what keeps newer manifests out, and what keeps the controller from writing."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
-
-from reconciler.resources import PLURALS, SHORT_NAMES
 from reconciler.state import (
     Desired,
-    Hold,
     Memory,
-    ObjectKey,
     Refusal,
     RefusedBecause,
-    ReplicaId,
     Waiting,
     WaitingFor,
 )
@@ -27,60 +16,6 @@ from .context.decision import Decision
 
 LOCK_SECONDS = 1.0
 """How often a locked store is tried again."""
-PERCENT_MAX = 30
-"""The share of the objects in force that a revision may remove without approval. It may always remove one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """What a revision removes of the objects in force, and what of that somebody has to allow."""
-
-    removes: tuple[ObjectKey, ...]
-    """In the order of kinds and names."""
-    of: int
-    """Number of objects in force."""
-    unsaid: tuple[ObjectKey, ...]
-    """Those that serve now, and whose removal nobody has named."""
-    much: bool
-    """It removes all objects, or more than ``PERCENT_MAX``: it needs an approval, even where all are named."""
-
-
-def removal(
-    in_force: Collection[ObjectKey],
-    incoming: Collection[ObjectKey],
-    serving: Collection[ObjectKey],
-    said: Collection[str] | None,
-) -> Removal:
-    """Judge what is removed where ``incoming`` follows ``in_force``: by a push, in the loop, and in a preview alike.
-
-    ``said``: the names whose removal a commit or its pusher allows, such as ``tiny``, or ``model/tiny`` for no other kind; None
-    stands for all. With nothing in force nothing can be removed: the first revision of a cluster is never held.
-    """
-    removes = tuple(sorted(set(in_force) - set(incoming)))
-    much = bool(removes) and (not incoming or 100 * len(removes) > max(100, PERCENT_MAX * len(in_force)))
-    unsaid = tuple(key for key in removes if key in serving and said is not None and not _named(key, said))
-    return Removal(removes, len(in_force), unsaid, much)
-
-
-def _named(key: ObjectKey, said: Collection[str]) -> bool:
-    words = (word.rpartition("/") for word in said)
-    kinds = ("", PLURALS[key.kind], *SHORT_NAMES[key.kind])
-    return any(name == key.name and kind.lower() in kinds for kind, _, name in words)
-
-
-def serving(
-    keys: Collection[ObjectKey], replicas: Collection[ReplicaId], gateway: bool
-) -> frozenset[ObjectKey]:
-    """Return the objects that serve now: deployments with one of these replicas, and a gateway that runs."""
-    served = {replica.key for replica in replicas}
-    return frozenset(key for key in keys if key in served or (key.kind == "Gateway" and gateway))
-
-
-def hold(revision: str, found: Removal, approved: Collection[str], over: str = "") -> Hold | None:
-    """Say why ``revision`` must not come into force yet instead of ``over``; None where it may."""
-    if revision in approved or not (found.unsaid or found.much):
-        return None
-    return Hold(revision, found.removes, found.of, over, () if found.much else found.unsaid)
 
 
 def held_revision(desired: Desired) -> Decision:

@@ -1,6 +1,6 @@
 """The kind SyncWindow: times in which changes of manifests come into force, or do not.
 
-``state/sync_windows.py`` says what that means for a change.
+``admission/windows.py`` says what that means for a change.
 """
 
 from __future__ import annotations

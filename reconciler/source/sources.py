@@ -16,7 +16,7 @@ import watchfiles
 from reconciler.errors import Invalid, InvalidManifests, Refused, Unreachable
 from reconciler.resources import Manifest
 from reconciler.state.identity import ObjectKey
-from reconciler.state.overlay import Operations
+from reconciler.state.operations import Operations
 
 from .files import read_directory
 from .git import hooks

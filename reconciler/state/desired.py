@@ -11,9 +11,9 @@ from reconciler.resources import Access, Fabric, Gateway, Manifest, Model, Model
 from reconciler.resources.operation import Operation, written_moment
 
 from .answers import Asked
+from .held_changes import HeldChanges
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
-from .overlay import Effect
-from .sync_windows import HeldChanges
+from .operations import Effect
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +89,16 @@ class Suspended:
         spec = self.operation.spec
         end = f" until {written_moment(spec.until)}" if spec.until is not None else ""
         why = f": {spec.reason}" if spec.reason else ""
-        what = f"revision {abbreviated(self.revision)} waits"
-        if self.rest:
-            what = f"changes of revision {abbreviated(self.revision)} that a sync window has held wait"
+        named = UNNAMED if self.revision == UNNAMED else f"revision {abbreviated(self.revision)}"
+        what = f"changes of {named} that a sync window has held wait" if self.rest else f"{named} waits"
         return (
             f"{what}: {self.operation.who} has suspended the cluster{end}{why};"
             " to go on: reconciler resume --all"
         )
 
 
+UNNAMED = "this change"
+"""Stands for a revision that does not exist yet."""
 OBJECTS_SHOWN = 10
 COMMIT_CHARACTERS = 40
 """Those of a commit's name; other revisions have shorter ones."""

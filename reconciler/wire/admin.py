@@ -56,16 +56,16 @@ class ShowUsage:
 @message("foresee")
 @dataclasses.dataclass(frozen=True)
 class Preview:
-    """Ask what the controller would do with other manifests; ``files`` are all of them, text by name.
-
-    ``{"removes": ["kind/name"], "of", "serving": ["kind/name"], "held": bool, "plan": {...}, "replicas": [...]}``: what they
-    would remove of how many objects, what serves of that, whether they would be held for it, the plan, and every replica with a
-    group now as ``{"object", "replica", "nodes", "moves": [node] or None, "ends": bool, "text"}``.
-    """
+    """Ask what the controller would do with other manifests; ``files`` are all of them, text by name. The answer:
+    ``{"removes": ["kind/name"], "of", "serving": ["kind/name"], "held": bool, "suspended", "tooLarge": [text], "plan": {...},
+    "replicas": [{"object", "replica", "nodes", "moves": [node] or None, "ends": bool, "text"}]}``. ``serving``: of what it
+    removes, what serves and is not ``allowed``. ``plan``: of held manifests the one after an approval."""
 
     files: Mapping[str, str]
     operations: Optional[Mapping[str, str]] = None
-    """All files of the operations, text by name; None stands for those in force."""
+    """All files of other operations, to be laid over the manifests in force; ``files`` do not count then."""
+    allowed: Tuple[str, ...] = ()
+    """The words of ``Allow-Removal`` of the commit."""
 
 
 @message("facts")

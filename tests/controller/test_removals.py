@@ -19,6 +19,7 @@ from reconciler.source.pushed import read_push
 from reconciler.source.sources import DirectorySource, GitSource
 from reconciler.state import ObjectKey, Plan
 from reconciler.status import Snapshots
+from reconciler.wire.admin import Preview
 from tests.source.conftest import Person
 
 from .test_desired_state import Controller, node
@@ -137,10 +138,11 @@ async def test_hook_loop_and_preview_say_the_same_of_what_a_revision_removes(
         much = len(gone) > 0.3 * len(TEXTS)
         expected = "refused" if unsaid else "held" if much else "accepted"
         contents = {name: text.decode() for name, text in repo.read(revision).items()}
-        foreseen = await preview(parts(controller), cast(Any, Loop()), contents, None)
+        asked = Preview(contents, allowed=tuple(sorted(said)))
+        foreseen = await preview(parts(controller), cast(Any, Loop()), asked)
         assert foreseen["removes"] == [str(key) for key in sorted(gone)]
-        assert foreseen["serving"] == [str(key) for key in sorted(gone & controller.serving)]
-        assert foreseen["held"] == much
+        assert foreseen["serving"] == [str(key) for key in sorted(unsaid)]
+        assert foreseen["held"] == (much or bool(unsaid))
         assert await pushed(controller, repo, revision) == expected
         move(repo, revision)
         seen = await looked(controller)

@@ -11,11 +11,13 @@ import pytest
 from reconciler.console.view.history import held
 from reconciler.controller.admin.bodies import kept_out
 from reconciler.controller.admin.history import History
+from reconciler.resources.operation import Operation
 from reconciler.source.git import hooks
 from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.hook import objection_to
 from reconciler.source.sources import GitSource
-from reconciler.state.overlay import Operations
+from reconciler.state import Desired
+from reconciler.state.operations import Operations
 from tests.console.snapshots import recorded
 from tests.properties.test_operations import operation
 from tests.source.conftest import AUTHOR
@@ -46,6 +48,12 @@ async def held_in_part(repo: ClusterRepo, controller: Controller) -> str:
     assert replicas(await controller.look()) == {"a": 1, "b": 2}
     assert repo.in_force() == second
     return second
+
+
+async def after(controller: Controller, *operations: Operation) -> Desired:
+    """What would be in force with these operations instead of the present ones."""
+    state, laid = controller.desired_state, Operations("pushed", operations)
+    return state.after(await state.judge_again(laid), laid)
 
 
 async def states(controller: Controller) -> list[str]:
@@ -92,17 +100,13 @@ async def test_a_push_of_operations_is_judged_by_what_a_suspension_keeps_out(
     controller.now = EVENING
     await controller.look()
     cordon = operation("cordon", "Node", "x")
-    still = await controller.desired_state.still(Operations("pushed", (suspension, cordon)))
+    still = await after(controller, suspension, cordon)
     assert replicas(still) == {"a": 1, "b": 2}
-    resumed = await controller.desired_state.still(Operations("pushed", (cordon,)))
+    resumed = await after(controller, cordon)
     assert replicas(resumed) == {"a": 2, "b": 2, "new": 1}
     operated(repo, None)
     assert replicas(await controller.look()) == {"a": 2, "b": 2, "new": 1}
-    assert replicas(await controller.desired_state.still(Operations("pushed", (suspension,)))) == {
-        "a": 2,
-        "b": 2,
-        "new": 1,
-    }
+    assert replicas(await after(controller, suspension)) == {"a": 2, "b": 2, "new": 1}
 
 
 async def test_a_restart_tells_nothing_again_where_the_cluster_is_suspended_and_one_of_two_windows_has_ended(

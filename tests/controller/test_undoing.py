@@ -9,7 +9,7 @@ from reconciler.resources.operation import Operation
 from reconciler.source.git.commit_log import ADDED, REMOVED, Entry, Touched
 from reconciler.source.git.history import Commit
 from reconciler.state import Desired
-from reconciler.state.overlay import Effect, Standing
+from reconciler.state.operations import Effect, Standing
 from tests.properties.test_operations import operation
 
 COMMIT = Commit("0" * 40, 0, "Ada", "a@example.org", "Operate", ())

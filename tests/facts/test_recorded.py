@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from reconciler.admission.judge import Incoming
+from reconciler.admission.overlay import overlay
 from reconciler.controller.admin.bodies import plan_body
 from reconciler.errors import Invalid
 from reconciler.facts.privacy import LEFT_OUT, TEXTS, Disguise
@@ -26,7 +28,6 @@ from reconciler.state import Desired, Memory, NodeObservation, ReplicaId, Waitin
 from reconciler.state.identity import ObjectKey
 from reconciler.state.machine.facts import MachineFacts, PortFacts, Route
 from reconciler.state.observed import Ends
-from reconciler.state.overlay import overlay
 from reconciler.wire.generation import Jump
 from reconciler.wire.launch import RankId
 from tests import worlds
@@ -109,10 +110,15 @@ def test_operations_in_force_are_laid_over_a_change_and_nobody_is_named() -> Non
     assert not {"Ada", "ada@example.com", "Lovelace"} & set(re.findall(r"[\w@.]+", text))
     read = of_file(json.loads(text), "facts.json")
     change = Desired.of("this change", CHANGES["another context"])
-    desired = read.desired(change, made.now)
+    desired = approved(read, change, made.now)
     assert len(desired.replicas()) == 3
     (cost,) = read.costs(desired, read.plan(desired))
     assert cost.changes == ("serving.context auto → 1024",)
+
+
+def approved(facts: Facts, wished: Desired, now: float) -> Desired:
+    incoming = Incoming(wished.revision, wished.objects(), approved=True)
+    return facts.desired(facts.judge(incoming, now))
 
 
 NOON = datetime(2026, 11, 25, 12, tzinfo=UTC).timestamp()
@@ -138,23 +144,23 @@ def test_the_windows_of_the_manifests_hold_what_they_hold_at_the_present_time(ch
     window = worlds.sync_window()
     facts = recorded_with(window)
     wished = Desired.of("this change", [*CHANGES[change], window])
-    at_noon = facts.desired(wished, NOON)
+    at_noon = approved(facts, wished, NOON)
     in_force = Desired.of("", [*worlds.two_nodes().manifests, window])
     assert at_noon.objects() == in_force.objects()
     waiting = [each for each in facts.plan(at_noon).waiting if each.reason is WaitingFor.WINDOW]
     assert {str(each.object): each.until for each in waiting} == dict.fromkeys(HELD[change], EVENING)
-    in_the_evening = facts.desired(wished, EVENING)
+    in_the_evening = approved(facts, wished, EVENING)
     assert (in_the_evening.objects(), in_the_evening.held_changes) == (wished.objects(), None)
 
 
 def test_a_window_that_is_new_holds_nothing_nor_does_one_that_is_overridden() -> None:
     wished = Desired.of("this change", [*CHANGES["another context"], worlds.sync_window()])
-    assert recorded(serving()).desired(wished, NOON).held_changes is None
+    assert approved(recorded(serving()), wished, NOON).held_changes is None
     facts = replace(
         recorded_with(worlds.sync_window()), operations=(overridden(until="2026-11-25T13:00:00Z"),)
     )
-    assert facts.desired(wished, NOON).held_changes is None
-    assert facts.desired(wished, NOON + 3600).held_changes is not None
+    assert approved(facts, wished, NOON).held_changes is None
+    assert approved(facts, wished, NOON + 3600).held_changes is not None
 
 
 # --- what does not go ----------------------------------------------------------------------------------

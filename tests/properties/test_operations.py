@@ -8,10 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconciler.admission.overlay import overlay
 from reconciler.resources import Manifest, ModelDeployment, Node
 from reconciler.resources.operation import VERBS, Operation, operation_name
 from reconciler.source.operations import file_of, load_operations, text_of
-from reconciler.state.overlay import Standing, overlay
+from reconciler.state.operations import Standing
 from tests.worlds import deployment, model, node, sync_window
 
 NOW = 1_000_000.0

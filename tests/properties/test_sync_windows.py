@@ -8,10 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconciler.admission.windows import admit, closed, refused_operations
 from reconciler.resources import Manifest, Model, ModelDeployment
 from reconciler.resources.sync_window import SyncWindow
+from reconciler.state.held_changes import HeldChange, HeldChanges
 from reconciler.state.identity import ObjectKey
-from reconciler.state.sync_windows import HeldChange, HeldChanges, admit, closed, refused_operations
 from tests.properties.test_operations import operation
 from tests.worlds import deployment, gateway, model, node, sync_window
 

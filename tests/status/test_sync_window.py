@@ -9,8 +9,8 @@ from typing import Any
 from reconciler import status
 from reconciler.state import Memory, Observed, Plan
 from reconciler.state.desired import Desired
+from reconciler.state.held_changes import HeldChange, HeldChanges
 from reconciler.state.identity import ObjectKey
-from reconciler.state.sync_windows import HeldChange, HeldChanges
 from reconciler.status import Snapshots
 from tests.worlds import sync_window
 

@@ -146,11 +146,13 @@ def carry_out(
     refuse_watched_folder(settings)
     if not how.dry:
         return change((repository or opened)(settings), decide, how.message or message)
+    from reconciler.source.operating.writing import removed
+
     revision, files = present(settings)
     edit = decide(files)
     refused: frozenset[str] = frozenset()
     if how.dry_run == "server":
-        refused = print_preview(settings, edit.applied_to(files))
+        refused = print_preview(settings, edit.applied_to(files), allowed=removed(edit.results))
     mine = {f"{result.kind.lower()}/{result.name}" for result in edit.results} | {HELD}
     return Landed(revision, edit.results, bool(refused & mine))
 
@@ -247,11 +249,13 @@ def refuse_watched_folder(settings: Settings) -> None:
         raise Invalid(f"the controller reads {status['source']}: edit the files there, changes are noticed")
 
 
-def preview(settings: Settings, files: Files, operations: Files | None = None) -> dict[str, Any]:
-    """Return what the controller would do with ``files``, and with ``operations`` instead of those in force. Raises
-    ``Unreachable`` if no controller runs."""
+def preview(
+    settings: Settings, files: Files, operations: Files | None = None, allowed: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return what the controller would do with ``files``, or with ``operations`` instead of those in force. ``allowed``: the
+    removals that the commit would allow. Raises ``Unreachable`` if no controller runs."""
     instead = None if operations is None else _texts(operations)
-    body: dict[str, Any] = ask(settings.socket, Preview(_texts(files), instead))
+    body: dict[str, Any] = ask(settings.socket, Preview(_texts(files), instead, allowed))
     return body
 
 
@@ -259,23 +263,31 @@ def _texts(files: Files) -> dict[str, str]:
     return {name: content.decode("utf-8-sig") for name, content in files.items()}
 
 
-def print_preview(settings: Settings, files: Files, operations: Files | None = None) -> frozenset[str]:
-    """Print to standard error the first steps of the controller, and whether it would hold the commit.
+def print_preview(
+    settings: Settings, files: Files, operations: Files | None = None, allowed: tuple[str, ...] = ()
+) -> frozenset[str]:
+    """Print to standard error the first steps of the controller, and whether it would hold or refuse the commit.
 
-    Returns the objects that it would refuse; ``HELD`` if it would hold the commit.
+    Returns the objects that it would refuse; ``HELD`` if it would hold or refuse the commit.
     """
     from reconciler.source.yaml.documents import load
 
     load(files)
     try:
-        body = preview(settings, files, operations)
+        body = preview(settings, files, operations, allowed)
     except Unreachable:
         click.echo("note: what the controller would do is unknown, because none is running", err=True)
         return frozenset()
+    if body.get("suspended"):  # older controllers do not say
+        click.echo(f"note: {body['suspended']}", err=True)
     if body["held"]:
-        removed = few_names(body["removes"], REMOVED_SHOWN)
-        text = f"would be held: it removes {len(body['removes'])} of {body['of']} objects ({removed})"
+        names = few_names(body["removes"], REMOVED_SHOWN)
+        text = f"would be held: it removes {len(body['removes'])} of {body['of']} objects ({names})"
         click.echo(f"note: the commit {text}, until: reconciler approve REVISION", err=True)
+        return frozenset((HELD,))
+    for text in body.get("tooLarge", ()):
+        click.echo(f"note: would be refused, because no node could ever hold this: {text}", err=True)
+    if body.get("tooLarge"):
         return frozenset((HELD,))
     for step in body["plan"]["steps"]:
         click.echo(f"note: would {step['text']}", err=True)

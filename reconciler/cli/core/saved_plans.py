@@ -66,6 +66,7 @@ def effects(body: Mapping[str, Any]) -> tuple[str, ...]:
     plan = body["plan"]
     lines = {f"- {name}" for name in body["removes"]}
     lines |= {"! the commit would be held"} if body["held"] else set()
+    lines |= {"! the cluster is suspended"} if body.get("suspended") else set()
     lines |= {f"* {change['object']}: {change['kind']}" for change in body.get("changes", ())}
     lines |= {f"+ {step['object']}: {step['step']}" for step in plan["steps"]}
     lines |= {f"! {refused['object']}: {refused['reason']}" for refused in plan["refused"]}

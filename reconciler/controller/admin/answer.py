@@ -154,7 +154,7 @@ class Admin:
     async def _proposed(self, message: Preview | Validate | Compare) -> dict[str, Any]:
         """Answer requests about manifests that are not committed."""
         if isinstance(message, Preview):
-            return await preview.preview(self.parts, self.loop, message.files, message.operations)
+            return await preview.preview(self.parts, self.loop, message)
         return await self.reading.answer(message)
 
     async def _measured(self, message: ShowUsage | ShowMetrics | ShowSeries) -> dict[str, Any]:

@@ -23,10 +23,10 @@ from reconciler.state import (
     Step,
     Waiting,
 )
-from reconciler.state.overlay import Effect, Standing
+from reconciler.state.held_changes import HeldChanges
+from reconciler.state.operations import Effect, Standing
 from reconciler.state.reports.incident import Entry, Incident
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
-from reconciler.state.sync_windows import HeldChanges
 from reconciler.status import Snapshots, Statuses, behind_on_keys
 
 SHOWN = ("verb", "replicas", "by", "at", "until", "reason")

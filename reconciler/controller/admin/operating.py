@@ -18,7 +18,7 @@ from reconciler.source.operating import verbs
 from reconciler.source.operating.change import Asking, Change, Key, Now, ask_windows, message_of
 from reconciler.source.operating.writing import in_force, seen, subject, write, write_manifests
 from reconciler.source.yaml.documents import load
-from reconciler.wire.admin import Operate
+from reconciler.wire.admin import Operate, Preview
 
 from . import bodies, preview
 from .history import file_body
@@ -94,10 +94,8 @@ class Operating:
             hold = self.parts.desired_state.desired.hold
             removed = [f"would remove {key}" for key in hold.removes] if hold else []
             return removed[:STEPS_SHOWN] + ["and more"] * (len(removed) > STEPS_SHOWN), []
-        wanted = (
-            {name: text.decode() for name, text in files.items()} for files in (now.files, now.after(change))
-        )
-        body = await preview.preview(self.parts, self.loop, *wanted)
+        operations = {name: text.decode() for name, text in now.after(change).items()}
+        body = await preview.preview(self.parts, self.loop, Preview({}, operations))
         if message.verb == "drain":
             return verbs.moves(body["replicas"], (message.name,))
         steps = [f"would {step['text']}" for step in body["plan"]["steps"]]

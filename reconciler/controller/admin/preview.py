@@ -1,57 +1,78 @@
-"""Computes what the controller would do with other manifests, before they are committed."""
+"""Computes what the controller would do with other manifests, or with other operations, before they are committed."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
+from reconciler.admission.judge import Incoming, Verdict
 from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
-from reconciler.planning import safety
+from reconciler.planning.context.world import World
+from reconciler.planning.placement.capacity import beyond_all_nodes
 from reconciler.planning.rollout.costs import Cost, foresee
 from reconciler.source.operations import load_operations
 from reconciler.source.yaml.documents import load
 from reconciler.state import AllocateEpoch, Desired, GroupRecord, ObjectKey, Plan, ReplicaId, StopRank
-from reconciler.state.overlay import Operations
+from reconciler.state.desired import UNNAMED
+from reconciler.state.operations import Operations
+from reconciler.wire.admin import Preview
 
 from . import bodies
+from .forecast import Change
 
-UNNAMED = "this change"
-"""Stands for the revision, which does not exist yet."""
+TOO_LARGE_SHOWN = 5
+"""Deployments that are named as too large: for each, what would fit is searched."""
 
 
-async def preview(
-    parts: Parts, loop: Loop, files: Mapping[str, str], operations: Mapping[str, str] | None
-) -> dict[str, Any]:
+async def preview(parts: Parts, loop: Loop, message: Preview) -> dict[str, Any]:
     """Return the answer to ``wire.admin.Preview``. Raises ``InvalidManifests`` for invalid files."""
-    instead = None if operations is None else Operations(UNNAMED, load_operations(_encoded(operations)))
-    wishes = wished(_encoded(files))
-    removal = parts.desired_state.removal(parts.desired_state.with_operations(wishes, instead), ())
-    desired = await parts.desired_state.foreseen(wishes, instead)
-    plan = await loop.preview(desired)
-    groups = parts.store.groups()
-    costs = tuple(foresee(parts.desired_state.desired, desired, groups, plan))
-    return foreseen(removal, plan, groups, costs)
+    state, too_large = parts.desired_state, tuple[str, ...]()
+    if message.operations is not None:
+        operations = Operations(UNNAMED, load_operations(_encoded(message.operations)))
+        verdict = shown = await state.judge_again(operations)
+    else:
+        operations, wished = state.operations, wished_by(_encoded(message.files), message.allowed)
+        verdict = shown = await state.judge(wished)
+        if verdict.hold is not None:  # nobody approves what he has not seen
+            shown = await state.judge(replace(wished, approved=True))
+        too_large = beyond_all(parts, state.with_operations(UNNAMED, wished.manifests, operations))
+    desired = state.after(shown, operations)
+    plan, groups = await loop.preview(desired), parts.store.groups()
+    costs = tuple(foresee(state.desired, desired, groups, plan))
+    return {**foreseen(verdict, plan, groups, costs), "tooLarge": list(too_large)}
 
 
-def wished(files: Mapping[str, bytes]) -> Desired:
+def beyond_all(parts: Parts, incoming: Desired) -> tuple[str, ...]:
+    """Return a sentence for each of the first deployments that a change makes larger than any of the nodes could hold."""
+    change = Change.between(parts.desired_state.desired.objects(), incoming.objects())
+    world = World(incoming, parts.last.observed, parts.last.memory, parts.clock(), "")
+    concerned = frozenset((*change.added, *change.changed))
+    return tuple(islice(beyond_all_nodes(world, concerned), TOO_LARGE_SHOWN))
+
+
+def wished_by(files: Mapping[str, bytes], allowed: Collection[str] = ()) -> Incoming:
     """Return what the manifests of a change wish for. Raises ``InvalidManifests``."""
-    return Desired.of(UNNAMED, (document.manifest for document in load(files)))
+    wished = Desired.of(UNNAMED, (document.manifest for document in load(files)))
+    return Incoming(UNNAMED, wished.objects(), allowed=allowed)
 
 
 def foreseen(
-    removal: safety.Removal,
+    verdict: Verdict,
     plan: Plan,
     groups: Mapping[ReplicaId, GroupRecord],
     costs: Collection[Cost] = (),
 ) -> dict[str, Any]:
-    """Return the body of the answer, from a plan, what is removed where no commit says anything of that, the recorded groups
-    and what changes of deployments cost."""
+    """Return the body of the answer, from what is judged and planned, the recorded groups, and what changes of deployments
+    cost."""
     return {
-        "removes": [str(key) for key in removal.removes],
-        "of": removal.of,
-        "serving": [str(key) for key in removal.unsaid],
-        "held": removal.much,
+        "removes": [str(key) for key in verdict.removal.removes],
+        "of": verdict.removal.of,
+        "serving": [str(key) for key in verdict.removal.unsaid],
+        "held": verdict.hold is not None,
+        "suspended": verdict.suspended.text if verdict.suspended is not None else "",
         "plan": bodies.plan_body(plan),
         "replicas": [
             {**_future(plan, replica, record), "unservedSeconds": _seconds(costs, replica)}

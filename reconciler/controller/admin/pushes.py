@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
+from reconciler.admission.judge import Incoming
+from reconciler.admission.windows import refused_operations
 from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
 from reconciler.errors import ReconcilerError, Refused
-from reconciler.planning.context.world import World
-from reconciler.planning.placement.capacity import beyond_all_nodes
 from reconciler.planning.placement.references import dangling
 from reconciler.planning.rollout.costs import foresee
 from reconciler.source.git.pushes import Push
@@ -20,8 +19,7 @@ from reconciler.source.pushed import Pushed
 from reconciler.state import Desired
 from reconciler.state.desired import abbreviated
 from reconciler.state.identity import ObjectKey
-from reconciler.state.overlay import Operations
-from reconciler.state.sync_windows import refused_operations
+from reconciler.state.operations import Operations
 from reconciler.wire.admin import FollowPush, JudgeOperations, JudgePush
 
 from . import bodies
@@ -35,12 +33,11 @@ from .forecast import (
     too_large_lines,
     wrapped,
 )
+from .preview import beyond_all
 
 REMEMBERED_MAX = 32
 """Pushes whose objects are remembered, for those who follow them."""
 SHOWN = 5
-TOO_LARGE_SHOWN = 5
-"""Deployments that are named as too large: for each, what would fit is searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +76,9 @@ class Pushes:
         if refused := refused_operations(objects, change.operations, before.overridden(now), now):
             lines = [*(f"reconciler: {text}" for text in refused), "reconciler: operations stays as it was"]
             return {"accept": False, "lines": wrapped(lines)}
-        with_them = await parts.desired_state.still(Operations(push.new, pushed.operations))
-        plan = await self.loop.preview(with_them)
+        incoming = Operations(push.new, pushed.operations)
+        verdict = await parts.desired_state.judge_again(incoming)
+        plan = await self.loop.preview(parts.desired_state.after(verdict, incoming))
         return {
             "accept": True,
             "lines": forecast(push.new, change, (), (), self.loop.plan, plan, parts.clock()),
@@ -97,30 +95,27 @@ class Pushes:
 
     async def foreseen(self, pushed: Pushed, allow: str | None) -> dict[str, Any]:
         """Return whether a push is taken, and what it would do or why it is not, in lines."""
-        parts, push = self.parts, pushed.push
-        wishes = Desired.of(push.new, (document.manifest for document in pushed.documents))
+        parts, push, state = self.parts, pushed.push, self.parts.desired_state
         stays = f"reconciler: {push.branch} stays as it was"
-        whole = parts.desired_state.with_operations(wishes)
-        in_force = parts.desired_state.desired
-        change = Change.between(in_force.objects(), whole.objects())
         words = {*pushed.allowed, *(() if allow is None else (allow,))}
-        earlier = await parts.desired_state.said(push.old) if push.old.strip("0") else ()
-        removal = parts.desired_state.removal(whole, None if allow == "" else {*words, *earlier})
-        if removal.unsaid:
-            return {"accept": False, "lines": [*removal_lines(removal.unsaid), stays]}
-        hold, suspended = parts.desired_state.hold(push.new, removal), parts.desired_state.suspended(push.new)
-        if allow is not None and not removal.much:
+        earlier = await state.allowed(push.old) if push.old.strip("0") else ()
+        allowed = None if allow == "" else {*words, *earlier}
+        wishes = Desired.of(push.new, (each.manifest for each in pushed.documents)).objects()
+        verdict = await state.judge(Incoming(push.new, wishes, allowed=allowed))
+        if verdict.removal.unsaid:
+            return {"accept": False, "lines": [*removal_lines(verdict.removal.unsaid), stays]}
+        if allow is not None and not verdict.removal.much:
             parts.store.objects.approve(push.new, parts.clock(), "git push -o allow-removal")
-        if suspended is not None:
-            lines = wrapped((f"reconciler: suspended: {suspended.text}",))
-        elif hold is not None:
-            lines = held_lines(hold)
+        whole, in_force = state.with_operations(push.new, wishes, state.operations), state.desired
+        change = Change.between(in_force.objects(), whole.objects())
+        if verdict.suspended is not None:
+            lines = wrapped((f"reconciler: suspended: {verdict.suspended.text}",))
+        elif verdict.hold is not None:
+            lines = held_lines(verdict.hold)
         else:
-            seen = World(whole, parts.last.observed, parts.last.memory, parts.clock(), "")
-            concerned = frozenset((*change.added, *change.changed))
-            if too_large := tuple(islice(beyond_all_nodes(seen, concerned), TOO_LARGE_SHOWN)):
+            if too_large := beyond_all(parts, whole):
                 return {"accept": False, "lines": [*too_large_lines(too_large), stays]}
-            incoming = await parts.desired_state.foreseen(wishes)
+            incoming = state.after(verdict)
             plan = await self.loop.preview(incoming)
             costs = [
                 f"modeldeployment/{cost.deployment}: {cost.text}"
@@ -128,8 +123,8 @@ class Pushes:
             ]
             lacking = dangling(incoming, change.keys)
             lines = forecast(push.new, change, lacking, costs, self.loop.plan, plan, parts.clock())
-            if incoming.held_changes is not None:
-                lines += wrapped(f"reconciler: {line}" for line in incoming.held_changes.lines)
+            if verdict.held is not None:
+                lines += wrapped(f"reconciler: {line}" for line in verdict.held.lines)
         lines += difference_lines(bodies.lasting(parts.last))
         self._remember(push.new, _Judged(in_force.revision, change.keys))
         return {"accept": True, "lines": lines}

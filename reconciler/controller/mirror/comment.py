@@ -19,6 +19,12 @@ def planned(commit: str, preview: Mapping[str, Any]) -> str:
     if preview.get("serving"):
         names = [f"Allow-Removal: {name.rpartition('/')[2]}" for name in preview["serving"]]
         parts.append(_listed("It removes what serves now, so one of its commits has to say", names))
+    if preview.get("suspended"):
+        parts.append(f"**Not now**: {_escaped(preview['suspended'])}")
+    if preview.get("tooLarge"):
+        parts.append(
+            _listed("It would be refused, because no node could ever hold this", preview["tooLarge"])
+        )
     if preview["held"]:
         parts.append("**It would be held** until somebody approves it with `reconciler approve`.")
     costs = [f"{each['object']}: {each['text']}" for each in preview.get("changes", ()) if each["text"]]

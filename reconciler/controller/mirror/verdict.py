@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from reconciler.outgoing.forges.interface import State
 from reconciler.state import Desired, ObjectKey
+from reconciler.state.held_changes import HeldChanges
 from reconciler.state.reports.status import Condition, ObjectStatus
-from reconciler.state.sync_windows import HeldChanges
 
 from .standing import Standing
 

@@ -122,10 +122,10 @@ def ask_windows(now: Now, change: Change) -> None:
     """Raise ``Refused`` if a sync window of the manifests keeps an operation out that would begin."""
     if not any(b"SyncWindow" in text for text in now.files.values()):
         return  # reading all manifests takes a while
+    from reconciler.admission.windows import refused_operations
     from reconciler.source.yaml.documents import load
     from reconciler.state.identity import ObjectKey
-    from reconciler.state.overlay import Operations
-    from reconciler.state.sync_windows import refused_operations
+    from reconciler.state.operations import Operations
 
     manifests = {ObjectKey(*document.key): document.manifest for document in load(now.files)}
     overridden = Operations("", tuple(now.operations.values())).overridden(now.at)

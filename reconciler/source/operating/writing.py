@@ -102,8 +102,13 @@ def _trailers(results: Iterable[Any]) -> str:
     """Return the trailers that allow what a command was told to remove."""
     from reconciler.source.git.pushes import ALLOW
 
-    gone = sorted({f"{each.kind.lower()}/{each.name}" for each in results if each.action == "deleted"})
+    gone = removed(results)
     return "\n\n" + "\n".join(f"{ALLOW}: {name}" for name in gone) + "\n" if gone else ""
+
+
+def removed(results: Iterable[Any]) -> tuple[str, ...]:
+    """Return the objects that a command was told to remove: its commit allows that."""
+    return tuple(sorted({f"{each.kind.lower()}/{each.name}" for each in results if each.action == "deleted"}))
 
 
 def subject(verb: str) -> Callable[[tuple[Any, ...]], str]:

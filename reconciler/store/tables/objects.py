@@ -33,7 +33,7 @@ class Objects:
         self, incoming: Desired, at: float, kept: Mapping[ObjectKey, Manifest | None] = MappingProxyType({})
     ) -> Desired:
         """Put a revision in force. Return it with the generation and first time of each object. ``kept``: what stays as it
-        was before the revision, as ``sync_windows.Admitted`` has it.
+        was before the revision, as ``admission.judge.InForce`` has it.
 
         A changed spec increases its generation. Objects that are missing from the revision begin to leave. Approvals of
         other revisions expire.

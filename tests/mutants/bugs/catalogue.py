@@ -46,6 +46,7 @@ from ast import (
 )
 
 from reconciler import incidents
+from reconciler.admission import removals
 from reconciler.agent import server
 from reconciler.agent.ranks import leftovers as agent_leftovers
 from reconciler.agent.ranks import ranks, shim, vitals
@@ -53,7 +54,7 @@ from reconciler.controller import clock_gaps, incident_log, loop, notifications,
 from reconciler.execution import executor, handlers, proof
 from reconciler.gateway.routing import routes
 from reconciler.inventory import collector
-from reconciler.planning import removal, safety
+from reconciler.planning import removal
 from reconciler.planning.context import (
     attempt_facts,
     deadlines,
@@ -519,14 +520,14 @@ PLANNED = (
     ),
     Mutant(
         "an-emptied-folder-is-obeyed",
-        safety.hold,
+        removals.hold,
         put(BoolOp, "{it.values[1]} or not {it.values[0]}", 1, 2),
         "a branch pushed from the wrong place stops everything that people use",
         ("tests/planning/test_safety.py", "tests/controller/test_desired_state.py"),
     ),
     Mutant(
         "most-of-a-cluster-may-be-pruned",
-        safety.removal,
+        removals.removal,
         put(BinOp, "100 * {it.right}", 3, 4),
         "a merge that went wrong removes half of a cluster, and nobody is asked",
         PLANNING,

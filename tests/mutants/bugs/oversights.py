@@ -25,6 +25,7 @@ from ast import (
     keyword,
 )
 
+from reconciler.admission import windows
 from reconciler.agent import server
 from reconciler.agent.ranks import child, log, shim
 from reconciler.agent.weights import kept
@@ -36,7 +37,6 @@ from reconciler.remote import relay, rpc
 from reconciler.runner.decode import inbox
 from reconciler.runner.group import side_channel
 from reconciler.runner.process import progress, watch
-from reconciler.state import sync_windows
 from reconciler.store import copying, sqlite
 from reconciler.store.tables import attempts, notifications
 from tests.mutants.mutant import Mutant
@@ -478,21 +478,21 @@ OF_THE_GATEWAY = (
 OF_CHANGES = (
     Mutant(
         "what-a-window-holds-comes-in",
-        sync_windows.admit,
+        windows.admit,
         put(DictComp, "{{key: incoming.get(key) for key in found}}", 1, 3),
         "a change comes into force in the middle of the day that was to wait for the night",
         WINDOWS,
     ),
     Mutant(
         "a-window-does-not-hold-itself",
-        sync_windows._Gate.held,
+        windows._Gate.held,
         put(Compare, "False", 2, 5),
         "whoever is kept out by a window takes it away in the same commit",
         WINDOWS,
     ),
     Mutant(
         "an-override-opens-every-window",
-        sync_windows._blocker,
+        windows._blocker,
         put(Compare, "not overridden", 1, 5),
         "an override of one window lets in what another one holds",
         WINDOWS,

@@ -27,7 +27,7 @@ from reconciler.source.sources import Revision, Source
 from reconciler.source.yaml.documents import Document
 from reconciler.state import FrontDoor, GatewayObservation, MachineFacts, NodeName, Step
 from reconciler.state.identity import ObjectKey
-from reconciler.state.overlay import Operations
+from reconciler.state.operations import Operations
 from reconciler.store.connection import Connection, Signature
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.generation import Routes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,15 +68,13 @@ def foreseen(files: Mapping[str, bytes], path: Path) -> dict[str, Any]:
     """
     from reconciler.controller.admin import bodies, preview
     from reconciler.facts.recorded import of_file
-    from reconciler.planning import safety
 
-    found = of_file(_read(path), str(path))
-    desired = found.desired(preview.wished(files), time.time())
+    found, now = of_file(_read(path), str(path)), time.time()
+    wished = preview.wished_by(files)
+    verdict = found.judge(wished, now)
+    desired = found.desired(found.judge(replace(wished, approved=True), now))
     plan = found.plan(desired)
-    groups = found.memory.groups
-    serving = safety.serving(found.in_force, groups.keys(), gateway=True)
-    removal = safety.removal(found.in_force, desired.objects(), serving, ())
-    body = preview.foreseen(removal, plan, groups, found.costs(desired, plan))
+    body = preview.foreseen(verdict, plan, found.memory.groups, found.costs(desired, plan))
     return {**body, "facts": {"recordedAt": bodies.iso(found.at), "revision": found.revision}}
 
 

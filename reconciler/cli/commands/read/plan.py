@@ -119,10 +119,16 @@ def _print_foreseen(body: dict[str, Any]) -> None:
         click.echo(f"with the facts of {facts['recordedAt']}, when {facts['revision'][:10]} was in force")
     for name in body["removes"]:
         click.echo(f"- {name}")
+    if body.get("suspended"):
+        click.echo(f"! {body['suspended']}")
     if body["held"]:
         click.echo(
             f"! it would be held: it removes {len(body['removes'])} of {body['of']} objects (approve needed)"
         )
+    for name in body["serving"]:
+        click.echo(f"! {name} serves now: its commit has to say Allow-Removal: {name.rpartition('/')[2]}")
+    for text in body.get("tooLarge", ()):
+        click.echo(f"! no node could ever hold this: {text}")
     for change in body.get("changes", ()):
         click.echo(f"* {change['object']}: {change['text']}")
     if (body["removes"] or body.get("changes")) and not any(body["plan"].values()):

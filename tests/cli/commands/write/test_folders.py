@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from reconciler.admission.overlay import overlay
 from reconciler.cli.core.targets import labels_of
 from reconciler.resources.git_repository import GitRepositorySpec
 from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.mirror.looking import Remote, configure
 from reconciler.source.sources import GitSource
-from reconciler.state.overlay import overlay
 from tests.cli import bodies
 from tests.cli.conftest import Cli, Controller
 from tests.cli.test_reference import COMMANDS

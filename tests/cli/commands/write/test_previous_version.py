@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from reconciler.admission.overlay import overlay
 from reconciler.resources import Node
 from reconciler.resources.operation import Operation
 from reconciler.source.yaml.documents import load
-from reconciler.state.overlay import overlay
 from tests.cli.conftest import Cli
 from tests.previous import unpack
 

@@ -6,10 +6,9 @@ The rules of the planner read the same fields as ever. Objects that no operation
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 from reconciler.resources import STOPPED, Manifest, ModelDeployment, Node
@@ -21,56 +20,8 @@ from reconciler.resources.operation import (
     written_moment,
 )
 from reconciler.resources.strategy import Strategy
-
-from .identity import ObjectKey
-
-
-@dataclass(frozen=True, slots=True)
-class Operations:
-    """All operations at one commit of their branch."""
-
-    revision: str = ""
-    """Id of the commit; empty if there is none."""
-    items: tuple[Operation, ...] = ()
-
-    def expiry(self, now: float) -> float | None:
-        """Return the time at which the next one stops applying; None if none will."""
-        ends = (operation.spec.until for operation in self.items)
-        return min((end for end in ends if end is not None and end > now), default=None)
-
-    def approved(self, in_force: str | None, now: float) -> frozenset[str]:
-        """Return the revisions that may remove what they remove of the one in force."""
-        approvals = self._active("approve", now)
-        return frozenset(each.spec.target.name for each in approvals if each.spec.over == in_force)
-
-    def suspension(self, now: float) -> Operation | None:
-        """Return the operation that keeps out new revisions; None if they come into force."""
-        return next((o for o in self._active("suspend", now) if o.spec.target.kind == CLUSTER_KIND), None)
-
-    def overridden(self, now: float) -> frozenset[str]:
-        """Return the sync windows that let everything in for now."""
-        return frozenset(each.spec.target.name for each in self._active("override", now))
-
-    def _active(self, verb: str, now: float) -> Iterator[Operation]:
-        return (o for o in self.items if o.spec.verb == verb and not _expired(o, now))
-
-
-class Standing(StrEnum):
-    """What has become of an operation."""
-
-    IN_FORCE = "InForce"
-    AGREES = "AgreesWithGit"
-    """The manifest says the same."""
-    EXPIRED = "Expired"
-    NO_TARGET = "TargetNotFound"
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """An operation, and what has become of it."""
-
-    operation: Operation
-    standing: Standing
+from reconciler.state.identity import ObjectKey
+from reconciler.state.operations import Effect, Standing, expired
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +46,7 @@ def _lay(
 ) -> Standing:
     """Change ``result`` as one operation says."""
     target = ObjectKey(operation.spec.target.kind, operation.spec.target.name)
-    if _expired(operation, now):
+    if expired(operation, now):
         return Standing.EXPIRED
     if target.kind == REVISION_KIND:
         return Standing.IN_FORCE
@@ -194,10 +145,6 @@ def _without_names(frozen: Manifest, taken: set[str]) -> Manifest:
         return frozen
     free = tuple(alias for alias in frozen.spec.serving.aliases if alias not in taken)
     return _with_spec(frozen, serving=frozen.spec.serving.model_copy(update={"aliases": free}))
-
-
-def _expired(operation: Operation, now: float) -> bool:
-    return operation.spec.until is not None and operation.spec.until <= now
 
 
 def _key(manifest: Manifest) -> ObjectKey:

@@ -1,0 +1,153 @@
+"""Judges revisions, in this order.
+
+1. While the cluster is suspended, no newer revision comes into force, and nothing that sync windows have kept out of the
+   revision in force.
+2. A newer revision that removes much, or something that serves and that no commit names, is held until it is approved.
+3. Sync windows keep changes of single objects out.
+
+The revision in force is judged like a newer one: windows that have closed or opened, and operations that have ended, count
+for it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from reconciler.resources import Manifest
+from reconciler.state import Hold, ObjectKey
+from reconciler.state.desired import Suspended
+from reconciler.state.held_changes import HeldChanges
+from reconciler.state.operations import Operations
+
+from .overlay import overlay
+from .removals import Removal, hold, removal
+from .windows import admit
+
+Manifests = Mapping[ObjectKey, Manifest]
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A revision that may come into force."""
+
+    revision: str
+    manifests: Manifests
+    folder: str = ""
+    """Folder of the commit that has its manifests; empty for all of it."""
+    allowed: Collection[str] | None = ()
+    """What it may remove although it serves (``removals.removal``)."""
+    approved: bool = False
+    """Whether it is judged as if somebody had approved it."""
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """A revision in force, without operations."""
+
+    revision: str
+    manifests: Manifests
+    whole: Manifests
+    """The same revision with what sync windows keep out of it."""
+    kept: Mapping[ObjectKey, Manifest | None] = field(default_factory=dict)
+    """The objects that stay as they were before it; None for one that is new and stays out."""
+    folder: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        revision: str,
+        whole: Manifests,
+        kept: Mapping[ObjectKey, Manifest | None],
+        folder: str = "",
+    ) -> InForce:
+        """Return a revision of which sync windows have kept something as it was."""
+        merged = {key: each for key, each in {**whole, **kept}.items() if each is not None}
+        return cls(revision, merged, whole, kept, folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What of the running cluster decides."""
+
+    revision: str = ""
+    """The one in force, also where its manifests are unknown; empty before the first."""
+    objects: Collection[ObjectKey] = ()
+    """The objects in force, with operations."""
+    serving: Collection[ObjectKey] = ()
+    """Those that serve now."""
+    approved: Collection[str] = ()
+    """Revisions that may remove what they remove, beside those that operations approve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What comes into force, and why no more."""
+
+    in_force: InForce | None
+    """What is in force with it: the incoming revision, or the one before. None before the first revision."""
+    removal: Removal
+    suspended: Suspended | None = None
+    hold: Hold | None = None
+    held: HeldChanges | None = None
+    """Changes that sync windows keep out: of the incoming revision, or of the one before where that stays."""
+
+    @property
+    def kept_out(self) -> bool:
+        """Return whether the incoming revision stays out as a whole, until somebody approves it or resumes."""
+        return self.hold is not None or (self.suspended is not None and not self.suspended.rest)
+
+
+def judge(
+    in_force: InForce | None, incoming: Incoming, operations: Operations, live: Live, now: float
+) -> Verdict:
+    """Return what becomes of a revision at ``now``, in seconds since the Unix epoch."""
+    if in_force is not None and (incoming.revision, incoming.folder) == (in_force.revision, in_force.folder):
+        return _let_in(in_force, incoming, operations, Removal((), len(live.objects), (), False), now)
+    removes = _removal(incoming, operations, live, now)
+    suspension = operations.suspension(now)
+    if in_force is not None and suspension is not None:
+        stays = _let_in(in_force, _again(in_force), operations, removes, now)
+        return replace(stays, suspended=Suspended(incoming.revision, suspension))
+    approved = {*live.approved, *operations.approved(live.revision, now)}
+    holds = hold(incoming.revision, removes, approved, live.revision)
+    if holds is None or incoming.approved:
+        return _let_in(in_force, incoming, operations, removes, now)
+    if in_force is None:
+        return Verdict(None, removes, hold=holds)
+    return replace(_let_in(in_force, _again(in_force), operations, removes, now), hold=holds)
+
+
+def judge_again(in_force: InForce | None, operations: Operations, live: Live, now: float) -> Verdict:
+    """Return what is in force now where no newer revision has come."""
+    if in_force is None:
+        return Verdict(None, Removal((), len(live.objects), (), False))
+    return judge(in_force, _again(in_force), operations, live, now)
+
+
+def _again(in_force: InForce) -> Incoming:
+    return Incoming(in_force.revision, in_force.whole, in_force.folder)
+
+
+def _removal(incoming: Incoming, operations: Operations, live: Live, now: float) -> Removal:
+    laid = overlay(incoming.manifests.values(), operations.items, now).manifests
+    keys = [ObjectKey(each.kind, each.metadata.name) for each in laid]
+    return removal(live.objects, keys, live.serving, incoming.allowed)
+
+
+def _let_in(
+    before: InForce | None, incoming: Incoming, operations: Operations, removes: Removal, now: float
+) -> Verdict:
+    """Return a verdict by the sync windows, and by a suspension that came after what they hold now."""
+    if before is None:
+        found = InForce(incoming.revision, incoming.manifests, incoming.manifests, folder=incoming.folder)
+        return Verdict(found, removes)
+    admitted = admit(incoming.revision, before.manifests, incoming.manifests, operations.overridden(now), now)
+    suspension = operations.suspension(now)
+    if suspension is not None and before.kept and not admitted.nothing:
+        rest = Suspended(before.revision, suspension, rest=True)
+        return Verdict(before, removes, rest, held=admitted.held)
+    if admitted.nothing:
+        return Verdict(before, removes, held=admitted.held)
+    found = InForce.of(incoming.revision, incoming.manifests, admitted.kept, incoming.folder)
+    return Verdict(found, removes, held=admitted.held)
