@@ -20,9 +20,18 @@ SILENT_SECONDS = 300.0
 """Longest time in which nothing is copied: the file before may be verified meanwhile."""
 
 
-async def carry(open_stream: Open, one: tuple[NodeName, str], other: tuple[NodeName, str]) -> None:
-    """Connect a socket of one node with one of another until either ends. Raises ``Unreachable``, also where both are
-    silent."""
+async def _silence() -> None:
+    await asyncio.sleep(SILENT_SECONDS)
+
+
+async def carry(
+    open_stream: Open,
+    one: tuple[NodeName, str],
+    other: tuple[NodeName, str],
+    silence: Callable[[], Awaitable[None]] = _silence,
+) -> None:
+    """Connect a socket of one node with one of another until either ends. Raises ``Unreachable``, also where nothing is
+    copied while ``silence`` is awaited."""
     first = await _opened(open_stream, *one)
     try:
         second = await _opened(open_stream, *other)
@@ -30,19 +39,24 @@ async def carry(open_stream: Open, one: tuple[NodeName, str], other: tuple[NodeN
         first[1].close()
         raise
     copied = asyncio.Event()
-    both = [
+    tasks = [
         asyncio.ensure_future(_pump(first[0], second[1], copied)),
         asyncio.ensure_future(_pump(second[0], first[1], copied)),
     ]
     try:
-        while not (await asyncio.wait(both, timeout=SILENT_SECONDS, return_when=asyncio.FIRST_COMPLETED))[0]:
+        while True:
+            period = asyncio.ensure_future(silence())
+            tasks[2:] = [period]
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if done != {period}:
+                return
             if not copied.is_set():
                 raise Unreachable(f"nothing came from {one[0]} or {other[0]} for {SILENT_SECONDS:g} s")
             copied.clear()
     finally:
-        for pump in both:
-            pump.cancel()
-        await asyncio.gather(*both, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for _, writer in (first, second):
             writer.close()
 

@@ -14,21 +14,28 @@ from reconciler.remote.machines import Stream
 from reconciler.state import NodeName
 
 A, B = (NodeName("a"), "/giving"), (NodeName("b"), "/taking")
-SILENT_SECONDS = 0.1
+SECONDS_MAX = 20
 
 
 class Nodes:
-    """The far ends of what is connected."""
+    """The far ends of what is connected, and the periods in which nothing may move."""
 
     def __init__(self) -> None:
         self.ends: dict[str, socket.socket] = {}
         self.connected = asyncio.Event()
+        self.begun = asyncio.Semaphore(0)
+        self.over = asyncio.Semaphore(0)
 
     async def open(self, name: NodeName, path: str) -> Stream:
         mine, self.ends[name] = socket.socketpair()
+        self.ends[name].setblocking(False)
         if len(self.ends) == 2:
             self.connected.set()
         return await asyncio.open_connection(sock=mine)
+
+    async def period(self) -> None:
+        self.begun.release()
+        await self.over.acquire()
 
     def close(self) -> None:
         for end in self.ends.values():
@@ -36,27 +43,35 @@ class Nodes:
 
 
 @pytest.fixture
-def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
-    monkeypatch.setattr(copy, "SILENT_SECONDS", SILENT_SECONDS)
+def nodes() -> Iterator[Nodes]:
     made = Nodes()
     yield made
     made.close()
 
 
-async def test_a_copy_in_which_nothing_moves_is_given_up(nodes: Nodes) -> None:
-    with pytest.raises(Unreachable, match="nothing came from a or b"):
-        await copy.carry(nodes.open, A, B)
-
-
-async def test_a_copy_goes_on_as_long_as_something_moves_and_ends_with_either_side(nodes: Nodes) -> None:
-    carrying = asyncio.ensure_future(copy.carry(nodes.open, A, B))
-    async with asyncio.timeout(20):
+async def test_a_copy_goes_on_while_something_moves_in_each_period_and_is_given_up_after_one_without(
+    nodes: Nodes,
+) -> None:
+    carrying = asyncio.ensure_future(copy.carry(nodes.open, A, B, nodes.period))
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(SECONDS_MAX):
         await nodes.connected.wait()
-    for _ in range(8):
-        nodes.ends["a"].sendall(b"x")
-        await asyncio.sleep(SILENT_SECONDS / 2)
-    assert not carrying.done()
-    nodes.ends["a"].close()
-    async with asyncio.timeout(20):
+        for sender, receiver in 4 * (("a", "b"), ("b", "a")):
+            await nodes.begun.acquire()
+            await loop.sock_sendall(nodes.ends[sender], b"x")
+            assert await loop.sock_recv(nodes.ends[receiver], 100) == b"x"
+            nodes.over.release()
+        await nodes.begun.acquire()
+        assert not carrying.done()
+        nodes.over.release()
+        with pytest.raises(Unreachable, match="nothing came from a or b"):
+            await carrying
+
+
+@pytest.mark.parametrize("ends", ["a", "b"])
+async def test_a_copy_ends_with_either_side(nodes: Nodes, ends: str) -> None:
+    carrying = asyncio.ensure_future(copy.carry(nodes.open, A, B, nodes.period))
+    async with asyncio.timeout(SECONDS_MAX):
+        await nodes.connected.wait()
+        nodes.ends[ends].close()
         await carrying
-    assert nodes.ends["b"].recv(100) == b"x" * 8
