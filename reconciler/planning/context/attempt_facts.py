@@ -8,10 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from reconciler.state import NodeName, NodeObservation, PortFacts
 
 from .world import World
+
+BOOT, PEER = "boot", "peer"
 
 
 def current_facts(world: World, members: tuple[NodeName, ...], path: str, generations: str) -> dict[str, str]:
@@ -35,14 +38,30 @@ def encode(facts: dict[str, str]) -> str:
     return json.dumps(facts, sort_keys=True, separators=(",", ":"))
 
 
-def changes(before: str, now: dict[str, str]) -> list[str]:
-    """List the facts that were known before and have another value now, for people."""
+class Change(NamedTuple):
+    """A fact that has another value now."""
+
+    subject: str
+    """The node, or one of its ports."""
+    fact: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.subject} {self.fact}: {self.before} → {self.after}"
+
+
+def changes(before: str, now: dict[str, str]) -> list[Change]:
+    """List the facts that were known before and have another value now."""
     old: dict[str, str] = json.loads(before or "{}")
-    return [
-        f"{what}: {old[what]} → {now[what]}"
-        for what in sorted(old.keys() & now.keys())
-        if old[what] != now[what]
-    ]
+    names = (name for name in sorted(old.keys() & now.keys()) if old[name] != now[name])
+    return [Change(*_parts(name), old[name], now[name]) for name in names]
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """Return what a fact is about, and which one it is. Names of nodes have no spaces."""
+    subject, _, fact = name.partition(" ")
+    return subject, fact
 
 
 def carried(facts: str, one: NodeName, other: NodeName) -> bool:
@@ -50,10 +69,10 @@ def carried(facts: str, one: NodeName, other: NodeName) -> bool:
     then: dict[str, str] = json.loads(facts or "{}")
 
     def led(here: NodeName, there: NodeName) -> bool:
-        ends = (end for end, _, what in (name.rpartition(" ") for name in then) if what == "peer")
+        ends = (end for end, fact in map(_parts, then) if fact == PEER)
         return any(
             end.startswith(f"{here}/")
-            and then[f"{end} peer"].startswith(f"{there}/")
+            and then[f"{end} {PEER}"].startswith(f"{there}/")
             and then.get(f"{end} address", "none") != "none"
             for end in ends
         )
@@ -63,7 +82,7 @@ def carried(facts: str, one: NodeName, other: NodeName) -> bool:
 
 def _of_machine(node: NodeObservation, path: str) -> Iterator[tuple[str, str]]:
     facts, report, weights = node.facts, node.report, node.model(path)
-    yield "boot", (report.boot_id if report else facts.boot_id)[:8]
+    yield BOOT, (report.boot_id if report else facts.boot_id)[:8]
     yield "macOS", ".".join(map(str, facts.version))
     yield "JACCL", _answer(facts.jaccl)
     yield "RDMA", _answer(facts.rdma_enabled)
@@ -80,7 +99,7 @@ def _of_machine(node: NodeObservation, path: str) -> Iterator[tuple[str, str]]:
 
 def _of_port(port: PortFacts) -> Iterator[tuple[str, str]]:
     yield "cable", _answer(port.connected)
-    yield "peer", "/".join(map(str, port.peer)) if port.peer else ""
+    yield PEER, "/".join(map(str, port.peer)) if port.peer else ""
     yield "Gb/s", str(port.gbps or "")
     yield "link", _answer(port.active)
     yield "RDMA port", _answer(port.verbs_up)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from reconciler.planning.context.view import Formed, Wanted
 from reconciler.planning.context.world import World
@@ -68,18 +68,18 @@ def step(view: Formed, fault: Diagnosis) -> SetBack | None:
         tried,
         record.spec_before,
     )
-    return SetBack(view.replica, rollback, ", ".join(changes))
+    return SetBack(view.replica, rollback, ", ".join(map(str, changes)))
 
 
-def _blamed(fault: Diagnosis, changes: tuple[str, ...]) -> bool:
+def _blamed(fault: Diagnosis, changes: Collection[specs.Change]) -> bool:
     """Return whether a fault may come from these changes."""
     if fault.never_ran:
         return False
     return fault.fault in BLAMED or (_joins_otherwise(changes) and fault.fault in BLAMED_ON_JOINING)
 
 
-def _joins_otherwise(changes: tuple[str, ...]) -> bool:
-    return any(change.startswith(JOINING) for change in changes)
+def _joins_otherwise(changes: Collection[specs.Change]) -> bool:
+    return any(change.is_of(JOINING) for change in changes)
 
 
 def _proven_elsewhere(view: Formed) -> bool:
@@ -123,7 +123,7 @@ def _text(name: DeploymentName, rollback: Rollback) -> str:
         f"reconciler model update {rollback.model} --revision COMMIT" if moved and rollback.served else ""
     )
     if rollback.spec_tried:
-        changes = ", ".join(specs.changes(rollback.spec_served, rollback.spec_tried))
+        changes = specs.shown_changes(rollback.spec_served, rollback.spec_tried)
         text = f"{name} did not come up with {changes} ({rollback.text}); the spec before is served instead"
     else:
         text = (

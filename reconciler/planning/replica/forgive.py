@@ -20,7 +20,7 @@ def forgive(view: Formed) -> Decision | None:
     now = view.current_facts(tuple(sorted(view.world.desired.nodes)))
     for failure in failures:
         changed = (
-            ", ".join(attempt_facts.changes(failure.facts, now))
+            ", ".join(map(str, attempt_facts.changes(failure.facts, now)))
             or _acquitted(view, failure)
             or _served_again(view, failure)
         )

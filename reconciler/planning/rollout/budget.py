@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 
 from reconciler.planning.context.deadlines import SILENCE_SECONDS
@@ -12,12 +13,34 @@ from reconciler.planning.context.world import World
 from reconciler.state import DeploymentName, GroupRecord, ReplicaId
 from reconciler.wire.launch import Phase
 
-LEAVES = "leaves"
-"""How the reason of a replica begins that has to leave a drained node."""
 WATCHED_SECONDS = SILENCE_SECONDS + 2.0
 """An agent asks its rank as soon as it starts, and tells of a silence of ``SILENCE_SECONDS`` at once."""
-COMES_UP = "comes up"
-IS_CHANGED = "is being changed"
+
+
+class Because(Enum):
+    """Why a replica does not serve, or is about to stop; in words, as they go on after its name."""
+
+    NO_GROUP = "has no group"
+    IN_FLIGHT = "is being changed"
+    COMES_UP = "comes up"
+    LEAVES = "leaves {node}"
+    """It has to leave a drained node, and serves until it does."""
+    SILENT = "does not answer"
+    LOST_RANK = "has lost a rank"
+    UNREADY = "does not serve"
+    STOPPING = "is being stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """Why one replica does not serve, or is about to stop."""
+
+    because: Because
+    node: str = ""
+    """The node that it leaves."""
+
+    def __str__(self) -> str:
+        return self.because.value.format(node=self.node)
 
 
 @dataclass(frozen=True)
@@ -27,8 +50,8 @@ class Budget:
     name: DeploymentName
     replicas: tuple[ReplicaId, ...]
     """All that the manifests ask for, in order."""
-    out: Mapping[ReplicaId, str]
-    """Those that do not serve, or are about to stop, each with the reason; extra ones too."""
+    out: Mapping[ReplicaId, Absence]
+    """Those that do not serve, or are about to stop; extra ones too."""
     least: int
     """So many are to serve at any moment."""
     extra: tuple[ReplicaId, ...] = ()
@@ -46,7 +69,7 @@ class Budget:
         replicas = tuple(ReplicaId(name, index) for index in range(spec.replicas))
         out = {replica: why for replica in (*replicas, *extra) if (why := _out(world, replica))}
         serving = [each for each in (*replicas, *extra) if each not in out]
-        doubtful = {each: why for each in serving if (why := _doubt(world, each))}
+        doubtful = {each: doubt for each in serving if (doubt := _doubt(world, each))}
         watched = (_watched_at(world, each) for each in doubtful)
         until = max((at for at in watched if at > world.now), default=None)
         return cls(name, replicas, out, spec.strategy.least(spec.replicas), extra, doubtful, until)
@@ -82,7 +105,7 @@ class Budget:
 
     def why(self, replica: ReplicaId) -> str:
         """Say why a replica does not serve, or may not."""
-        return self.out.get(replica) or self.doubtful[replica]
+        return str(self.out[replica]) if replica in self.out else self.doubtful[replica]
 
 
 def spare(world: World, name: DeploymentName) -> Budget:
@@ -94,7 +117,7 @@ def before_leaving(world: World, name: DeploymentName) -> Budget:
     """Return the same for a replica that is to leave a drained node: those that are to leave still serve, and go one
     after the other. One may always go, because a person has asked for that."""
     found = spare(world, name)
-    staying = {each: why for each, why in found.out.items() if not why.startswith(LEAVES)}
+    staying = {each: why for each, why in found.out.items() if why.because is not Because.LEAVES}
     return replace(found, out=staying, least=min(found.least, max(0, len(found.replicas) - 1)))
 
 
@@ -106,31 +129,31 @@ def serves(world: World, replica: ReplicaId) -> bool:
     return not (_unwell(world, record) or _owes(world, replica))
 
 
-def _out(world: World, replica: ReplicaId) -> str:
-    """Say why a replica does not serve, or is about to stop; empty where it serves."""
+def _out(world: World, replica: ReplicaId) -> Absence | None:
+    """Return why a replica does not serve, or is about to stop; None where it serves."""
     record = world.memory.groups.get(replica)
     if record is None:
-        return "has no group"
+        return Absence(Because.NO_GROUP)
     if f"replica/{replica}" in world.memory.in_flight:
-        return IS_CHANGED
+        return Absence(Because.IN_FLIGHT)
     if record.proven_at is None:
-        return COMES_UP
+        return Absence(Because.COMES_UP)
     return _unwell(world, record) or _leaving(world, record)
 
 
-def _unwell(world: World, record: GroupRecord) -> str:
+def _unwell(world: World, record: GroupRecord) -> Absence | None:
     if any(is_lost(world, name) or world.node(name).silent for name in record.members):
-        return "does not answer"
+        return Absence(Because.SILENT)
     ranks = world.observed.group(record)
     for number in range(len(record.members)):
         rank = ranks.get(number)
         if rank is None or not rank.alive or rank.killed:
-            return "has lost a rank"
+            return Absence(Because.LOST_RANK)
         if rank.report.phase != Phase.READY or rank.report.stopped:
-            return "does not serve"
+            return Absence(Because.UNREADY)
         if rank.report.id in world.memory.stops:
-            return "is being stopped"
-    return ""
+            return Absence(Because.STOPPING)
+    return None
 
 
 def _doubt(world: World, replica: ReplicaId) -> str:
@@ -170,7 +193,7 @@ def _owes(world: World, replica: ReplicaId) -> str:
     return "owes its clients an answer" if owes else ""
 
 
-def _leaving(world: World, record: GroupRecord) -> str:
+def _leaving(world: World, record: GroupRecord) -> Absence | None:
     nodes = world.desired.nodes
     drained = (name for name in record.members if name in nodes and nodes[name].spec.drain)
-    return next((f"{LEAVES} {name}" for name in drained), "")
+    return next((Absence(Because.LEAVES, name) for name in drained), None)

@@ -119,7 +119,7 @@ def _cost(
     return Cost(
         name,
         kind(oldest, wanted) if oldest else Kind.IN_PLACE,
-        (specs.changes(oldest, wanted) or why) if oldest else fields,
+        (tuple(map(str, specs.changes(oldest, wanted))) or why) if oldest else fields,
         tuple(replaced),
         spec.replicas - spec.strategy.least(spec.replicas),
         spec.replicas,

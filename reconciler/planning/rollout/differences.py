@@ -35,5 +35,5 @@ def _changed(found: Wish, record: GroupRecord) -> str:
     if not record.spec or found.model is None:
         return "its manifest has changed"
     wanted = specs.write(found.deployment, found.model)
-    changes = ", ".join(specs.changes(record.spec, wanted))
+    changes = specs.shown_changes(record.spec, wanted)
     return f"{changes} ({kind(record.spec, wanted).value})" if changes else "a restart was asked for"

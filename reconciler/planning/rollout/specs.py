@@ -6,9 +6,9 @@ What is changed in place (names, limits of requests, placement, bounds of time) 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from reconciler.planning.context import spec_hash, workload
 from reconciler.resources import Model, ModelDeployment
@@ -140,15 +140,28 @@ def _more(before: int | str | None, after: int | str | None) -> bool:
 # --- what is different -----------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
-def changes(before: str, after: str) -> tuple[str, ...]:
-    """List what differs between two written specs, for people, such as ``serving.maxBatch 16 → 12``.
+class Change(NamedTuple):
+    """One field that differs between two written specs. For people: ``serving.maxBatch 16 → 12``."""
 
-    A restart that was asked for is no difference.
-    """
+    field: str
+    """Its path, such as ``serving.maxBatch``."""
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        return f"{self.field} {_shown(self.before)} → {_shown(self.after)}"
+
+    def is_of(self, fields: Collection[str]) -> bool:
+        """Return whether it is of one of these fields of a spec, at any depth."""
+        return self.field.partition(".")[0] in fields
+
+
+@lru_cache(maxsize=256)
+def changes(before: str, after: str) -> tuple[Change, ...]:
+    """List what differs between two written specs. A restart that was asked for is no difference."""
     old, new = _flat(before), _flat(after)
     return tuple(
-        f"{name} {_shown(old.get(name))} → {_shown(new.get(name))}"
+        Change(name, old.get(name), new.get(name))
         for name in sorted(old.keys() | new.keys())
         if name != RESTARTED and old.get(name) != new.get(name)
     )
@@ -175,6 +188,11 @@ def _fields(desired: Desired, name: DeploymentName) -> dict[str, Any]:
         of_model = model.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         found |= {f"model.{path}": value for path, value in _paths(of_model)}
     return found
+
+
+def shown_changes(before: str, after: str) -> str:
+    """Return what differs between two written specs, for people."""
+    return ", ".join(map(str, changes(before, after)))
 
 
 RESTARTED = "restartedAt"

@@ -16,7 +16,7 @@ from reconciler.planning.context.view import View, Wanted
 from reconciler.planning.context.world import World
 from reconciler.state import DeploymentName, ReplicaId, WaitingFor
 
-from .budget import COMES_UP, IS_CHANGED, Budget
+from .budget import Absence, Because, Budget
 
 KNOWN_SECONDS = 2.0
 """An extra replica ends when the gateway has known those beside it for so long."""
@@ -72,14 +72,15 @@ def last_moments(world: World, budget: Budget) -> Hold:
 
 def _returns(budget: Budget, replica: ReplicaId) -> bool:
     """Return whether a replica serves again soon."""
-    return budget.out.get(replica) in (COMES_UP, IS_CHANGED)
+    absence = budget.out.get(replica)
+    return absence is not None and absence.because in (Because.COMES_UP, Because.IN_FLIGHT)
 
 
 def awaited(world: World, budget: Budget, extra: Iterable[ReplicaId]) -> str:
     """Say which extra replica is to serve before any other is taken out of service; empty for none."""
     for replica in extra:
         if replica not in budget.available and _hopeful(world, replica):
-            return f"an extra replica is to serve first: {replica} {budget.out.get(replica, 'has no group')}"
+            return f"an extra replica is to serve first: {replica} {budget.out.get(replica, Absence(Because.NO_GROUP))}"
     return ""
 
 

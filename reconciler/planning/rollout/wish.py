@@ -34,9 +34,7 @@ class Wish(NamedTuple):
             return ""
         if not self.rollback.spec_served:
             return shown(self.rollback.served)
-        return "the spec before " + ", ".join(
-            specs.changes(self.rollback.spec_served, self.rollback.spec_tried)
-        )
+        return f"the spec before {specs.shown_changes(self.rollback.spec_served, self.rollback.spec_tried)}"
 
 
 def of(world: World, name: DeploymentName) -> Wish:

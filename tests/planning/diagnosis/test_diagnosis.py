@@ -226,7 +226,8 @@ def test_a_fact_has_changed_only_where_it_was_known_and_is() -> None:
     assert (
         attempt_facts.changes(before, {"node-a RDMA": "no", "node-a boot": "1234", "node-a GID": "yes"}) == []
     )
-    assert attempt_facts.changes(before, {"node-a RDMA": "yes"}) == ["node-a RDMA: no → yes"]
+    (change,) = attempt_facts.changes(before, {"node-a RDMA": "yes"})
+    assert (str(change), change.fact) == ("node-a RDMA: no → yes", "RDMA")
     assert attempt_facts.changes("", {"node-a RDMA": "yes"}) == []
 
 

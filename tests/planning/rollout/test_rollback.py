@@ -333,9 +333,9 @@ def test_it_is_over_with_the_next_change_and_stays_with_a_change_in_place() -> N
     change(world, serving={"maxBatch": 8})
     assert not told(world)
     world.settle()
-    assert {"8" in specs.changes(group.spec_before, group.spec)[0] for group in world.groups.values()} == {
-        True
-    }
+    assert {
+        specs.changes(group.spec_before, group.spec)[0].after == 8 for group in world.groups.values()
+    } == {True}
 
 
 def test_it_is_forgotten_once_another_spec_is_wanted_so_that_the_same_is_tried_again_when_it_comes_back() -> (
