@@ -18,7 +18,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -104,6 +104,15 @@ def few_names(names: Sequence[str], shown: int = 3) -> str:
     """Return the first names, and how many more there are, for people."""
     more = len(names) - shown
     return ", ".join(names[:shown]) + (f" and {more} more" if more > 0 else "")
+
+
+def not_found(plural: str, name: str, known: Iterable[str] = ()) -> Refused:
+    """Return the error for a missing object of a kind such as ``nodes``; ``known`` are the names of existing ones."""
+    import difflib
+
+    close = difflib.get_close_matches(name, list(known), 1, 0.6)
+    advice = f'did you mean "{close[0]}"?' if close else listing(plural)
+    return Refused("NotFound", f'{plural} "{name}" not found; {advice}')
 
 
 def listing(plural: str) -> str:

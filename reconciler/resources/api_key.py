@@ -105,8 +105,8 @@ class ApiKeySpec(Strict):
     """Whether the key may read `/metrics` of the endpoint, which tells of all keys, and that of the console."""
     console: Literal["none", "view", "operate"] = "none"
     """What the key may do in the console. `none`: it cannot log in. `view`: it sees everything there, also what other keys
-    use, and chats with the models that it may use. `operate`: it may also approve, suspend, resume, cordon, uncordon, drain
-    and restart."""
+    use, and chats with the models that it may use. `operate`: it may also approve, scale, undo, suspend, resume, cordon,
+    uncordon, drain and restart."""
 
     @field_serializer("expires")
     def _write_time(self, value: datetime.datetime | None) -> str | None:

@@ -13,6 +13,7 @@ from .codec import Hello, Refused, message, vocabulary
 from .figures import ShowMetrics, ShowSeries
 from .launch import RankId
 from .manifests import Compare, Validate
+from .operate import Operate
 
 
 @message("get")
@@ -192,38 +193,14 @@ class ListCommits:
 @dataclasses.dataclass(frozen=True)
 class ShowCommit:
     """A commit as ``ListCommits`` has it, and ``{"message", "files": [{"path", "action", "lines", "leftOut"}], "undo":
-    [command]}``.
+    [command], "acts": [{"verb", "kind", "name", "to"}]}``.
 
     ``revision`` may be abbreviated. Lines begin with ``+``, ``-``, a space or ``@@``; ``leftOut`` counts those that are not
-    shown, and is -1 for a file that is too large. ``undo`` are the commands that take back what it did.
+    shown, and is -1 for a file that is too large. ``undo`` are the commands that take back what it did; ``acts``
+    are those of them that ``Operate`` carries out, ``to`` being its ``to_revision``.
     """
 
     revision: str
-
-
-@message("operate")
-@dataclasses.dataclass(frozen=True)
-class Operate:
-    """Do at once what a command does, by the same commit: ``verb`` is ``approve``, ``cordon``, ``uncordon``, ``drain``,
-    ``suspend``, ``resume`` or ``restart``, of one object.
-
-    ``{"revision", "author", "message", "files", "changes": bool, "text": [line], "ends": [line]}``: the commit of the
-    operations; what it says and changes, as ``ShowCommit`` has it; whether there is anything to do; what becomes of groups and
-    what else would happen, for people; and the groups that would end, which needs ``force``. With ``dry`` nothing is written,
-    and ``revision`` is None.
-    """
-
-    verb: str
-    kind: str
-    name: str
-    author: str
-    """The name of the person, as git writes it; ``email`` beside it."""
-    email: str
-    reason: str = ""
-    seconds: Optional[float] = None
-    """How long until the operation ends by itself; None if it does not."""
-    force: bool = False
-    dry: bool = True
 
 
 @message("rank_log")

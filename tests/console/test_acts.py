@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import html
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +17,7 @@ import pytest
 from reconciler.cli.core.client import ask
 from reconciler.console.acts.form import TOKEN_SECONDS, Tokens, typed
 from reconciler.console.snapshot import Snapshot
-from reconciler.console.view.acts import command
+from reconciler.console.view.acts import acts_of, command
 from reconciler.console.view.machine import machines
 from reconciler.console.view.operation import commits_wait
 from reconciler.source.git.repository import MIRROR
@@ -49,9 +52,9 @@ def lines(commit: Any) -> list[str]:
     ]
 
 
-def token(html: str) -> str:
-    found = re.search(r'name="token" value="([^"]+)"', html)
-    assert found is not None, html
+def token(page: str) -> str:
+    found = re.search(r'name="token" value="([^"]+)"', page)
+    assert found is not None, page
     return found[1]
 
 
@@ -85,6 +88,115 @@ async def test_a_deployment_is_suspended_and_resumed_and_restarted(made: Live) -
         for verb, subject in (("suspend", "Suspend"), ("resume", "Resume"), ("restart", "Restart")):
             await confirmed(client, f"/act/{verb}/modeldeployment/tiny", **{"for": "2h"})
             assert newest(made)["subject"] == f"{subject} modeldeployment/tiny"
+
+
+def replicas(made: Live) -> int:
+    """The number of replicas of the manifest of tiny in ``main``."""
+    text = subprocess.run(
+        ["git", f"--git-dir={made.home}/cluster.git", "show", "main:modeldeployment-tiny.yaml"],
+        check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    found = re.search(r"replicas: (\d+)", text)
+    return int(found[1]) if found else 1
+
+
+TINY = "/act/scale/modeldeployment/tiny"
+
+
+async def test_a_deployment_is_scaled_and_stopped_and_started_by_the_commits_of_the_command(
+    made: Live,
+) -> None:
+    async with console_of(made) as (client, feed):
+        asked = (await client.get(TINY)).text
+        assert 'name="replicas"' in asked
+        assert 'method="get"' in asked, "the commit is shown before anything can be written"
+        page = (await client.get(f"{TINY}?replicas=2")).text
+        assert "Scale modeldeployment/tiny to 2" in page
+        assert "reconciler scale modeldeployment/tiny --replicas=2" in page
+        assert "to the branch main" in page
+        done = await client.post(TINY, data={"replicas": "3", "token": token(page)}, headers=SAME_ORIGIN)
+        assert (done.status_code, replicas(made)) == (403, 1), "another number than the one that was shown"
+        done = await client.post(TINY, data={"replicas": "2", "token": token(page)}, headers=SAME_ORIGIN)
+        assert done.headers["location"] == f"/history/{newest(made)['revision']}"
+        ours = newest(made)
+        assert (replicas(made), ours["author"]) == (2, OWNER.name)
+        await until(feed, lambda now: "replicas=0" in stop_of(now))
+        stopping = (await client.get(f"{TINY}?replicas=0")).text
+        assert "<h1>Stop modeldeployment/tiny</h1>" in stopping
+        await confirmed(client, f"{TINY}?replicas=0", replicas="0")
+        assert replicas(made) == 0
+        await until(feed, lambda now: "replicas=1" in stop_of(now))
+        assert "<h1>Start modeldeployment/tiny</h1>" in (await client.get(f"{TINY}?replicas=1")).text
+        await confirmed(client, f"{TINY}?replicas=1", replicas="1")
+    assert made.run("scale", "tiny", "--replicas=2").returncode == 0
+    theirs = newest(made)
+    assert (theirs["message"], theirs["branch"]) == (ours["message"], ours["branch"])
+    assert made.run("scale", "tiny", "--replicas=1").returncode == 0
+
+
+def stop_of(now: Snapshot) -> str:
+    """Where the button leads that stops the deployment, or starts it."""
+    return " ".join(each.href for each in acts_of(now.named("ModelDeployment", "tiny")))
+
+
+async def test_a_number_for_a_while_is_an_operation_that_is_undone_where_it_is_shown(made: Live) -> None:
+    async with console_of(made) as (client, feed):
+        await confirmed(client, f"{TINY}?replicas=0", replicas="0", **{"for": "2h"})
+        assert (newest(made)["branch"], replicas(made)) == ("operations", 1)
+        operation = newest(made)["revision"]
+        await until(feed, lambda now: "/act/undo/operation/scale.modeldeployment.tiny" in stop_of(now))
+        page = (await client.get("/deployments/tiny")).text
+        assert "<b>Stopped</b>" in page
+        assert "Undo scale" in page
+        assert (
+            "/act/undo/operation/scale.modeldeployment.tiny"
+            in (await client.get(f"/history/{operation}")).text
+        )
+        await confirmed(client, "/act/undo/operation/scale.modeldeployment.tiny")
+        assert newest(made)["subject"] == "Undo operation/scale.modeldeployment.tiny"
+        again = await client.get("/act/undo/operation/scale.modeldeployment.tiny")
+        assert (again.status_code, "is in force; known: " in again.text) == (409, True)
+
+
+async def test_a_number_for_good_ends_the_one_for_a_while(made: Live) -> None:
+    async with console_of(made) as (client, _):
+        await confirmed(client, f"{TINY}?replicas=3", replicas="3", **{"for": "2h"})
+        page = (await client.get(f"{TINY}?replicas=2")).text
+        assert "to the branches main and operations" in page
+        await confirmed(client, f"{TINY}?replicas=2", replicas="2")
+        assert replicas(made) == 2
+        ended = await client.get("/act/undo/operation/scale.modeldeployment.tiny")
+        assert ended.status_code == 409
+        await confirmed(client, f"{TINY}?replicas=1", replicas="1")
+
+
+async def test_a_change_of_a_manifest_is_taken_back_from_the_page_of_its_commit(made: Live) -> None:
+    assert made.run("scale", "tiny", "--replicas=5", "--reason", "a mistake").returncode == 0
+    mistake = newest(made)
+    async with console_of(made) as (client, _):
+        shown = (await client.get(f"/history/{mistake['revision']}")).text
+        (way,) = mistake["acts"]
+        path = f"/act/undo/modeldeployment/tiny?to={way['to']}"
+        assert path in shown
+        page = (await client.get(path)).text
+        assert f"reconciler rollout undo modeldeployment/tiny --to-revision={way['to']}" in page
+        done = await confirmed(client, path, to=way["to"])
+        assert done.headers["location"] == f"/history/{newest(made)['revision']}"
+        assert (replicas(made), newest(made)["author"]) == (1, OWNER.name)
+        elsewhere = await client.get("/act/undo/apikey/ada")
+        assert elsewhere.status_code == 303, "rights are given by the command alone"
+
+
+@pytest.mark.parametrize("number", ["-1", "65", "two", "1e1", "²"])
+async def test_a_number_is_refused_with_the_sentence_of_the_command(made: Live, number: str) -> None:
+    said = f"xpected a number of replicas from 0 to 64, got {number!r}"
+    async with console_of(made) as (client, _):
+        page = await client.get(TINY, params={"replicas": number})
+        assert (page.status_code, html.escape(said, quote=True).replace("&#x27;", "&#39;") in page.text) == (
+            409,
+            True,
+        )
+    assert said in made.run("scale", "tiny", f"--replicas={number}").stderr
 
 
 def waiting(wished: bool, now: Snapshot) -> bool:
@@ -155,7 +267,7 @@ async def test_what_a_manifest_says_is_taken_back_by_a_commit_to_main_and_its_pa
 async def test_what_cannot_be_done_is_said_and_what_was_typed_is_kept(made: Live) -> None:
     async with console_of(made) as (client, _):
         for path, text in (
-            ("/act/cordon/node/nobody", "There is no Node"),
+            ("/act/cordon/node/nobody", "Nodes &#34;nobody&#34; not found"),
             ("/act/approve/revision/ffffffff", "No revision is held"),
             ("/act/restart/node/node-a", "use the command"),
             ("/act/resume/modeldeployment/big", "is not suspended"),
@@ -189,6 +301,38 @@ def test_a_key_that_may_look_sees_the_command_and_no_form() -> None:
         "/act/cordon/node/studio-1", headers={"authorization": f"Bearer {secret(1)}", **SAME_ORIGIN}
     )
     assert sent.status_code == 403
+    for path in (
+        "/act/scale/modeldeployment/large?replicas=2",
+        "/act/undo/operation/scale.modeldeployment.large",
+    ):
+        shown = client_of(doors).get(path, headers={"authorization": f"Bearer {secret(1)}"})
+        assert "<form" not in shown.text.partition("<main")[2]
+        sent = client_of(doors).post(
+            path, data={"replicas": "2"}, headers={"authorization": f"Bearer {secret(1)}", **SAME_ORIGIN}
+        )
+        assert sent.status_code == 403
+
+
+@pytest.mark.parametrize("keys", [False, True])
+def test_where_the_console_only_reads_nobody_may_act_and_the_page_says_why(keys: bool) -> None:
+    snapshot = recorded("four-macs")
+    if keys:
+        snapshot = with_keys(snapshot, key("ada", 1, "operate"))
+    objects = copy.deepcopy(snapshot.objects)
+    for each in objects:
+        if each["kind"] == "Gateway":
+            each["spec"]["console"] = {**(each["spec"].get("console") or {}), "readOnly": True}
+    client = client_of(doors_of(replace(snapshot, objects=objects)))
+    headers = {"authorization": f"Bearer {secret(1)}"} if keys else {}
+    for path in (
+        "/act/scale/modeldeployment/large?replicas=0",
+        "/act/scale/modeldeployment/large",
+        "/act/undo/node/studio-1",
+    ):
+        shown = client.get(path, headers=headers).text
+        assert "Nothing can be changed in this console" in shown
+        assert "<form" not in shown.partition("<main")[2]
+        assert client.post(path, headers={**headers, **SAME_ORIGIN}).status_code == 403
 
 
 def test_without_a_controller_nothing_is_written_and_the_page_says_so() -> None:
@@ -229,3 +373,12 @@ def test_the_command_on_the_page_does_the_same() -> None:
         "reconciler suspend --all --reason 'a demo' --for 2h"
     )
     assert command("drain", "node", "a", "", "", True) == "reconciler drain a --force"
+    assert command("scale", "modeldeployment", "tiny", "visitors", "2h", False, "3") == (
+        "reconciler scale modeldeployment/tiny --replicas=3 --reason visitors --for 2h"
+    )
+    assert command("undo", "operation", "scale.modeldeployment.tiny", "", "", False) == (
+        "reconciler undo scale.modeldeployment.tiny"
+    )
+    assert command("undo", "fabric", "desk", "wrong", "", False, to="abcd") == (
+        "reconciler rollout undo fabric/desk --to-revision=abcd -m wrong"
+    )

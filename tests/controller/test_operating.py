@@ -10,14 +10,14 @@ from typing import Any, cast
 import pytest
 
 from reconciler.controller.admin.operating import Operating
-from reconciler.errors import Refused
+from reconciler.errors import Invalid, Refused
 from reconciler.source.git import hooks
 from reconciler.source.git.process import run_git
 from reconciler.source.git.repository import MIRROR, OPERATIONS, ClusterRepo
 from reconciler.source.hook import objection_to
 from reconciler.source.sources import GitSource
 from reconciler.state import Plan
-from reconciler.wire.admin import Operate
+from reconciler.wire.operate import Operate
 from tests.source.conftest import AUTHOR
 
 from .test_desired_state import Controller, node
@@ -50,7 +50,12 @@ def parts(controller: Controller) -> Any:
 
 
 async def in_console(
-    controller: Controller, verb: str, name: str, kind: str = "ModelDeployment", dry: bool = False
+    controller: Controller,
+    verb: str,
+    name: str,
+    kind: str = "ModelDeployment",
+    dry: bool = False,
+    **more: Any,
 ) -> dict[str, Any]:
     """Carry out what a page of the console asks for of an object, by default of a deployment."""
 
@@ -61,7 +66,7 @@ async def in_console(
         def look_at_source(self) -> None:
             pass
 
-    asked = Operate(verb, kind, name, AUTHOR.name, AUTHOR.email, dry=dry)
+    asked = Operate(verb, kind, name, AUTHOR.name, AUTHOR.email, dry=dry, **more)
     return await Operating(parts(controller), cast(Any, Loop())).operate(asked)
 
 
@@ -117,3 +122,83 @@ async def test_of_a_mirror_what_only_a_manifest_says_is_refused_before_anything_
             "the manifest of node/a keeps ranks off it, and main is a mirror: "
         )
     assert (repo.head(), repo.head(OPERATIONS)) == (off, None)
+
+
+SERVED = """\
+apiVersion: reconciler/v1alpha1
+kind: Model
+metadata: {name: tiny}
+spec: {source: {path: tiny}}
+---
+apiVersion: reconciler/v1alpha1
+kind: ModelDeployment
+metadata: {name: tiny}
+spec: {model: tiny}
+"""
+
+
+@pytest.fixture
+async def served(repo: ClusterRepo, controller: Controller) -> str:
+    """The commit of a deployment with one replica."""
+    first = repo.commit(None, {"tiny.yaml": SERVED.encode()}, "one", AUTHOR)
+    await controller.look()
+    return first
+
+
+async def test_a_number_for_good_is_one_commit_to_main_and_for_a_while_an_operation(
+    repo: ClusterRepo, controller: Controller, served: str
+) -> None:
+    foreseen = await in_console(controller, "scale", "tiny", dry=True, replicas="3", seconds=3600.0)
+    assert (foreseen["branches"], repo.head(OPERATIONS)) == (["operations"], None)
+    while_ = await in_console(controller, "scale", "tiny", replicas="3", seconds=3600.0)
+    assert (while_["revision"], repo.head()) == (repo.head(OPERATIONS), served)
+    foreseen = await in_console(controller, "scale", "tiny", dry=True, replicas="2")
+    assert foreseen["branches"] == ["main", "operations"], "one for good ends the one for a while"
+    good = await in_console(controller, "scale", "tiny", replicas="2")
+    assert good["revision"] == repo.head() != served
+    assert b"replicas: 2" in repo.read(good["revision"])["tiny.yaml"]
+    assert [*repo.read(repo.head(OPERATIONS) or "", OPERATIONS)] == []
+    again = await in_console(controller, "scale", "tiny", replicas="2")
+    assert (again["changes"], repo.head()) == (False, good["revision"])
+
+
+async def test_of_a_mirror_a_number_is_an_operation_and_no_change_of_a_manifest_is_taken_back(
+    repo: ClusterRepo, controller: Controller, served: str
+) -> None:
+    run_git((f"--git-dir={repo.path}", "config", MIRROR, URL))
+    done = await in_console(controller, "scale", "tiny", replicas="2")
+    assert (done["branches"], repo.head()) == (["operations"], served)
+    assert done["text"][0].startswith("main is a mirror")
+    for dry in (True, False):
+        with pytest.raises(Refused) as refused:
+            await in_console(controller, "undo", "tiny", dry=dry)
+        assert refused.value.code == "Mirrored"
+
+
+async def test_an_undo_is_the_commit_of_rollout_undo_and_says_what_it_takes_back(
+    repo: ClusterRepo, controller: Controller, served: str
+) -> None:
+    scaled = (await in_console(controller, "scale", "tiny", replicas="2"))["revision"]
+    foreseen = await in_console(controller, "undo", "tiny", dry=True)
+    assert foreseen["text"][0].startswith(f'would undo {scaled[:10]} "Scale modeldeployment/tiny to 2", by ')
+    assert foreseen["message"].startswith('Revert "Scale modeldeployment/tiny to 2"')
+    assert repo.head() == scaled
+    await in_console(controller, "undo", "tiny", to_revision=served[:10])
+    assert repo.read(repo.head() or "")["tiny.yaml"] == SERVED.encode()
+
+
+@pytest.mark.parametrize("kind", ["ApiKey", "Gateway", "Notifier", "SyncWindow", "Cluster"])
+async def test_no_undo_gives_rights(controller: Controller, served: str, kind: str) -> None:
+    with pytest.raises(Refused) as refused:
+        await in_console(controller, "undo", "main", kind)
+    assert refused.value.code == "Unknown"
+
+
+@pytest.mark.parametrize("number", ["", "-1", "65", "x"])
+async def test_what_is_no_number_of_replicas_changes_nothing(
+    repo: ClusterRepo, controller: Controller, served: str, number: str
+) -> None:
+    for seconds in (None, 60.0):
+        with pytest.raises(Invalid, match="expected a number of replicas from 0 to 64"):
+            await in_console(controller, "scale", "tiny", replicas=number, seconds=seconds)
+    assert (repo.head(), repo.head(OPERATIONS)) == (served, None)

@@ -25,7 +25,7 @@ END = "2027-01-01T00:00:00Z"
 def undone(said: Operation, action: str, present: bool) -> list[str]:
     effects = (Effect(said, Standing.IN_FORCE),) if present else ()
     entry = Entry(COMMIT, (Touched(("Operation", said.metadata.name), action),), 0)
-    return list(of_operations(Desired("r", effects=effects), entry))
+    return [way.command for way in of_operations(Desired("r", effects=effects), entry)]
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,24 @@ def test_what_was_undone_is_done_again_by_its_command() -> None:
     cordon = operation("cordon", "Node", "node-a")
     assert undone(cordon, REMOVED, present=False) == ["reconciler cordon node-a"]
     assert undone(cordon, REMOVED, present=True) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "act"),
+    [
+        (operation("cordon", "Node", "node-a"), ("uncordon", "Node", "node-a")),
+        (operation("suspend", "Cluster", "main"), ("resume", "Cluster", "main")),
+        (operation("stop", "Cluster", "main"), ("undo", "Operation", "stop.cluster.main")),
+        (
+            operation("scale", "ModelDeployment", "tiny", replicas=2),
+            ("undo", "Operation", "scale.modeldeployment.tiny"),
+        ),
+    ],
+    ids=lambda each: each.metadata.name if isinstance(each, Operation) else "",
+)
+def test_what_takes_an_operation_back_is_an_act_of_the_console_too(
+    said: Operation, act: tuple[str, str, str]
+) -> None:
+    entry = Entry(COMMIT, (Touched(("Operation", said.metadata.name), ADDED),), 0)
+    (way,) = of_operations(Desired("r", effects=(Effect(said, Standing.IN_FORCE),)), entry)
+    assert ((way.verb, way.kind, way.name), way.is_act) == (act, True)

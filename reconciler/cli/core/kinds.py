@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import click
 
-from reconciler.errors import Refused, listing
+from reconciler import errors
+from reconciler.errors import Refused
 from reconciler.resources import KIND_NAMES, PLURALS, SHORT_NAMES
 
 from .app import nearest
@@ -97,11 +98,7 @@ def object_named(words: tuple[str, ...]) -> tuple[str | None, str | None]:
 
 def not_found(kind: str, name: str, known: Iterable[str] = ()) -> Refused:
     """Return the error for a missing object; ``known`` are the names of existing objects."""
-    import difflib
-
-    close = difflib.get_close_matches(name, list(known), 1, 0.6)
-    advice = f'did you mean "{close[0]}"?' if close else listing(plural(kind))
-    return Refused("NotFound", f'{plural(kind)} "{name}" not found; {advice}')
+    return errors.not_found(plural(kind), name, known)
 
 
 def ambiguous(name: str, kinds: Iterable[str]) -> str:

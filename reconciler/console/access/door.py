@@ -96,7 +96,8 @@ class Door:
             await self._app(scope, receive, send)
             return
         if not self._doors.settings().keys:
-            scope[SCOPE_KEY] = Visitor(self._doors.owner, operate=not self._doors.settings().read_only)
+            read_only = self._doors.settings().read_only
+            scope[SCOPE_KEY] = Visitor(self._doors.owner, operate=not read_only, read_only=read_only)
             await self._app(scope, receive, send)
             return
         connection = HTTPConnection(scope)
@@ -165,7 +166,7 @@ def cookie_name(connection: HTTPConnection, settings: Settings) -> str:
 
 def _visitor(admitted: Admitted, secret: str, read_only: bool) -> Visitor:
     author = Author(admitted.key, f"{admitted.key}@apikey.invalid")
-    return Visitor(lambda: author, admitted.operate and not read_only, admitted.key, secret)
+    return Visitor(lambda: author, admitted.operate and not read_only, admitted.key, secret, read_only)
 
 
 async def _until_over(app: ASGIApp, scope: Scope, receive: Receive, send: Send, session: Session) -> None:

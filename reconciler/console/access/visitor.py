@@ -24,6 +24,8 @@ class Visitor:
     """The name of the ApiKey; empty where none is needed."""
     secret: str = ""
     """The secret of that key, for requests to the gateway in its name."""
+    read_only: bool = False
+    """Whether the Gateway forbids every change in the console, with whatever key."""
 
 
 def visitor_of(request: HTTPConnection) -> Visitor:

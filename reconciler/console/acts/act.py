@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
@@ -14,10 +15,10 @@ from starlette.routing import Route
 from reconciler.console.access.visitor import may_operate, person_of, visitor_of
 from reconciler.console.feed import Feed
 from reconciler.console.pages import Page, Pages
-from reconciler.console.view.acts import KINDS, VERBS, command, title
+from reconciler.console.view.acts import KINDS, VERBS, command, label, replicas_of, title
 from reconciler.console.view.history import files_of
 from reconciler.errors import ReconcilerError, Refused, Unreachable
-from reconciler.wire.admin import Operate
+from reconciler.wire.operate import Operate
 
 from .form import DURATIONS, REASON_MAX, Tokens, Typed, typed
 
@@ -27,7 +28,10 @@ PATH = "/act/{verb}/{kind}/{name}"
 FORM_BYTES_MAX = 8192
 UNSURE = "It is not known whether it was written: see the history before you do it again."
 UNWRITTEN = "Nothing was written."
-STALE = "This page was open for too long, or belongs to somebody else. Nothing was written: read it once more, then confirm."
+STALE = (
+    "This page was open for too long, belongs to somebody else, or showed another number. Nothing was written:"
+    " read it once more, then confirm."
+)
 
 
 class Acts:
@@ -53,7 +57,7 @@ class Acts:
         form = typed(await _fields(request))
         if not may_operate(request):
             return await self._shown(request, form, UNWRITTEN, 403)
-        if not self._tokens.good(form.token, _bound_to(request), self._clock()):
+        if not self._tokens.good(form.token, _bound_to(request, form), self._clock()):
             return await self._shown(request, form, STALE, 403)
         sent = self._feed.answers
         try:
@@ -69,16 +73,21 @@ class Acts:
         verb, kind, name = (request.path_params[each] for each in ("verb", "kind", "name"))
         if verb not in VERBS or kind not in KINDS:
             return RedirectResponse("/", 303)
+        asks_first = VERBS[verb].counts and not form.replicas
         try:
-            answer = await self._feed.ask(await _question(request, form, dry=True))
+            answer = {} if asks_first else await self._feed.ask(await _question(request, form, dry=True))
         except ReconcilerError as error:
             answer = {}
             problem = problem or f"{_sentence(error)} {UNWRITTEN}"
             status = status if status != 200 else 409 if isinstance(error, Refused) else 503
         visitor = visitor_of(request)
-        values = {
+        present = replicas_of(self._feed.snapshot.named(KINDS[kind], name)) if VERBS[verb].counts else None
+        values: dict[str, Any] = {
             "verb": verb,
             "of": VERBS[verb],
+            "label": label(verb, form.replicas, present),
+            "replicas": form.replicas or ("" if present is None else str(present)),
+            "asks_first": asks_first,
             "revision": name if kind == "revision" else "",
             "form": form,
             "durations": [each for each in DURATIONS if each],
@@ -86,14 +95,17 @@ class Acts:
             "problem": problem,
             "answer": answer,
             "files": files_of(answer) if answer else (),
-            "command": command(verb, kind, name, form.reason, form.duration, form.force),
+            "command": command(
+                verb, kind, name, form.reason, form.duration, form.force, form.replicas, form.to
+            ),
             "may": visitor.operate,
             "key": visitor.key,
-            "token": self._tokens.make(_bound_to(request), self._clock()),
+            "read_only": visitor.read_only,
+            "token": self._tokens.make(_bound_to(request, form), self._clock()),
         }
         page = Page(
             request.url.path,
-            title(verb, kind, name),
+            title(values["label"], kind, name),
             ("act",),
             lambda s, n: values,
             still=True,
@@ -107,12 +119,24 @@ async def _question(request: Request, form: Typed, dry: bool) -> Operate:
     author = await asyncio.to_thread(person_of, request)
     verb, kind, name = (request.path_params[each] for each in ("verb", "kind", "name"))
     seconds = form.seconds if VERBS[verb].ends else None
-    return Operate(verb, KINDS[kind], name, author.name, author.email, form.reason, seconds, form.force, dry)
+    return Operate(
+        verb,
+        KINDS[kind],
+        name,
+        author.name,
+        author.email,
+        form.reason,
+        seconds,
+        form.force,
+        dry,
+        form.replicas,
+        form.to,
+    )
 
 
-def _bound_to(request: Request) -> str:
-    """Return what a token is for: the act, and whose login it is."""
-    return f"{request.url.path} {visitor_of(request).key}"
+def _bound_to(request: Request, form: Typed) -> str:
+    """Return what a token is for: the act, the number or the commit that was shown with it, and whose login it is."""
+    return " ".join((request.url.path, form.replicas, form.to, visitor_of(request).key))
 
 
 async def _fields(request: Request) -> dict[str, str]:

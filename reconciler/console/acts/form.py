@@ -12,6 +12,8 @@ from hashlib import sha256
 TOKEN_SECONDS = 3600.0
 """How long a page may stay open before its form is sent."""
 REASON_MAX = 500
+REPLICAS_MAX = 20
+"""Characters of a number: what is no number is said to be none."""
 DURATIONS = {
     "": None,
     "30m": 1800.0,
@@ -23,6 +25,7 @@ DURATIONS = {
 }
 """How long an operation may last, as the command line writes it, in seconds; none for as long as nobody ends it."""
 _SPACE = re.compile(r"\s+")
+_COMMIT = re.compile(r"[0-9a-f]{4,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,10 @@ class Typed:
     """A key of ``DURATIONS``."""
     force: bool = False
     token: str = ""
+    replicas: str = ""
+    """As it was typed; empty where no number is asked for, or none was typed yet."""
+    to: str = ""
+    """The commit of ``main`` to go back to; empty for the one before the last change."""
 
     @property
     def seconds(self) -> float | None:
@@ -48,6 +55,8 @@ def typed(fields: Mapping[str, str]) -> Typed:
         duration if duration in DURATIONS else "",
         fields.get("force") == "yes",
         fields.get("token", ""),
+        fields.get("replicas", "").strip()[:REPLICAS_MAX],
+        to if _COMMIT.fullmatch(to := fields.get("to", "")) else "",
     )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from reconciler.console.snapshot import Body
 
 KEEP_OFF = frozenset({"cordon", "drain"})
 STANDING = frozenset({"InForce", "AgreesWithGit"})
+UNDONE = ("scale", "pause", "resume", "reboot", "override")
+"""Verbs of operations that nothing but ``undo`` ends."""
 CLUSTER = "cluster/main"
 
 
@@ -24,6 +26,8 @@ class Verb:
     """What it does, in a sentence."""
     ends: bool = False
     """Whether it may end by itself after a time."""
+    counts: bool = False
+    """Whether it takes a number of replicas."""
 
 
 VERBS = {
@@ -36,8 +40,18 @@ VERBS = {
     ),
     "resume": Verb("Resume", "Changes of the manifest apply again."),
     "restart": Verb("Restart", "Every group is formed anew, as the strategy of the deployment allows."),
+    "scale": Verb(
+        "Scale",
+        "The deployment gets this number of replicas; with 0 it is stopped, and its manifest stays.",
+        ends=True,
+        counts=True,
+    ),
+    "undo": Verb("Undo", "A new commit takes back what was done."),
 }
-KINDS = {each.lower(): each for each in ("Node", "ModelDeployment", "Model", "Cluster", "Revision")}
+KINDS = {
+    each.lower(): each
+    for each in ("Node", "ModelDeployment", "Model", "Fabric", "Cluster", "Revision", "Operation")
+}
 """Kinds by their words in addresses."""
 
 
@@ -55,17 +69,53 @@ def acts_of(each: Body | None) -> tuple[Act, ...]:
     if each is None:
         return ()
     kind, name = each["kind"].lower(), each["metadata"]["name"]
-    return tuple(act(verb, kind, name) for verb in _verbs(each))
-
-
-def act(verb: str, kind: str, name: str) -> Act:
-    """Return the link to an act. ``kind`` in lower case."""
-    return Act(verb, VERBS[verb].label, f"/act/{verb}/{kind}/{quote(name, safe='')}")
-
-
-def _verbs(each: Body) -> Iterator[str]:
     operations = each["status"].get("operations", ())
     now = {operation["verb"] for operation in operations if operation["standing"] in STANDING}
+    return (
+        *_numbers(each, name, now),
+        *(act(verb, kind, name) for verb in _verbs(each, now)),
+        *(
+            act("undo", "operation", f"{verb}.{kind}.{name}", label=f"Undo {verb}")
+            for verb in UNDONE
+            if verb in now
+        ),
+    )
+
+
+def act(verb: str, kind: str, name: str, label: str = "", **fields: str) -> Act:
+    """Return the link to an act. ``kind`` in lower case; ``fields``: of its form, as far as they are known."""
+    typed = {field: value for field, value in fields.items() if value}
+    query = f"?{urlencode(typed)}" if typed else ""
+    return Act(verb, label or VERBS[verb].label, f"/act/{verb}/{kind}/{quote(name, safe='')}{query}")
+
+
+def replicas_of(each: Body | None) -> int | None:
+    """Return the number of replicas of a deployment now; None where it is not known."""
+    return None if each is None else each["spec"].get("replicas")
+
+
+def label(verb: str, replicas: str, present: int | None) -> str:
+    """Return what a button says: of a number of replicas, what it means for a deployment that has ``present`` of them."""
+    if not VERBS[verb].counts or not replicas:
+        return VERBS[verb].label
+    if replicas == "0":
+        return "Stop"
+    return "Start" if present == 0 else VERBS[verb].label
+
+
+def _numbers(each: Body, name: str, now: Set[str]) -> Iterator[Act]:
+    """Yield what gives a deployment another number of replicas. One that an operation has stopped starts by the end of that."""
+    if each["kind"] != "ModelDeployment":
+        return
+    kind, present = each["kind"].lower(), replicas_of(each)
+    yield act("scale", kind, name)
+    if present:
+        yield act("scale", kind, name, label="Stop", replicas="0")
+    elif "scale" not in now:
+        yield act("scale", kind, name, label="Start", replicas="1")
+
+
+def _verbs(each: Body, now: Set[str]) -> Iterator[str]:
     if each["kind"] == "Node":
         spec = each["spec"]
         kept_off = now & KEEP_OFF or spec.get("unschedulable") or spec.get("drain")
@@ -81,24 +131,36 @@ def _verbs(each: Body) -> Iterator[str]:
         yield "resume" if "suspend" in now else "suspend"
 
 
-def title(verb: str, kind: str, name: str) -> str:
+def title(label: str, kind: str, name: str) -> str:
     """Return what is asked: such as ``Cordon node/a``."""
     of = f"{kind}/{name}"
     if of == CLUSTER:
-        return f"{VERBS[verb].label} all new commits"
-    return f"{VERBS[verb].label} {f'revision {name[:10]}' if kind == 'revision' else of}"
+        return f"{label} all new commits"
+    if kind == "operation":
+        verb, _, target = name.partition(".")
+        return f"{label} the {verb} of {target.replace('.', '/', 1)}"
+    return f"{label} {f'revision {name[:10]}' if kind == 'revision' else of}"
 
 
-def command(verb: str, kind: str, name: str, reason: str, hours: str, force: bool) -> str:
-    """Return the command that does the same. ``hours``: a duration such as ``2h``; empty for no end."""
-    of = {
-        "approve": (name[:10],),
-        "cordon": (name,),
-        "uncordon": (name,),
-        "drain": (name,),
-    }.get(verb, (f"{kind}/{name}",) if f"{kind}/{name}" != CLUSTER else ("--all",))
-    words = ["reconciler", *(("rollout",) if verb == "restart" else ()), verb, *of]
-    words += ["--reason", reason] if reason else []
+def command(
+    verb: str,
+    kind: str,
+    name: str,
+    reason: str,
+    hours: str,
+    force: bool,
+    replicas: str = "",
+    to: str = "",
+) -> str:
+    """Return the command that does the same. ``hours``: a duration such as ``2h``; empty for no end. ``to``: the commit to go
+    back to; empty for the one before the last change."""
+    alone = verb in ("cordon", "uncordon", "drain") or kind == "operation"
+    of = "--all" if f"{kind}/{name}" == CLUSTER else name if alone else f"{kind}/{name}"
+    rolls = verb == "restart" or (verb == "undo" and kind != "operation")
+    words = ["reconciler", *["rollout"] * rolls, verb, name[:10] if kind == "revision" else of]
+    words += [f"--replicas={replicas or 'N'}"] if VERBS[verb].counts else []
+    words += [f"--to-revision={to}"] if to else []
+    words += ["-m" if rolls and verb == "undo" else "--reason", reason] if reason else []
     words += ["--for", hours] if hours else []
     words += ["--force"] if force else []
     return shlex.join(words)

@@ -8,7 +8,7 @@ from typing import Any
 
 from reconciler.console.snapshot import Body, Snapshot
 
-from .acts import Act, act
+from .acts import VERBS, Act, act, title
 
 DID_MAX = 30
 """Most events that are shown of what a commit did."""
@@ -80,6 +80,8 @@ class Commit:
     message: str
     files: tuple[File, ...]
     undo: tuple[str, ...]
+    acts: tuple[Act, ...]
+    """Those of ``undo`` that can be done here."""
     did: tuple[Body, ...]
     """Events about its objects, from its coming into force until the next commit that changed one of them."""
     did_left_out: int
@@ -192,9 +194,16 @@ def commit(snapshot: Snapshot) -> Commit | str:
         body["message"],
         files_of(body),
         tuple(body["undo"]),
+        tuple(map(_act, body.get("acts", ()))),
         tuple(did[:DID_MAX]),
         max(0, len(did) - DID_MAX),
     )
+
+
+def _act(way: Body) -> Act:
+    kind = way["kind"].lower()
+    label = title(VERBS[way["verb"]].label, kind, way["name"])
+    return act(way["verb"], kind, way["name"], label, to=way["to"])
 
 
 def files_of(body: Body) -> tuple[File, ...]:

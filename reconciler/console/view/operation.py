@@ -66,5 +66,5 @@ def _standing(each: Body) -> Iterator[Standing]:
 
 def _word(found: Body) -> str:
     if found["verb"] == "scale":
-        return f"scaled to {found['replicas']}"
+        return f"scaled to {found['replicas']}" if found["replicas"] else WORDS["stop"]
     return WORDS.get(found["verb"], "")

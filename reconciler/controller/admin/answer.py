@@ -37,7 +37,6 @@ from reconciler.wire.admin import (
     ListEvents,
     ListIncidents,
     Look,
-    Operate,
     Preview,
     ReadRankLog,
     ShowCommit,
@@ -53,6 +52,7 @@ from reconciler.wire.admin import (
 )
 from reconciler.wire.figures import ShowMetrics, ShowSeries
 from reconciler.wire.manifests import Compare, Validate
+from reconciler.wire.operate import Operate
 
 from . import bodies, metrics, preview, recording, remote, series, verification
 from .acceptance import Acceptances

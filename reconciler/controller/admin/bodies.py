@@ -12,6 +12,7 @@ from reconciler.planning.context.world import World
 from reconciler.planning.placement.explain import explain
 from reconciler.resources import KINDS, Manifest
 from reconciler.resources.operation import Operation
+from reconciler.source.git.commit_log import FileDiff
 from reconciler.state import (
     DeploymentName,
     Desired,
@@ -320,4 +321,14 @@ def _entry(entry: Entry, opened_at: float) -> dict[str, Any]:
         "class": entry.fault.value if entry.fault else None,
         "seconds": None if entry.seconds is None else round(entry.seconds, 3),
         "times": entry.times,
+    }
+
+
+def file_body(found: FileDiff) -> dict[str, Any]:
+    """Return what a commit changes in a file, as ``ShowCommit`` has it."""
+    return {
+        "path": found.path,
+        "action": found.action,
+        "lines": list(found.lines),
+        "leftOut": found.left_out,
     }

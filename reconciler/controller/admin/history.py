@@ -10,12 +10,12 @@ from typing import Any
 from reconciler.controller.parts import Parts
 from reconciler.errors import Invalid, Refused, Unreachable
 from reconciler.source.git import commit_log
-from reconciler.source.git.commit_log import Entry, FileDiff
+from reconciler.source.git.commit_log import Entry
 from reconciler.source.git.history import commits
 from reconciler.source.git.repository import BRANCH, EMPTY, OPERATIONS, REF, ClusterRepo
 from reconciler.state import Desired
 
-from . import undoing
+from . import bodies, undoing
 from .bodies import iso
 
 Body = dict[str, Any]
@@ -66,13 +66,15 @@ class History:
     def _commit(self, repo: ClusterRepo, desired: Desired, revision: str) -> dict[str, Any]:
         ref, entry = commit_log.found(repo, revision)
         (body,) = _bodies(repo, desired, ref, (entry,))
+        ways = tuple(
+            undoing.of_manifests(repo, entry) if ref == REF else undoing.of_operations(desired, entry)
+        )
         return {
             **body,
             "message": commit_log.message(repo, entry.commit.revision),
-            "files": [file_body(each) for each in commit_log.diffs(repo, entry.commit)],
-            "undo": list(
-                undoing.of_manifests(repo, entry) if ref == REF else undoing.of_operations(desired, entry)
-            ),
+            "files": [bodies.file_body(each) for each in commit_log.diffs(repo, entry.commit)],
+            "undo": [way.command for way in ways],
+            "acts": [way.body() for way in ways if way.is_act],
         }
 
 
@@ -126,13 +128,3 @@ def _kept_out(desired: Desired, ref: str) -> str:
     if desired.suspended:
         return "Suspended"
     return "Held" if desired.hold or desired.held_changes else "Unread"
-
-
-def file_body(found: FileDiff) -> Body:
-    """Return what a commit changes in a file, as ``ShowCommit`` has it."""
-    return {
-        "path": found.path,
-        "action": found.action,
-        "lines": list(found.lines),
-        "leftOut": found.left_out,
-    }

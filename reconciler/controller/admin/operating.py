@@ -9,21 +9,22 @@ from typing import Any
 
 from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
-from reconciler.errors import Refused, listing
-from reconciler.source.editing import set_fields
-from reconciler.source.git import commit_log
-from reconciler.source.git.repository import Author, ClusterRepo, mirror_text
+from reconciler.errors import Refused, not_found
+from reconciler.resources import PLURALS
+from reconciler.source.editing import Edit, set_fields
+from reconciler.source.git import commit_log, going_back
+from reconciler.source.git.repository import BRANCH, Author, ClusterRepo, mirror_text
 from reconciler.source.hook import objection_to
 from reconciler.source.operating import verbs
-from reconciler.source.operating.change import Asking, Change, Key, Now, ask_windows, message_of
+from reconciler.source.operating.change import Asking, Change, Files, Key, Now, ask_windows, message_of
 from reconciler.source.operating.writing import in_force, seen, subject, write, write_manifests
 from reconciler.source.yaml.documents import load
-from reconciler.wire.admin import Operate, Preview
+from reconciler.wire.operate import Operate
 
 from . import bodies, preview
-from .history import file_body
 
 STEPS_SHOWN = 20
+OPERATIONS_BRANCH = "operations"
 KINDS: Mapping[str, tuple[str, ...]] = {
     "approve": ("Revision",),
     "cordon": ("Node",),
@@ -32,8 +33,11 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "suspend": ("ModelDeployment", "Model", "Node", "Cluster"),
     "resume": ("ModelDeployment", "Model", "Node", "Cluster"),
     "restart": ("ModelDeployment",),
+    "scale": ("ModelDeployment",),
+    "undo": ("Operation", "ModelDeployment", "Model", "Node", "Fabric"),
 }
-"""What each verb may be said of here."""
+"""What each verb may be said of here. Who may operate must not give rights: earlier keys and earlier settings of a Gateway come
+back by the command alone."""
 
 
 @dataclass(slots=True)
@@ -44,7 +48,7 @@ class Operating:
     loop: Loop
 
     async def operate(self, message: Operate) -> dict[str, Any]:
-        """Return the answer. Raises ``Refused`` and ``Conflict``."""
+        """Return the answer. Raises ``Refused``, ``Invalid`` and ``Conflict``."""
         source = self.parts.around.source
         repo = source.repository()
         if repo is None:
@@ -57,22 +61,27 @@ class Operating:
         request = _Request(replace(repo, check=objection_to), message, self.parts.clock(), self._status())
         head, now = await asyncio.to_thread(request.seen)
         change = await asyncio.to_thread(request.decide, now)
+        wish = await asyncio.to_thread(request.wish, now.files)
         await asyncio.to_thread(ask_windows, now, change)
-        text, ends = await self._foreseen(message, now, change)
+        text, ends = await self._foreseen(message, now, change, wish.edit)
         if ends and not (message.force or message.dry):
             raise verbs.would_stop([message.name], ends)
+        written = {
+            BRANCH: (wish.text, commit_log.shown(now.files, wish.edit.changes)),
+            OPERATIONS_BRANCH: (
+                message_of(now, change),
+                commit_log.shown(now.operation_files, now.changes(change)),
+            ),
+        }
+        branches = [BRANCH] * bool(wish.edit.changes) + [OPERATIONS_BRANCH] * bool(change.operations)
         body = {
             "revision": None,
-            "author": request.asking.by,
-            "message": message_of(now, change) if change.operations else "",
-            "files": [
-                file_body(each)
-                for each in commit_log.shown(
-                    now.operation_files, now.changes(change) if change.operations else {}
-                )
-            ],
-            "changes": bool(change.operations) or bool(request.taken_back(now)),
-            "text": [*request.notes(now, change), *text],
+            "author": request.by,
+            "branches": branches,
+            "message": "\n".join(written[branch][0] for branch in branches),
+            "files": [bodies.file_body(each) for branch in branches for each in written[branch][1]],
+            "changes": bool(branches),
+            "text": [*request.notes(now, change), *wish.notes, *text],
             "ends": ends,
         }
         if message.dry:
@@ -86,20 +95,37 @@ class Operating:
         desired = self.parts.desired_state.desired
         return {"revision": desired.revision, **bodies.kept_out(desired)}
 
-    async def _foreseen(self, message: Operate, now: Now, change: Change) -> tuple[list[str], list[str]]:
+    async def _foreseen(
+        self, message: Operate, now: Now, change: Change, edit: Edit
+    ) -> tuple[list[str], list[str]]:
         """Return what would happen, and which groups would end, a line each."""
-        if not change.operations:
+        if not change.operations and not edit.changes:
             return [], []
         if message.verb == "approve":
             hold = self.parts.desired_state.desired.hold
-            removed = [f"would remove {key}" for key in hold.removes] if hold else []
-            return removed[:STEPS_SHOWN] + ["and more"] * (len(removed) > STEPS_SHOWN), []
-        operations = {name: text.decode() for name, text in now.after(change).items()}
-        body = await preview.preview(self.parts, self.loop, Preview({}, operations))
+            lines = [f"would remove {key}" for key in hold.removes] if hold else []
+            return lines[:STEPS_SHOWN] + ["and more"] * (len(lines) > STEPS_SHOWN), []
+        allowed = removed(edit.results)
+        wished = preview.wished_by(edit.applied_to(now.files), allowed) if edit.changes else None
+        operations = preview.laid_by(now.after(change))
+        body = await preview.foresee(self.parts, self.loop, wished, operations)
         if message.verb == "drain":
             return verbs.moves(body["replicas"], (message.name,))
         steps = [f"would {step['text']}" for step in body["plan"]["steps"]]
         return steps[:STEPS_SHOWN], []
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What is to be written to ``main``; nothing where the edit has no changes. ``text``: the commit's message."""
+
+    edit: Edit
+    text: str = ""
+    notes: tuple[str, ...] = ()
+    """What neither the message nor the diff shows, a line each."""
+
+
+NO_WISH = _Wish(Edit({}, ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +146,26 @@ class _Request:
         return Author(self.message.author, self.message.email)
 
     @property
+    def by(self) -> str:
+        return f"{self.author.name} <{self.author.email}>"
+
+    @property
+    def reason(self) -> str:
+        return self.message.reason.strip()
+
+    @property
     def asking(self) -> Asking:
+        if self._scales_for_good():
+            return Asking(self.by, verbs.MANIFESTS_SAY)
         seconds = self.message.seconds
         until = None if seconds is None else int(self.at) + max(seconds, 1.0)
-        return Asking(f"{self.author.name} <{self.author.email}>", self.message.reason.strip(), until)
+        return Asking(self.by, self.reason, until)
 
     def seen(self) -> tuple[str | None, Now]:
         return seen(self.repo, self.asking, self.at)
 
     def decide(self, now: Now) -> Change:
-        """Return what to write. Raises ``Refused``, also where there is nothing to write but to a mirror."""
+        """Return the operations to write. Raises ``Refused``, also where there is nothing to write but to a mirror."""
         verb = self.message.verb
         if verb == "approve":
             revision, again = verbs.held(self.status, now.operations, self.message.name)
@@ -139,15 +175,61 @@ class _Request:
             return verbs.suspend(now, {self.key: self._in_force()})
         if verb == "resume":
             return verbs.resume(now, [self.key])
+        if verb == "undo":
+            ends = self.message.kind == "Operation"
+            return verbs.undo(now, [self.message.name]) if ends else Change("", ())
         self._known({document.key for document in load(now.files)})
         if verb == "restart":
             return verbs.restart(now, [self.key], self.at)
+        if verb == "scale":
+            good = self._scales_for_good()
+            return (
+                verbs.end_scaling(now, [self.key]) if good else verbs.scale(now, [self.key], self._replicas())
+            )
         if verb == "uncordon":
             change = verbs.uncordon(now, [self.key])
-            if not change.operations and self.taken_back(now) and (url := self.repo.mirrored()):
+            kept_off = verbs.kept_off(now.files, [self.key])
+            if not change.operations and kept_off and (url := self.repo.mirrored()):
                 raise verbs.kept_off_by_mirror([self.key], url)
             return change
         return verbs.keep_off(now, verb, [self.key])
+
+    def wish(self, files: Files) -> _Wish:
+        """Return what to write to ``main``. Raises ``Refused`` and ``Invalid``."""
+        verb = self.message.verb
+        if verb == "uncordon" and not self.repo.mirrored():
+            fields = verbs.kept_off(files, [self.key])
+            edit = set_fields(files, fields) if fields else Edit({}, ())
+            return _Wish(edit, subject("Uncordon")(edit.results))
+        if verb == "scale" and self._scales_for_good():
+            edit = verbs.scale_for_good(files, [self.key], self._replicas())
+            return _Wish(edit, self.reason or f"{subject('Scale')(edit.results)} to {self._replicas()}")
+        if verb == "undo" and self.message.kind != "Operation":
+            return self._gone_back(files)
+        return NO_WISH
+
+    def _gone_back(self, files: Files) -> _Wish:
+        if url := self.repo.mirrored():
+            raise Refused("Mirrored", mirror_text(url))
+        to = self.message.to_revision
+        if not to:
+            undone = going_back.undo(self.repo, files, self.key)
+        else:
+            undone = going_back.go_back(self.repo, files, self.key, self.repo.resolve(to))
+        commit = undone.undoes
+        notes = (
+            [f'would undo {commit.revision[:10]} "{commit.subject}", by {commit.author}'] if commit else []
+        )
+        return _Wish(
+            undone.edit, self.reason or undone.message, (*notes, *([undone.note] if undone.note else []))
+        )
+
+    def _scales_for_good(self) -> bool:
+        """Return whether a number of replicas is written to ``main``, and not laid over it."""
+        return self.message.verb == "scale" and self.message.seconds is None and not self.repo.mirrored()
+
+    def _replicas(self) -> int:
+        return verbs.replicas_of(self.message.replicas)
 
     def _in_force(self) -> dict[str, Any]:
         """Return the manifest in force of the object."""
@@ -160,34 +242,28 @@ class _Request:
     def _known(self, there: Collection[Key]) -> None:
         if self.key not in there:
             kind, name = self.key
-            raise Refused("NotFound", f'there is no {kind} "{name}"; {listing("all")}')
-
-    def taken_back(self, now: Now) -> dict[Key, verbs.Values]:
-        """Return the fields of manifests that say the same as what is ended."""
-        return verbs.kept_off(now.files, [self.key]) if self.message.verb == "uncordon" else {}
+            raise not_found(PLURALS[kind], name, [other for one, other in there if one == kind])
 
     def notes(self, now: Now, change: Change) -> list[str]:
         """Return what the operations of a change do not show, a line each."""
-        if not self.taken_back(now):
+        url = self.repo.mirrored()
+        if self.message.verb == "scale" and url:
+            return [mirror_text(url)]
+        if self.message.verb != "uncordon" or not verbs.kept_off(now.files, [self.key]):
             return []
         said = f"its manifest keeps ranks off it{' too' if change.operations else ''}"
-        url = self.repo.mirrored()
         return [f"{said}, and {mirror_text(url)}" if url else f"{said}: a commit to main takes that back"]
 
     def write(self) -> str | None:
-        """Commit, and return the revision: of the operations, or of ``main`` where only a manifest has changed. Raises like
-        ``decide``."""
-        wished: dict[Key, verbs.Values] = {}
+        """Commit, and return the revision: of ``main``, or of the operations where only they have changed. Raises like ``decide``
+        and ``wish``."""
+        texts: list[str] = []
 
-        def decide(now: Now) -> Change:
-            wished.clear()
-            wished.update(self.taken_back(now))
-            return self.decide(now)
+        def decide(files: Files) -> Edit:
+            wish = self.wish(files)
+            texts[:] = [wish.text]
+            return wish.edit
 
-        written = write(self.repo, self.author, self.asking, decide, lambda: self.at)
-        if not wished or self.repo.mirrored():
-            return written.revision  # of a mirror the page has said what is left to do: ``notes``
-        in_main, _ = write_manifests(
-            self.repo, self.author, lambda files: set_fields(files, wished), subject("Uncordon"), {}
-        )
-        return written.revision if written.change.operations else in_main
+        in_main, edit = write_manifests(self.repo, self.author, decide, lambda _: texts[0], {})
+        written = write(self.repo, self.author, self.asking, self.decide, lambda: self.at)
+        return in_main if edit.changes else written.revision

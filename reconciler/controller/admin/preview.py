@@ -12,7 +12,8 @@ from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
 from reconciler.planning.context.world import World
 from reconciler.planning.placement.capacity import beyond_all_nodes
-from reconciler.planning.rollout.costs import Cost, foresee
+from reconciler.planning.rollout.costs import Cost
+from reconciler.planning.rollout.costs import foresee as foresee_costs
 from reconciler.source.operations import load_operations
 from reconciler.source.yaml.documents import load
 from reconciler.state import AllocateEpoch, Desired, GroupRecord, ObjectKey, Plan, ReplicaId, StopRank
@@ -29,20 +30,33 @@ TOO_LARGE_SHOWN = 5
 
 async def preview(parts: Parts, loop: Loop, message: Preview) -> dict[str, Any]:
     """Return the answer to ``wire.admin.Preview``. Raises ``InvalidManifests`` for invalid files."""
-    state, too_large = parts.desired_state, tuple[str, ...]()
     if message.operations is not None:
-        operations = Operations(UNNAMED, load_operations(_encoded(message.operations)))
+        return await foresee(parts, loop, None, laid_by(_encoded(message.operations)))
+    wished = wished_by(_encoded(message.files), message.allowed)
+    return await foresee(parts, loop, wished, parts.desired_state.operations)
+
+
+async def foresee(
+    parts: Parts, loop: Loop, wished: Incoming | None, operations: Operations
+) -> dict[str, Any]:
+    """Return the body of the answer for manifests, or for those in force, with these operations."""
+    state, too_large = parts.desired_state, tuple[str, ...]()
+    if wished is None:
         verdict = shown = await state.judge_again(operations)
     else:
-        operations, wished = state.operations, wished_by(_encoded(message.files), message.allowed)
-        verdict = shown = await state.judge(wished)
+        verdict = shown = await state.judge(wished, operations)
         if verdict.hold is not None:  # nobody approves what he has not seen
-            shown = await state.judge(replace(wished, approved=True))
+            shown = await state.judge(replace(wished, approved=True), operations)
         too_large = beyond_all(parts, state.with_operations(UNNAMED, wished.manifests, operations))
     desired = state.after(shown, operations)
     plan, groups = await loop.preview(desired), parts.store.groups()
-    costs = tuple(foresee(state.desired, desired, groups, plan))
+    costs = tuple(foresee_costs(state.desired, desired, groups, plan))
     return {**foreseen(verdict, plan, groups, costs), "tooLarge": list(too_large)}
+
+
+def laid_by(files: Mapping[str, bytes]) -> Operations:
+    """Return the operations in files. Raises ``InvalidManifests``."""
+    return Operations(UNNAMED, load_operations(files))
 
 
 def beyond_all(parts: Parts, incoming: Desired) -> tuple[str, ...]:

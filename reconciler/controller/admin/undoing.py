@@ -1,9 +1,10 @@
-"""Says which commands take back what a commit did."""
+"""Says which commands take back what a commit did, and which of them the console carries out."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from reconciler.resources import PLURALS
 from reconciler.source.git.commit_log import ADDED, REMOVED, Entry
@@ -11,30 +12,55 @@ from reconciler.source.git.history import parent
 from reconciler.source.git.repository import ClusterRepo
 from reconciler.state import Desired
 
+from .operating import KINDS
+
 OBJECTS_MAX = 10
 """Most objects that a command is named for; more are undone with git."""
 
 
-def of_manifests(repo: ClusterRepo, entry: Entry) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A command, and the same as ``wire.admin.Operate`` has it; without a verb where that does not."""
+
+    command: str
+    verb: str = ""
+    kind: str = ""
+    name: str = ""
+    to: str = ""
+    """The commit of ``main`` to go back to."""
+
+    def body(self) -> dict[str, str]:
+        """Return it as ``wire.admin.ShowCommit`` answers it."""
+        return {"verb": self.verb, "kind": self.kind, "name": self.name, "to": self.to}
+
+    @property
+    def is_act(self) -> bool:
+        """Return whether ``wire.admin.Operate`` carries it out."""
+        return self.kind in KINDS.get(self.verb, ())
+
+
+def of_manifests(repo: ClusterRepo, entry: Entry) -> Iterator[Way]:
     """Yield what undoes a commit of ``main``: for a mirror, and for many objects, what to type in a clone."""
     revision = entry.commit.revision
     url = repo.mirrored()
     known = [each for each in entry.touched if each.key[0] in PLURALS]
     if url or entry.left_out or len(known) > OBJECTS_MAX:
-        yield f"git clone {shlex.quote(url or str(repo.path))} clone"
-        yield f"git -C clone revert {revision[:10]}"
-        yield "git -C clone push"
+        yield Way(f"git clone {shlex.quote(url or str(repo.path))} clone")
+        yield Way(f"git -C clone revert {revision[:10]}")
+        yield Way("git -C clone push")
         return
     before = parent(repo, revision)
     for each in known:
-        name = shlex.quote(f"{each.key[0].lower()}/{each.key[1]}")
+        kind, own = each.key
+        name = shlex.quote(f"{kind.lower()}/{own}")
         if each.action == ADDED:
-            yield f"reconciler delete {name}"
+            yield Way(f"reconciler delete {name}")
         elif before is not None:
-            yield f"reconciler rollout undo {name} --to-revision={before[:10]}"
+            to = before[:10]
+            yield Way(f"reconciler rollout undo {name} --to-revision={to}", "undo", kind, own, to)
 
 
-def of_operations(desired: Desired, entry: Entry) -> Iterator[str]:
+def of_operations(desired: Desired, entry: Entry) -> Iterator[Way]:
     """Yield what undoes a commit of the operations, as far as it still has an effect."""
     present = {effect.operation.metadata.name for effect in desired.effects}
     for each in entry.touched:
@@ -42,17 +68,25 @@ def of_operations(desired: Desired, entry: Entry) -> Iterator[str]:
         verb, _, target = name.partition(".")
         kind, _, own = target.partition(".")
         if (name in present) is (each.action != REMOVED) and own:
-            yield from _undone(verb, kind, shlex.quote(own), name, each.action == REMOVED)
+            yield from _undone(verb, _KINDS.get(kind, ""), own, name, each.action == REMOVED)
 
 
-def _undone(verb: str, kind: str, own: str, name: str, removed: bool) -> Iterator[str]:
-    whole = "--all" if kind == "cluster" else f"{kind}/{own}"
+_KINDS = {kind.lower(): kind for kind in (*PLURALS, "Cluster", "Revision")}
+
+
+def _undone(verb: str, kind: str, own: str, name: str, removed: bool) -> Iterator[Way]:
+    quoted = shlex.quote(own)
+    whole = "--all" if kind == "Cluster" else f"{kind.lower()}/{quoted}"
     match verb:
         case "cordon" | "drain":
-            yield f"reconciler {verb if removed else 'uncordon'} {own}"
+            again = verb if removed else "uncordon"
+            yield Way(f"reconciler {again} {quoted}", again, kind, own)
         case "suspend":
-            yield f"reconciler {verb if removed else 'resume'} {whole}"
+            back = verb if removed else "resume"
+            yield Way(f"reconciler {back} {whole}", back, kind, own)
+        case "stop" if removed:
+            yield Way("reconciler stop")
         case "stop":
-            yield f"reconciler {verb if removed else 'start'}"
+            yield Way("reconciler start", "undo", "Operation", name)
         case "scale" | "reboot" | "pause" | "resume" | "override" if not removed:
-            yield f"reconciler undo {shlex.quote(name)}"
+            yield Way(f"reconciler undo {shlex.quote(name)}", "undo", "Operation", name)

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reconciler.errors import Refused
+from reconciler.errors import Invalid, Refused
 
 from .change import Change, Files, Key, Now, results
 
 if TYPE_CHECKING:
     from reconciler.resources import Manifest
+    from reconciler.source.editing import Edit
 
 CLUSTER = ("Cluster", "main")
 UNSCHEDULABLE, DRAIN = ("spec", "unschedulable"), ("spec", "drain")
 KEEPS_OFF = ("cordon", "drain")
 """Verbs of operations that keep new ranks off a node."""
 PREFIX_CHARACTERS_MIN = 4
+MANIFESTS_SAY = "main says how many there are"
+"""Why a scaling for a while is ended by one for good."""
 
 Values = dict[tuple[str, ...], Any]
 
@@ -74,6 +77,53 @@ def restart(now: Now, keys: Sequence[Key], at: float) -> Change:
     """Form every group of deployments anew."""
     made = [now.operation("restart", key, at) for key in keys]
     return Change("Restart", results(keys, keys), {each.metadata.name: each for each in made})
+
+
+def replicas_of(text: str) -> int:
+    """Return the number of replicas that somebody typed. Raises ``Invalid``."""
+    from reconciler.resources.deployment import REPLICAS_MAX
+
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else -1
+    if not 0 <= number <= REPLICAS_MAX:
+        raise Invalid(f"expected a number of replicas from 0 to {REPLICAS_MAX}, got {text!r}")
+    return number
+
+
+def scale(now: Now, keys: Iterable[Key], replicas: int) -> Change:
+    """Give deployments another number of replicas for a while: the manifests keep theirs."""
+    made = {key: now.operation("scale", key, replicas=replicas) for key in keys}
+    new = {key: each for key, each in made.items() if not now.asked(each)}
+    return Change(
+        f"Scale to {replicas}", results(made, new), {each.metadata.name: each for each in new.values()}
+    )
+
+
+def scale_for_good(files: Files, keys: Iterable[Key], replicas: int) -> Edit:
+    """Give deployments another number of replicas in their manifests; ``end_scaling`` ends what would go on hiding it."""
+    from reconciler.source.editing import set_fields
+
+    return set_fields(files, {key: {("spec", "replicas"): replicas} for key in keys})
+
+
+def end_scaling(now: Now, keys: Iterable[Key]) -> Change:
+    """End operations that hide the number of replicas that the manifests have now."""
+    from reconciler.resources.operation import operation_name
+
+    names = {operation_name("scale", *key): key for key in keys}
+    ended = [name for name in names if name in now.operations]
+    hidden = [names[name] for name in ended]
+    return Change("End the scaling of", results(hidden, hidden), dict.fromkeys(ended))
+
+
+def undo(now: Now, names: Iterable[str]) -> Change:
+    """End operations by their names. Raises ``Refused`` for one that is not in force."""
+    chosen = [name.removeprefix("operation/") for name in names]
+    unknown = [name for name in chosen if name not in now.operations]
+    if unknown:
+        known = ", ".join(sorted(now.operations)) or "there are none"
+        raise Refused("NotFound", f"no operation {', '.join(unknown)} is in force; known: {known}")
+    keys = [("Operation", name) for name in chosen]
+    return Change("Undo", results(keys, keys), dict.fromkeys(chosen))
 
 
 def suspend(now: Now, frozen: Mapping[Key, Mapping[str, Any]]) -> Change:

@@ -16,18 +16,30 @@ from reconciler.cli.core.operations import (
     operate,
     operation_options,
     present_operations,
-    results,
 )
 from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all, target_options
 from reconciler.cli.core.waiting import until_read
-from reconciler.errors import Conflict, Refused, listing
+from reconciler.errors import Conflict, Invalid, Refused, listing
+from reconciler.source.operating import verbs
 
 DEPLOYMENT = "ModelDeployment"
 
 
+class _Replicas(click.ParamType[int]):
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return verbs.replicas_of(str(value))
+        except Invalid as error:
+            self.fail(str(error), param, ctx)
+
+
 @click.command(cls=WritingCommand)
 @target_options
-@click.option("--replicas", type=click.IntRange(0), required=True, metavar="N", help="Number of replicas.")
+@click.option(
+    "--replicas", type=_Replicas(), required=True, metavar="N", help="Number of replicas, from 0 to 64."
+)
 @click.option(
     "--current-replicas",
     type=click.IntRange(0),
@@ -63,18 +75,12 @@ def scale(
     def for_a_while(now: Now) -> Change:
         chosen = chosen_of(now.files)
         _compare(_replicas(now, chosen), current_replicas)
-        made = {key: now.operation("scale", key, replicas=replicas) for key in chosen}
-        new = {key: each for key, each in made.items() if not now.asked(each)}
-        return Change(
-            f"Scale to {replicas}", results(chosen, new), {o.metadata.name: o for o in new.values()}
-        )
+        return verbs.scale(now, chosen, replicas)
 
     def for_good(files: Files) -> Any:
-        from reconciler.source.editing import set_fields
-
         chosen = chosen_of(files)
         _compare({key: wish for key, wish in _wishes(files).items() if key in chosen}, current_replicas)
-        return set_fields(files, {key: {("spec", "replicas"): replicas} for key in chosen})
+        return verbs.scale_for_good(files, chosen, replicas)
 
     if how.until is not None or mirrored(settings):
         landed = operate(settings, how, for_a_while)
@@ -115,11 +121,9 @@ def _end_earlier(settings: Settings, how: HowLong, landed: Landed) -> None:
         return
 
     def decide(now: Now) -> Change:
-        ended = [name for name in names if name in now.operations]
-        keys = [names[name] for name in ended]
-        return Change("End the scaling of", results(keys, keys), dict.fromkeys(ended))
+        return verbs.end_scaling(now, names.values())
 
-    ended = operate(settings, HowLong(reason="main says how many there are"), decide)
+    ended = operate(settings, HowLong(reason=verbs.MANIFESTS_SAY), decide)
     for result in ended.results:
         click.echo(f"note: the operation {_operation(result)} was undone by this", err=True)
 

@@ -11,10 +11,9 @@ import click
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.commits import WritingCommand, opened, report
-from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options, results
+from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options
 from reconciler.cli.core.targets import Key, Targets, missing_all
 from reconciler.cli.core.waiting import until_read
-from reconciler.errors import Refused
 from reconciler.source.operating import verbs
 
 DEPLOYMENT = "ModelDeployment"
@@ -117,15 +116,6 @@ def undo(settings: Settings, names: tuple[str, ...], how: HowLong) -> None:
       reconciler undo reboot.node.studio-1 --reason "it is needed"
     """
 
-    def decide(now: Now) -> Change:
-        chosen = [name.removeprefix("operation/") for name in names]
-        unknown = [name for name in chosen if name not in now.operations]
-        if unknown:
-            known = ", ".join(sorted(now.operations)) or "there are none"
-            raise Refused("NotFound", f"no operation {', '.join(unknown)} is in force; known: {known}")
-        keys = [("Operation", name) for name in chosen]
-        return Change("Undo", results(keys, keys), dict.fromkeys(chosen))
-
-    landed = operate(settings, how, decide)
+    landed = operate(settings, how, lambda now: verbs.undo(now, names))
     report(how, landed, {"configured": "undone"})
     until_read(settings, how, landed)

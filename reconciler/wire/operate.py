@@ -1,0 +1,38 @@
+"""What a person may do at once, over the socket of ``admin``."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Optional
+
+from .codec import message
+
+
+@message("operate")
+@dataclasses.dataclass(frozen=True)
+class Operate:
+    """Do at once what a command does, by the same commit: ``verb`` is ``approve``, ``cordon``, ``uncordon``, ``drain``,
+    ``suspend``, ``resume``, ``restart``, ``scale`` or ``undo``, of one object. ``undo`` of an Operation ends it; of a manifest it
+    reverts the newest commit that changed it, or goes back to ``to_revision``.
+
+    ``{"revision", "author", "branches", "message", "files", "changes": bool, "text": [line], "ends": [line]}``: the commit; to
+    which branches, ``main``, ``operations`` or both, with a commit each; what they say and change, as ``admin.ShowCommit`` has it;
+    whether there is anything to do; what becomes of groups and what else would happen, for people; and the groups that would end,
+    which needs ``force``. With ``dry`` nothing is written, and ``revision`` is None.
+    """
+
+    verb: str
+    kind: str
+    name: str
+    author: str
+    """The name of the person, as git writes it; ``email`` beside it."""
+    email: str
+    reason: str = ""
+    seconds: Optional[float] = None
+    """How long until the operation ends by itself; None if it does not."""
+    force: bool = False
+    dry: bool = True
+    replicas: str = ""
+    """``scale``: the number of replicas, as it was typed."""
+    to_revision: str = ""
+    """``undo`` of a manifest: the commit of ``main`` to go back to, which may be abbreviated."""
