@@ -21,6 +21,7 @@ from .feed import Feed
 from .guard import Guard
 from .live import asked, changes
 from .logs.log import Logs
+from .logs.search import LogSearch
 from .pages import MISSING, PAGES, Page, Pages
 from .settings import Settings
 
@@ -39,6 +40,7 @@ def build_app(feed: Feed, doors: Doors, settings: Settings) -> Starlette:
         *Login(doors, pages).routes(),
         *Chat(feed, pages).routes(),
         *Logs(feed, pages).routes(),
+        *LogSearch(feed, pages).routes(),
         *Acts(feed, pages, doors.clock).routes(),
         Route("/static/{name}", files.answer, name="File"),
     ]

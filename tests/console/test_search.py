@@ -23,7 +23,7 @@ def test_an_object_is_found_with_its_ranks_events_and_incidents() -> None:
     assert ("node/studio-3", "/nodes/studio-3") in hits["Objects"]
     assert ("node/studio-3", "/incidents/1") in hits["Incidents"]
     assert ("node/studio-3", "/events?object=node%2Fstudio-3") in hits["Events"]
-    assert any(path.startswith("/logs/large.0.") for _, path in hits["Logs of ranks"])
+    assert any(path.startswith("/logs/large.0.") for _, path in hits["Ranks"])
 
 
 @pytest.mark.parametrize("query", ["bridge en6", "  EN6\tbridge ", "C4 bridge studio-3"])

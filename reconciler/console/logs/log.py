@@ -20,11 +20,14 @@ from reconciler.wire.admin import Get, ReadRankLog
 from reconciler.wire.launch import RankId
 
 from .lines import Splitter, whole_lines
+from .matching import lines_of, marked, nearest, words_of
 
 TAIL_BYTES = 48 * 1024
 """How much of a log's end a page begins with."""
 PIECE_BYTES = 64 * 1024
 """The most that is read at a time: who is further behind gets the newest, so that nothing piles up anywhere."""
+BEFORE_BYTES = TAIL_BYTES // 2
+"""How much of it is shown before a line that was searched for."""
 LOOK_SECONDS = 0.5
 ALIVE_LOOKS = 30
 """After how many looks without news a browser hears something, so that both ends find out when the other is gone."""
@@ -59,19 +62,23 @@ class Logs:
     async def _shown(self, request: Request) -> Response:
         name = request.path_params["name"]
         self._feed.touch()
-        values = {"name": name, **await self._found(name)}
+        query = request.query_params.get("q", "")
+        values = {"name": name, **await self._found(name, place(request.query_params.get("at", "")), query)}
         page = Page(
             request.url.path, f"Log of {name}", ("log",), lambda s, n: values, still=True, scripts=("log.js",)
         )
         html = self._pages.whole(page, "", self._feed.snapshot, wall=False, key=visitor_of(request).key)
         return HTMLResponse(html, headers={"cache-control": "no-store"})
 
-    async def _found(self, name: str) -> dict[str, Any]:
-        """Return what the template shows of a rank."""
+    async def _found(self, name: str, at: int | None = None, query: str = "") -> dict[str, Any]:
+        """Return what the template shows of a rank: the end of its log, or the lines around a byte, of which the one with all
+        words of the query is marked."""
         found: dict[str, Any] = {
             "id": None,
             "problem": "",
             "lines": [],
+            "hit": None,
+            "marked": (),
             "after": 0,
             "node": "",
             "siblings": [],
@@ -84,12 +91,14 @@ class Logs:
         try:
             rows = (await self._feed.ask(Get("Rank", id.deployment, ended=True)))["items"]
             found |= {"id": id, **_beside(rows, id)}
-            body = await self._feed.ask(ReadRankLog(id, TAIL_BYTES))
+            begin = None if at is None else max(0, at - BEFORE_BYTES)
+            body = await self._feed.ask(ReadRankLog(id, TAIL_BYTES, begin))
         except ReconcilerError as error:
             return {**found, "problem": str(error)}
-        lines, rest = whole_lines(body["text"], _begin(body) > 0)
+        lines, rest = whole_lines(body["text"], begin_of(body) > 0)
         after = body["offset"] - (_rest_bytes(body, rest) if rest else 0)
-        return {**found, "lines": lines, "after": max(0, after), "node": body["node"]}
+        found |= {"lines": lines, "after": max(0, after), "node": body["node"]}
+        return found if at is None else {**found, **_marked(body, at, words_of(query))}
 
     async def _live(self, request: Request) -> Response:
         try:
@@ -207,6 +216,11 @@ class Logs:
         return max(later, key=lambda row: int(row["epoch"]), default=None)
 
 
+def place(text: str) -> int | None:
+    """Return the byte that an address names; None where it names none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else None
+
+
 def position(last: str) -> tuple[int, bool]:
     """Return at which byte of the output an event's id leaves off, and whether the rank was known to run: ``12`` or
     ``12-followed``. Raises ``ValueError``."""
@@ -214,7 +228,15 @@ def position(last: str) -> tuple[int, bool]:
     return max(0, int(at[:18])), followed == FOLLOWED
 
 
-def _begin(body: Body) -> int:
+def _marked(body: Body, at: int, words: tuple[str, ...]) -> dict[str, Any]:
+    """Return the lines of a piece of output, and which of them was looked for."""
+    lines = lines_of(body["text"].rpartition("\n")[0], begin_of(body))
+    hit = nearest(lines, at, words)
+    shown = [line.text for line in lines]
+    return {"lines": shown, "hit": hit, "marked": () if hit is None else marked(shown[hit], words)}
+
+
+def begin_of(body: Body) -> int:
     """Return at which byte of the output a text begins. Where the agent is too old to say so: as if all of it was UTF-8."""
     begin = body.get("begin")
     return int(begin) if begin is not None else body["offset"] - len(body["text"].encode())

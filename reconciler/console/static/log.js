@@ -51,6 +51,8 @@
     source.addEventListener("open", () => { said.textContent = ""; });
   }
 
-  place.scrollTop = place.scrollHeight;
+  const found = document.getElementById("line");
+  if (found) found.scrollIntoView({block: "center"});
+  else place.scrollTop = place.scrollHeight;
   if (place.dataset.follow) follow();
 })();

@@ -42,7 +42,7 @@ def search(snapshot: Snapshot, query: str) -> tuple[Sort, ...]:
         return ()
     sorts = {
         "Objects": map(_object, snapshot.objects),
-        "Logs of ranks": map(_rank, snapshot.ranks),
+        "Ranks": map(_rank, snapshot.ranks),
         "Incidents": map(_incident, reversed(snapshot.incidents)),
         "Events": map(_event, reversed(snapshot.events)),
         "History": map(_commit, snapshot.commits.get("items", ())),

@@ -96,7 +96,12 @@ def all_pages(browser: Browser, base: str, made: Cluster, folder: Path) -> None:
         "history": made.json("history")["items"][0]["revision"],
     }
     log = made.ask("get", "ranks", "-o", "name").split()[0].partition("/")[2]
-    acts = ("/act/drain/node/studio-1", "/act/restart/modeldeployment/large")
+    acts = (
+        "/act/drain/node/studio-1",
+        "/act/restart/modeldeployment/large",
+        "/act/scale/modeldeployment/large?replicas=2",
+        "/search/logs?q=ready",
+    )
     paths = (*addresses(names), f"/logs/{log}", *acts)
     for path in paths:
         for scheme, width in product(("light", "dark"), (390, WIDTH)):

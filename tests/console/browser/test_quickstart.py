@@ -151,6 +151,36 @@ def test_the_log_of_a_rank_is_followed_and_its_markup_is_text(
         assert page.locator("#log-lines *").count() == 0
         assert violations(page) == []
         assert "\x1b" not in lines.inner_text()
+        page.get_by_role("searchbox", name="Search", exact=True).fill("ONERROR done")
+        page.get_by_role("searchbox", name="Search", exact=True).press("Enter")
+        page.get_by_role("link", name="Log lines", exact=True).click()
+        expect(page.locator(".log-found mark")).to_have_text(["onerror", "done"])
+        assert page.locator(".log-found img").count() == 0
+        assert violations(page) + cut_off(page) == []
+        page.get_by_role("link", name=name, exact=True).click()
+        expect(page.locator("#line")).to_be_in_viewport()
+        expect(page.locator("#line")).to_have_text("<img src=/evil onerror=alert(1)> done")
+
+
+def test_a_deployment_is_scaled_by_keyboard_and_the_page_of_the_commit_takes_it_back(
+    browser: Browser, base: str, made: Cluster
+) -> None:
+    with opened(browser, base, "/deployments/tiny") as page:
+        page.get_by_role("link", name="Scale", exact=True).press("Enter")
+        expect(page.get_by_label("Replicas")).to_be_focused()
+        page.get_by_label("Replicas").fill("2")
+        page.keyboard.press("Enter")
+        expect(page.locator("main")).to_contain_text("Scale modeldeployment/tiny to 2")
+        assert violations(page) == []
+        page.get_by_label("For", exact=True).select_option("1h")
+        page.get_by_role("button", name="Show the commit again").click()
+        expect(page.locator("main")).to_contain_text("to the branch operations")
+        page.get_by_role("button", name="Scale", exact=True).click()
+        expect(page.locator(".history-subject")).to_contain_text("Scale to 2 modeldeployment/tiny")
+        page.get_by_role("link", name="Undo the scale of modeldeployment/tiny").click()
+        page.get_by_role("button", name="Undo", exact=True).click()
+        expect(page.locator(".history-subject")).to_contain_text("Undo operation/scale.modeldeployment.tiny")
+    assert "scale" not in [each["spec"]["verb"] for each in made.json("get", "operations")["items"]]
 
 
 LONG = "Count from 1 to 100."
@@ -209,7 +239,15 @@ def names(made: Cluster) -> dict[str, str]:
     }
 
 
-ACTS = ("cordon/node/node-a", "drain/node/node-b", "suspend/modeldeployment/tiny", "resume/cluster/main")
+ACTS = (
+    "cordon/node/node-a",
+    "drain/node/node-b",
+    "suspend/modeldeployment/tiny",
+    "resume/cluster/main",
+    "scale/modeldeployment/tiny",
+    "scale/modeldeployment/tiny?replicas=0",
+    "undo/modeldeployment/tiny",
+)
 
 
 def test_every_page_is_for_everybody(browser: Browser, base: str, made: Cluster) -> None:
@@ -217,7 +255,8 @@ def test_every_page_is_for_everybody(browser: Browser, base: str, made: Cluster)
     known = names(made)
     found, heavy = [], {}
     with opened(browser, base, refused=True) as page:
-        others = (f"/logs/{known['logs']}", *(f"/act/{act}" for act in ACTS), "/metrics?since=24h")
+        logs = (f"/logs/{known['logs']}", "/search/logs", "/search/logs?q=ready")
+        others = (*logs, *(f"/act/{act}" for act in ACTS), "/metrics?since=24h")
         for address in (*addresses(known), *others):
             page.goto(base + address, wait_until="domcontentloaded")
             expect(page.locator("h1")).to_be_attached()

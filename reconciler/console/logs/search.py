@@ -1,0 +1,180 @@
+"""The page that searches lines in the logs of ranks: bounded in ranks, bytes and seconds, whichever agent hangs."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from reconciler.console.access.visitor import visitor_of
+from reconciler.console.feed import Feed
+from reconciler.console.pages import Page, Pages
+from reconciler.console.snapshot import Body
+from reconciler.errors import ReconcilerError
+from reconciler.wire.admin import Get, ReadRankLog
+from reconciler.wire.launch import Phase, RankId
+
+from .log import begin_of
+from .matching import QUERY_CHARACTERS_MAX, Line, Parts, has_all, lines_of, marked, words_of
+
+PATH = "/search/logs"
+RANKS_MAX = 32
+"""Most ranks whose logs are asked for: those that run first, then those that began last."""
+BYTES_MAX = 256 * 1024
+"""How much of the end of each log is read: together no more than what the controller sends in a fraction of a second."""
+SECONDS_MAX = 4.0
+"""How long a page waits for all of it: whoever has not answered by then is named."""
+SEARCHES_MAX = 2
+"""Most searches at a time, by all browsers together."""
+SHOWN_MAX = 100
+BUSY = "Others search the logs now. Try again in a few seconds."
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A line that has all words."""
+
+    rank: str
+    epoch: int
+    node: str
+    time: str
+    parts: Parts
+    path: str
+    """Of the page of the log, at this line."""
+    order: tuple[str, int]
+    """By what hits are sorted: the time, of one rank the place."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What a search has found, and what it has not looked at."""
+
+    problem: str = ""
+    hits: list[Hit] = field(default_factory=list)
+    left_out: int = 0
+    """Hits that are not shown."""
+    ranks: int = 0
+    """Whose logs were read."""
+    bytes: int = 0
+    cut: int = 0
+    """Ranks of which only the end was read."""
+    unasked: int = 0
+    """Ranks that were one too many."""
+    silent: list[tuple[str, str, str]] = field(default_factory=list)
+    """Ranks whose log did not come: name, node and why."""
+
+
+class LogSearch:
+    """Searches lines in the logs of ranks."""
+
+    def __init__(self, feed: Feed, pages: Pages, seconds: float = SECONDS_MAX) -> None:
+        self._feed = feed
+        self._pages = pages
+        self._seconds = seconds
+        self._running = 0
+
+    def routes(self) -> list[Route]:
+        """Return the route of the page."""
+        return [Route(PATH, self._shown, name="Search in logs")]
+
+    async def _shown(self, request: Request) -> Response:
+        query = request.query_params.get("q", "").strip()[:QUERY_CHARACTERS_MAX]
+        self._feed.touch()
+        found = await self.search(query)
+        values = {
+            "query": query,
+            "found": found,
+            "bytes_max": BYTES_MAX,
+            "ranks_max": RANKS_MAX,
+            "seconds": self._seconds,
+        }
+        page = Page(PATH, "Search", ("log_search",), lambda s, n: values, still=True, reloads=False)
+        html = self._pages.whole(page, "", self._feed.snapshot, wall=False, key=visitor_of(request).key)
+        return HTMLResponse(html, headers={"cache-control": "no-store"})
+
+    async def search(self, query: str) -> Found:
+        """Return the lines with all words of the query, newest first; nothing without a word. Takes no longer than the bound."""
+        words = words_of(query)
+        if not words:
+            return Found()
+        if self._running >= SEARCHES_MAX:
+            return Found(BUSY)
+        self._running += 1
+        try:
+            return await self._search(query, words)
+        finally:
+            self._running -= 1
+
+    async def _search(self, query: str, words: tuple[str, ...]) -> Found:
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self._seconds
+        try:
+            async with asyncio.timeout_at(deadline):
+                rows = (await self._feed.ask(Get("Rank", ended=True)))["items"]
+        except TimeoutError:
+            return Found(f"The controller gave no list of ranks within {self._seconds:g} s.")
+        except ReconcilerError as error:
+            return Found(str(error))
+        rows = in_order(rows)
+        found = Found(unasked=len(rows[RANKS_MAX:]))
+        asked = {asyncio.create_task(self._read(row)): row for row in rows[:RANKS_MAX]}
+        if asked:
+            _, late = await asyncio.wait(asked, timeout=max(0.0, deadline - clock()))
+            for task in late:
+                task.cancel()
+            await asyncio.wait(asked)
+        for task, row in asked.items():
+            self._take(found, row, task, query, words)
+        found.hits.sort(key=lambda hit: hit.order, reverse=True)
+        found.left_out += len(found.hits[SHOWN_MAX:])
+        del found.hits[SHOWN_MAX:]
+        return found
+
+    async def _read(self, row: Body) -> Any:
+        return await self._feed.ask(ReadRankLog(RankId.parse(row["metadata"]["name"]), BYTES_MAX))
+
+    def _take(
+        self, found: Found, row: Body, task: asyncio.Task[Any], query: str, words: tuple[str, ...]
+    ) -> None:
+        """Add what the log of a rank has, or that there is none."""
+        name, node = str(row["metadata"]["name"]), str(row["node"])
+        if task.cancelled():
+            found.silent.append((name, node, f"no answer within {self._seconds:g} s"))
+            return
+        error = task.exception()
+        if isinstance(error, ReconcilerError):
+            found.silent.append((name, node, str(error)))
+            return
+        body = task.result()
+        begin = begin_of(body)
+        found.ranks += 1
+        found.bytes += body["offset"] - begin
+        found.cut += begin > 0
+        lines = [line for line in lines_of(body["text"], begin) if has_all(line.text, words)]
+        found.left_out += len(lines[:-SHOWN_MAX])
+        found.hits += [_hit(row, line, query, words) for line in lines[-SHOWN_MAX:]]
+
+
+def in_order(rows: list[Body]) -> list[Body]:
+    """Return ranks in the order in which they are asked: those that run, then those that began last."""
+    newest_first = sorted(rows, key=lambda row: str(row.get("startedAt") or ""), reverse=True)
+    return sorted(newest_first, key=lambda row: row["phase"] == Phase.EXITED)
+
+
+def _hit(row: Body, line: Line, query: str, words: tuple[str, ...]) -> Hit:
+    name = str(row["metadata"]["name"])
+    at = "" if line.time is None else line.time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return Hit(
+        name,
+        int(row["epoch"]),
+        str(row["node"]),
+        at,
+        marked(line.said, words),
+        f"/logs/{quote(name, safe='')}?{urlencode({'at': line.begin, 'q': query})}#line",
+        (at or str(row.get("startedAt") or ""), line.begin),
+    )
