@@ -19,6 +19,7 @@ from reconciler.wire.admin import (
     ListEvents,
     ListIncidents,
     ShowPlan,
+    ShowSource,
     ShowStatus,
     ShowUsage,
 )
@@ -44,6 +45,8 @@ USAGE_SECONDS = 2.0
 RANKS_SECONDS = 1.0
 """How often ranks are asked for, while a page is open: how far they are wakes nobody who waits for changes."""
 METRICS_SECONDS = 5.0
+REMOTE_SECONDS = 10.0
+"""How often it is asked whether there is a remote repository, where there was none."""
 POINTS = 90
 """Intervals of each plot: a longer line is not read better, and all plots of a page are to stay small."""
 PACE_SECONDS = 0.2
@@ -129,6 +132,7 @@ class Feed:
                     self._usage,
                     self._metrics,
                     self._commits,
+                    self._remote,
                 ):
                     group.create_task(follower(client), name=f"follow {follower.__name__}")
         finally:
@@ -232,6 +236,18 @@ class Feed:
                 seen = answer["version"]
                 self._update(commits=answer)
             await self._pause()
+
+    async def _remote(self, client: RpcClient) -> None:
+        """Follow the looks at the remote repository, where there is one."""
+        while True:
+            looks = self.snapshot.remote.get("looks", -1)
+            answer = await _ask(client, ShowSource(looks, WAIT_SECONDS))
+            if answer != self.snapshot.remote:
+                self._update(remote=answer)
+            if "looks" in answer:
+                await self._pause()
+            else:
+                await asyncio.sleep(REMOTE_SECONDS)
 
     async def _usage(self, client: RpcClient) -> None:
         while True:

@@ -38,6 +38,8 @@ class Snapshot:
     """``ShowMetrics`` for each of ``view.metrics.RANGES``, by its name."""
     commits: Body = field(default_factory=dict)
     """``ListCommits``."""
+    remote: Body = field(default_factory=dict)
+    """``ShowSource``; empty where manifests come from no remote repository."""
     operations: tuple[Body, ...] = ()
     """``Get("Operation")``."""
     answer: Body = field(default_factory=dict)

@@ -76,7 +76,8 @@ class ByObject:
                 if w.reason not in (WaitingFor.QUIET, WaitingFor.WINDOW)
             },
             {refusal.object: refusal for refusal in reversed(plan.refused)},
-            {trouble.object: trouble for trouble in reversed(plan.troubles) if trouble.person},
+            {key: each for each in reversed(plan.troubles) if each.person for key in _ends(each)}
+            | {each.object: each for each in reversed(plan.troubles) if each.person},
             {(waiting.object, waiting.reason): waiting.text for waiting in reversed(plan.waiting)},
             {(refusal.object, refusal.reason): refusal.text for refusal in reversed(plan.refused)},
             {t.object: t for t in reversed(plan.troubles) if t.fault is FaultClass.PORT_CONFIGURATION},
@@ -84,3 +85,9 @@ class ByObject:
             {found.node: found for found in reversed(plan.quarantined)},
             ends,
         )
+
+
+def _ends(trouble: Trouble) -> tuple[ObjectKey, ...]:
+    """Return the objects that a trouble is about: of a cable the machines at both of its ends, which name each other."""
+    kind, *names = trouble.subject.split("/")
+    return tuple(ObjectKey("Node", name) for name in names) if kind == "link" else (trouble.object,)

@@ -47,9 +47,9 @@ class ShowPlan:
 class ShowUsage:
     """Ask for the current use of nodes whose agent answers: ``{"nodes": [...], "ranks": [...]}``.
 
-    Nodes as ``{"name", "cpus", "load", "ranks", "ranksCores", "memoryBytes", "memoryUsedBytes", "pressure",
-    "gpuWatts", "tokensPerSecond"}``, of which ``load``, ``memoryUsedBytes`` and ``gpuWatts`` are None where they are
-    unknown; ranks as ``{"name", "node", "cores", "residentBytes", "chargedBytes", "loadedBytes", "totalBytes",
+    Nodes as ``{"name", "host", "cpus", "load", "ranks", "ranksCores", "memoryBytes", "memoryUsedBytes", "pressure",
+    "gpuWatts", "gpuUse", "tokensPerSecond"}``, of which ``load``, ``memoryUsedBytes``, ``gpuWatts`` and ``gpuUse`` (from 0 to 1)
+    are None where they are unknown; nodes with the same ``host`` share a machine and its memory; ranks as ``{"name", "node", "cores", "residentBytes", "chargedBytes", "loadedBytes", "totalBytes",
     "demand", "tokensPerSecond"}``: how much of its weights is in memory, of how much.
     """
 

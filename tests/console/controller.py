@@ -17,6 +17,7 @@ from reconciler.wire.admin import (
     ListEvents,
     ListIncidents,
     ShowPlan,
+    ShowSource,
     ShowStatus,
     ShowUsage,
 )
@@ -53,6 +54,8 @@ class Recorded:
                 return Answer({"version": "1", "items": [], "problem": None})
             case ShowPlan():
                 return Answer(answers["plan"])
+            case ShowSource():
+                return Answer({})
             case ShowStatus():
                 return Answer(answers["status"])
             case ShowMetrics():

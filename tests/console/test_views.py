@@ -75,6 +75,88 @@ def test_what_needs_a_person_is_first_and_is_not_said_twice() -> None:
     assert [machine.text for machine in shown.machines] == [""] * 4, "of a machine that is told of above"
 
 
+def test_the_machine_at_the_other_end_of_a_cable_needs_attention_and_is_told_of_once() -> None:
+    pulled = recorded("cable-pulled")
+    objects = copy.deepcopy(pulled.objects)
+    stalled = [
+        condition
+        for each in objects
+        if (each["kind"], each["metadata"]["name"]) in (("Node", "studio-1"), ("Node", "studio-2"))
+        for condition in each["status"]["conditions"]
+        if condition["type"] == "Stalled"
+    ]
+    stalled[1].update(stalled[0])
+    shown = overview(replace(pulled, objects=objects))
+    assert [each.about for each in shown.troubles] == [each.about for each in overview(pulled).troubles]
+    assert [each.state for each in shown.machines] == ["bad", "bad", "ready", "ready"]
+
+
+def test_the_memory_of_nodes_that_share_a_machine_is_counted_once() -> None:
+    snapshot = recorded("four-macs")
+    assert overview(snapshot).figures.memory_bytes == 4 * 512 * 2**30
+    nodes = [{**row, "host": "this one", "gpuWatts": 30.0, "gpuUse": 0.4} for row in snapshot.usage["nodes"]]
+    shared = overview(replace(snapshot, usage={**snapshot.usage, "nodes": nodes}))
+    assert (shared.figures.memory_bytes, shared.figures.watts) == (512 * 2**30, 30)
+    assert shared.machines[0].gpu_use == 0.4
+
+
+def held_revision() -> Snapshot:
+    """The four machines, and a newer revision that removes too much."""
+    snapshot = recorded("four-macs")
+    held = {
+        "revision": "2" * 40,
+        "removes": ["node/studio-1"],
+        "of": 8,
+        "command": "reconciler approve 2222222222",
+        "text": "it removes much",
+    }
+    return replace(snapshot, status={**snapshot.status, "held": held})
+
+
+def test_a_held_revision_has_its_button_on_the_overview() -> None:
+    html = Pages().whole(PAGES[0], "", held_revision(), wall=False)
+    assert f'href="/act/approve/revision/{"2" * 40}">Approve</a>' in html
+    assert "reconciler approve 2222222222" in html
+
+
+ASKED = {
+    "url": "https://git.example/c.git",
+    "branch": "main",
+    "answeredAt": "2025-11-25T09:00:00.000Z",
+    "awaySince": None,
+    "conditions": [
+        {"type": "Ready", "status": "True", "reason": "Following", "message": "main is at 1f0c2a9b3d"},
+        {"type": "Stalled", "status": "False", "reason": "Following", "message": ""},
+    ],
+}
+
+
+def test_how_it_stands_with_the_remote_repository_is_on_the_overview() -> None:
+    snapshot = recorded("four-macs")
+    assert overview(snapshot).remote is None
+    well = replace(snapshot, remote=ASKED)
+    html = Pages().parts(PAGES[0], "", well)["headline"]
+    assert "https://git.example/c.git" in html
+    assert "fetched</span> <time" in html
+    assert overview(well).troubles == ()
+    away = {
+        **ASKED,
+        "awaySince": "2025-11-25T08:00:00.000Z",
+        "conditions": [
+            {"type": "Ready", "status": "False", "reason": "SourceAway", "message": "it does not answer"},
+            {"type": "Stalled", "status": "True", "reason": "SourceAway", "message": "it does not answer"},
+        ],
+    }
+    shown = overview(replace(snapshot, remote=away))
+    assert shown.remote is not None
+    assert (shown.remote.state, shown.remote.problem) == ("bad", "it does not answer")
+    (trouble,) = shown.troubles
+    assert (trouble.text, trouble.since) == ("it does not answer", "2025-11-25T08:00:00.000Z")
+    unread = overview(replace(snapshot, remote={"problem": "source.yaml: expected a url"})).remote
+    assert unread is not None
+    assert unread.problem == "source.yaml: expected a url"
+
+
 def test_a_machine_that_waits_for_a_person_is_amber_while_all_models_are_served() -> None:
     served = next(each for each in recorded("four-macs").objects if each["kind"] == "ModelDeployment")
     pulled = recorded("cable-pulled")

@@ -27,6 +27,9 @@ def test_tokens_are_counted_once_a_group_and_only_of_nodes_that_answer() -> None
         (str(RankId("tiny", 0, 1, 1)), "node-b", 7),
     ]
     assert found["nodes"][0]["memoryUsedBytes"] is None
+    assert {node["host"] for node in found["nodes"]} == {
+        seen.report.host_id for seen in nodes.values() if seen.report is not None
+    }
     a, b = NodeName("node-a"), NodeName("node-b")
     report = nodes[a].report
     assert report is not None

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from reconciler.resources import NodeSpec, SshAccess
-from reconciler.state import Contact, NodeName, Observed
+from reconciler.state import Contact, FaultClass, NodeName, Observed, Plan, Trouble
+from reconciler.state.identity import ObjectKey
 from reconciler.status import node
 from reconciler.status.by_object import ByObject
 from reconciler.status.node_comparison import NodeComparison
@@ -137,3 +138,17 @@ def test_what_it_costs_is_said_where_nothing_keeps_an_agent_running(
     assert (status, reason) == (True, "NotKeptRunning" if words else "Serving")
     assert all(word in text for word in words)
     assert ("local network" in text) == ("local network" in words)
+
+
+def test_a_cable_is_the_matter_of_the_machines_at_both_of_its_ends() -> None:
+    cable = Trouble(
+        ObjectKey("Node", A), f"link/{A}/{B}", FaultClass.LINK_DOWN, "no cable joins them", "", "plug one in"
+    )
+    own = Trouble(
+        ObjectKey("Node", B), f"node/{B}", FaultClass.HOST_UNREACHABLE, "it hangs", "", "restart it"
+    )
+    world = two_nodes()
+    found = ByObject.of(world.desired(), Plan(troubles=(cable,))).troubles
+    assert found == {ObjectKey("Node", A): cable, ObjectKey("Node", B): cable}
+    found = ByObject.of(world.desired(), Plan(troubles=(cable, own))).troubles
+    assert found[ObjectKey("Node", B)] == own, "its own trouble is told first"

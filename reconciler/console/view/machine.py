@@ -33,6 +33,12 @@ class Machine:
     cpus: int | None
     load: float | None
     watts: float | None
+    gpu_use: float | None
+    """Part of the time in which its GPU works."""
+    throttled: bool
+    """Whether heat slows it down: a Mac tells that, and no temperature."""
+    host: str
+    """Equal for nodes that share a machine, and so its memory."""
     system: str
     standing: str
     """What stands of what was done to it at once; empty for nothing."""
@@ -79,6 +85,9 @@ def _machine(each: Body, use: Body, models: tuple[str, ...]) -> Machine:
         cpus=use.get("cpus") or status.get("cpus"),
         load=use.get("load"),
         watts=use.get("gpuWatts"),
+        gpu_use=use.get("gpuUse"),
+        throttled=bool(status.get("mac", {}).get("throttled")),
+        host=use.get("host") or each["metadata"]["name"],
         system=_system(status),
         standing=words(each),
     )

@@ -9,6 +9,7 @@ from reconciler.console.snapshot import Body, Snapshot, condition
 
 from .machine import Machine, machines, scale
 from .operation import words
+from .remote import Remote, remote_of
 from .state import doing, state_of, worst
 from .trouble import Trouble, troubles
 
@@ -78,6 +79,7 @@ class Overview:
     endpoint: str
     revision: str
     source: str
+    remote: Remote | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ def overview(snapshot: Snapshot) -> Overview:
         endpoint=snapshot.status.get("endpoint") or "",
         revision=snapshot.status.get("revision") or "",
         source=snapshot.status.get("source") or "",
+        remote=remote_of(snapshot),
     )
 
 
@@ -159,14 +162,15 @@ def _served(snapshot: Snapshot) -> tuple[Served, ...]:
 
 
 def _figures(served: tuple[Served, ...], found: tuple[Machine, ...]) -> Figures:
+    hosts = tuple({each.host: each for each in found}.values())  # nodes of one machine share its memory
     return Figures(
         tokens_per_second=sum(each.tokens_per_second for each in served),
         requests=sum(each.requests for each in served),
         machines_ready=sum(each.state == "ready" for each in found),
         machines=len(found),
-        used_bytes=_sum(each.used_bytes for each in found),
-        memory_bytes=_sum(each.memory_bytes for each in found),
-        watts=_sum(each.watts for each in found),
+        used_bytes=_sum(each.used_bytes for each in hosts),
+        memory_bytes=_sum(each.memory_bytes for each in hosts),
+        watts=_sum(each.watts for each in hosts),
     )
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from reconciler.console.snapshot import Body, Snapshot, condition
 
+from .acts import Act, act
+from .remote import COMMAND, remote_of
+
 HARMLESS = ("Connected", "Unknown", "Undeclared")
 """States of a cable that keep no group from anything."""
 
@@ -23,6 +26,8 @@ class Trouble:
     person: str = ""
     command: str = ""
     link: str = ""
+    act: Act | None = None
+    """What can be done about it here."""
 
 
 def troubles(snapshot: Snapshot) -> tuple[Trouble, ...]:
@@ -34,10 +39,19 @@ def _troubles(snapshot: Snapshot) -> Iterator[Trouble]:
     held, rejection = snapshot.status.get("held"), snapshot.status.get("rejection")
     if held:
         yield Trouble(
-            "revision " + held["revision"][:10], held["text"], None, "held", command=held["command"]
+            "revision " + held["revision"][:10],
+            held["text"],
+            None,
+            "held",
+            command=held["command"],
+            link=f"/history/{held['revision']}",
+            act=act("approve", "revision", held["revision"]),
         )
     if rejection:
         yield Trouble("the newest revision", rejection, None, "rejected", command="reconciler validate")
+    remote = remote_of(snapshot)
+    if remote is not None and remote.state == "bad":
+        yield Trouble("the remote repository", remote.problem, remote.away_since, command=COMMAND)
     told = set()
     for incident in reversed(snapshot.incidents):
         if incident["open"]:
@@ -58,6 +72,9 @@ def _troubles(snapshot: Snapshot) -> Iterator[Trouble]:
         found = condition(each, "Stalled")
         if found["status"] == "True" and name not in told:
             text, _, person = found["message"].partition("; to do: ")
+            if each["kind"] == "Node" and person and person in asked:
+                continue  # the machine at the other end of a cable: what is to be done was told already
+            asked.add(person)
             yield Trouble(name, text, found["lastTransitionTime"], found["reason"], person=person)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reconciler.state import Contact, NodeName, NodeObservation
+from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation
 from reconciler.wire.node import NodeReport, RankReport
 
 
@@ -17,7 +17,7 @@ def usage(nodes: Mapping[NodeName, NodeObservation]) -> dict[str, Any]:
         if seen.report is not None and seen.contact is Contact.REACHED
     }
     return {
-        "nodes": [_node(name, report, nodes[name].facts.gpu_watts) for name, report in reports.items()],
+        "nodes": [_node(name, report, nodes[name].facts) for name, report in reports.items()],
         "ranks": [_rank(name, rank) for name, report in reports.items() for rank in _alive(report)],
     }
 
@@ -27,11 +27,12 @@ def _alive(report: NodeReport) -> list[RankReport]:
     return sorted(alive, key=lambda rank: (rank.id.deployment, rank.id.replica, rank.id.epoch, rank.id.rank))
 
 
-def _node(name: NodeName, report: NodeReport, gpu_watts: float | None) -> dict[str, Any]:
+def _node(name: NodeName, report: NodeReport, facts: MachineFacts) -> dict[str, Any]:
     load, alive = report.load, _alive(report)
     free = load.memory_free_bytes if load else None
     return {
         "name": name,
+        "host": report.host_id,
         "cpus": report.cpus,
         "load": load.average if load else None,
         "ranks": len(alive),
@@ -39,7 +40,8 @@ def _node(name: NodeName, report: NodeReport, gpu_watts: float | None) -> dict[s
         "memoryBytes": report.memory_bytes,
         "memoryUsedBytes": None if free is None else report.memory_bytes - free,
         "pressure": load.pressure if load else "",
-        "gpuWatts": gpu_watts,
+        "gpuWatts": facts.gpu_watts,
+        "gpuUse": facts.gpu_use,
         "tokensPerSecond": round(sum(rank.tokens_per_second for rank in alive if rank.id.rank == 0), 1),
     }
 

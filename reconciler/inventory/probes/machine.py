@@ -18,7 +18,7 @@ fact                    probe
 ``filevault``           ``fdesetup status``
 ``sleeps``              ``pmset -g``; so are ``sleep_minutes``
 ``routes``              ``netstat -rn``
-``throttled``           ``powermetrics``; so is ``gpu_watts``
+``throttled``           ``powermetrics``; so are ``gpu_watts`` and ``gpu_use``
 ``managed``             ``profiles status``
 ``firewall``            ``socketfilterfw --getglobalstate``
 ``updates_itself``      ``defaults read``
@@ -124,6 +124,7 @@ def facts(readings: Readings, report: NodeReport, wired_excess: int | None) -> M
         swap_used_bytes=settings.swap_used_bytes,
         disk_free_bytes=disk.free_bytes if disk else None,
         gpu_watts=None if power_of.gpu_milliwatts is None else power_of.gpu_milliwatts / 1000,
+        gpu_use=None if power_of.gpu_busy_percent is None else power_of.gpu_busy_percent / 100,
         unknown=readings.unknown(),
     )
 

@@ -120,6 +120,8 @@ class MachineFacts:
     disk_free_bytes: int | None = field(default=None, compare=False)
     """Free bytes on the disk with the user's folder."""
     gpu_watts: float | None = field(default=None, compare=False)
+    gpu_use: float | None = field(default=None, compare=False)
+    """Part of the time in which its GPU works, from 0 to 1."""
     unknown: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     """Probes without a result, with the reason, for people."""
 
