@@ -6,7 +6,7 @@ import copy
 import math
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from reconciler.console.pages import PAGES, Pages
 from reconciler.console.view.metrics import metrics, spark
-from reconciler.console.view.plots import HEIGHT, STEP, Span, nice, path, plot
+from reconciler.console.view.plots import HEIGHT, STEP, Span, marks, nice, path, plot, span_of
 from reconciler.console.view.quantities import number, size
 
 from .snapshots import AT, history, recorded
@@ -120,3 +120,11 @@ def test_sizes_and_numbers_are_as_people_write_them() -> None:
     assert [number(value) for value in (0.0, 0.123, 4.0, 4.56, 1234.5)] == ["0", "0.12", "4", "4.6", "1234"]
     assert [size(value) for value in (0, 2**30, 3.5 * 2**40)] == ["0 bytes", "1 GiB", "3.5 TiB"]
     assert not math.isnan(nice(0))
+
+
+def test_what_has_just_happened_stands_at_the_edge_of_the_plot_and_not_beyond_it() -> None:
+    answer = history(3600, 90)
+    span = span_of(answer)
+    just_now = (span.ends - timedelta(seconds=1)).isoformat()
+    news = {"time": just_now, "object": "modeldeployment/large", "kind": "group", "text": "formed"}
+    assert [mark.x for mark in marks({**answer, "marks": [news]}, span)] == [span.width]

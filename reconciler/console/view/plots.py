@@ -163,12 +163,17 @@ def table(span: Span, found: Sequence[tuple[str, Values, Callable[[float], str]]
 
 
 def marks(answer: Body, span: Span, of: str = "") -> tuple[Mark, ...]:
-    """Return what happened to an object, or to all, in this time."""
+    """Return what happened to an object, or to all, in this time; what happened in the last interval stands at the edge, as that
+    does."""
     total = span.seconds * max(1, span.count - 1)
     return tuple(
         Mark(
-            round(
-                span.width * (datetime.fromisoformat(each["time"]) - span.begins).total_seconds() / total, 1
+            min(
+                float(span.width),
+                round(
+                    span.width * (datetime.fromisoformat(each["time"]) - span.begins).total_seconds() / total,
+                    1,
+                ),
             ),
             each["kind"],
             each["text"],
