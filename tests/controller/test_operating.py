@@ -16,7 +16,7 @@ from reconciler.source.git.process import run_git
 from reconciler.source.git.repository import MIRROR, OPERATIONS, ClusterRepo
 from reconciler.source.hook import objection_to
 from reconciler.source.sources import GitSource
-from reconciler.state import Plan
+from reconciler.state import Memory, Observed, Plan
 from reconciler.wire.operate import Operate
 from tests.source.conftest import AUTHOR
 
@@ -46,6 +46,7 @@ def parts(controller: Controller) -> Any:
         clock=lambda: controller.now,
         desired_state=controller.desired_state,
         store=controller.store,
+        last=SimpleNamespace(observed=Observed({}, None), memory=Memory(token=0)),
     )
 
 

@@ -17,7 +17,7 @@ from reconciler.source.git.repository import BRANCH, Author, ClusterRepo, mirror
 from reconciler.source.hook import objection_to
 from reconciler.source.operating import verbs
 from reconciler.source.operating.change import Asking, Change, Files, Key, Now, ask_windows, message_of
-from reconciler.source.operating.writing import in_force, seen, subject, write, write_manifests
+from reconciler.source.operating.writing import in_force, removed, seen, subject, write, write_manifests
 from reconciler.source.yaml.documents import load
 from reconciler.wire.operate import Operate
 

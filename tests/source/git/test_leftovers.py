@@ -15,7 +15,6 @@ import pytest
 
 from reconciler.errors import Refused
 from reconciler.source.git.leftovers import (
-    FRESH_SECONDS,
     LOCK_SECONDS_MAX,
     _git_seconds,
     _seconds,
@@ -102,7 +101,7 @@ def test_refs_are_packed_and_removed_after_a_git_that_was_killed_while_it_did_so
 
 
 def test_a_lock_of_a_moment_ago_and_one_as_old_as_a_living_git_stay(repo: ClusterRepo) -> None:
-    fresh = made(repo, "refs/heads/main.lock", FRESH_SECONDS / 2)
+    fresh = made(repo, "refs/heads/main.lock", -600.0)  # it is fresh, however slow this machine is
     assert repo.tidy() == []
     with living_git(repo.path, 4.0):
         used = made(repo, "packed-refs.lock", 4.0)
