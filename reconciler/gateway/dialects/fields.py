@@ -69,7 +69,8 @@ class Fields:
         if isinstance(value, float) and value.is_integer():  # JSON has one kind of numbers: 16.0 is whole
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            bounds = f"of at least {low}" if high == INTEGER_MAX else f"from {low} to {high}"
+            large = isinstance(value, (int, float)) and value > high
+            bounds = f"of at least {low}" if high == INTEGER_MAX and not large else f"from {low} to {high}"
             raise invalid(f"{name} must be a whole number {bounds}", self.path(name))
         return value
 

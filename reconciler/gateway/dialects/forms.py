@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -67,6 +69,13 @@ def choice_form(choices: Any, path: str) -> Form:
     if len(choices) > CHOICES_MAX:
         raise invalid(f"there may be at most {CHOICES_MAX} choices, got {len(choices)}", path)
     return regex_form("|".join(f"(?:{re.escape(one)})" for one in choices), path)
+
+
+def refuse_equal_names(names: Iterable[str]) -> None:
+    """Raise ``ApiError`` (400) for two tools of one name, which the model could not tell apart."""
+    name, count = max(Counter(names).items(), key=itemgetter(1), default=("", 0))
+    if count > 1:
+        raise invalid(f"{count} tools have the name {name[:60]!r}", "tools")
 
 
 def form_of(

@@ -5,6 +5,7 @@ What is in no row of the table is known to nobody and ignored.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from reconciler.gateway.errors import ApiError, unsupported
@@ -40,4 +41,5 @@ def refuse_unsupported_inside(fields: Fields, where: str) -> None:
 
 def _refused(fields: Fields, name: str, row: Row) -> ApiError:
     elsewhere = " and ".join(sorted(row.works))
-    return unsupported(name, fields.path(name), f"only {elsewhere} have it" if elsewhere else row.note)
+    why = f"only {elsewhere} have it" if elsewhere else row.note
+    return dataclasses.replace(unsupported(name, fields.path(name), why), code=row.code)

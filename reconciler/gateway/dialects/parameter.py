@@ -38,6 +38,8 @@ class Row:
     """Whether no value of it changes an answer, so that all are accepted."""
     on: frozenset[str] = ALL
     """The paths that this row is about."""
+    code: str = "unsupported_parameter"
+    """The code of the error that refuses it: clients go on without some parameters, if the error has the code for that."""
 
     def accepts(self, name: str, value: Any) -> bool:
         """Return whether a value may stand there although it is not parsed."""

@@ -107,10 +107,10 @@ ROWS: tuple[Row, ...] = (
         ALL,
     ),
     Row(
-        each("repetition_penalty"),
-        (VLLM, MLX),
-        "0.01 to 100, of the tokens of prompt and answer: positive logits are divided by it, others multiplied. 1 and 0 "
-        "are off.",
+        each("repetition_penalty repeat_penalty"),
+        (VLLM, MLX, LLAMA, OLLAMA, LM_STUDIO),
+        "0.01 to 100, of all tokens of prompt and answer: positive logits are divided by it, others multiplied. 1 and 0 "
+        "are off. The first name wins.",
         ALL,
     ),
     Row(

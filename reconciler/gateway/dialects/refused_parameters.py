@@ -50,7 +50,6 @@ REFUSED_ROWS: tuple[Row, ...] = (
     ),
     Row(
         {
-            **each("repeat_penalty", 1, 0),
             **each("repeat_last_n", 64, -1),
             **each("penalize_nl", False),
             **each("repetition_context_size presence_context_size frequency_context_size", 20),
@@ -158,13 +157,19 @@ REFUSED_ROWS: tuple[Row, ...] = (
         on=ONLY_RESPONSES,
     ),
     Row(
+        each("thread"),
+        (ANTHROPIC,),
+        "no conversation is kept here: send the whole one as `messages`",
+        code="thread_unsupported_request",  # with it, `tool_runner` of Anthropic's SDK 2.13.0 goes on without threads
+    ),
+    Row(
         {
             **each("priority", 0),
             **each("cache_salt kv_transfer_params ec_transfer_params adapters container inference_geo"),
             **each("vllm_xargs", {}),
             **each("access_programs image", {}),
             **each("lora multimodal_data image_data mcp_servers fallbacks", []),
-            **each("fallback_credit_token compaction thread"),
+            **each("fallback_credit_token compaction"),
             **each("draft_model", "default_model"),
             **each("speed", "standard"),
             **each("audio prediction web_search_options moderation lora_path task"),

@@ -170,7 +170,7 @@ NULLS = (
     Mutant(
         "a-null-count-is-refused",
         fields.Fields.optional_integer,
-        put(Compare, "{place.body[1].value.args[0]} not in {place.body[1].value.func.value}", 0, 3),
+        put(Compare, "{place.body[1].value.args[0]} not in {place.body[1].value.func.value}", 0, 4),
         "clients that send null for what they leave out get 400",
         CHAT_REQUEST,
     ),
@@ -561,7 +561,7 @@ LETHAL = (
     Mutant(
         "counts-have-no-bounds",
         fields.Fields.optional_integer,
-        drop(UnaryOp, 1, 2),
+        drop(UnaryOp, 1, 3),
         "no tokens at all, or a million answers, are asked for",
         CHAT_REQUEST,
     ),

@@ -132,9 +132,9 @@ def _stops(fields: Fields) -> tuple[str, ...]:
 def _template(fields: Fields) -> Mapping[str, Any]:
     """Return the variables of the chat template. What ``chat_template_kwargs`` names, vLLM's extension, wins."""
     variables: dict[str, Any] = {}
-    thinking = fields.object("thinking")
-    if thinking is not None:
-        variables |= dict.fromkeys(REASONING_SWITCHES, _thinks(thinking))
+    thinks = _thinks(fields)
+    if thinks is not None:
+        variables |= dict.fromkeys(REASONING_SWITCHES, thinks)
     output = fields.object("output_config")
     if output is not None and output.value("effort") is not None:
         variables["reasoning_effort"] = output.choice("effort", _EFFORTS)
@@ -142,8 +142,14 @@ def _template(fields: Fields) -> Mapping[str, Any]:
     return variables if given is None else {**variables, **given.plain()}
 
 
-def _thinks(thinking: Fields) -> bool:
-    """Return whether the model is to reason. How long it does, it decides itself."""
+def _thinks(fields: Fields) -> bool | None:
+    """Return whether the model is to reason: ``thinking`` is an object, or a boolean as for chat completions. How long it
+    does, it decides itself."""
+    if isinstance(fields.value("thinking"), bool):
+        return fields.flag("thinking")
+    thinking = fields.object("thinking")
+    if thinking is None:
+        return None
     kind = thinking.choice("type", _THINKING)
     if kind == "enabled" and thinking.optional_integer("budget_tokens", low=1) is None:
         raise invalid("thinking needs budget_tokens", thinking.path("budget_tokens"))
@@ -151,7 +157,7 @@ def _thinks(thinking: Fields) -> bool:
 
 
 def _shows_thinking(fields: Fields) -> bool:
-    thinking = fields.object("thinking")
+    thinking = None if isinstance(fields.value("thinking"), bool) else fields.object("thinking")
     if thinking is None or thinking.value("display") is None:
         return True
     return thinking.choice("display", ("summarized", "omitted")) == "summarized"

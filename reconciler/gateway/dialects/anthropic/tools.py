@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reconciler.gateway.dialects.fields import Fields
-from reconciler.gateway.dialects.forms import ToolUse, form_of
+from reconciler.gateway.dialects.forms import ToolUse, form_of, refuse_equal_names
 from reconciler.gateway.errors import invalid
 from reconciler.wire.form import FREE, Form
 
@@ -43,6 +43,7 @@ def parse_tools(fields: Fields, content: Form | None = None) -> Tools:
         else:
             dropped[kind if _PLAIN.fullmatch(kind or "") else "unnamed"] = None
     rendered = tuple(_tool(tool) for tool in own)
+    refuse_equal_names(tool.text("name") for tool in own)
     strict = [tool.text("name") for tool in own if tool.flag("strict")]
     use, calls_max = _use(fields)
     form = form_of(content, use, strict, [tool.text("name") for tool in own])

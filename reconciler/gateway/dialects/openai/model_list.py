@@ -23,8 +23,10 @@ def all_models(catalog: Catalog, parameters: Mapping[str, str]) -> bytes:
 
 
 def one_model(catalog: Catalog, parameters: Mapping[str, str]) -> bytes:
-    """Return one of these names. Raises ``ApiError`` (404)."""
+    """Return one of these names, or all behind a slash alone. Raises ``ApiError`` (404)."""
     name = parameters["name"]
+    if not name:
+        return all_models(catalog, parameters)
     route = catalog.find(name)
     if route is None:
         raise model_not_found(name)

@@ -47,12 +47,15 @@ _OF_SAMPLING = frozenset(
         "min_p",
         "logit_bias",
         "repetition_penalty",
+        "repeat_penalty",
         "frequency_penalty",
         "presence_penalty",
     ]
 )
 _OF_ENDING = frozenset(("min_tokens", "ignore_eos", "stop_token_ids"))
-_OPEN = frozenset(OPEN)
+_OTHER_NAMES = {"repetition_penalty": "repeat_penalty"}
+"""llama.cpp's names of what has another one here too."""
+_OPEN = frozenset((*OPEN, *_OTHER_NAMES.values()))
 
 
 def parse_object(body: bytes) -> Fields:
@@ -139,9 +142,10 @@ def parse_sampling(fields: Fields, drawn_seed: int) -> Sampling:
 
 def _repetition_penalty(fields: Fields) -> float:
     """Return the penalty; mlx_lm.server's clients write 0 for none."""
-    if fields.value("repetition_penalty") == 0:
+    name = _named(fields, "repetition_penalty")
+    if fields.value(name) == 0:
         return 1.0
-    return fields.number("repetition_penalty", 1.0, low=REPETITION_MIN, high=REPETITION_MAX)
+    return fields.number(name, 1.0, low=REPETITION_MIN, high=REPETITION_MAX)
 
 
 def parse_ending(fields: Fields, tokens_max: int | None) -> Ending:
@@ -185,10 +189,15 @@ def parse_unset(fields: Fields) -> tuple[str, ...]:
     """Return the fields of ``Sampling`` that deployment and model decide. A ``top_p`` of 0 decides the temperature."""
     if fields.lacks(_OPEN):
         return OPEN
-    greedy = fields.value("top_p") == 0
-    return tuple(
-        name for name in OPEN if fields.value(name) is None and not (greedy and name == "temperature")
-    )
+    given = {name for name in OPEN if fields.value(_named(fields, name)) is not None}
+    if fields.value("top_p") == 0:
+        given.add("temperature")
+    return tuple(name for name in OPEN if name not in given)
+
+
+def _named(fields: Fields, name: str) -> str:
+    """Return the name by which a request has a parameter; its first name wins."""
+    return name if fields.value(name) is not None else _OTHER_NAMES.get(name, name)
 
 
 def _biases(fields: Fields) -> tuple[Bias, ...]:

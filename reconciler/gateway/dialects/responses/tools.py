@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from operator import itemgetter
 from typing import Any
 
 from reconciler.gateway.dialects.fields import Fields
-from reconciler.gateway.dialects.forms import ToolUse
+from reconciler.gateway.dialects.forms import ToolUse, refuse_equal_names
 from reconciler.gateway.dialects.known_parameters import refuse_unsupported_inside
 from reconciler.gateway.errors import invalid, unsupported
 
@@ -88,9 +86,7 @@ def parse_tools(fields: Fields) -> Tools:
     dropped = [entry for entry in found if isinstance(entry, str)]
     if len(dropped) > _DROPPED_MAX:
         dropped = [*dropped[:_DROPPED_MAX], f"and-{len(dropped) - _DROPPED_MAX}-more"]
-    name, count = max(Counter(tool.called for tool in known).items(), key=itemgetter(1), default=("", 0))
-    if count > 1:
-        raise invalid(f"{count} tools have the name {name[:60]!r}", "tools")
+    refuse_equal_names(tool.called for tool in known)
     return Tools(known, tuple(dropped), tuple(_shown(known, _descriptions(fields))))
 
 

@@ -400,3 +400,9 @@ async def test_a_client_that_goes_away_ends_its_request(start: Start) -> None:
     async with cluster.http.post(cluster.url("/v1/messages"), data=body) as answer:
         await answer.content.readline()
     await cluster.until(lambda: len(cluster.ranks[0].cancelled) == 1)
+
+
+async def test_a_thread_is_refused_with_the_code_by_which_the_sdk_goes_on_without(start: Start) -> None:
+    status, _, body = await post(await start(story(5)), thread={"type": "create"})
+    assert (status, body["error"]["type"]) == (400, "invalid_request_error")
+    assert body["error"]["details"] == {"error_code": "thread_unsupported_request"}

@@ -241,6 +241,7 @@ def test_a_model_that_must_not_call_sees_no_tools() -> None:
     [
         ({"tools": [{"name": "look"}]}, "tools[0].input_schema"),
         ({"tools": [{"input_schema": {}}]}, "tools[0].name"),
+        ({"tools": [TOOL, TOOL]}, "tools"),
         ({"tools": [TOOL], "tool_choice": "auto"}, "tool_choice"),
         ({"tools": [TOOL], "tool_choice": {"type": "required"}}, "tool_choice.type"),
         ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "see"}}, "tool_choice"),
@@ -257,6 +258,8 @@ def test_what_is_wrong_with_tools_is_told_by_its_path(fields: Any, param: str) -
         ({"type": "enabled", "budget_tokens": 1024}, True),
         ({"type": "adaptive", "display": "summarized"}, True),
         ({"type": "disabled"}, False),
+        (True, True),
+        (False, False),
     ],
 )
 def test_thinking_switches_the_reasoning_of_the_template(thinking: Any, thinks: bool) -> None:
@@ -282,6 +285,7 @@ def test_a_schema_is_the_form_of_the_answer(name: str) -> None:
     [
         ({"thinking": {"type": "enabled"}}, "thinking.budget_tokens"),
         ({"thinking": {"type": "sometimes"}}, "thinking.type"),
+        ({"thinking": "no"}, "thinking"),
         ({"thinking": {"type": "adaptive", "display": "loud"}}, "thinking.display"),
         ({"output_config": {"effort": "some"}}, "output_config.effort"),
         ({"output_config": {"format": {"type": "regex"}}}, "output_config.format.type"),

@@ -48,6 +48,10 @@ def test_a_model_says_what_it_is_for() -> None:
     assert found == {"llama": "llm", "gpt-4o": "llm", "bge": "embeddings"}
 
 
+def test_a_slash_behind_the_list_asks_for_no_model() -> None:
+    assert one_model(Routed(LLAMA, QWEN), {"name": ""}) == all_models(Routed(LLAMA, QWEN), {})
+
+
 def test_a_limit_that_is_not_known_yet_is_null() -> None:
     model = orjson.loads(one_model(Routed(QWEN), {"name": "qwen"}))
     assert (model["max_model_len"], model["max_num_seqs"]) == (None, None)

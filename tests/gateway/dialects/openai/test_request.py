@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import orjson
@@ -194,11 +195,40 @@ def test_harmless_values_of_the_same_fields_are_accepted() -> None:
     assert harmless == parsed()
 
 
+@pytest.mark.parametrize("name", ["repetition_penalty", "repeat_penalty"])
 @pytest.mark.parametrize("off", [0, 1, 1.0])
-def test_a_repetition_penalty_that_is_off_is_not_left_to_the_model(off: float) -> None:
-    (choice,) = parsed(repetition_penalty=off).choices
+def test_a_repetition_penalty_that_is_off_is_not_left_to_the_model(off: float, name: str) -> None:
+    (choice,) = parsed(**{name: off}).choices
     assert choice.sampling == parsed().choices[0].sampling
     assert "repetition_penalty" not in choice.unset
+
+
+def test_a_repetition_penalty_has_vllms_or_llama_cpps_name() -> None:
+    assert parsed(repeat_penalty=1.3).choices[0].sampling.repetition_penalty == 1.3
+    assert parsed(repeat_penalty=1.3, repeat_last_n=64).choices[0].sampling.repetition_penalty == 1.3
+    assert parsed(repeat_penalty=1.3, repetition_penalty=2).choices[0].sampling.repetition_penalty == 2.0
+    assert refused(repeat_penalty=1.3, repeat_last_n=8).param == "repeat_last_n"
+    assert refused(repeat_penalty=-1).param == "repeat_penalty"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "bounds"),
+    [
+        ("seed", 2**63, f"from {-(2**63)} to {2**63 - 1}"),
+        ("seed", 10**30, f"from {-(2**63)} to {2**63 - 1}"),
+        ("seed", -(10**30), f"of at least {-(2**63)}"),
+        ("max_tokens", 10**30, f"from 1 to {2**63 - 1}"),
+        ("max_tokens", 0, "of at least 1"),
+        ("n", 9, "from 1 to 8"),
+    ],
+)
+def test_a_number_that_is_too_large_or_too_small_is_told_that_bound(
+    name: str, value: int, bounds: str
+) -> None:
+    body = json.dumps({"model": "llama", "messages": HELLO, name: value}).encode()
+    with pytest.raises(ApiError) as caught:
+        parse_chat(body, 42)
+    assert caught.value.text == f"{name} must be a whole number {bounds}"
 
 
 def test_penalties_ends_and_logprobs_are_passed_on() -> None:
