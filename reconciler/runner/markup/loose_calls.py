@@ -61,7 +61,7 @@ class LooseCalls:
 
     def _read_call(self, text: Text, calls: Calls) -> Reading[None]:
         if self.before:
-            yield from text.expect(self.before, ":")
+            yield from text.take(self.before, ":")
         name = yield from _word(text)
         yield from text.expect(self.opens)
         calls.begin(name)

@@ -100,7 +100,8 @@ class TaggedCalls:
             given.add(key)
             value = _Value(calls.schema_of(name, key), None if said is None else said in ("true", "string"))
             following = self._following(left, key, calls.names)
-            yield from text.take(*(("\r\n", "\n") if self.lines else ()))
+            own_line = yield from text.take(*(("\r\n", "\n") if self.lines else ()))
+            following = dataclasses.replace(following, own_line=bool(own_line))
             if first and left and key in WRAPPERS and key not in left:
                 yield from self._read_wrapped(text, calls, (name, key), value, following)
             else:
@@ -179,7 +180,8 @@ class TaggedCalls:
             if not marker:
                 raise Malformed("an argument has no end")
             tag = marker.removeprefix(line)
-            if tag in following.arguments and marker == line + tag and not goes_on():
+            alike = marker == line + tag or not following.own_line
+            if tag in following.arguments and alike and not goes_on():
                 yield from text.take(*filter(None, (line,)))
                 return  # its closing tag is missing
             yield from text.expect(marker)
@@ -208,6 +210,8 @@ class _Following:
     """The beginnings of the arguments that are declared and not written yet."""
     calls: Sequence[str]
     """Those of calls."""
+    own_line: bool = False
+    """Whether the value begins on a line of its own, so that what follows it does too."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -72,6 +72,18 @@ def test_a_value_ends_where_the_next_argument_begins(
     assert seen.content.strip() == ""
 
 
+@settings(max_examples=examples(20))
+@given(given_arguments=arguments, seed=st.integers(0, 2**32))
+def test_a_value_that_is_on_the_line_of_its_tag_ends_there_too(
+    given_arguments: dict[str, str], seed: int
+) -> None:
+    plain = {key: value.strip().replace("\n", " ") for key, value in given_arguments.items()}
+    written = "".join(f"<parameter={key}>{value}" for key, value in plain.items())
+    text = f"<tool_call><function=look>{written}</function></tool_call>"
+    seen = both("qwen3-coder", text, [texts_tool(("look", dict(plain)))], seed)
+    assert (seen.parsed, seen.content) == ([("look", plain)], "")
+
+
 @pytest.mark.parametrize("family", REGIONS)
 @settings(max_examples=examples(20))
 @given(given_arguments=arguments, begins=st.booleans(), ends=st.booleans(), seed=st.integers(0, 2**32))

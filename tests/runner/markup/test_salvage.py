@@ -37,6 +37,7 @@ MENDED: list[tuple[str, str, dict[str, Any]]] = [
     ("longcat", '<longcat_tool_call>{"name": "look", "arguments": {"at": 1}}</longcat_tool_call>', {"at": 1}),
     ("qwen3-coder", '<tool_call>\n{"name": "look", "arguments": {"at": 1}}\n</tool_call>', {"at": 1}),
     ("gemma-4", '<|tool_call>:look{at:<|"|>x<|"|>}<tool_call|>', {"at": "x"}),
+    ("gemma-4", '<|tool_call>look{at:<|"|>x<|"|>}<tool_call|>', {"at": "x"}),
     ("granite-3", '<tool_call> [{"name": "look", "arguments": {"at": 1}}]', {"at": 1}),
     ("lfm2", "<|tool_call_start|>[look(at='sed -n '1,2p' f', times=07)]<|tool_call_end|>", {"at": "sed -n '1,2p' f", "times": 7}),
     ("lfm2", "<|tool_call_start|>[look(at={'a', 'b'}, deep={'x': {}})]<|tool_call_end|>", {"at": ["a", "b"], "deep": {"x": {}}}),
