@@ -149,7 +149,7 @@ REFUSED_ROWS: tuple[Row, ...] = (
     ),
     Row(
         {
-            **each("previous_response_id conversation prompt"),
+            **each("previous_response_id conversation prompt background_options"),
             **each("background", False),
         },
         (OPENAI,),
