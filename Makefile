@@ -24,7 +24,7 @@ WORKERS ?= 4
 CLUSTER_WORKERS ?= 5
 SIDE_BY_SIDE = -q --dist loadfile --no-loadscope-reorder
 
-.PHONY: ci-workflow forms help quickstart wheel test test-ids test-all nightly check check-types check-others compiled first-tier fuzz faults fuzz-faults chaos soak classes clients schema-fuzz bench bench-peers mutants mutants-generated schemas screenshots tiny clean
+.PHONY: ci-workflow forms help quickstart wheel test test-ids test-all nightly check check-types check-others compiled first-tier fuzz faults fuzz-faults chaos soak classes clients open-webui schema-fuzz bench bench-peers mutants mutants-generated schemas screenshots tiny clean
 
 help: ## show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,10 +59,11 @@ nightly: $(VENV)/dev ## what runs for hours: fuzz, every fault, every class, cha
 	@$(MAKE) --no-print-directory faults ALL=1
 	@$(MAKE) --no-print-directory fuzz-faults SEEDS=20000
 	@$(MAKE) --no-print-directory classes
-	@$(MAKE) --no-print-directory clients
 	@$(MAKE) --no-print-directory schema-fuzz
 	@$(MAKE) --no-print-directory chaos
 	@$(MAKE) --no-print-directory soak
+	@$(MAKE) --no-print-directory clients NEWEST=1
+	@$(MAKE) --no-print-directory open-webui
 
 check: $(VENV)/dev ## style, types, import contracts, schemas up to date
 	@$(MAKE) --no-print-directory -j 2 check-types check-others
@@ -122,8 +123,11 @@ forms: $(VENV)/dev ## 2,000 answers and 2,000 calls of random schemas from two r
 ci-workflow: $(VENV)/dev ## the workflow of reconciler ci init, step by step as a forge's runner: four minutes
 	@$(PYTEST) tests/e2e/test_ci_workflow.py -n 0 -v -s
 
-clients: $(VENV)/dev ## SDKs and coding agents from PyPI and npm against two ranks: five minutes, the first time ten (ONLY=codex,litellm; KEYS=1: libraries, with keys and HTTPS)
-	@$(BIN)/python -m tests.clients $(if $(ONLY),--only "$(ONLY)") $(if $(KEYS),--keys)
+clients: $(VENV)/dev ## SDKs and coding agents from PyPI and npm against two ranks: five minutes, the first time ten (ONLY=codex,litellm; KEYS=1: libraries, with keys and HTTPS; NEWEST=1: the newest versions too)
+	@$(BIN)/python -m tests.clients $(if $(ONLY),--only "$(ONLY)") $(if $(KEYS),--keys) $(if $(NEWEST),--newest)
+
+open-webui: $(VENV)/dev ## Open WebUI from PyPI against two ranks, the pinned version and the newest: it installs gigabytes
+	@$(BIN)/python -m tests.clients --webui --newest
 
 schema-fuzz: $(VENV)/dev ## requests and answers as OpenAI's and Anthropic's published schemas have them (EXAMPLES=n)
 	@$(BIN)/python -m tests.clients.schemas $(if $(EXAMPLES),--examples $(EXAMPLES))

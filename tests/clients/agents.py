@@ -104,7 +104,7 @@ _CODEX = ("codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approv
 AGENTS: Sequence[Agent] = (
     _calling(
         "Codex",
-        "@openai/codex@0.169.0",
+        "@openai/codex@0.171.0",
         RESPONSES,
         [*_CODEX, "{prompt}"],
         [*_CODEX, "resume", "--last", "{prompt}"],
@@ -116,7 +116,7 @@ AGENTS: Sequence[Agent] = (
     ),
     _calling(
         "Claude Code",
-        "@anthropic-ai/claude-code@2.1.197",
+        "@anthropic-ai/claude-code@2.1.332",
         MESSAGES,
         ["claude", "-p", "{prompt}", "--allowedTools", "Read,Edit,Bash"],
         ["claude", "--continue", "-p", "{prompt}", "--allowedTools", "Read,Edit,Bash"],

@@ -15,14 +15,20 @@ from pathlib import Path
 from .rows import JAVA, PYTHON
 
 CACHE = Path(os.environ.get("RECONCILER_CLIENTS", "~/.cache/reconciler-clients")).expanduser()
-SECONDS_MAX = 900.0
+SECONDS_MAX = 3600.0
+"""Open WebUI installs gigabytes."""
+
+
+def folder_of(kind: str, packages: Sequence[str]) -> Path:
+    """Return the folder for packages of these versions."""
+    digest = hashlib.sha256(" ".join(packages).encode()).hexdigest()[:8]
+    return CACHE / kind / f"{re.sub(r'[^.0-9A-Za-z]+', '-', packages[0]).strip('-')}-{digest}"
 
 
 def installed(kind: str, packages: Sequence[str]) -> Path:
     """Return the folder where packages are installed. Raises ``CalledProcessError`` where a registry refuses, and
     ``FileNotFoundError`` without a JDK, which Debian has in ``default-jdk-headless``."""
-    digest = hashlib.sha256(" ".join(packages).encode()).hexdigest()[:8]
-    folder = CACHE / kind / f"{re.sub(r'[^.0-9A-Za-z]+', '-', packages[0]).strip('-')}-{digest}"
+    folder = folder_of(kind, packages)
     done = folder / "installed"
     if done.exists():
         return folder
@@ -38,6 +44,19 @@ def installed(kind: str, packages: Sequence[str]) -> Path:
         _run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", str(folder), *packages])
     done.touch()
     return folder
+
+
+def forget_others(kind: str, kept: Sequence[Path]) -> None:
+    """Remove the versions of packages that are not among the folders ``kept``, each of which names its package."""
+    packages = {_package(folder) for folder in kept}
+    for folder in (CACHE / kind).iterdir():
+        if folder not in kept and _package(folder) in packages:
+            shutil.rmtree(folder)
+
+
+def _package(folder: Path) -> str:
+    """Return what the name of a folder says before the version."""
+    return re.split(r"-\d+\.", folder.name)[0]
 
 
 def _run(command: Sequence[str]) -> None:

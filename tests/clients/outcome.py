@@ -14,6 +14,7 @@ HEADINGS: Mapping[str, str] = {
     "tools": "tool loop",
     "typed": "typed answer",
     "refused": "refused parameter",
+    "helpers": "helpers",
     "retry": "retry after 503",
     "killed": "killed rank",
     "history": "goes on",
@@ -45,6 +46,11 @@ def table(outcomes: Sequence[Outcome]) -> list[str]:
         rows.append(
             [each.client.name, each.client.version, each.client.surface, *marks, f"{each.seconds:.1f}"]
         )
+    return lined(rows)
+
+
+def lined(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table, with columns as wide as they have to be."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .scripts import FEATURES
+from .scripts import FEATURES, SEEN, STORY, WEATHER
 
 PYTHON, NODE, JAVA = "python", "node", "java"
 
@@ -26,7 +26,7 @@ class Client:
     without: Sequence[str] = ()
     """Features that it does not have."""
     own: dict[str, object] = field(default_factory=dict)
-    """What a feature gives where it is something else than in ``SEEN``."""
+    """What a feature gives that is not in ``SEEN``, or something else there."""
 
     @property
     def version(self) -> str:
@@ -37,17 +37,19 @@ class Client:
     @property
     def features(self) -> Sequence[str]:
         """Return the features that it is to show."""
-        return [feature for feature in FEATURES if feature not in self.without]
+        own = [feature for feature in self.own if feature not in FEATURES]
+        return [*(feature for feature in FEATURES if feature not in self.without), *own]
 
 
 CHAT, RESPONSES, MESSAGES = "chat", "responses", "messages"
+_CITY = {"city": "Paris"}
 _OPENAI = "openai==3.57.0"
 _LANGCHAIN_OPENAI = "langchain-openai==1.7.4"
 _PYDANTIC_AI = "pydantic-ai-slim[openai,anthropic]==2.68.0"
 _LITELLM = "litellm==1.110.2"
 _TENACITY = "tenacity==9.2.1"
 _AGENTS = "openai-agents==0.24.0"
-_OPENAI_NODE = "openai@7.57.0"
+_OPENAI_NODE = "openai@7.59.0"
 _AI = "ai@6.0.325"
 _AI_PARTS = (
     _AI,
@@ -56,12 +58,45 @@ _AI_PARTS = (
     "@ai-sdk/anthropic@3.0.140",
     "zod@4.6.7",
 )
-_WEATHER = {"city": "Paris", "celsius": 21}
+
+
+def _both(**helpers: object) -> dict[str, object]:
+    """Return what ``helpers`` of a library give, by name, of its synchronous and of its asynchronous client. Beside them, it
+    has no parameter that our table lacks."""
+    both = {f"{way}{name}": seen for name, seen in helpers.items() for way in ("", "async ")}
+    return {"helpers": {**both, "unknown_parameters": []}}
+
+
+_OF_CHAT = _both(
+    parse=WEATHER,
+    beta_parse=WEATHER,
+    parsed_call=_CITY,
+    stream=STORY,
+    beta_stream=STORY,
+    typed_stream=WEATHER,
+)
+_OF_RESPONSES = _both(parse=WEATHER, parsed_call=_CITY, stream=STORY, typed_stream=WEATHER)
+_OF_MESSAGES_IN_NODE = {
+    "parse": WEATHER,
+    "stream": STORY,
+    "beta_stream": STORY,
+    "tool_runner": SEEN["tools"],
+    "streamed_tool_runner": SEEN["tools"],
+}
+_OF_MESSAGES = _both(
+    parse=WEATHER,
+    beta_parse=WEATHER,
+    stream=STORY,
+    beta_stream=STORY,
+    typed_stream=WEATHER,
+    tool_runner=SEEN["tools"],
+    streamed_tool_runner=SEEN["tools"],
+)
 
 SDKS: Sequence[Client] = (
-    Client("openai, chat completions", PYTHON, [_OPENAI], CHAT, "openai_chat.py"),
-    Client("openai, responses", PYTHON, [_OPENAI], RESPONSES, "openai_responses.py"),
-    Client("anthropic", PYTHON, ["anthropic==2.13.0"], MESSAGES, "anthropic_messages.py"),
+    Client("openai, chat completions", PYTHON, [_OPENAI], CHAT, "openai_chat.py", own=_OF_CHAT),
+    Client("openai, responses", PYTHON, [_OPENAI], RESPONSES, "openai_responses.py", own=_OF_RESPONSES),
+    Client("anthropic", PYTHON, ["anthropic==2.14.0"], MESSAGES, "anthropic_messages.py", own=_OF_MESSAGES),
     Client("openai-agents", PYTHON, [_AGENTS], RESPONSES, "agents_sdk.py"),
     Client("openai-agents, chat completions", PYTHON, [_AGENTS], CHAT, "agents_sdk.py"),
     Client("langchain-openai", PYTHON, [_LANGCHAIN_OPENAI], CHAT, "langchain_models.py"),
@@ -81,14 +116,35 @@ SDKS: Sequence[Client] = (
         without=("tools",),
         own={
             "text": "Paris",
-            "stream": [{"city": None, "celsius": None}, _WEATHER],
-            "retry": _WEATHER,
+            "stream": [{"city": None, "celsius": None}, WEATHER],
+            "retry": WEATHER,
         },
     ),
     Client("llm", PYTHON, ["llm==0.36"], CHAT, "llm_library.py"),
-    Client("openai for Node, chat completions", NODE, [_OPENAI_NODE], CHAT, "openai_node.mjs"),
-    Client("openai for Node, responses", NODE, [_OPENAI_NODE], RESPONSES, "openai_node.mjs"),
-    Client("@anthropic-ai/sdk", NODE, ["@anthropic-ai/sdk@1.13.0"], MESSAGES, "anthropic_node.mjs"),
+    Client(
+        "openai for Node, chat completions",
+        NODE,
+        [_OPENAI_NODE],
+        CHAT,
+        "openai_node.mjs",
+        own={"helpers": {"stream": STORY, "streamed_tools": SEEN["tools"]}},
+    ),
+    Client(
+        "openai for Node, responses",
+        NODE,
+        [_OPENAI_NODE],
+        RESPONSES,
+        "openai_node.mjs",
+        own={"helpers": {"stream": STORY}},
+    ),
+    Client(
+        "@anthropic-ai/sdk",
+        NODE,
+        ["@anthropic-ai/sdk@1.14.0"],
+        MESSAGES,
+        "anthropic_node.mjs",
+        own={"helpers": _OF_MESSAGES_IN_NODE},
+    ),
     Client(
         "HttpClient of the JDK",
         JAVA,

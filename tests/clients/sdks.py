@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from reconciler.gateway.dialects.parameter_table import ROWS
 from tests.e2e.cluster import Cluster
 
 from .documents import blocks
@@ -21,6 +22,8 @@ from .scripts import SEEN, right
 from .world import Door, give_back, take_away
 
 PROGRAMS = Path(__file__).parent / "programs"
+PARAMETERS = "parameters.json"
+"""What our table of parameters has for the surface of a client."""
 SECONDS_MAX = 180.0
 EXPORTED = "answer", "client", "model", "SETTINGS"
 """What programs take from the lines of the document, where these have it."""
@@ -69,6 +72,8 @@ def _laid_out(client: Client, door: Door, folder: Path) -> list[str]:
     """Write the lines of the document and the program. Return the command."""
     where = installed(client.kind, client.packages)
     environment(folder)
+    known = [name for row in ROWS if client.surface in row.on for name in row.names]
+    (folder / PARAMETERS).write_text(json.dumps(known))
     for block in blocks(client.name):
         text = block.at(door.base, door.key)
         if block.file:
@@ -121,4 +126,12 @@ def _wrong(client: Client, told: dict[str, Any]) -> str:
         return f"{told['error']}\n{told['trace']}"
     if told["seen"] == expected if feature in client.own else right(feature, told["seen"]):
         return ""
-    return f"saw {told['seen']!r} rather than {client.own.get(feature, SEEN[feature])!r}"
+    seen, right_one = told["seen"], client.own.get(feature, SEEN.get(feature))
+    if isinstance(seen, dict) and isinstance(right_one, dict):
+        same = {name for name in seen.keys() & right_one.keys() if seen[name] == right_one[name]}
+        seen, right_one = (_without(each, same) for each in (seen, right_one))
+    return f"saw {seen!r} rather than {right_one!r}"
+
+
+def _without(given: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name not in names}

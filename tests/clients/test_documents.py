@@ -6,9 +6,10 @@ import pytest
 
 from .agents import AGENTS
 from .documents import ENDPOINT, NOT_RUN, PAGE, blocks, sections
+from .open_webui import OPEN_WEBUI
 from .rows import JAVA, NODE, PYTHON, SDKS, Client
 
-RUN = {client.name: client for client in (*SDKS, *(agent.client for agent in AGENTS))}
+RUN = {client.name: client for client in (*SDKS, *(agent.client for agent in AGENTS), OPEN_WEBUI)}
 
 
 def clients() -> dict[str, str]:

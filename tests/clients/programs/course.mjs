@@ -19,6 +19,15 @@ export const getWeather = ({ city }) => {
 };
 export const refusal = (status, text, parameter = "temperature") => [status, text.includes(parameter)];
 
+
+/** Runs helpers of a library one after the other. Returns what each saw, or how it failed. */
+export async function each(helpers) {
+  const seen = {};
+  for (const [name, helper] of Object.entries(helpers))
+    seen[name] = await helper().catch((error) => String(error).slice(0, 500));
+  return seen;
+}
+
 async function tell(name, feature) {
   const began = performance.now();
   let told;

@@ -10,6 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 CITY = {
     "name": "get_weather",
@@ -55,13 +56,33 @@ def run(text: str, **features: Callable[[], object]) -> None:
         _tell(name, feature)
 
 
+def unknown(*parameters: type) -> list[str]:
+    """Parameters of a library, as its types name them, that the endpoint's table does not have."""
+    known = json.loads(Path("parameters.json").read_text())
+    return sorted({name for each in parameters for name in each.__annotations__}.difference(known))
+
+
+def each(helpers: dict[str, Callable[[], object]]) -> dict[str, object]:
+    """Run helpers of a library one after the other. Return what each saw, or how it failed."""
+    return {name: _tried(helper) for name, helper in helpers.items()}
+
+
+def _tried(helper: Callable[[], object]) -> object:
+    try:
+        return _seen(helper)
+    except Exception as error:  # noqa: BLE001  a client may raise whatever it likes, and the next helper is tried
+        return f"{type(error).__name__}: {error}"[:500]
+
+
+def _seen(feature: Callable[[], object]) -> object:
+    seen = feature()
+    return _loop().run_until_complete(seen) if inspect.iscoroutine(seen) else seen
+
+
 def _tell(name: str, feature: Callable[[], object]) -> None:
     began = time.monotonic()
     try:
-        seen = feature()
-        if inspect.iscoroutine(seen):
-            seen = _loop().run_until_complete(seen)
-        told = {"seen": seen}
+        told = {"seen": _seen(feature)}
     except Exception as error:  # noqa: BLE001  a client may raise whatever it likes, and the next feature is tried
         told = {"error": f"{type(error).__name__}: {error}"[:2000], "trace": traceback.format_exc()[-3000:]}
     seconds = round(time.monotonic() - began, 2)

@@ -1,10 +1,12 @@
 // OpenAI's SDK for Node: chat completions, and responses where the second argument says so.
-import { CITY, SCHEMA, follow, getWeather, refusal, run } from "./course.mjs";
+import { CITY, SCHEMA, each, follow, getWeather, refusal, run } from "./course.mjs";
 import { answer, client } from "./setup.mjs";
 
 const model = "tiny";
 const says = (script) => [{ role: "user", content: follow(script) }];
 const format = { name: "weather", strict: true, schema: SCHEMA };
+
+const callable = [{ type: "function", function: { ...CITY, function: getWeather, parse: JSON.parse } }];
 
 const chat = {
   async stream() {
@@ -14,12 +16,7 @@ const chat = {
     return pieces;
   },
   async tools() {
-    const runner = client.chat.completions.runTools({
-      model,
-      messages: says("weather"),
-      tools: [{ type: "function", function: { ...CITY, function: getWeather, parse: JSON.parse } }],
-    });
-    return await runner.finalContent();
+    return await client.chat.completions.runTools({ model, messages: says("weather"), tools: callable }).finalContent();
   },
   async typed() {
     const response_format = { type: "json_schema", json_schema: format };
@@ -29,6 +26,13 @@ const chat = {
   async refused() {
     const asked = client.chat.completions.create({ model, messages: says("story"), temperature: 9 });
     return await asked.catch((error) => refusal(error.status, error.param));
+  },
+  async helpers() {
+    const asked = { model, messages: says("weather"), tools: callable, stream: true };
+    return await each({
+      stream: () => client.chat.completions.stream({ model, messages: says("story") }).finalContent(),
+      streamed_tools: () => client.chat.completions.runTools(asked).finalContent(),
+    });
   },
   async retry() {
     const done = await client.chat.completions.create({ model, messages: [{ role: "user", content: "Say hello." }] });
@@ -61,6 +65,11 @@ const responses = {
   async refused() {
     const asked = client.responses.create({ model, input: follow("story"), temperature: 9 });
     return await asked.catch((error) => refusal(error.status, error.param));
+  },
+  async helpers() {
+    return await each({
+      stream: async () => (await client.responses.stream({ model, input: follow("story") }).finalResponse()).output_text,
+    });
   },
   async retry() {
     return (await client.responses.create({ model, input: "Say hello." })).output_text;
