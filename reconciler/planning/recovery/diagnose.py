@@ -34,11 +34,6 @@ PROOFS_MAX = 3
 ATTEMPTS_SECONDS = 3600.0
 """A remedy that was tried longer ago may help again."""
 
-
-ENDS_SECONDS = 2.0
-"""How long a group of which only the loss of a rank is known waits for the report of that rank's end, which explains more:
-the reports of two nodes come in any order."""
-
 _REQUESTS_MAY = (
     FaultClass.RANK_CRASH,
     FaultClass.SILENT_HANG,
@@ -283,16 +278,6 @@ def _end_text(ended: ObservedRank) -> str:
     if ended.lost_another:
         return f"ranks lost each other, and no end is known that explains it: {ended.ending}"
     return ended.ending
-
-
-def ends_until(view: Formed) -> float | None:
-    """Return until when the end of another rank may explain the loss of it that is known; None where nothing is waited
-    for."""
-    ended = most_informative(rank for rank in view.current.values() if not rank.alive)
-    if ended is None or not ended.lost_another or not any(rank.alive for rank in view.current.values()):
-        return None
-    at = ended.ended_at or 0.0
-    return at + ENDS_SECONDS if abs(view.world.now - at) < ENDS_SECONDS else None
 
 
 def _held(view: Formed) -> Symptom | None:

@@ -51,11 +51,6 @@ def form(view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None
         return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
     failed = _abandoned_transport(view, fault) if fault and isinstance(view, Formed) else None
     if failed is not None:
-        unexamined = _unexamined(view)
-        if unexamined:
-            who = ", ".join(unexamined)
-            text = f"the probes of {who} are running, which may explain why {failed.transport} failed"
-            return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
         view = view.without_transport(failed)
         cause = Cause.TRANSPORT_FAILED
     repaired = _repaired(view, str(view.replica) if fault else "")
@@ -188,9 +183,3 @@ def _wasted_verbs(view: Wanted) -> tuple[tuple[NodeName, str], ...]:
         for _, rank in sorted(view.current.items())
         if rank.report.verbs and rank.node in boots
     )
-
-
-def _unexamined(view: Wanted) -> list[NodeName]:
-    """List the machines of the group that were not probed since it failed: facts from before would keep its transport
-    away until something else changes."""
-    return [name for name in view.members if not view.world.node(name).examined]

@@ -37,7 +37,7 @@ from reconciler.state import (
     WaitingFor,
 )
 
-from . import adopt, forgive, start
+from . import adopt, forgive, start, unexplained
 from .form import form
 from .stop import stop
 
@@ -204,15 +204,6 @@ def _cut_off(view: View, why: str, doing: str) -> Decision:
     return Decision(troubles=(diagnose.trouble(view, _loss_fault(view, why), doing),))
 
 
-def _end_unreported(view: Formed) -> Decision | None:
-    """Judge a group that has lost a rank when the end of that rank is reported too, or is not within a short time."""
-    until = diagnose.ends_until(view)
-    if until is None:
-        return None
-    text = "a rank has lost another one, whose end is not reported yet"
-    return Decision(waiting=(view.wait(WaitingFor.OBSERVATION, text, until),))
-
-
 def _dead(view: Formed) -> Decision | None:
     """Form a dead group again as soon as the back-off allows, and end its other ranks now. One dead rank is a dead
     group."""
@@ -355,8 +346,14 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
     ),
     Rule(
         Formed,
-        _end_unreported,
+        unexplained.end_unreported,
         "a group that has lost a rank waits at most two seconds for the report of that rank's end, which says why",
+    ),
+    Rule(
+        Formed,
+        unexplained.machines_unexamined,
+        "a dead group that cables join, or that has a next transport, ends, and is judged when its machines were probed"
+        " since: a rank ends before anybody sees that its cable is out",
     ),
     Rule(
         Formed,

@@ -507,14 +507,14 @@ PLANNED = (
     Mutant(
         "a-stopped-rank-is-killed",
         "reconciler.planning.replica.ladder:LADDER",
-        drop(Call, 2, 20),
+        drop(Call, 2, 21),
         "a rank that somebody stopped by mistake costs a restart of the whole group",
         PLANNING,
     ),
     Mutant(
         "a-group-ends-before-the-routes",
         "reconciler.planning.replica.ladder:LADDER",
-        drop(Call, 3, 20),
+        drop(Call, 3, 21),
         "a controller that has just started ends a replica while clients are sent to it and to nothing else",
         PLANNING,
     ),
@@ -709,7 +709,7 @@ CLIMBED = (
     Mutant(
         "the-failed-rung-is-not-noted",
         form.form,
-        put(keyword, "None", 12, 15),
+        put(keyword, "None", 11, 14),
         "after a restart of the controller the transport that failed is tried again",
         FALLBACK,
     ),

@@ -397,7 +397,7 @@ WEIGHTS = (
     Mutant(
         "a-missing-model-is-a-crash",
         form.form,
-        never(If, 0, 8),
+        never(If, 0, 7),
         "a deployment of a model that no manifest has ends every pass",
         PLACEMENT,
     ),

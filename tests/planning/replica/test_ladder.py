@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from reconciler.planning import plan
-from reconciler.planning.recovery import diagnose
 from reconciler.planning.recovery.back_off import SHORT_LIVES_FREE
+from reconciler.planning.replica import unexplained
 from reconciler.state import (
     AllocateEpoch,
     Cause,
@@ -119,7 +119,7 @@ def test_the_loss_of_a_rank_is_not_judged_before_its_own_end_can_have_been_repor
     decided = world.plan()
     assert (decided.steps, decided.troubles) == ((), ())
     (waiting,) = decided.waiting
-    assert (waiting.reason, waiting.until) == (WaitingFor.OBSERVATION, world.now + diagnose.ENDS_SECONDS)
+    assert (waiting.reason, waiting.until) == (WaitingFor.OBSERVATION, world.now + unexplained.ENDS_SECONDS)
     world.end_rank(RankId("tiny", 0, 1, 1), signal=6)
     (step,) = world.plan().steps
     assert isinstance(step, AllocateEpoch)
@@ -131,7 +131,7 @@ def test_a_rank_that_only_noticed_the_loss_of_another_is_not_blamed_for_it() -> 
     world = two_nodes()
     world.settle()
     world.end_rank(RankId("tiny", 0, 1, 0), code=ExitCode.PEER_LOST)
-    world.now += diagnose.ENDS_SECONDS
+    world.now += unexplained.ENDS_SECONDS
     decided = world.plan()
     (step,) = decided.steps
     assert isinstance(step, AllocateEpoch)

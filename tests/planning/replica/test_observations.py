@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
+from reconciler.planning import plan
 from reconciler.state import (
     AllocateEpoch,
     Contact,
+    FaultClass,
     ForgetRank,
     NodeName,
     NodeObservation,
+    Observed,
     StartAgent,
     StepFailure,
+    StopRank,
     WaitingFor,
     Write,
 )
+from reconciler.state.plan import SetBack
 from reconciler.wire.launch import RankId
+from tests.planning.macs import learn_of_port, two_macs
 from tests.worlds import World, deployment, model, node, two_nodes
 
 NODE_A, NODE_B, NODE_C = (NodeName(f"node-{letter}") for letter in "abc")
@@ -87,6 +97,53 @@ def test_nothing_is_forgotten_on_a_node_that_was_not_seen_since_it_was_changed()
     assert [step.node for step in world.plan().steps if isinstance(step, ForgetRank)] == [NODE_A, NODE_B]
     world.writes[NODE_A] = Write(link=1, sequence=world.sequence + 1)
     assert [step.node for step in world.plan().steps if isinstance(step, ForgetRank)] == [NODE_B]
+
+
+@pytest.mark.parametrize("changed", [False, True], ids=["as it was", "after a change"])
+def test_a_cable_that_is_seen_to_be_out_after_the_rank_that_it_killed_is_told_as_its_cause(
+    changed: bool,
+) -> None:
+    world = two_macs()
+    if changed:
+        (before,) = [each for each in world.manifests if each.kind == "ModelDeployment"]
+        world.remove(before)
+        world.bring(deployment(serving={"context": 1024}))
+        world.settle()
+    last = world.groups[world.replica()].epoch
+    world.end_rank(RankId("tiny", 0, last, 1), signal=11)
+    nodes = world.observed().nodes
+    nodes = {name: replace(nodes[name], examined=False) for name in (NODE_A, NODE_B)}
+    decided = plan(world.desired(), Observed(nodes), world.memory(), world.now, "entropy")
+    assert [type(step) for step in decided.steps] == [StopRank]
+    assert decided.troubles == (), "nothing is told before it is known"
+    assert any("the probes of node-a, node-b are running" in waiting.text for waiting in decided.waiting)
+
+    for name in (NODE_A, NODE_B):
+        learn_of_port(world, name, connected=False, active=False, verbs_up=False)
+    decided = world.plan()
+    (formed,) = [step for step in decided.steps if isinstance(step, AllocateEpoch)]
+    assert formed.group.transport == "ring-lan"
+    assert {trouble.fault for trouble in decided.troubles} == {FaultClass.LINK_DOWN}
+    assert not any(isinstance(step, SetBack) for step in decided.steps)
+
+
+def test_a_rank_that_died_with_every_cable_well_is_formed_again_over_the_same_ones_once_they_were_probed() -> (
+    None
+):
+    world = two_macs()
+    world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
+    (formed,) = [step for step in world.plan().steps if isinstance(step, AllocateEpoch)]
+    assert formed.group.transport == "jaccl"
+
+
+def test_the_probes_of_a_machine_that_does_not_answer_are_not_waited_for() -> None:
+    world = two_macs()
+    world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
+    world.lose(NODE_B)
+    world.now += 60
+    nodes = {name: replace(seen, examined=name == NODE_A) for name, seen in world.observed().nodes.items()}
+    decided = plan(world.desired(), Observed(nodes), world.memory(), world.now, "entropy")
+    assert not any("the probes of" in waiting.text for waiting in decided.waiting)
 
 
 def test_a_step_that_failed_waits_for_its_turn() -> None:

@@ -277,7 +277,7 @@ class SimMachines(LocalMachines):
 
     async def probe(self, link: AgentConnection, report: NodeReport, anew: bool) -> MachineFacts:
         assert isinstance(link, SimLink)
-        await self.world.sleep(PROBE_SECONDS * link.machine.slow)
+        await self.world.sleep(PROBE_SECONDS * link.machine.slow + link.machine.probes_late)
         if not link.machine.reachable:
             await self.world.sleep(SILENCE_SECONDS)
             raise Silent("the probes got no answer")

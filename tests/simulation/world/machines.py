@@ -64,6 +64,8 @@ class Machine:
         """Reports of the last hour."""
         self.panicked: set[ReplicaId] = set()
         """Whose ranks were here when it panicked last, and nothing has changed since their groups were formed."""
+        self.probes_late = 0.0
+        """How many seconds each round of its probes takes beyond what it takes elsewhere."""
         self.taken = 0
         """How many of the ports that ranks are to listen on next a stranger takes before them."""
         self.withheld_at: float | None = None
