@@ -116,16 +116,17 @@ def port_down(evidence: Evidence) -> Detection | None:
             port, end = towards(here, there.name), opposite(here, there)
             down = port and (port.connected is False or port.active is False)
             gone = port and end and (end.connected is False or _leads_elsewhere(end, here, port))
-            if port and (down or gone or (evidence.verbs and _verbs_down(here, there, port))):
+            if port and (down or gone or (evidence.verbs and verbs_down(here, there, port))):
                 where = f"{here.name}/{port.receptacle}"
                 return Detection(f"the link from {where} to {there.name} is down", (), where, there.name)
     return None
 
 
-def _verbs_down(here: NodeObservation, there: NodeObservation, port: PortFacts) -> bool:
-    """Return whether the device at one end is down, unless RDMA is off at an end, which is another class."""
+def verbs_down(here: NodeObservation, there: NodeObservation, port: PortFacts) -> bool:
+    """Return whether the device at one end of a cable is down, unless that has a cause that is another class: RDMA is off at
+    an end, or the link is too slow or goes through a dock, over which no device comes up."""
     off = False in (here.facts.rdma_enabled, there.facts.rdma_enabled)
-    return port.verbs_up is False and not off
+    return port.verbs_up is False and not (off or slow(port) or port.through)
 
 
 def _leads_elsewhere(end: PortFacts, node: NodeObservation, port: PortFacts) -> bool:

@@ -200,13 +200,12 @@ class _LinkCheck:
         return status(link, LinkState.CONNECTED)
 
     def _down(self, end: End) -> str:
-        """Say why an end is down. With RDMA off on either machine its ports are down for that alone, which is
-        reported of the machine."""
+        """Say why an end is down."""
         port = self._seen.ports[end]
         if port.active is False:
             return f"the interface of {end} is not active"
-        off = [self._seen.world.node(NodeName(each)).facts for each in (end.node, self._seen.peers[end].node)]
-        if port.verbs_up is False and all(facts.rdma_enabled for facts in off):
+        here, there = (self._seen.world.node(NodeName(each.node)) for each in (end, self._seen.peers[end]))
+        if detectors.verbs_down(here, there, port):
             return f"the RDMA port of {end} is down"
         return ""
 

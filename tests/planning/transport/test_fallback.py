@@ -422,10 +422,14 @@ def test_nobody_is_asked_to_reseat_a_cable_that_was_moved_and_that_no_group_need
     assert [trouble.fault for trouble in world.plan().troubles] == [FaultClass.LINK_DOWN]
 
 
-def test_a_slow_cable_is_told_of_once_though_both_of_its_ends_show_it() -> None:
+@pytest.mark.parametrize(
+    "device", [{}, {"verbs_up": False}], ids=["its devices are up", "its devices are down"]
+)
+def test_a_slow_cable_is_told_of_once_though_both_of_its_ends_show_it(device: dict[str, bool]) -> None:
+    """Nobody is to reseat what has to be replaced: over a cable of Thunderbolt 4 no RDMA device comes up."""
     world = two_macs()
     for name in (A, B):
-        learn_of_port(world, name, gbps=40)
+        learn_of_port(world, name, gbps=40, **device)
     (told,) = world.plan().troubles
     assert (told.subject, told.fault) == ("link/node-a/node-b", FaultClass.UNSUPPORTED_PLATFORM)
     assert told.person.startswith("join node-a/3 by a Thunderbolt 5 cable")

@@ -291,8 +291,10 @@ def test_a_swap_is_one_trouble() -> None:
 
 
 def test_a_slow_cable_is_told_once_though_both_of_its_ends_and_its_fabric_show_it() -> None:
-    slow = {end: {"gbps": 40} for end in MESH[0]}
-    (trouble,) = cluster(MESH, MESH, slow).plan().troubles
+    slow = {end: {"gbps": 40, "verbs_up": False} for end in MESH[0]}
+    world = cluster(MESH, MESH, slow)
+    (trouble,) = world.plan().troubles
+    assert [each.state for each in faults(world)] == [LinkState.TOO_SLOW]
     assert (trouble.subject, trouble.fault) == ("link/studio-1/studio-2", FaultClass.UNSUPPORTED_PLATFORM)
 
 
