@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 from typing import List, Optional, Tuple
 
+from reconciler.wire.log_lines import time_of
 from reconciler.wire.node import Log
 
 SEGMENT_BYTES_MAX = 8 * 1024 * 1024
@@ -111,6 +112,7 @@ def _continuation_bytes(content: bytes) -> int:
 
 
 def last_line(directory: Path, bytes_max: int = 400) -> str:
-    """Return the last non-empty line, for an end without another explanation."""
+    """Return the last non-empty line, for an end without another explanation; empty where that is a record of the rank's log,
+    which begins with its time and says what the rank did before."""
     lines = read_log(directory, bytes_max, None).text.strip().splitlines()
-    return lines[-1].strip() if lines else ""
+    return lines[-1].strip() if lines and time_of(lines[-1].strip()) is None else ""

@@ -68,6 +68,26 @@ async def test_a_rank_that_dies_without_a_word_is_explained_by_its_last_line(ben
     assert report.exit.detail == "ModuleNotFoundError: No module named 'not_there'"
 
 
+@pytest.mark.parametrize(
+    ("words", "detail"),
+    [
+        ("2026-11-28T18:24:06.235Z ready", ""),
+        ("libc++abi: terminating due to uncaught exception", "libc++abi: terminating due to uncaught exception"),
+    ],
+    ids=["a record of its log", "words of its own"],
+)
+async def test_a_record_of_its_log_is_not_taken_for_the_reason_of_a_crash(
+    bench: Bench, words: str, detail: str
+) -> None:
+    link = await bench.quick_agent()
+    await bench.start(link, f"print({words!r}, flush=True)\nimport os\nos.kill(os.getpid(), 11)")
+
+    report = await ended(link)
+
+    assert report.exit is not None
+    assert (report.exit.signal, report.exit.detail) == (signal.SIGSEGV, detail)
+
+
 async def test_a_rank_that_is_killed_has_no_last_word(bench: Bench) -> None:
     link = await bench.quick_agent()
     await bench.start(link, "print('all is well', flush=True)\nsay('ready')\nsleep()")
