@@ -15,6 +15,7 @@ from .places import USER, host_key_line
 from .server import Sandbox
 from .sshd import LOOPBACK
 from .world import macs
+from .world.changes import POOL
 from .world.state import Machine, World, shown
 
 API_VERSION = "reconciler/v1alpha1"
@@ -23,7 +24,6 @@ LABEL = "mac"
 DEFAULT_MAC = "studio"
 MACHINES_MAX = 16
 FILE = "machines.yaml"
-POOL = "10.77.0.0/16"
 
 
 def numbered(count: int, kind: str, boot_ids: Sequence[str], boot_at: float) -> tuple[Machine, ...]:

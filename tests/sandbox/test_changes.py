@@ -102,6 +102,16 @@ def test_members_of_the_bridge_have_no_address_of_their_own() -> None:
     assert changes.find_ipv4(lost, "studio-1").port(("studio-1", 3)).ip.startswith("169.254.")
 
 
+def test_cables_get_the_addresses_that_are_declared_and_others_different_ones() -> None:
+    first, second, *_ = mesh().cables
+    declared = dict(zip(first.ends, ("10.77.0.1/30", "10.77.0.2/30"), strict=True))
+    world = changes.addressed(mesh(), {**declared, second.ends[0]: "10.77.0.5/30"})
+    assert [world.port(end).address for end in first.ends] == ["10.77.0.1/30", "10.77.0.2/30"]
+    found = [world.port(end).address for cable in world.cables for end in cable.ends]
+    assert len({*found}) == len(found)
+    assert "10.77.0.5/30" not in found, "one end alone says nothing of the other"
+
+
 def test_a_reboot_gives_back_what_was_held_and_takes_what_was_set() -> None:
     world = changes.addressed(mesh())
     world = changes.exhaust_pd(changes.leak_wired(world, "studio-2"), "studio-2")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,8 @@ from .state import (
     shown,
 )
 
+POOL = "10.77.0.0/16"
+"""Addresses for cables of which no manifest says what they are to have."""
 DOCK = "ThunderBay Flex 8"
 LEAK_BYTES = 64 * 2**30
 BOOT_SECONDS = 8.0
@@ -197,13 +199,19 @@ def self_assigned(port: Port) -> str:
     return f"169.254.{1 + digest[0] % 254}.{digest[1]}/16"
 
 
-def addressed(world: World, pool: str = "10.77.0.0/16") -> World:
-    """Give every plugged cable a /30 of its own, and take its ports out of the bridge, so that the network is ready."""
-    nets = ipaddress.IPv4Network(pool).subnets(new_prefix=30)
-    for cable in world.cables:
-        if cable.plugged:
-            for (name, receptacle), host in zip(cable.ends, next(nets).hosts(), strict=True):
-                world = set_address(bridge(world, name, receptacle, False), name, receptacle, f"{host}/30")
+def addressed(world: World, declared: Mapping[End, str] | None = None) -> World:
+    """Give every plugged cable a /30 of its own, and take its ports out of the bridge, so that the network is ready.
+
+    ``declared``: the addresses that ends are to have, such as ``10.77.0.1/30``; cables without them get others.
+    """
+    declared = declared or {}
+    taken = {ipaddress.IPv4Interface(each).network for each in declared.values()}
+    free = (net for net in ipaddress.IPv4Network(POOL).subnets(new_prefix=30) if net not in taken)
+    for cable in (cable for cable in world.cables if cable.plugged):
+        named = [declared[end] for end in cable.ends if end in declared]
+        addresses = named if len(named) == len(cable.ends) else [f"{host}/30" for host in next(free).hosts()]
+        for (name, receptacle), address in zip(cable.ends, addresses, strict=True):
+            world = set_address(bridge(world, name, receptacle, False), name, receptacle, address)
     return world
 
 

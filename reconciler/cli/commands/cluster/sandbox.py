@@ -130,7 +130,19 @@ def _requested_machines(how: _How) -> tuple[Any, list[Any]]:
     world = cluster.joined(machines, manifests, shape, there)
     if not any(each.kind == "Fabric" for each in manifests):
         manifests += there
-    return (changes.addressed(world) if how.addressed else world), manifests
+    return (changes.addressed(world, _declared_addresses(manifests)) if how.addressed else world), manifests
+
+
+def _declared_addresses(manifests: Sequence[Any]) -> dict[tuple[str, int], str]:
+    """Return the addresses that the Fabrics give the ends of their links, with the lengths of their prefixes."""
+    from reconciler.planning.transport.link_addresses import fabric_addresses
+
+    return {
+        (end.node, end.receptacle): str(address)
+        for fabric in manifests
+        if fabric.kind == "Fabric"
+        for end, address in fabric_addresses(fabric).items()
+    }
 
 
 def _serve(ground: Any, world: Any, manifests: list[Any], models: Path | None) -> int:

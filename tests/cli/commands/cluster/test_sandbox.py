@@ -16,8 +16,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from reconciler.cli.core.given import load_paths
 from reconciler.cli.core.shipped import SHIPPED
+from reconciler.planning.transport.link_addresses import fabric_addresses
 from reconciler.resources import ModelDeployment
+from reconciler.resources.fabric import Fabric
 from reconciler.sandbox import processes
 from reconciler.source.yaml.documents import load
 from tests.cli.conftest import called
@@ -134,6 +137,19 @@ def test_each_node_of_manifests_becomes_a_mac_and_keeps_the_rest_of_its_wishes(h
     world = json.loads(home.run("status", "-o", "json"))
     assert [machine["model"] for machine in world["machines"]] == ["Mac16,11", "Mac17,6"]
     assert [[cable["a"], cable["b"]] for cable in world["cables"]] == [[["mini-a", 2], ["mini-b", 3]]]
+
+
+def test_ports_have_the_addresses_that_the_fabric_of_the_manifests_gives_them(home: Home) -> None:
+    """Else the controller finds addresses from somebody else, and warns of what the sandbox has done."""
+    minis = STUDIOS.parent / "two-minis"
+    home.run("up", "-f", str(minis), "--addressed", "--detach")
+    (fabric,) = [each.manifest for each in load_paths((str(minis),)) if isinstance(each.manifest, Fabric)]
+    wished = {str(end): str(address) for end, address in fabric_addresses(fabric).items()}
+    world = json.loads(home.run("status", "-o", "json"))
+    ports = {
+        f"{each['name']}/{port['receptacle']}": port for each in world["machines"] for port in each["ports"]
+    }
+    assert {end: ports[end]["address"] for end in wished} == wished
 
 
 def test_a_number_and_manifests_without_nodes_are_one_cluster(home: Home) -> None:
