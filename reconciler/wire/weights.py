@@ -213,6 +213,10 @@ class Progress:
     """Results at the end of a thorough verification."""
 
 
+FETCHERS_MAX = 4
+"""Most fetches at a time on a node: more would only share the same network and disk."""
+
+
 @dataclasses.dataclass(frozen=True)
 class FetchReport:
     """An agent's report of the last fetch of some weights on a node."""
@@ -224,6 +228,8 @@ class FetchReport:
     """Fetches that failed in a row without having got further than the one before."""
     ended_seconds: float = 0.0
     """How long ago it ended without weights, by a monotonic clock of the node; else 0."""
+    failure: Optional[Progress] = None
+    """How the one before ended without weights, as long as the running one has not got further."""
 
     @property
     def running(self) -> bool:

@@ -25,6 +25,7 @@ from reconciler.wire.codec import WireError, from_wire, to_wire
 from reconciler.wire.node import FetchWeights
 from reconciler.wire.paths import giving_socket, taking_socket
 from reconciler.wire.weights import (
+    FETCHERS_MAX,
     TOKEN_VARIABLE,
     FetchJob,
     FetchPhase,
@@ -34,8 +35,6 @@ from reconciler.wire.weights import (
     is_hub_path,
 )
 
-FETCHERS_MAX = 4
-"""Most fetchers at a time: more would only share the same network and disk."""
 _LINE_BYTES_MAX = 4 * 1024 * 1024
 _READ_BYTES = 64 * 1024
 _WORDS_BYTES = 400
@@ -81,6 +80,8 @@ class _Fetcher:
         self.attempts = 0
         self.done_before = 0
         """Bytes that the previous fetcher had fetched."""
+        self.failure: Optional[Progress] = None
+        """How the previous fetcher ended without weights."""
         self._on_news = on_news
         self._rest = b""
         self._process: Optional[subprocess.Popen[bytes]] = None
@@ -139,7 +140,9 @@ class _Fetcher:
         ended = 0.0
         if self.ended_at is not None and self.progress.problem:
             ended = time.monotonic() - self.ended_at
-        return FetchReport(self.progress, self.request.wish, self.attempts, ended)
+        stuck = self.ended_at is None and self.progress.done_bytes <= self.done_before
+        failure = self.failure if stuck else None
+        return FetchReport(self.progress, self.request.wish, self.attempts, ended, failure)
 
     def _read(self) -> None:
         chunk = os.read(self._pipe.fileno(), _READ_BYTES)
@@ -211,6 +214,7 @@ class Fetches:
         fetcher = _Fetcher(request, lambda urgent: self._news(request.path, urgent))
         if before is not None and before.progress.problem:
             fetcher.attempts, fetcher.done_before = before.attempts, before.progress.done_bytes
+            fetcher.failure = before.progress
         self._last[request.path] = fetcher
         place = self._place
         listen = (

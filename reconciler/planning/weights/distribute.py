@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -15,7 +16,7 @@ from reconciler.planning.nodes.eligible import Applicant, candidates, in_parts, 
 from reconciler.planning.rollout import targets as replicas
 from reconciler.resources import Model, ModelDeployment
 from reconciler.resources.weights import ModelSource
-from reconciler.state import DeploymentName, NodeName, Refusal, RefusedBecause, Waiting, WaitingFor
+from reconciler.state import DeploymentName, NodeName, Refusal, RefusedBecause, Step, Waiting, WaitingFor
 from reconciler.state.identity import ObjectKey
 from reconciler.state.machine.weights import (
     ON_DEMAND,
@@ -29,7 +30,14 @@ from reconciler.state.machine.weights import (
 from reconciler.state.slices import Slices
 from reconciler.wire.node import ModelReport
 from reconciler.wire.paths import giving_socket, taking_socket
-from reconciler.wire.weights import SPARE_BYTES, FetchProblem, FetchReport, FetchSource
+from reconciler.wire.weights import (
+    FETCHERS_MAX,
+    SPARE_BYTES,
+    FetchProblem,
+    FetchReport,
+    FetchSource,
+    Progress,
+)
 
 BACK_OFF_SECONDS_MAX = 300.0
 COPIES_MAX = 2
@@ -43,9 +51,32 @@ def decide(world: World) -> Slices[Decision]:
     decision = NOTHING
     if not world.desired.stopping:
         for _, model in sorted(wanted(world).items()):
-            decision += _decide_model(world, model.metadata.name, model)
+            decision += _in_turn(world, _decide_model(world, model.metadata.name, model), decision.steps)
             yield
     return decision
+
+
+def _in_turn(world: World, decided: Decision, before: tuple[Step, ...]) -> Decision:
+    """Begin no more fetches on a node than may run there at a time; ``before`` are those that were decided before."""
+    begun = Counter(step.node for step in before if isinstance(step, FetchWeights))
+    kept: list[Step] = []
+    waiting = decided.waiting
+    for step in decided.steps:
+        if isinstance(step, FetchWeights) and begun[step.node] + _fetching(world, step.node) >= FETCHERS_MAX:
+            text = f"{step.model}: {step.node} fetches others first, {FETCHERS_MAX} at a time"
+            waiting += (Waiting(step.object, WaitingFor.WEIGHTS, text),)
+        else:
+            kept.append(step)
+    return replace(decided, steps=tuple(kept), waiting=waiting)
+
+
+def _fetching(world: World, node: NodeName) -> int:
+    """Count the fetches that run on a node, or were just asked for."""
+    report, asked = world.node(node).report, f"weights/{node}/"
+    found = {each.path for each in report.models if running(each) is not None} if report else set()
+    return len(
+        found | {each.removeprefix(asked) for each in world.memory.in_flight if each.startswith(asked)}
+    )
 
 
 def wanted(world: World) -> dict[str, Model]:
@@ -227,7 +258,8 @@ def on_node(world: World, model: Model, node: NodeName, only: tuple[str, ...] | 
     key = ObjectKey("Model", name)
     fetch = running(weights)
     if fetch is not None:
-        return _wait(key, WaitingFor.WEIGHTS, f"{node} fetches {name}: {progress(fetch)}")
+        fetching = _wait(key, WaitingFor.WEIGHTS, f"{node} fetches {name}: {progress(fetch)}")
+        return fetching + _refusals(key, node, weights)
     source = FetchSource(hub.repo, hub.revision, code=model.spec.trust_remote_code)
     request_id = f"{world.desired.generations.get(key, 1)}/{world.memory.token}"
     step = FetchWeights(name, node, path, source, hub.token_ref, request_id, only=only)
@@ -245,16 +277,24 @@ def _retry(world: World, step: FetchWeights, ended: FetchReport, weights: ModelR
     """Try again when it is time, and report a problem that nobody should wait out."""
     lasting = ended.progress.problem not in FetchProblem.PASSING and not _disk_freed(world, step, ended)
     seconds = LASTING_SECONDS if lasting else min(BACK_OFF_SECONDS_MAX, 2.0 ** min(ended.attempts, 10))
-    problem = f"{step.model} on {step.node}: {ended.progress.text}"
-    refused = (
-        Refusal(step.object, RefusedBecause(ended.progress.problem), problem) if given_up(weights) else None
-    )
-    refusals = Decision(refused=(refused,) if refused else ())
+    refusals = _refusals(step.object, step.node, weights)
     if ended.ended_seconds >= seconds:
         return Decision(steps=(step,)) + refusals
     until = world.now + seconds - ended.ended_seconds
-    text = f"{problem}; tried again in {seconds - ended.ended_seconds:.0f} s"
+    text = f"{_problem(step.object, step.node, ended.progress)}; tried again in {seconds - ended.ended_seconds:.0f} s"
     return _wait(step.object, WaitingFor.BACK_OFF, text, until) + refusals
+
+
+def _refusals(model: ObjectKey, node: NodeName, weights: ModelReport) -> Decision:
+    """Say what nobody should wait out, also while it is tried once more."""
+    ended = given_up(weights)
+    if ended is None:
+        return NOTHING
+    return Decision(refused=(Refusal(model, RefusedBecause(ended.problem), _problem(model, node, ended)),))
+
+
+def _problem(model: ObjectKey, node: NodeName, ended: Progress) -> str:
+    return f"{model.name} on {node}: {ended.text}"
 
 
 def _disk_freed(world: World, step: FetchWeights, ended: FetchReport) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from reconciler.resources import HuggingFace, TokenRef
 from reconciler.state.identity import NodeName, ObjectKey
 from reconciler.wire.node import ModelReport
-from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, FetchSource, hub_path
+from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, FetchSource, Progress, hub_path
 
 ATTEMPTS_MAX = 3
 """Most attempts in a row without progress, before even a usually temporary problem counts as permanent."""
@@ -122,19 +122,27 @@ def failed(weights: ModelReport | None) -> FetchReport | None:
     return weights.fetch if weights.fetch.progress.phase == FetchPhase.FAILED else None
 
 
-def given_up(weights: ModelReport | None) -> FetchReport | None:
-    """Return the last fetch if it failed for good: as far as known, a person has to act."""
-    fetch = failed(weights)
-    if fetch is None:
+def failure(weights: ModelReport | None) -> Progress | None:
+    """Return how the last fetch ended without weights. One that runs since changes nothing of that until it gets further."""
+    if weights is None or present(weights) or weights.fetch is None:
         return None
-    passing = fetch.progress.problem in FetchProblem.PASSING
-    return fetch if not passing or fetch.attempts >= ATTEMPTS_MAX else None
+    ended = failed(weights)
+    return ended.progress if ended else weights.fetch.failure
+
+
+def given_up(weights: ModelReport | None) -> Progress | None:
+    """Return how the last fetch failed, if that was for good: as far as known, a person has to act."""
+    ended = failure(weights)
+    if weights is None or weights.fetch is None or ended is None:
+        return None
+    passing = ended.problem in FetchProblem.PASSING
+    return ended if not passing or weights.fetch.attempts >= ATTEMPTS_MAX else None
 
 
 def unfetched(model: str, name: NodeName, weights: ModelReport) -> str:
     """Return why a node has no weights, for people."""
-    fetch = failed(weights)
-    why = fetch.progress.text if fetch else "no deployment needs them on this node"
+    ended = failure(weights)
+    why = ended.text if ended else "no deployment needs them on this node"
     return f"model {model}: its weights are not on {name}: {why}"
 
 

@@ -72,7 +72,10 @@ async def test_a_rank_that_dies_without_a_word_is_explained_by_its_last_line(ben
     ("words", "detail"),
     [
         ("2026-11-28T18:24:06.235Z ready", ""),
-        ("libc++abi: terminating due to uncaught exception", "libc++abi: terminating due to uncaught exception"),
+        (
+            "libc++abi: terminating due to uncaught exception",
+            "libc++abi: terminating due to uncaught exception",
+        ),
     ],
     ids=["a record of its log", "words of its own"],
 )

@@ -14,11 +14,19 @@ from typing import Any
 import pytest
 
 from reconciler.agent.weights import fetches
-from reconciler.agent.weights.fetches import FETCHERS_MAX, Fetches
+from reconciler.agent.weights.fetches import Fetches
 from reconciler.wire.codec import to_wire
 from reconciler.wire.node import FetchWeights
 from reconciler.wire.paths import giving_socket, taking_socket
-from reconciler.wire.weights import FetchJob, FetchPhase, FetchProblem, FetchSource, Progress, hub_path
+from reconciler.wire.weights import (
+    FETCHERS_MAX,
+    FetchJob,
+    FetchPhase,
+    FetchProblem,
+    FetchSource,
+    Progress,
+    hub_path,
+)
 from tests.agent.bench import SOON_SECONDS, soon
 
 PATH = hub_path("org/tiny", "a" * 40)
@@ -146,6 +154,22 @@ async def test_tries_count_from_the_last_one_that_got_further(fetching: Fetching
     fetching.place.says(progress(FetchPhase.DONE, 10))
     fetching.start()
     assert (await fetching.ended()).attempts == 2
+
+
+@pytest.mark.parametrize(("done", "told"), [(5, True), (6, False)])
+async def test_the_last_failure_is_told_until_the_next_fetch_gets_further(
+    fetching: Fetching, done: int, told: bool
+) -> None:
+    fetching.place.says(progress(FetchPhase.FETCHING, 5), "exit 3\n")
+    fetching.start()
+    ended = (await fetching.ended()).progress
+    fetching.place.says(progress(FetchPhase.FETCHING, done), "wait\n")
+    fetching.start()
+    assert fetching.report.failure == ended
+    await soon(lambda: fetching.report.progress.done_bytes == done)
+    assert fetching.report.failure == (ended if told else None)
+    fetching.fetches.close()
+    fetching.fetches._last.clear()
 
 
 async def test_what_has_said_its_end_and_not_ended_yet_makes_room_for_the_next(fetching: Fetching) -> None:

@@ -19,7 +19,15 @@ from reconciler.state import (
 )
 from reconciler.state.machine.weights import FetchWeights
 from reconciler.wire.launch import ExitCode, Phase
-from reconciler.wire.weights import SPARE_BYTES, FetchPhase, FetchProblem, FetchReport, Progress, hub_path
+from reconciler.wire.weights import (
+    FETCHERS_MAX,
+    SPARE_BYTES,
+    FetchPhase,
+    FetchProblem,
+    FetchReport,
+    Progress,
+    hub_path,
+)
 from tests.worlds import World, deployment, hub_model, node
 
 OLD, NEW = "a" * 40, "b" * 40
@@ -146,6 +154,33 @@ def test_what_passes_by_itself_is_tried_again_soon_and_waited_for(problem: str) 
     assert {waiting.reason for waiting in plan.waiting} == {WaitingFor.BACK_OFF, WaitingFor.WEIGHTS}
     stands(world, "node-0", problem, attempts=1, ended_seconds=2.0)
     assert fetches(world.plan()) == ["node-0"]
+
+
+def test_what_a_person_has_to_mend_stays_told_while_it_is_tried_once_more() -> None:
+    """The next try begins, and the obstacle is not gone for that: else it comes and goes with each of them."""
+    world = agents(machines(count=1, nodes=1))
+    ended = Progress(FetchPhase.FAILED, problem=FetchProblem.UNREACHABLE, text="no connection to the hub")
+    stands(world, "node-0", attempts=3, failure=ended)
+    plan = world.plan()
+    assert fetches(plan) == []
+    assert {(refusal.object.kind, refusal.reason.value) for refusal in plan.refused} == {
+        ("Model", "HubUnreachable"),
+        ("ModelDeployment", "WeightsMissing"),
+    }
+    assert all("no connection to the hub" in refusal.text for refusal in plan.refused)
+    stands(world, "node-0", attempts=3)  # it gets further
+    assert world.plan().refused == ()
+
+
+def test_a_fetch_begins_when_it_is_its_turn_on_its_node() -> None:
+    names = [f"m{number}" for number in range(6)]
+    models = [hub_model(name, repo=f"org/{name}") for name in names]
+    served = [deployment(f"d{name}", nodes=1, model=name) for name in names]
+    world = agents(World([node("node-0"), *models, *served]))
+    plan = world.plan()
+    assert len(fetches(plan)) == FETCHERS_MAX
+    texts = [waiting.text for waiting in plan.waiting if "fetches others first" in waiting.text]
+    assert texts == [f"{name}: node-0 fetches others first, 4 at a time" for name in names[FETCHERS_MAX:]]
 
 
 def test_another_wish_is_tried_at_once() -> None:
