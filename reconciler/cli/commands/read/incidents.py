@@ -25,8 +25,8 @@ from reconciler.cli.output.table_layout import (
     plain,
     terminal_width,
 )
-from reconciler.errors import Refused, Unreachable
-from reconciler.wire.admin import ListIncidents
+from reconciler.errors import Refused, Unreachable, few_names
+from reconciler.wire.admin import ListIncidents, ShowPlan
 
 WAIT_SECONDS = 20.0
 HEADERS = ("ID", "OPENED", "LASTED", "CLASS", "OBJECT", "WHAT HAPPENED")
@@ -83,6 +83,18 @@ def incidents(
         _echo(items, output)
     else:
         click.echo("No incidents found.", err=True)
+        if request.open and request.kind is None:
+            _say_what_is_refused(settings)
+
+
+def _say_what_is_refused(settings: Settings) -> None:
+    """Say that no incident is no all-clear where deployments cannot be served as things are."""
+    with Client(settings.socket) as client:
+        refused = client.ask(ShowPlan(last=True))["refused"]
+    names = sorted({each["object"] for each in refused if each["object"].startswith("modeldeployment/")})
+    if names:
+        text = f"note: no fault is known, but {few_names(names)} cannot be served as things are; see: reconciler doctor"
+        click.echo(text, err=True)
 
 
 def identified(words: tuple[str, ...]) -> int | None:

@@ -112,6 +112,26 @@ def test_none_is_said_on_standard_error(cli: Cli, controller: Controller) -> Non
     assert (result.code, result.out, result.err) == (0, "", "No incidents found.\n")
 
 
+def test_no_open_incident_is_no_all_clear_where_something_cannot_be_served(
+    cli: Cli, controller: Controller
+) -> None:
+    assert cli("incidents", "--open").err == "No incidents found.\n"
+    why = {"replica": None, "reason": "HubUnreachable", "text": "no connection to the hub"}
+    controller.answers["plan"] = {
+        "steps": [],
+        "waiting": [],
+        "refused": [
+            {"object": name, **why} for name in ("model/m", "modeldeployment/d", "modeldeployment/d")
+        ],
+    }
+    result = cli("incidents", "--open")
+    assert result.code == 0
+    assert result.err == (
+        "No incidents found.\n"
+        "note: no fault is known, but modeldeployment/d cannot be served as things are; see: reconciler doctor\n"
+    )
+
+
 @pytest.mark.parametrize(
     "words", [("incidents", "7"), ("describe", "incident", "7"), ("describe", "incident/7")]
 )
