@@ -297,6 +297,7 @@ class WaitingFor(Enum):
     WINDOW = "HeldBySyncWindow"
     STEP = "StepInFlight"
     AGENT = "AgentNotReached"
+    EXAMINED = "WeightsNotExamined"
     OBSERVATION = "StaleObservation"
     STOPPING = "RanksStopping"
     RANKS = "RanksNotReady"

@@ -46,7 +46,7 @@ def is_awaited(key: ObjectKey, snapshots: Snapshots, planned: ByObject) -> bool:
         case _:
             pass
     waiting = planned.waiting.get(key)
-    return waiting is not None and waiting.reason is WaitingFor.AGENT
+    return waiting is not None and waiting.reason in (WaitingFor.AGENT, WaitingFor.EXAMINED)
 
 
 def _is_examined(model: str, snapshots: Snapshots) -> bool:

@@ -14,7 +14,6 @@ from reconciler.planning.context.world import World
 from reconciler.resources import STOPPED, ModelDeployment, Node
 from reconciler.state import Contact, NodeName, Refusal, RefusedBecause, ReplicaId
 from reconciler.state.machine.weights import present, unfetched
-from reconciler.wire.node import ModelReport
 
 from . import quarantine, runtimes
 
@@ -227,9 +226,14 @@ def about_to_report(world: World, name: NodeName, path: str) -> bool:
     node = world.node(name)
     if node.contact is Contact.AGENT_DOWN:
         return not world.unstarted(name)
-    if not world.reached(name) or node.report is None or not node.probed:
-        return True
-    return not _reports_complete(node.report.runtime, node.model(path))
+    weights = node.model(path)
+    return not answers(world, name) or weights is None or weights.examining
+
+
+def answers(world: World, name: NodeName) -> bool:
+    """Return whether a node's agent answers, and its probes and its Python were asked since it booted."""
+    node = world.node(name)
+    return world.reached(name) and node.probed and node.report is not None and node.report.runtime is not None
 
 
 def returning(world: World, name: NodeName, replica: ReplicaId) -> Iterator[str]:
@@ -239,10 +243,6 @@ def returning(world: World, name: NodeName, replica: ReplicaId) -> Iterator[str]
         record = world.memory.groups.get(rank.replica)
         if rank.alive and rank.replica != replica and record is not None and name not in record.members:
             yield f"rank {rank.report.id.rank} of {rank.replica}, epoch {rank.report.id.epoch}, on {name}"
-
-
-def _reports_complete(runtime: Mapping[str, str] | None, weights: ModelReport | None) -> bool:
-    return runtime is not None and weights is not None and not weights.examining
 
 
 def unfit(world: World, name: NodeName, workload: Workload) -> Refusal | None:

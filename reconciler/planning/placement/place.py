@@ -75,8 +75,7 @@ def _place(
     late = others(world.once(eligible.late, applicant))
     if late:
         # Not only when there are too few: how large a group becomes must not depend on who answers first.
-        text = f"{workload.replica}: no answer yet from {', '.join(late)}"
-        return Waiting(workload.replica.key, WaitingFor.AGENT, text, replica=workload.replica)
+        return _awaited(world, workload, late)
     occupied = others(world.once(eligible.occupied, applicant))
     ending = [text for name in occupied for text in returning(world, name, workload.replica)]
     if ending:
@@ -97,6 +96,16 @@ def _place(
         text = too_few(world.desired.nodes, workload.deployment, len(usable))
         return problem or workload.refuse(RefusedBecause.NO_NODES, text)
     return _among_compatible(world, ledger, workload, usable, join)
+
+
+def _awaited(world: World, workload: Workload, late: Placed) -> Waiting:
+    """Say what nodes are about to report. Those that examine weights answer."""
+    silent = [name for name in late if not eligible.answers(world, name)]
+    text = f"no answer yet from {', '.join(silent)}"
+    if not silent:
+        text = f"the weights of {workload.model.metadata.name} are still being examined on {few_names(late)}"
+    reason = WaitingFor.AGENT if silent else WaitingFor.EXAMINED
+    return Waiting(workload.replica.key, reason, f"{workload.replica}: {text}", replica=workload.replica)
 
 
 def _among_compatible(

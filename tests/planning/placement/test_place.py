@@ -169,7 +169,7 @@ def test_weights_that_nobody_has_looked_for_yet_are_not_called_missing() -> None
     world.weights = {}
     decided = world.settle()
     assert decided.refused == ()
-    assert {w.reason for w in decided.waiting} == {WaitingFor.AGENT}
+    assert {w.reason for w in decided.waiting} == {WaitingFor.EXAMINED}
 
 
 def test_unschedulable_nodes_are_not_used() -> None:
@@ -290,7 +290,11 @@ def test_nothing_is_placed_before_the_runtime_has_told_what_it_can_do() -> None:
     world = World([node("node-a"), model(), deployment(nodes=1)])
     world.says["tiny"] = {"examining": True}
     decided = world.settle()
-    assert {w.reason for w in decided.waiting} == {WaitingFor.AGENT}
+    assert {w.reason for w in decided.waiting} == {WaitingFor.EXAMINED}
+    text = "tiny/0: the weights of tiny are still being examined on node-a"
+    assert text in [waiting.text for waiting in decided.waiting], (
+        "it answers, and nobody is to look at its network"
+    )
     assert world.alive() == []
 
 
