@@ -63,16 +63,19 @@ def upgrade_copy(path: Path) -> None:
         leftover.unlink()
 
 
-def carry_over(path: Path, before: Path, agents: Iterable[NodeName]) -> None:
+def carry_over(path: Path, before: Path, agents: Iterable[NodeName], restart_seconds: float = 0.0) -> None:
     """Raise the counters of the store at ``path`` above those of the store at ``before``, if that can be read.
 
-    Tokens and epochs only grow, and every node with an agent keeps it until the agent is ended.
+    Tokens and epochs only grow, and every node with an agent keeps it until the agent is ended. ``restart_seconds``: how long
+    a restart of a machine takes at most. None is under way any more, or a machine that is gone for another reason would count
+    as expected back.
     """
     store = Store(path)
     try:
         for node in agents:
             store.keep_agent(node)
         store.notifications.give_up("the store was restored")
+        store.reboots.set_back(restart_seconds)
         store.outgrow(before)
     finally:
         store.close()

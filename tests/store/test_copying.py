@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import Invalid
-from reconciler.store import Store, copy, upgrade_copy
+from reconciler.state import NodeName, Reboot
+from reconciler.store import Store, carry_over, copy, upgrade_copy
 from tests.store.test_damage import NOISE, PAGE_BYTES, overwrite
 from tests.store.test_store import ATTEMPT, GROUP
 
@@ -32,3 +33,13 @@ def test_a_copy_that_is_damaged_anywhere_is_no_copy(copied: Path) -> None:
     overwrite(copied, copied.stat().st_size - PAGE_BYTES, NOISE)
     with pytest.raises(Invalid, match=r"its copy\.db is not a store of reconciler: "):
         upgrade_copy(copied)
+
+
+def test_no_machine_is_on_its_way_any_more_in_a_store_that_is_restored(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.db")
+    store.note_reboot(NodeName("a"), Reboot(5000.0, "boot-1", "somebody asked for it"))
+    store.close()
+    carry_over(tmp_path / "store.db", tmp_path / "none.db", (), 900.0)
+    store = Store(tmp_path / "store.db")
+    assert store.reboots.all() == {NodeName("a"): Reboot(4100.0, "boot-1", "somebody asked for it")}
+    store.close()

@@ -130,6 +130,7 @@ def _staged(settings: Settings, file: Path) -> archive.Contents:
     """Extract and check a backup, ready to be put in place. Raises ``Invalid``."""
     from reconciler import store
     from reconciler.bootstrap import Home, swap
+    from reconciler.planning.context.reboot_requests import AWAY_SECONDS
     from reconciler.source.git.bundles import read_bundle
 
     draft = swap.stage(settings.home)
@@ -142,5 +143,6 @@ def _staged(settings: Settings, file: Path) -> archive.Contents:
             bundle.unlink()
     except Invalid as error:
         raise Invalid(f"{file} is not a usable backup: {error}; nothing was changed") from error
-    store.carry_over(draft / archive.STORE, settings.store, Home(settings.home).nodes_with_agents())
+    agents = Home(settings.home).nodes_with_agents()
+    store.carry_over(draft / archive.STORE, settings.store, agents, AWAY_SECONDS)
     return contents
