@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from reconciler.planning import plan
+from reconciler.planning.context.guessed_cache import guessed
+from reconciler.planning.context.sharding import STRATEGIES
 from reconciler.resources import LOCAL, Fabric, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
 from reconciler.resources.sync_window import SyncWindow
 from reconciler.state import (
@@ -66,7 +68,7 @@ from reconciler.wire.launch import Exit, Phase, RankId
 from reconciler.wire.node import Gone, ModelReport, NodeReport, RankReport
 from reconciler.wire.prompts import QuarantinedPrompt
 from reconciler.wire.repair import RepairReport, RepairState
-from reconciler.wire.weights import FetchReport, KeptWeights
+from reconciler.wire.weights import FetchReport, KeptWeights, RankShare
 
 from .settings import changed
 
@@ -135,6 +137,15 @@ def notifier(name: str = "on-call", **spec: Any) -> Notifier:
     return manifest(Notifier, name, **spec)  # type: ignore[no-any-return]
 
 
+def shares(size: int, config: dict[str, Any]) -> dict[str, tuple[RankShare, ...]]:
+    """What a runtime says that each rank of a model holds whose layers are all alike."""
+    return {
+        f"{strategy}/{ranks}": (RankShare(size // ranks, guessed(config, strategy, ranks)),)
+        for strategy in STRATEGIES
+        for ranks in range(1, 9)
+    }
+
+
 @dataclass
 class World:
     """A cluster of nodes that obey."""
@@ -147,7 +158,7 @@ class World:
         default_factory=lambda: {"tiny": (6_500_000, TINY)}
     )
     says: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Further fields of the report on a model, by its path."""
+    """Fields of the report on a model, by its path, beside what ranks hold by its shape, or in place of that."""
     runtime: dict[str, str] = field(
         default_factory=lambda: {"mlx": "0.32.4", "mlx-lm": "0.32.2", "llguidance": "1.9.1"}
     )
@@ -274,7 +285,14 @@ class World:
             kept=self.on_disk,
             ranks=tuple(report for place, report in self.ranks.values() if place == name),
             models=tuple(
-                ModelReport(path, f"/models/{path}", True, size, config, **self.says.get(path, {}))
+                ModelReport(
+                    path,
+                    f"/models/{path}",
+                    True,
+                    size,
+                    config,
+                    **{"shares": shares(size, config), **self.says.get(path, {})},
+                )
                 for path, (size, config) in self.weights.items()
             )
             + tuple(self._from_hub(name, path) for path in sorted(self._hub_paths())),
@@ -325,7 +343,7 @@ class World:
             verified=True,
             lacking=lacking,
             fetch=known.get(name),
-            **self.says.get(path, {}),
+            **{"shares": shares(size, config), **self.says.get(path, {})},
         )
 
     def memory(self) -> Memory:

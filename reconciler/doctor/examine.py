@@ -28,7 +28,7 @@ from reconciler.state import (
 )
 from reconciler.state.identity import CLUSTER
 from reconciler.state.reports.incident import Entry, EntryKind, Incident
-from reconciler.status import AS_WISHED, Snapshots, certificate
+from reconciler.status import AS_WISHED, Snapshots, certificate, examinations
 from reconciler.status.by_object import ByObject
 from reconciler.status.node_comparison import NodeComparison
 
@@ -53,6 +53,11 @@ _FEW_STEPS = (
 )
 _CERTIFICATE_MEANS = (
     "clients refuse to connect to an endpoint whose certificate has expired, or that has none"
+)
+_EXAMINATION_MEANS = "what its ranks need of memory is a guess where no other node has said it, and a group may be refused or placed wrongly"
+_EXAMINATION_STEPS = (
+    "nothing: it is tried again by itself, each time for longer; if it keeps failing, see what else uses memory and disk on"
+    " {node}, and its agent's log"
 )
 _OF_MACHINES = (
     RefusedBecause.NO_NODES,
@@ -100,6 +105,7 @@ def examine(
     found = [_finding(world, trouble) for trouble in troubles]
     found += [finding for machine in looked for finding in _checked(machine)]
     found += _of_gateway(snapshots)
+    found += _of_models(snapshots)
     found += [
         _refusal(snapshots, each) for each in snapshots.plan.refused if not _is_told(snapshots, each, found)
     ]
@@ -205,6 +211,20 @@ def _checked(machine: Machine) -> Iterator[Finding]:
             python = shlex.quote(machine.seen.report.python) if machine.seen.report else "PYTHON"
             text, steps = seen.format(node=name), check.steps.format(node=name, python=python)
             yield Finding(check.fault, (ObjectKey("Node", name),), (name,), text, check.means, steps, True)
+
+
+def _of_models(snapshots: Snapshots) -> Iterator[Finding]:
+    """Yield the weights of which no node's runtime has said what it can do with them, although it was asked."""
+    for name, model in sorted(snapshots.desired.models.items()):
+        failed = examinations.failed(model.spec.source.folder, snapshots.desired, snapshots.observed)
+        for state in examinations.conditions(name, snapshots):
+            if state.status:
+                nodes = tuple(failed)
+                steps = _EXAMINATION_STEPS.format(node=nodes[0])
+                key = ObjectKey("Model", name)
+                yield Finding(
+                    None, (key,), nodes, state.message, _EXAMINATION_MEANS, steps, False, state.type
+                )
 
 
 def _of_gateway(snapshots: Snapshots) -> Iterator[Finding]:

@@ -19,9 +19,16 @@ from reconciler.state.memory import StepFailure
 from reconciler.state.observed import Ends
 from reconciler.state.rollback import Rollback
 from reconciler.wire.launch import Exit
-from reconciler.wire.node import Load, ModelReport, NodeReport, RankReport, RankShare
+from reconciler.wire.node import Load, ModelReport, NodeReport, RankReport
 from reconciler.wire.repair import Change, RepairReport
-from reconciler.wire.weights import FetchReport, FileReport, KeptWeights, Progress
+from reconciler.wire.weights import (
+    FailedExamination,
+    FetchReport,
+    FileReport,
+    KeptWeights,
+    Progress,
+    RankShare,
+)
 
 DOCUMENTATION = ipaddress.ip_network("192.0.2.0/24")
 """Addresses that belong to nobody (RFC 5737)."""
@@ -103,6 +110,7 @@ TEXTS: dict[type[Any], dict[str, Form]] = {
         **_forms(_T, "directory config problem tools reread note"),
     },
     RankShare: _forms(_K, "files"),
+    FailedExamination: _forms(_T, "text"),
     FetchReport: _forms(_K, "wish"),
     Progress: {**_forms(_K, "phase file problem"), **_forms(_T, "text")},
     FileReport: _forms(_K, "name state"),

@@ -72,6 +72,9 @@ class GroupRecord:
     spec_before: str = ""
     """The spec of the last group before it that served well; empty if there was none."""
 
+    guessed: bool = False
+    """Whether what its ranks are charged was a guess when it was formed."""
+
     def rank_id(self, rank: int) -> RankId:
         """Return the id of one of its ranks."""
         return RankId(self.replica.deployment, self.replica.index, self.epoch, rank)

@@ -303,6 +303,7 @@ class WaitingFor(Enum):
     RANKS = "RanksNotReady"
     RUNTIME = "RuntimeBuilding"
     WEIGHTS = "WeightsFetching"
+    EXAMINATION = "MemoryGuessed"
     PROGRESS = "NoProgress"
     LEFTOVERS = "RemainsOfRank"
     BACK_OFF = "BackOff"

@@ -9,7 +9,7 @@ from reconciler.state import NodeName, NodeObservation, Refusal, Trouble
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.status import Condition, ObjectStatus
 
-from . import certificate, limits, node
+from . import certificate, examinations, limits, node
 from .awaited import AS_WISHED, is_awaited, last_known
 from .by_object import ByObject
 from .kinds import READINESS
@@ -52,12 +52,16 @@ def each_status(
         if key.kind == "Node":
             yield key, _of_node(key, snapshots, planned, likeness, before, known)
         else:
-            more = _of_gateway(key.name, snapshots) if key.kind == "Gateway" else ()
+            more = _MORE[key.kind](key.name, snapshots) if key.kind in _MORE else ()
             yield key, _status(key, snapshots, planned, more, before)
 
 
 def _of_gateway(name: str, snapshots: Snapshots) -> tuple[ConditionState, ...]:
     return *certificate.conditions(name, snapshots), *limits.conditions(name, snapshots)
+
+
+_MORE = {"Gateway": _of_gateway, "Model": examinations.conditions}
+"""By kind, the conditions that only objects of that kind have; Nodes have theirs from ``node``."""
 
 
 def _of_node(

@@ -73,6 +73,7 @@ def _group(record: GroupRecord, observed: Observed, extra: bool) -> dict[str, An
         "nodes": list(record.members),
         "ports": f"{record.port}-{record.port + len(record.members)}",
         **({"context": record.context} if record.context else {}),
+        "memory": {"bytes": record.rank_bytes, "basis": "guessed" if record.guessed else "computed"},
         **(_spread(record) if len(record.members) > 1 else {}),
         "ready": serving(record, observed) is not None,
         "since": record.proven_at or record.created_at,

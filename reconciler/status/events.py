@@ -32,18 +32,19 @@ from reconciler.state.machine.weights import FetchWeights, RemoveWeights
 from reconciler.state.plan import SetBack
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
 
-from . import certificate, limits
+from . import certificate, examinations, limits
 from .awaited import is_expected
 from .conditions import TERMINATING
 from .snapshots import Snapshots, Statuses
 
 _TOLD_WITH_REASON = (certificate.TYPE, limits.TYPE)
 """Types of conditions whose every reason is an event of its own."""
+_TOLD_ONCE = (examinations.TYPE,)
+"""Types of conditions that are an event when they begin and when they end; what is tried meanwhile is none."""
 
 
 def transitions(before: Statuses, after: Statuses, snapshots: Snapshots) -> list[Event]:
-    """Return an event for every object whose ``Ready``, ``Stalled``, ``CertificateProblem`` or ``LimitsDivided`` has
-    changed. It is no warning that something is not ready which is stopped or started as it should be."""
+    """Return an event for every object whose ``Ready``, ``Stalled``, or condition of one of the types above has changed. It is no warning that something is not ready which is stopped or started as it should be."""
     return [
         replace(event, warning=event.warning and not snapshots.desired.stopping and not calm)
         for key, status in after.items()
@@ -54,7 +55,7 @@ def transitions(before: Statuses, after: Statuses, snapshots: Snapshots) -> list
 
 
 def _changes(key: ObjectKey, before: ObjectStatus | None, after: ObjectStatus, now: float) -> Iterable[Event]:
-    for kind in ("Stalled", "Ready", *_TOLD_WITH_REASON):
+    for kind in ("Stalled", "Ready", *_TOLD_WITH_REASON, *_TOLD_ONCE):
         old, new = before.condition(kind) if before else None, after.condition(kind)
         was = _told(old) if old else (False, "")
         if new is None or _told(new) == was:
@@ -64,7 +65,7 @@ def _changes(key: ObjectKey, before: ObjectStatus | None, after: ObjectStatus, n
             continue
         bad = new.status == (kind != "Ready")
         reason = kind if new.status else f"Not{kind}"
-        if kind in _TOLD_WITH_REASON:
+        if kind in (*_TOLD_WITH_REASON, *_TOLD_ONCE):
             reason = new.reason
         yield Event(now, key, bad, reason, new.message or "the obstacle is gone")
 

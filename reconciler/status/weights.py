@@ -11,14 +11,16 @@ from reconciler.state.machine.weights import failed, gigabytes, present, progres
 from reconciler.wire.node import ModelReport, NodeReport
 from reconciler.wire.weights import FetchProblem
 
+from . import examinations
 from .snapshots import ConditionState, Readiness, Snapshots
 
 
 def of_model(name: str, snapshots: Snapshots) -> Readiness:
     """Return the readiness of a Model, by the source of its weights."""
     source = snapshots.desired.models[name].spec.source
-    readiness = of_hub if source.huggingface else of_path
-    return readiness(source.folder, snapshots.desired, snapshots.observed)
+    seen = source.folder, snapshots.desired, snapshots.observed
+    found = of_hub(*seen) if source.huggingface else of_path(*seen)
+    return found._replace(extra={**found.extra, **examinations.as_json(*seen)})
 
 
 def of_path(path: str, desired: Desired, observed: Observed) -> Readiness:

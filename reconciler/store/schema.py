@@ -120,6 +120,9 @@ MIGRATIONS: tuple[str, ...] = (
     """
     ALTER TABLE attempts ADD COLUMN never_ran INTEGER NOT NULL DEFAULT 0;
     """,
+    """
+    ALTER TABLE groups ADD COLUMN guessed INTEGER NOT NULL DEFAULT 0;
+    """,
 )
 """One script a version, the first makes version 1. Scripts that were released are never edited."""
 

@@ -24,6 +24,8 @@ CONFIG_VARIABLE = "RECONCILER_RANK_CONFIG"
 PROGRESS_VARIABLE = "RECONCILER_PROGRESS_FD"
 CONFIG_LATER = "-"
 EXAMINE = b"examine "
+UNANSWERED = "unanswered"
+"""The only field of an answer about weights that is none: why there is none, for people."""
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -49,6 +51,8 @@ CONTEXT_MAX = 1 << 20
 """The ids of so many tokens take half of the longest frame: steps and answers of longer ones would not fit."""
 CACHE_STEP = 256
 """Tokens by which mlx-lm lets the cache of a sequence grow (``KVCache.step``), so that it may be longer by as many."""
+PIECE_TOKENS_MAX = 2048
+"""The most tokens of prompts that a step reads. With more, no model is read faster."""
 MAX_STALL_SECONDS = 0.25
 """The longest that a step may read others' prompts between two tokens of an answer, where its deployment does not say."""
 DEVICES_JOINT = ","

@@ -17,7 +17,7 @@ from .codec import Hello, Refused, message, vocabulary
 from .launch import Exit, LaunchSpec, Progress, RankId
 from .repair import ConfirmRepair, Repair, RepairReport
 from .tools import RunTool, ToolSaid
-from .weights import FetchReport, FetchSource, KeptWeights
+from .weights import FailedExamination, FetchReport, FetchSource, KeptWeights, RankShare
 
 # --- controller to agent ---------------------------------------------------------------------------
 
@@ -248,18 +248,6 @@ class RankReport:
 
 
 @dataclasses.dataclass(frozen=True)
-class RankShare:
-    """One rank's share of a model, as the node's runtime splits it."""
-
-    weights_bytes: int
-    cache: Optional[Tuple[Tuple[int, int], ...]] = None
-    """Cache for one sequence, as pairs of tokens and bytes: so many bytes per token, for at most so many tokens (as
-    with a sliding window; 0: for all). None if the runtime cannot tell."""
-    files: Tuple[str, ...] = ()
-    """The weight files that it reads; empty where it may be any of them."""
-
-
-@dataclasses.dataclass(frozen=True)
 class ModelReport:
     """Weights on a node, as their own files describe them."""
 
@@ -274,7 +262,9 @@ class ModelReport:
     problem: str = ""
     """Why present weights cannot be used."""
     examining: bool = False
-    """The node's runtime is still being asked; what follows, and some problems, are not known before."""
+    """The node's runtime is being asked for the first time; what follows, and some problems, are not known before."""
+    examination: Optional[FailedExamination] = None
+    """Why what follows is not known, where the runtime has failed to say it; None where it has said it."""
     code: str = ""
     """The part that needs Python code from the weights; empty if none does."""
     tools: str = ""

@@ -252,3 +252,30 @@ class KeptWeights:
     """Time by the node's clock, in seconds since the Unix epoch."""
     stale: bool
     """Whether no controller has asked for them in a while."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RankShare:
+    """One rank's share of a model, as the node's runtime splits it."""
+
+    weights_bytes: int
+    cache: Optional[Tuple[Tuple[int, int], ...]] = None
+    """Cache for one sequence, as pairs of tokens and bytes: so many bytes per token, for at most so many tokens (as
+    with a sliding window; 0: for all). None if the runtime cannot tell."""
+    files: Tuple[str, ...] = ()
+    """The weight files that it reads; empty where it may be any of them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FailedExamination:
+    """Attempts of a node's runtime to say what it can do with weights, all of which have failed. Times are those of the node's
+    clock, in seconds since the Unix epoch."""
+
+    text: str
+    """Why the last one failed, for people."""
+    attempts: int
+    """How many there were."""
+    since: float
+    """End of the first one."""
+    again: float
+    """Begin of the next one."""

@@ -25,8 +25,8 @@ from reconciler.state import (
     PortFacts,
     RefusedBecause,
 )
-from reconciler.wire.launch import CACHE_STEP
-from reconciler.wire.node import RankShare
+from reconciler.wire.launch import CACHE_STEP, PIECE_TOKENS_MAX
+from reconciler.wire.weights import RankShare
 from tests.examples import examples
 from tests.worlds import TINY, World, deployment, model, node
 
@@ -196,6 +196,7 @@ class Oracle:
             share.weights_bytes
             + OVERHEAD
             + sequence(share, context + CACHE_STEP)
+            + 4096 * min(PIECE_TOKENS_MAX, max(0, context - 128)) * any(most for most, _ in share.cache or ())
             + (serving.max_batch - 1) * sequence(share, usual)
             + kept
             for share in shares

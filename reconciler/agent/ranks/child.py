@@ -12,6 +12,7 @@ import dataclasses
 import os
 import select
 import signal
+import time
 from pathlib import Path
 from typing import Callable, Dict, Mapping, NoReturn, Sequence, Tuple
 
@@ -24,6 +25,10 @@ Program = Tuple[Sequence[str], Mapping[str, str]]
 """A command, and all its variables."""
 TEMPORARY_BYTES_MAX = 256 * 1024 * 1024
 """Limit for what libraries of ranks leave in the node's own ``TMPDIR``."""
+ENDING_SECONDS = 1.0
+"""A process that has closed its pipes by ending is gone after that."""
+_OUTPUT_BYTES = 64 * 1024
+_LINE_CHARACTERS = 160
 EXIT_NOT_STARTED = 127
 """Exit status of a rank whose program cannot be started, as shells have it."""
 
@@ -52,6 +57,28 @@ class Child:
         """Write to the standard input of a standby process."""
         with contextlib.suppress(BrokenPipeError):  # it has ended, of which its parent hears anyway
             os.write(self.stdin, line)
+
+    def ending(self) -> str:
+        """Return how a process that has closed its progress pipe has ended, for people, with the last line that it wrote."""
+        until = time.monotonic() + ENDING_SECONDS
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        while not pid and time.monotonic() < until:
+            time.sleep(0.01)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if not pid:
+            return "its process closed its pipe"
+        os.set_blocking(self.output, False)
+        output = b""
+        with contextlib.suppress(OSError):
+            while chunk := os.read(self.output, _OUTPUT_BYTES):
+                output = (output + chunk)[-_OUTPUT_BYTES:]
+        last = output.decode("utf-8", "replace").strip().rpartition("\n")[2][-_LINE_CHARACTERS:]
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            how = f"its process was ended by signal {number} ({signal.Signals(number).name})"
+        else:
+            how = f"its process ended with status {os.WEXITSTATUS(status)}"
+        return f"{how}: {last}" if last else how
 
     def end_unused(self) -> None:
         """End an unused process, with everything that it has started."""

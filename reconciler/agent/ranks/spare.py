@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import List, Tuple
 
 from reconciler.agent.system.files import read_json
+from reconciler.wire.launch import UNANSWERED
 
 from . import child
 
 _MESSAGE_BYTES_MAX = 16 * 1024
-ANSWER_BYTES_MAX = 64 * 1024
+ANSWER_BYTES_MAX = 1024 * 1024
+"""A pipeline's answer names the files of every stage of up to eight: 40 kB for each hundred files."""
 _PROGRAM_BYTES_MAX = 64 * 1024
 
 
@@ -47,16 +50,21 @@ def run(control: int, program: Path) -> int:
 
 def _wait_for_rank(agent: socket.socket, waiting: child.Child) -> Tuple[bytes, List[int]]:
     """Return the directory of the rank with the descriptors for it; an empty one when it is needed no more. Until then
-    pass on what the agent asks and the process answers."""
+    pass on what the agent asks and the process answers, or how it ended instead."""
+    asked = False
     while True:
         ready, _, _ = select.select([agent.fileno(), waiting.progress], [], [])
         if waiting.progress in ready:
             answer = os.read(waiting.progress, ANSWER_BYTES_MAX)
             if not answer:
+                if asked:
+                    agent.sendall(json.dumps({UNANSWERED: waiting.ending()}).encode() + b"\n")
                 return b"", []
             agent.sendall(answer)
+            asked = not answer.endswith(b"\n")
         else:
             message, descriptors, _, _ = socket.recv_fds(agent, _MESSAGE_BYTES_MAX, 2)
             if descriptors or not message:
                 return message, descriptors
             waiting.tell(message)
+            asked = True

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, Callable, List, Mapping, NamedTuple, Optional, Sequence
 
 from reconciler.agent.system.files import write_json
-from reconciler.wire.launch import EXAMINE
+from reconciler.wire.launch import EXAMINE, UNANSWERED
+from reconciler.wire.shortage import explained
 
 from .spare import ANSWER_BYTES_MAX
 
-EXAMINATION_SECONDS = 120.0
-"""Imports and a large model's headers, from a cold disk; who takes longer is not waited for, its ranks will tell."""
+ENDED = "its process ended before it had answered"
 PAUSE_SECONDS = 60.0
 """Time between two starts of a standby process if no rank used the first."""
 _log = logging.getLogger("agent")
@@ -54,6 +54,8 @@ class Standby:
         self._waiting: Optional[_Waiting] = None
         self._not_before = 0.0
         self._used_at = 0.0
+        self._unstarted = ""
+        """Why the last one could not be started; empty if it was."""
         self._expecting = False
         """Whether weights are about to be examined: then it is in use, however long that takes to begin."""
         self.ended: List[subprocess.Popen[bytes]] = []
@@ -74,9 +76,10 @@ class Standby:
         self._expecting = False
         self._used_at = time.monotonic()
 
-    def examine(self, program: Program, folder: str, on_answer: OnAnswer) -> None:
+    def examine(self, program: Program, folder: str, seconds: float, on_answer: OnAnswer) -> None:
         """Ask the standby process with this program, which is started if need be, what it can do with the weights in
-        ``folder``. ``on_answer`` is called once, with an empty answer if it fails. One folder at a time."""
+        ``folder``. ``on_answer`` is called once, with ``UNANSWERED`` alone if that fails, or takes longer than ``seconds``. One
+        folder at a time."""
 
         def answered(answer: Mapping[str, Any]) -> None:
             self._used_at = time.monotonic()
@@ -89,10 +92,10 @@ class Standby:
                 self._start(program)
             if self._waiting is None:
                 break
-            if self._waiting.examine(folder, answered, self.end):
+            if self._waiting.examine(folder, seconds, answered, self.end):
                 return
             self.end()
-        on_answer({})
+        on_answer({UNANSWERED: self._unstarted or ENDED})
 
     def _start(self, program: Program) -> None:
         self._used_at = time.monotonic()
@@ -100,8 +103,10 @@ class Standby:
         try:
             self._waiting = _Waiting(self._command, program, self._directory)
         except OSError as error:
+            self._unstarted = explained(f"its process cannot be started: {error}", error.errno)
             _log.warning("cannot start a standby process: %s", error)
             return
+        self._unstarted = ""
         _log.info("standby process %d waits for the next rank", self._waiting.process.pid)
 
     def become(
@@ -156,9 +161,9 @@ class StandbyExaminations:
         """Keep it for a while, and no longer until it is asked."""
         self._standby.expect_no_more()
 
-    def examine(self, folder: str, on_answer: OnAnswer) -> None:
-        """Examine one folder at a time; an empty answer tells that it failed."""
-        self._standby.examine(self._program, folder, on_answer)
+    def examine(self, folder: str, seconds: float, on_answer: OnAnswer) -> None:
+        """Examine one folder at a time; an answer with ``UNANSWERED`` tells why it failed."""
+        self._standby.examine(self._program, folder, seconds, on_answer)
 
 
 class _Waiting:
@@ -169,6 +174,8 @@ class _Waiting:
         self.program = program
         self._on_answer: Optional[OnAnswer] = None
         self._answer = b""
+        self._why = ENDED
+        """Why there is no answer, if it is closed now."""
         kept = directory / "spare.json"
         write_json(kept, {"argv": list(program.argv), "env": dict(program.env)})
         self._control, theirs = socket.socketpair()
@@ -190,16 +197,21 @@ class _Waiting:
         """Return whether it has not answered yet."""
         return self._on_answer is not None
 
-    def examine(self, folder: str, on_answer: OnAnswer, end: Callable[[], None]) -> bool:
+    def examine(self, folder: str, seconds: float, on_answer: OnAnswer, end: Callable[[], None]) -> bool:
         """Have it examine weights. Return False if it has ended. ``end`` closes this: it is called if there is no answer,
         or none in time."""
+
+        def give_up() -> None:
+            self._why = f"it took longer than {seconds:g} s"
+            end()
+
         try:
             self._control.sendall(EXAMINE + json.dumps(folder).encode() + b"\n")
         except OSError:
             return False
         loop = asyncio.get_event_loop()
         self._on_answer = on_answer
-        self._late = loop.call_later(EXAMINATION_SECONDS, end)
+        self._late = loop.call_later(seconds, give_up)
         loop.add_reader(self._control.fileno(), self._read, end)
         return True
 
@@ -209,17 +221,20 @@ class _Waiting:
         except OSError:
             chunk = b""
         self._answer += chunk
-        if not chunk or len(self._answer) >= ANSWER_BYTES_MAX:
+        if len(self._answer) >= ANSWER_BYTES_MAX:
+            self._why = f"its answer is longer than {ANSWER_BYTES_MAX} bytes"
+            end()
+        elif not chunk:
             end()
         elif self._answer.endswith(b"\n"):
-            self._conclude(self._answer)
+            self._conclude(_parsed(self._answer))
 
-    def _conclude(self, text: bytes) -> None:
+    def _conclude(self, answer: Mapping[str, Any]) -> None:
         on_answer, self._on_answer, self._answer = self._on_answer, None, b""
         if on_answer is not None:
             self._late.cancel()
             asyncio.get_event_loop().remove_reader(self._control.fileno())
-            on_answer(_parsed(text))
+            on_answer(answer)
 
     def become(self, rank: Path, listener: socket.socket, errors: BinaryIO) -> bool:
         """Make its process the shim of the rank in the directory ``rank``. Return whether it still runs."""
@@ -232,7 +247,7 @@ class _Waiting:
 
     def close(self) -> None:
         """Let the unused standby process end soon; what it was asked has failed."""
-        self._conclude(b"")
+        self._conclude({UNANSWERED: self._why})
         self._control.close()
 
 
@@ -240,5 +255,5 @@ def _parsed(text: bytes) -> Mapping[str, Any]:
     try:
         answer = json.loads(text)
     except (ValueError, RecursionError):
-        return {}
-    return answer if isinstance(answer, dict) else {}
+        answer = None
+    return answer if isinstance(answer, dict) else {UNANSWERED: "its answer cannot be read"}

@@ -1,21 +1,31 @@
-"""Asks the node's runtime what it can do with a model, once for each state of the model's folder.
+"""Asks the node's runtime what it can do with a model, until it has answered for the state of the model's folder.
 
-The standby process answers, because only what ranks run uses the installed mlx-lm (``runner/examination.py``).
+The standby process answers, because only what ranks run uses the installed mlx-lm (``runner/examination.py``). Where it gives no
+answer, it is asked again, after longer and longer waits, and is given longer and longer.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import logging
+import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Protocol, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Tuple
 
 from reconciler.wire.codec import WireError, from_wire
-from reconciler.wire.node import ModelReport, RankShare
+from reconciler.wire.launch import UNANSWERED
+from reconciler.wire.node import ModelReport
+from reconciler.wire.weights import FailedExamination, RankShare
 
 from .files import mark
 
 VERIFIED = "verified"
+AGAIN_SECONDS = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
+"""Waits after one failed examination, two, and so on; the last one stays."""
+EXAMINATION_SECONDS = 120.0
+"""What the first examination may take: imports, and a large model's headers from a cold disk."""
+EXAMINATION_SECONDS_MAX = 600.0
+"""Each further one may take twice as long as the one before, and no longer than this: other weights wait meanwhile."""
 _KEPT_MAX = 256
 _log = logging.getLogger("agent")
 
@@ -32,24 +42,38 @@ class Runtime(Protocol):
     def prepared(self) -> None:
         """Wait no longer than usual from now on: what there is to examine is asked for now, or never."""
 
-    def examine(self, folder: str, on_answer: Callable[[Mapping[str, Any]], None]) -> None:
-        """Examine the weights in ``folder``; ``on_answer`` is called once, with an empty answer if that fails. One folder
-        at a time."""
+    def examine(self, folder: str, seconds: float, on_answer: Callable[[Mapping[str, Any]], None]) -> None:
+        """Examine the weights in ``folder``; ``on_answer`` is called once, with ``UNANSWERED`` alone if that fails, or takes
+        longer than ``seconds``. One folder at a time."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Failed:
+    """What is reported of failed examinations, and when the next is due by the monotonic clock."""
+
+    report: FailedExamination
+    due: float
 
 
 class Examiner:
     """Asks about one model at a time. ``on_answer`` is called when there is something new to report."""
 
-    def __init__(self, runtime: Runtime, on_answer: Callable[[], None]) -> None:
+    def __init__(
+        self, runtime: Runtime, on_answer: Callable[[], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """``clock`` is monotonic."""
         self._runtime = runtime
         self._on_answer = on_answer
+        self._clock = clock
         self._answers: Dict[Subject, Mapping[str, Any]] = {}
+        self._failed: Dict[Subject, _Failed] = {}
         self._queue: List[Subject] = []
         self._asking = False
         self._closed = False
 
     def complete(self, report: ModelReport) -> ModelReport:
-        """Return the report completed by the runtime's answer; request missing answers."""
+        """Return the report completed by the runtime's answer; request missing answers. Weights without one are being
+        examined until the first attempt has failed: then they can be used without."""
         if not report.present or report.problem:
             return report
         try:
@@ -58,13 +82,14 @@ class Examiner:
             subject = (report.directory, state)
         except OSError as error:
             return dataclasses.replace(report, problem=str(error))
-        answer = self._answers.get(subject)
-        if answer is None:
+        if subject not in self._answers and self._is_due(subject):
             self._enqueue(subject)
             self._ask()
-            answer = self._answers.get(subject)  # at once, where the interpreter cannot be started
+        answer, failed = self._answers.get(subject), self._failed.get(subject)
         if answer is None:
-            return dataclasses.replace(report, examining=True)
+            return dataclasses.replace(
+                report, examining=failed is None, examination=failed.report if failed else None
+            )
         return dataclasses.replace(
             report,
             problem=str(answer.get("problem", "")),
@@ -83,6 +108,10 @@ class Examiner:
         """Ask no more."""
         self._closed = True
 
+    def _is_due(self, subject: Subject) -> bool:
+        failed = self._failed.get(subject)
+        return failed is None or self._clock() >= failed.due
+
     def _enqueue(self, subject: Subject) -> None:
         """Queue a model; for a folder that changes, only the newest state matters."""
         begun = self._queue[:1] if self._asking else []
@@ -92,20 +121,36 @@ class Examiner:
     def _ask(self) -> None:
         if not self._asking and self._queue and not self._closed:
             self._asking = True
-            self._runtime.examine(self._queue[0][0], self._take_answer)
+            failed = self._failed.get(self._queue[0])
+            longer = 2 ** min(failed.report.attempts, 8) if failed else 1
+            seconds = min(EXAMINATION_SECONDS * longer, EXAMINATION_SECONDS_MAX)
+            self._runtime.examine(self._queue[0][0], seconds, self._take_answer)
 
     def _take_answer(self, answer: Mapping[str, Any]) -> None:
         if self._closed:
             return
         subject = self._queue.pop(0)
         self._asking = False
-        if not answer:
-            _log.warning("%s: its examination failed; its ranks will show what is wrong", subject[0])
-        if len(self._answers) >= _KEPT_MAX:
-            self._answers.clear()
-        self._answers[subject] = answer
+        for known in (self._answers, self._failed):
+            if len(known) >= _KEPT_MAX:
+                known.clear()
+        if UNANSWERED in answer:
+            self._failed[subject] = self._failure(subject, str(answer[UNANSWERED]))
+        else:
+            self._failed.pop(subject, None)
+            self._answers[subject] = answer
         self._on_answer()
         self._ask()
+
+    def _failure(self, subject: Subject, text: str) -> _Failed:
+        before: Optional[_Failed] = self._failed.get(subject)
+        attempts = before.report.attempts + 1 if before else 1
+        wait, now = AGAIN_SECONDS[min(attempts, len(AGAIN_SECONDS)) - 1], time.time()
+        _log.warning(
+            "%s: examination %d failed: %s; the next one in %.0f s", subject[0], attempts, text, wait
+        )
+        since = before.report.since if before else now
+        return _Failed(FailedExamination(text, attempts, since, now + wait), self._clock() + wait)
 
 
 def _texts(value: Any) -> Mapping[str, str]:

@@ -36,7 +36,8 @@ def state(item: Item) -> str:
     if stalled["status"] == "True":
         return f"Stalled: {stalled['message']}"
     if ready["status"] == "True":
-        return "Ready"
+        unexamined = condition(item, "ExaminationFailed")
+        return f"Ready, but {unexamined['message']}" if unexamined["status"] == "True" else "Ready"
     busy = condition(item, "Reconciling")
     return busy["message"] if busy["status"] == "True" and busy["message"] else ready["message"] or "Unknown"
 
@@ -52,7 +53,8 @@ def colour(item: Item) -> Colour:
         return "red"
     ready = condition(item, "Ready")["status"]
     if ready == "True":
-        return "yellow" if item["spec"].get("unschedulable") else "green"
+        unsure = item["spec"].get("unschedulable") or condition(item, "ExaminationFailed")["status"] == "True"
+        return "yellow" if unsure else "green"
     busy = condition(item, "Reconciling")["status"] == "True" or ready == "Unknown"
     return "yellow" if busy else "red"
 

@@ -14,6 +14,10 @@ HARMLESS = ("Connected", "Unknown", "Undeclared")
 """States of a cable that keep no group from anything."""
 
 
+UNEXAMINED = "ExaminationFailed"
+"""The condition of a Model whose weights a node's runtime has failed to examine."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trouble:
     """Something that is wrong now: what, since when, what is being done, and what a person has to do."""
@@ -76,6 +80,15 @@ def _troubles(snapshot: Snapshot) -> Iterator[Trouble]:
                 continue  # the machine at the other end of a cable: what is to be done was told already
             asked.add(person)
             yield Trouble(name, text, found["lastTransitionTime"], found["reason"], person=person)
+        unexamined = condition(each, UNEXAMINED)
+        if unexamined["status"] == "True":
+            yield Trouble(
+                name,
+                unexamined["message"],
+                unexamined["lastTransitionTime"],
+                unexamined["reason"],
+                doing="it is examined again by itself",
+            )
 
 
 def _cables(snapshot: Snapshot) -> Iterator[Trouble]:

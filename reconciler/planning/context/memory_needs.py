@@ -1,8 +1,8 @@
 """Computes the memory that each rank needs on its node: weights, the tokens of the requests that it answers, what is kept of
 earlier ones, and the process itself.
 
-The node's runtime says what a rank holds (``ModelReport.shares``). Where the agent does not say so, and for groups
-larger than were tried, everything counts as divided evenly.
+The node's runtime says what a rank holds (``ModelReport.shares``). Where it has not said so, and for groups larger than were
+tried, weights count as divided evenly, and what requests take is a guess (``guessed_cache``), and told as one.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from reconciler.resources import ModelDeployment
-from reconciler.wire.launch import CACHE_STEP
-from reconciler.wire.node import ModelReport, RankShare
+from reconciler.wire.launch import CACHE_STEP, PIECE_TOKENS_MAX
+from reconciler.wire.node import ModelReport
 
+from . import guessed_cache
+from .guessed_cache import Cache
 from .sharding import Strategy, number, text_config
 
 USUAL_CONTEXT = 8192
@@ -67,30 +69,34 @@ def needs(model: ModelNeeds, weights: ModelReport, strategy: Strategy, ranks: in
     """Return how many bytes each of ``ranks`` ranks needs."""
     model = model.read_from(weights)
     kept = prefix_cache_bytes(model, weights, strategy, ranks)
+    found = tuple(
+        _scaled(share.weights_bytes, model) + _running(model, share) + _piece(model, share) + kept
+        for share in _shares(weights, strategy, ranks)
+    )
+    return _each(tuple(each + RANK_OVERHEAD_BYTES for each in found), ranks)
+
+
+def weights_alone(weights: ModelReport, strategy: Strategy, ranks: int) -> Needs:
+    """Return how many bytes each of ``ranks`` ranks needs before it answers anything."""
     shares = _shares(weights, strategy, ranks)
-    if not shares:
-        cache = kv_bytes_per_token(weights.config) * model.context * model.batch
-        return (
-            (_scaled(weights.weights_bytes, model) + cache) // ranks + kept + RANK_OVERHEAD_BYTES,
-        ) * ranks
-    found = tuple(_of_share(model, weights, share, ranks) + kept for share in shares)
-    return _each(found, ranks)
+    return _each(tuple(share.weights_bytes + RANK_OVERHEAD_BYTES for share in shares), ranks)
 
 
 def kv_cache_bytes(model: ModelNeeds, weights: ModelReport, strategy: str, ranks: int) -> Needs:
-    """Return how many bytes each of ``ranks`` ranks may use for the requests that are being answered; empty if the node's
-    runtime did not say what they take."""
+    """Return how many bytes each of ``ranks`` ranks may use for the requests that are being answered; empty if the model's
+    code cannot say what they take: then rank 0 does not know either when they are used up."""
     model = model.read_from(weights)
     shares = _shares(weights, strategy, ranks)
-    if any(share.cache is None for share in shares):
+    if any(share.untold for share in shares):
         return ()
-    return _each(tuple(_running(model, weights, share, ranks) for share in shares), ranks)
+    return _each(tuple(_running(model, share) for share in shares), ranks)
 
 
 def one_context_bytes(model: ModelNeeds, weights: ModelReport, strategy: str, ranks: int) -> int:
-    """Return how many bytes a request of a full context takes, on the rank that needs the most; 0 if that is unknown."""
-    shares = _shares(weights, strategy, ranks)
-    return max((_sequence(model.context + CACHE_STEP, weights, share, ranks) for share in shares), default=0)
+    """Return how many bytes a request of a full context takes, on the rank that needs the most; 0 if that is a guess."""
+    if guessed(weights, strategy, ranks):
+        return 0
+    return max(share.sequence(model.context + CACHE_STEP) for share in _shares(weights, strategy, ranks))
 
 
 def _each(found: Needs, ranks: int) -> Needs:
@@ -103,53 +109,71 @@ def prefix_cache_bytes(model: ModelNeeds, weights: ModelReport, strategy: str, r
     model = model.read_from(weights)
     if model.prefix_cache is not None:
         return model.prefix_cache
-    shares = _shares(weights, strategy, ranks)
-    if not shares:
-        return kv_bytes_per_token(weights.config) * model.context // ranks
-    return max(_sequence(model.context, weights, share, ranks) for share in shares)
+    return max(share.sequence(model.context) for share in _shares(weights, strategy, ranks))
 
 
-def _shares(weights: ModelReport, strategy: str, ranks: int) -> tuple[RankShare, ...]:
-    """Return the share of every rank, or of one if they are alike; empty if the runtime did not say so."""
-    shares = weights.shares.get(f"{strategy}/{ranks}", ())
-    return shares if len(shares) in (1, ranks) else ()
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What one rank holds, as far as known, and else as guessed."""
+
+    weights_bytes: int
+    cache: Cache
+    guessed: bool = False
+    untold: bool = False
+    """Whether the model's code was asked what it keeps, and could not tell."""
+
+    def sequence(self, tokens: int) -> int:
+        """Return the bytes of so many tokens of one sequence."""
+        return sum(size * min(tokens, most or tokens) for most, size in self.cache)
 
 
-def _of_share(model: ModelNeeds, weights: ModelReport, share: RankShare, ranks: int) -> int:
-    running = _running(model, weights, share, ranks)
-    return _scaled(share.weights_bytes, model) + running + RANK_OVERHEAD_BYTES
+def guessed(weights: ModelReport, strategy: str, ranks: int) -> bool:
+    """Return whether what ranks need is a guess, because no runtime has said what the model's code keeps."""
+    return any(share.guessed for share in _shares(weights, strategy, ranks))
 
 
-def _running(model: ModelNeeds, weights: ModelReport, share: RankShare, ranks: int) -> int:
-    """Return the bytes on a rank for the requests that are being answered."""
-    if share.cache is None:  # then rank 0 does not know either when they are used up
-        return _sequence(model.context, weights, share, ranks) * model.batch
-    full = _sequence(model.context + CACHE_STEP, weights, share, ranks)
+def _shares(weights: ModelReport, strategy: str, ranks: int) -> tuple[_Share, ...]:
+    """Return the share of every rank, or of one if they are alike. Where the runtime did not say so, all is divided
+    evenly, and the cache is a guess."""
+    told = weights.shares.get(f"{strategy}/{ranks}", ())
+    if len(told) not in (1, ranks):
+        cache = guessed_cache.guessed(weights.config, strategy, ranks)
+        return (_Share(weights.weights_bytes // ranks, cache, guessed=True),)
+    return tuple(
+        _Share(share.weights_bytes, share.cache)
+        if share.cache is not None
+        else _Share(
+            share.weights_bytes,
+            guessed_cache.guessed(weights.config, strategy, ranks),
+            guessed=True,
+            untold=True,
+        )
+        for share in told
+    )
+
+
+def _running(model: ModelNeeds, share: _Share) -> int:
+    """Return the bytes on a rank for the requests that are being answered. Those that a deployment allows take the place of a
+    guess."""
+    if share.guessed and model.kv_cache is not None:
+        return model.kv_cache
+    full = share.sequence(model.context + CACHE_STEP)
+    if share.untold:
+        return full * model.batch
     if model.kv_cache is not None:
         return max(model.kv_cache, full)
-    usual = _sequence(min(model.context, USUAL_CONTEXT) + CACHE_STEP, weights, share, ranks)
-    return full + usual * (model.batch - 1)
+    return full + share.sequence(min(model.context, USUAL_CONTEXT) + CACHE_STEP) * (model.batch - 1)
 
 
-def _sequence(tokens: int, weights: ModelReport, share: RankShare, ranks: int) -> int:
-    """Return the bytes of so many tokens of one sequence on a rank."""
-    if share.cache is None:
-        return kv_bytes_per_token(weights.config) * tokens // ranks
-    return sum(size * min(tokens, most or tokens) for most, size in share.cache)
+def _piece(model: ModelNeeds, share: _Share) -> int:
+    """Return the bytes of a piece of a prompt that a rank has read and keeps beside the windows of its layers until the next
+    (``RotatingKVCache._update_concat`` of mlx-lm)."""
+    windows = ((most, size) for most, size in share.cache if most > 1)
+    return sum(size * max(0, min(model.context - most, PIECE_TOKENS_MAX)) for most, size in windows)
 
 
 def _scaled(size: int, model: ModelNeeds) -> int:
     return size if model.weights_scale == 1.0 else int(size * model.weights_scale)
-
-
-def kv_bytes_per_token(config: Mapping[str, Any]) -> int:
-    """Return the KV cache of one token: 2 x layers x KV heads x head size x bytes of a value."""
-    config = text_config(config)
-    heads = number(config, "num_attention_heads", 1)
-    kv_heads = number(config, "num_key_value_heads", heads)
-    head = number(config, "head_dim", number(config, "hidden_size") // max(1, heads))
-    value_bytes = 4 if config.get("torch_dtype", config.get("dtype")) == "float32" else 2
-    return 2 * number(config, "num_hidden_layers") * kv_heads * head * value_bytes
 
 
 def bits(config: Mapping[str, Any]) -> int:
@@ -161,6 +185,6 @@ def bits(config: Mapping[str, Any]) -> int:
     return {"float32": 32, "float16": 16, "bfloat16": 16}.get(str(dtype), 0)
 
 
-def gib(size: int) -> str:
-    """Write a number of bytes for people."""
-    return f"{size / 2**30:.1f} GiB"
+def gib(size: int, guess: bool = False) -> str:
+    """Write a number of bytes for people, and whether it is a guess."""
+    return f"{size / 2**30:.1f} GiB{' (guessed)' if guess else ''}"

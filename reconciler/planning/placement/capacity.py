@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from reconciler.planning.context.gpu_memory import left_to_models
-from reconciler.planning.context.memory_needs import ModelNeeds, Needs, gib, needs
+from reconciler.planning.context.memory_needs import ModelNeeds, Needs, gib, guessed, needs
 from reconciler.planning.context.sharding import Split, Unsplit, splits
 from reconciler.planning.context.workload import Workload
 from reconciler.planning.context.world import World
@@ -51,21 +51,24 @@ def _too_large(world: World, workload: Workload) -> str:
         return ""  # it is not for want of memory
     size, split = tried[-1]
     each = needs(least, weights, split.strategy, size)
-    return f"{_figures(rooms, each)}; {suggestions.change(workload, rooms, weights, size)}"
+    figures = _figures(rooms, each, guessed(weights, split.strategy, size))
+    return f"{figures}; {suggestions.change(workload, rooms, weights, size)}"
 
 
-def _figures(rooms: FreeMemory, each: Needs) -> str:
-    """Return what ranks need, and what the nodes hold."""
+def _figures(rooms: FreeMemory, each: Needs, guess: bool) -> str:
+    """Return what ranks need, and whether that is a guess, and what the nodes hold."""
     size, every = len(each), len(rooms.nodes)
     held = sorted(rooms.free.values(), reverse=True)
     if size == 1:
-        return f"needs {gib(each[0])} on one node, and the largest of {every} declared holds {gib(held[0])}"
+        return f"needs {gib(each[0], guess)} on one node, and the largest of {every} declared holds {gib(held[0])}"
     together = sum(held[:size])
     if sum(each) > together:
         which = "the nodes declared hold" if size == every else f"the {size} largest of {every} declared hold"
-        return f"needs {gib(sum(each))} on {size} nodes, and {which} {gib(together)}"
+        return f"needs {gib(sum(each), guess)} on {size} nodes, and {which} {gib(together)}"
     share = "each" if len(set(each)) == 1 else "one"
-    return f"needs {gib(max(each))} on {share} of {size} nodes, and no {size} of those declared hold that"
+    return (
+        f"needs {gib(max(each), guess)} on {share} of {size} nodes, and no {size} of those declared hold that"
+    )
 
 
 def _emptied(world: World, deployment: ModelDeployment) -> FreeMemory | None:

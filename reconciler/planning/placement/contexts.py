@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.planning.context.memory_needs import ModelNeeds, Needs, needs, one_context_bytes
+from reconciler.planning.context.memory_needs import ModelNeeds, Needs, guessed, needs, one_context_bytes
 from reconciler.planning.context.sharding import Strategy, number, text_config
 from reconciler.planning.context.workload import Workload
 from reconciler.resources import ModelDeployment, RopeScaling
@@ -98,6 +98,11 @@ class Charges:
         """Return the bytes that each rank is charged."""
         model = ModelNeeds.of_deployment(self.deployment, context)
         return needs(model, self.weights, self.strategy, self.size)
+
+    @property
+    def guessed(self) -> bool:
+        """Return whether these charges are guesses."""
+        return guessed(self.weights, self.strategy, self.size)
 
     def least(self) -> Needs:
         """Return the bytes that each rank is charged at least."""

@@ -122,7 +122,9 @@ def _seat(subject: _Subject, name: NodeName) -> Seat:
     if record is not None and name in record.members:
         rank = record.members.index(name)
         free = subject.ledger.free(name, workload.replica)
-        text = f"charged {gib(record.charges[rank])}, of {gib(max(0, free))} that others leave"
+        text = (
+            f"charged {gib(record.charges[rank], record.guessed)}, of {gib(max(0, free))} that others leave"
+        )
         return Seat(name, rank, text)
     weights = world.node(name).model(workload.path)
     against = _obstacle(world, name, world.desired.nodes[name], workload) or _unlike(subject, name)
@@ -170,16 +172,18 @@ def _room(subject: _Subject, name: NodeName, weights: ModelReport) -> str:
     bounds = workload.deployment.spec.parallelism.nodes
     sizes = [len(subject.members)] if subject.record else range(bounds.min, bounds.max + 1)
     parts = [
-        min(Charges.of(workload.deployment, weights, split.strategy, size).least())
+        (min(charges.least()), charges.guessed)
         for size in sizes
         for split in _splits(workload, weights, size)
+        for charges in (Charges.of(workload.deployment, weights, split.strategy, size),)
     ]
     free = max(0, ledger.free(name, replica))
-    if parts and min(parts) > free:
-        missing = f"it lacks {gib(min(parts) - free)} of memory"
+    part, guess = min(parts, default=(0, False))
+    if part > free:
+        missing = f"it lacks {gib(part - free, guess)} of memory"
         bounded = bounded_by_gpu(subject.world, name)
         because = f", because {bounded}" if bounded else ""
-        return f"{missing}: a rank needs {gib(min(parts))}, it has {gib(free)} free{because}"
+        return f"{missing}: a rank needs {gib(part, guess)}, it has {gib(free)} free{because}"
     if subject.record is None:
         return f"it could be used: it has {gib(free)} free"
     others = ledger.ranks(name, replica)

@@ -22,8 +22,9 @@ from reconciler.planning.nodes.eligible import returning, too_few, unfit
 from reconciler.planning.transport.fallback import Transport
 from reconciler.planning.weights.distribute import being_fetched
 from reconciler.resources.deployment import RANKS_MAX
-from reconciler.state import NodeName, Refusal, RefusedBecause, Waiting, WaitingFor
+from reconciler.state import NodeName, NodeObservation, Refusal, RefusedBecause, Waiting, WaitingFor
 from reconciler.wire.node import ModelReport
+from reconciler.wire.weights import FailedExamination
 
 from . import compatibility, suggestions
 from .contexts import Charges, too_long, unscalable
@@ -42,6 +43,8 @@ class Placement:
     split: Split
     context: int
     """Most tokens of one request."""
+    guessed: bool
+    """Whether ``needs`` is a guess."""
 
 
 FOR_WANT_OF_NODES = (RefusedBecause.NO_NODES, RefusedBecause.NO_MEMORY)
@@ -110,7 +113,7 @@ def _awaited(world: World, workload: Workload, late: Placed) -> Waiting:
 
 def _among_compatible(
     world: World, ledger: Ledger, workload: Workload, usable: Placed, join: Join
-) -> Joined | Refusal:
+) -> Joined | Waiting | Refusal:
     """Find the largest group of nodes that agree in what its ranks must agree on. One rank agrees with itself."""
     bounds = workload.deployment.spec.parallelism.nodes
     if bounds.max == 1:
@@ -118,13 +121,13 @@ def _among_compatible(
     record = world.memory.groups.get(workload.replica)
     sets = compatibility.compatible_sets(world, usable, workload.path, record.members if record else ())
     best: Joined | None = None
-    problem: Refusal | None = None
+    problem: Waiting | Refusal | None = None
     first = frozenset(sets[0])
     for names in sets:
         if len(names) < max(bounds.min, len(best[0].members) + 1 if best else 1):
             continue
         found = _Search.start(world, ledger, workload, names, join).largest()
-        if isinstance(found, Refusal):
+        if isinstance(found, Refusal | Waiting):
             problem = problem or found
         elif best is None or len(found[0].members) > len(best[0].members):
             best = found
@@ -146,6 +149,8 @@ class _Search:
     workload: Workload
     rooms: FreeMemory
     weights: ModelReport
+    failed: Mapping[NodeName, FailedExamination]
+    """The examinations of these weights that failed, by node."""
     before: Placed
     """Where the replica's group is, or was last."""
     load: Mapping[NodeName, int]
@@ -172,9 +177,10 @@ class _Search:
         weights = world.once(_weights, usable, workload.path)
         same = record is not None and record.fingerprint == workload.spec_hash
         context = record.context if record is not None and same else 0
-        return cls(workload, rooms, weights, before, load, join, context)
+        failed = world.once(_failed, usable, workload.path)
+        return cls(workload, rooms, weights, failed, before, load, join, context)
 
-    def largest(self) -> Joined | Refusal:
+    def largest(self) -> Joined | Waiting | Refusal:
         """Take as many nodes as there are within the bounds, and fewer where the model, the memory or the transport
         requires it."""
         refused = unscalable(self.workload, self.weights) or too_long(self.workload, self.weights)
@@ -199,7 +205,7 @@ class _Search:
             return unjoined
         # Where fewer nodes would do but have no room, the lack of room is the reason, and not the split.
         if short:
-            return suggestions.no_room(self.workload, self.rooms, self.weights, *short)
+            return suggestions.no_room(self.workload, self.rooms, self.weights, *short, self.failed)
         size, why = unsplit[0]
         return self._unsplit(why, size)
 
@@ -236,7 +242,7 @@ class _Search:
         longest = charges.contexts.largest(
             lambda context: charges.allows(context) and self.rooms.fits(members, charges.room_for(context))
         )
-        return Placement(members, charges.at(longest), split, longest), transport
+        return Placement(members, charges.at(longest), split, longest, charges.guessed), transport
 
     def _best(self, each: Needs) -> tuple[Placed, Transport] | Refusal | None:
         """Prefer the nodes it has already, then the least loaded ones, and of those the ones that are joined best. A
@@ -303,10 +309,33 @@ def _cables(world: World) -> dict[NodeName, Placed]:
 
 
 def _weights(world: World, usable: Placed, path: str) -> ModelReport:
-    """Return the report on the weights that says most: one with shares, if any node has it."""
-    reports = [world.node(name).model(path) for name in usable]
-    known = [report for report in reports if report is not None]
-    return next((report for report in known if report.shares), known[0])
+    """Return the report on the weights that says most: one with shares, if any node has it. Where none of these nodes does,
+    another one with the same weights and runtime may."""
+    reports = [(world.node(name), world.node(name).model(path)) for name in usable]
+    known = [(node, report) for node, report in reports if report is not None]
+    node, first = known[0]
+    told = next((report for _, report in known if report.shares), None)
+    return told or _of_others(world, node, first) or first
+
+
+def _of_others(world: World, node: NodeObservation, like: ModelReport) -> ModelReport | None:
+    """Return a report with shares on the same weights by a runtime with the same versions, of any node that has reported."""
+    runtime = node.report.runtime if node.report else None
+    for _, other in sorted(world.observed.nodes.items()):
+        report = other.model(like.path)
+        same = report is not None and (report.weights_bytes, report.config) == (
+            like.weights_bytes,
+            like.config,
+        )
+        if report is not None and same and report.shares and other.report and other.report.runtime == runtime:
+            return replace(like, shares=report.shares, ranks_tried=report.ranks_tried)
+    return None
+
+
+def _failed(world: World, usable: Placed, path: str) -> dict[NodeName, FailedExamination]:
+    """Return the examinations of weights that failed on these nodes."""
+    reports = ((name, world.node(name).model(path)) for name in usable)
+    return {name: report.examination for name, report in reports if report and report.examination}
 
 
 def _height(transports: tuple[str, ...], transport: Transport) -> int:

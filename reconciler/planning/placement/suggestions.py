@@ -1,17 +1,23 @@
-"""Refusals for too little memory: how much is missing where, and the nearest change that would fit."""
+"""Refusals for too little memory: how much is missing where, and the nearest change that would fit.
+
+A guess refuses nothing by itself: where the weights alone would fit, and a node's runtime is yet to say what more is needed, the
+group waits for that. Where the model's code cannot say it, the deployment can.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from reconciler.planning.context.gpu_memory import how_to_raise
-from reconciler.planning.context.memory_needs import ModelNeeds, bits, gib, needs
+from reconciler.planning.context.memory_needs import ModelNeeds, bits, gib, guessed, needs, weights_alone
 from reconciler.planning.context.sharding import Split, Unsplit, splits
 from reconciler.planning.context.workload import Workload
 from reconciler.resources.deployment import RANKS_MAX
-from reconciler.state import NodeName, Refusal, RefusedBecause
+from reconciler.state import NodeName, Refusal, RefusedBecause, Waiting, WaitingFor
 from reconciler.wire.node import ModelReport
+from reconciler.wire.weights import FailedExamination
 
 from .contexts import Contexts
 from .search import FreeMemory
@@ -25,22 +31,55 @@ SCALE_BITS = 0.5
 """For a scale and a bias of each group of 64 weights."""
 
 
-def no_room(workload: Workload, rooms: FreeMemory, weights: ModelReport, size: int, split: Split) -> Refusal:
-    """Refuse a group of ``size`` nodes that could be split this way, and say what would fit."""
+def no_room(
+    workload: Workload,
+    rooms: FreeMemory,
+    weights: ModelReport,
+    size: int,
+    split: Split,
+    failed: Mapping[NodeName, FailedExamination],
+) -> Refusal | Waiting:
+    """Say what would fit where a group of ``size`` nodes that could be split this way does not: a refusal, or, where that is by a
+    guess, what may tell more. ``failed``: the examinations that failed, and are tried again."""
+    text = _lacking(workload, rooms, weights, size, split)
+    if not guessed(weights, split.strategy, size):
+        return workload.refuse(RefusedBecause.NO_MEMORY, text)
+    alone = weights_alone(weights, split.strategy, size)
+    if not rooms.roomiest(size).fit(alone):
+        text = f"{text}; its weights alone need {gib(max(alone))}"
+        return workload.refuse(RefusedBecause.NO_MEMORY, text)
+    text = f"{text}; or say what requests may take: serving.kvCache"
+    if not failed:
+        return workload.refuse(RefusedBecause.NO_MEMORY, text)
+    node, first = min(failed.items(), key=lambda entry: entry[1].again)
+    at = datetime.fromtimestamp(first.again, UTC).strftime("%H:%M:%S UTC")
+    why = f"the examination of its weights on {node} failed: {first.text}; it is tried again at {at}"
+    return Waiting(
+        workload.replica.key,
+        WaitingFor.EXAMINATION,
+        f"{workload.replica}: {text}; {why}",
+        until=first.again,
+        replica=workload.replica,
+    )
+
+
+def _lacking(workload: Workload, rooms: FreeMemory, weights: ModelReport, size: int, split: Split) -> str:
+    """Say what a group needs, where that is not there, and what would fit."""
     model_needs = _needed_at_least(workload, weights)
     each = sorted(needs(model_needs, weights, split.strategy, size), reverse=True)
     shares = _shares(rooms, size)
     short = next((at for at, need in enumerate(each) if need > shares[at][0]), size - 1)
     need, (free, name) = each[short], shares[short]
     where = f"on each of {size} nodes" if each[0] == each[-1] else f"on one of {size} nodes"
-    text = f"needs {gib(need)} {where}, {name} has {gib(max(0, free))} free"
+    figure = gib(need, guessed(weights, split.strategy, size))
+    text = f"needs {figure} {where}, {name} has {gib(max(0, free))} free"
     if size == 1:
-        text = f"needs {gib(need)} on a node, {name} has the most free: {gib(max(0, free))}"
+        text = f"needs {figure} on a node, {name} has the most free: {gib(max(0, free))}"
     bounded = rooms.bounded(name)
     text += f" ({bounded})" if bounded else ""
     advice = change(workload, rooms, weights, size)
     advice += f"; or {how_to_raise(name)}" if bounded else ""
-    return workload.refuse(RefusedBecause.NO_MEMORY, f"{text}; {advice}")
+    return f"{text}; {advice}"
 
 
 def change(workload: Workload, rooms: FreeMemory, weights: ModelReport, size: int) -> str:

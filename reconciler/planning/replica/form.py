@@ -118,6 +118,7 @@ def _record(view: Wanted, workload: Workload, found: Joined, ended: Diagnosis | 
         weights_before=weights_before,
         facts=attempt_facts.encode(view.current_facts(placed.members)),
         context=placed.context,
+        guessed=placed.guessed,
         spec=specs.write(workload.deployment, workload.model),
         spec_before=spec_before,
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-TOKENS_MAX = 2048
-"""The most of a step. With more, no model is read faster."""
+from reconciler.wire.launch import PIECE_TOKENS_MAX
+
 TOKENS_MIN = 16
 """The least of a step, so that every prompt gets on."""
 UNKNOWN_TOKENS = 32
@@ -50,8 +50,8 @@ class Pacing:
         none."""
         last, last_seconds = self._last
         if stall_seconds is None:
-            found = self._line.tokens(ALONE_SECONDS) if last else TOKENS_MAX
-            return max(ALONE_TOKENS_MIN, min(TOKENS_MAX, int(found)))
+            found = self._line.tokens(ALONE_SECONDS) if last else PIECE_TOKENS_MAX
+            return max(ALONE_TOKENS_MIN, min(PIECE_TOKENS_MAX, int(found)))
         if not last:
             return UNKNOWN_TOKENS
         decode = self._decode_seconds or 0.0
@@ -59,7 +59,7 @@ class Pacing:
         seconds = max(stall_seconds * MARGIN, shortest * (1 + LEAST_SHARE))
         share = (seconds - decode) / max(last_seconds - decode, SECONDS_MIN)
         found = min(self._line.tokens(seconds - decode), _grown(last, share))
-        return max(TOKENS_MIN, min(TOKENS_MAX, int(found)) // TOKENS_MIN * TOKENS_MIN)
+        return max(TOKENS_MIN, min(PIECE_TOKENS_MAX, int(found)) // TOKENS_MIN * TOKENS_MIN)
 
     def measured(self, seconds: float, read: int, decoded: bool) -> None:
         """Note how long a step took that read so many tokens, and whether it decoded as well."""
@@ -96,10 +96,10 @@ class _Line:
         self._spread = self._both = 0.0
 
     def tokens(self, seconds: float) -> float:
-        """Return how many tokens are read in that time, at most ``TOKENS_MAX``."""
+        """Return how many tokens are read in that time, at most ``PIECE_TOKENS_MAX``."""
         left = seconds - self.fixed
-        if left >= self._each * TOKENS_MAX:
-            return TOKENS_MAX
+        if left >= self._each * PIECE_TOKENS_MAX:
+            return PIECE_TOKENS_MAX
         return max(0.0, left / self._each)
 
     def add(self, tokens: int, seconds: float) -> None:

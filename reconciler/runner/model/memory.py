@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import mlx.core as mx
@@ -22,7 +22,9 @@ from .adapter import FOREIGN_ERRORS
 
 SHORT, LONG = 256, 512
 """Lengths at which caches are compared: they grow in steps of 256 tokens (``KVCache.step``)."""
-_COMPUTING = ((mx, "eval"), (mx, "async_eval"), (mx.array, "item"), (mx.array, "tolist"))
+VALUES = (0, 1)
+"""What a model is told where it asks for a value, such as the number of an expert: how much it keeps must be the same
+whatever that is."""
 
 
 class Size:
@@ -43,17 +45,24 @@ def share(model: Any) -> dict[str, Any]:
     held = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
     try:
         return {"weights_bytes": held, "cache": _cache(model)}
-    except (
-        FOREIGN_ERRORS
-    ):  # a forward pass that cannot do without values: the model's shape alone has to tell
+    except FOREIGN_ERRORS:  # a forward pass that cannot do without values
         return {"weights_bytes": held}
 
 
 def _cache(model: Any) -> list[list[int]]:
     """Return pairs of tokens and bytes per token: the bytes for each token of a sequence, up to that number of tokens
-    (0: all)."""
-    with _uncomputed():
-        short, long = _filled(model, SHORT), _filled(model, LONG)
+    (0: all). Raises ``ValueError`` where they depend on values, or as the model does."""
+    with _uncomputed(VALUES[0]) as asked:
+        found = _sizes(model)
+    if asked:
+        with _uncomputed(VALUES[1]):
+            if _sizes(model) != found:
+                raise ValueError("how much it keeps depends on what it computes")
+    return found
+
+
+def _sizes(model: Any) -> list[list[int]]:
+    short, long = _filled(model, SHORT), _filled(model, LONG)
     sizes: Counter[int] = Counter()
     for before, after in zip(short, long, strict=True):
         per_token = math.ceil((after.nbytes - before.nbytes) / (LONG - SHORT))
@@ -79,30 +88,73 @@ def _same(array: Any, *_: Any, **__: Any) -> Any:
     return array
 
 
+_CONVERSIONS = {"item": int, "__bool__": bool, "__int__": int, "__index__": int, "__float__": float}
+"""Methods of an array that compute its value, and the type of that."""
+
+
+def _nested(shape: Sequence[int], value: int) -> Any:
+    return [_nested(shape[1:], value) for _ in range(shape[0])] if shape else value
+
+
 def _blank(shape: Any, dtype: Any, *_: Any, **__: Any) -> Any:
     return mx.zeros(shape, dtype)
 
 
+def _gathered(array: Any, *_: Any, group: Any = None, **__: Any) -> Any:
+    """Return what all ranks would give, along the first axis; stages of a pipeline name no group, and use what one gave."""
+    return mx.concatenate([array] * (group.size() if group is not None else 1), axis=0)
+
+
 _COLLECTIVES: dict[str, Callable[..., Any]] = {
     "all_sum": _same,
-    "all_gather": _same,  # of what it gives, layers use as much as they gave
+    "all_gather": _gathered,
     "send": _same,
     "recv_like": _same,
     "recv": _blank,
 }
 
 
-def _refuse(*_: Any, **__: Any) -> Any:
-    raise RuntimeError("this would compute with the weights")
+@contextmanager
+def _uncomputed(value: int) -> Iterator[list[str]]:
+    """Replace collectives by functions that keep shapes and communicate with nobody, and functions that compute values by
+    ones that compute nothing and say ``value``. Yield a list that grows with each value that is asked for."""
+    asked: list[str] = []
+
+    def said(name: str, kind: type) -> Callable[[Any], Any]:
+        def say(_: Any) -> Any:
+            asked.append(name)
+            return kind(value)
+
+        return say
+
+    def listed(array: Any) -> Any:
+        asked.append("tolist")
+        return _nested(array.shape, value)
+
+    def nothing(*_: Any, **__: Any) -> None:
+        """Compute nothing: nobody needs it."""
+
+    changes: list[_Change] = [
+        (mx, "eval", nothing),
+        (mx, "async_eval", nothing),
+        (mx.array, "tolist", listed),
+    ]
+    changes += [(mx.array, name, said(name, kind)) for name, kind in _CONVERSIONS.items()]
+    with uncommunicated(), _replaced(changes):
+        yield asked
+
+
+def uncommunicated() -> AbstractContextManager[None]:
+    """Replace collectives by functions that keep shapes and communicate with nobody."""
+    return _replaced([(mx.distributed, name, stand_in) for name, stand_in in _COLLECTIVES.items()])
+
+
+_Change = tuple[Any, str, Any]
+"""An owner, the name of something that it has, and what it has meanwhile."""
 
 
 @contextmanager
-def _uncomputed() -> Iterator[None]:
-    """Replace collectives by functions that keep shapes and communicate with nobody; computing values is refused."""
-    changes: list[tuple[Any, str, Any]] = [
-        (mx.distributed, name, stand_in) for name, stand_in in _COLLECTIVES.items()
-    ]
-    changes += [(owner, name, _refuse) for owner, name in _COMPUTING]
+def _replaced(changes: Sequence[_Change]) -> Iterator[None]:
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
     try:
         for owner, name, stand_in in changes:

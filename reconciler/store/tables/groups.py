@@ -21,14 +21,14 @@ class Groups:
             "INSERT OR REPLACE INTO groups (deployment, replica, epoch, members, port, secret,"
             " fingerprint, created_at, rank_bytes, proven_at, model, strategy,"
             " strategy_why, transport, transport_why, boots, facts, needs, weights, weights_before,"
-            " context, spec, spec_before)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " context, spec, spec_before, guessed)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 replica.deployment, replica.index, group.epoch, json.dumps(group.members), group.port,
                 group.secret, group.fingerprint, group.created_at, group.rank_bytes, group.proven_at,
                 group.model, group.strategy, group.strategy_why, group.transport, group.transport_why,
                 json.dumps(group.boots), group.facts, json.dumps(group.needs), group.weights,
-                group.weights_before, group.context, group.spec, group.spec_before,
+                group.weights_before, group.context, group.spec, group.spec_before, int(group.guessed),
             ),
         )  # fmt: skip
 
@@ -45,7 +45,7 @@ class Groups:
             "SELECT deployment, replica, epoch, members, port, secret, fingerprint, created_at,"
             " rank_bytes, proven_at, model, strategy, strategy_why, transport, transport_why,"
             " boots, facts, needs, weights, weights_before, context, spec,"
-            " spec_before FROM groups"
+            " spec_before, guessed FROM groups"
         )
         records = [
             GroupRecord(
@@ -71,6 +71,7 @@ class Groups:
                 context=row[20],
                 spec=row[21],
                 spec_before=row[22],
+                guessed=bool(row[23]),
             )
             for row in rows
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.agent.ranks import standby
+from reconciler.agent.weights import examination
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.wire.launch import Phase, RankId
 from reconciler.wire.node import Done, ModelReport, StartRank
@@ -38,7 +40,10 @@ if config:
 """
 """A runtime's Python: it says its versions, and is a rank's program that waits, whatever it is asked to run."""
 ANSWERS = """os.write(progress, json.dumps({"code": json.loads(config[8:])}).encode() + b"\\n")"""
-FLOODS = """os.write(progress, b"x" * 200_000)"""
+FLOODS = """os.write(progress, b"x" * 2_000_000)"""
+FAILS = """print("MemoryError: too large", flush=True) or sys.exit(3)"""
+KILLED = """os.kill(os.getpid(), 9)"""
+LONG = """os.write(progress, json.dumps({"code": json.loads(config[8:]), "more": "x" * 700_000}).encode() + b"\\n")"""
 HANGS = "sys.stdin.read()"
 
 
@@ -71,6 +76,12 @@ async def examined(link: AgentConnection) -> ModelReport:
             return report
         async for _ in link.changes():
             break
+
+
+async def examined_again(link: AgentConnection) -> ModelReport:
+    """What the agent reports a moment later, as controllers ask every few seconds."""
+    await asyncio.sleep(0.1)
+    return await examined(link)
 
 
 async def start(bench: Bench, link: AgentConnection, id: RankId = RANK) -> int:
@@ -115,28 +126,66 @@ async def test_it_waits_for_what_it_was_started_to_examine_and_ends_if_no_rank_c
     await gone(waiting)
 
 
-@pytest.mark.parametrize("examination", ["os.abort()", "sys.exit()", FLOODS])
-async def test_an_examination_that_ends_its_process_fails_once_and_ranks_start_all_the_same(
-    bench: Bench, started: Path, examination: str
+async def test_an_answer_may_name_the_files_of_every_stage_of_a_model_of_hundreds(
+    bench: Bench, started: Path
 ) -> None:
-    runtime(bench, started, examination)
+    runtime(bench, started, LONG)
+    assert (await examined(await bench.agent())).code
+
+
+@pytest.mark.parametrize(
+    ("examines", "why"),
+    [
+        ("os.abort()", "its process was ended by signal 6 (SIGABRT)"),
+        (KILLED, "its process was ended by signal 9 (SIGKILL)"),
+        ("sys.exit()", "its process ended with status 0"),
+        (FAILS, "its process ended with status 3: MemoryError: too large"),
+        (FLOODS, "its answer is longer than 1048576 bytes"),
+    ],
+)
+async def test_an_examination_that_ends_its_process_says_how_and_ranks_start_all_the_same(
+    bench: Bench, started: Path, examines: str, why: str
+) -> None:
+    runtime(bench, started, examines)
     link = await bench.agent()
     report = await examined(link)
     assert (report.problem, report.code, report.ranks_tried) == ("", "", 0)
+    assert report.examination is not None
+    assert (report.examination.text, report.examination.attempts) == (why, 1)
     await examined(link)
     (waiting,) = pids(started)
     await gone(waiting)
     assert await start(bench, link) != waiting
-    assert "its examination failed" in (bench.directory / "agent.log").read_text()
+    assert f"examination 1 failed: {why}; the next one in 30 s" in (bench.directory / "agent.log").read_text()
+
+
+async def test_an_examination_that_failed_is_tried_again_while_the_controller_asks(
+    bench: Bench, started: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(examination, "AGAIN_SECONDS", (0.3,))
+    runtime(
+        bench,
+        started,
+        f"len(open({str(started)!r}).readlines()) < 3 and os.abort()\n        {ANSWERS}",
+    )
+    link = await bench.quick_agent()
+    assert (await examined(link)).examination is not None
+    while (report := await examined_again(link)).examination is not None:
+        pass
+    assert report.code == str(bench.models / MODEL)
+    assert len(pids(started)) == 3
 
 
 async def test_an_examination_that_takes_too_long_is_not_waited_for(
     bench: Bench, started: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standby, "EXAMINATION_SECONDS", 0.2)
+    monkeypatch.setattr(examination, "EXAMINATION_SECONDS", 0.2)
     runtime(bench, started, HANGS)
     link = await bench.quick_agent()
-    assert (await examined(link)).code == ""
+    report = await examined(link)
+    assert report.code == ""
+    assert report.examination is not None
+    assert report.examination.text == "it took longer than 0.2 s"
     for waiting in pids(started):
         await gone(waiting)
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from reconciler.agent.ranks import standby as module
+from reconciler.agent.ranks.spare import ANSWER_BYTES_MAX
 from reconciler.agent.ranks.standby import Program, Standby
 from tests.agent.bench import soon
 
@@ -32,7 +33,7 @@ while True:
     if folder == "hang":
         continue
     answer = json.dumps({"pid": os.getpid(), "folder": folder, **program["env"]}).encode()
-    control.sendall(b"x" * 70_000 if folder == "flood" else answer[:9])
+    control.sendall(b"x" * 1_100_000 if folder == "flood" else answer[:9])
     if folder != "flood":
         control.sendall(answer[9:] + b"\\n")
 """
@@ -48,8 +49,8 @@ class Waiting:
         self.standby = Standby(command, home)
         self.answers: list[Mapping[str, Any]] = []
 
-    async def ask(self, folder: str, program: Program = PROGRAM) -> Mapping[str, Any]:
-        self.standby.examine(program, folder, self.answers.append)
+    async def ask(self, folder: str, program: Program = PROGRAM, seconds: float = 600.0) -> Mapping[str, Any]:
+        self.standby.examine(program, folder, seconds, self.answers.append)
         await soon(lambda: self.answers)
         return self.answers.pop()
 
@@ -96,18 +97,21 @@ async def test_one_that_has_ended_unnoticed_is_replaced_by_one_that_answers(wait
     assert (again["folder"], again["pid"] == first["pid"]) == ("/models/a", False)
 
 
-async def test_where_none_can_be_started_the_answer_is_empty(tmp_path: Path) -> None:
+async def test_where_none_can_be_started_the_answer_says_so(tmp_path: Path) -> None:
     waiting = Waiting(tmp_path, ("/no/such/agent",))
-    assert await waiting.ask("/models/a") == {}
+    (why,) = (await waiting.ask("/models/a")).values()
+    assert why.startswith("its process cannot be started: [Errno 2] No such file or directory")
     assert waiting.pid is None
 
 
-@pytest.mark.parametrize("folder", ["hang", "flood"])
+@pytest.mark.parametrize(
+    ("folder", "why"),
+    [("hang", "it took longer than 0.5 s"), ("flood", f"its answer is longer than {ANSWER_BYTES_MAX} bytes")],
+)
 async def test_one_that_gives_no_answer_in_time_or_none_that_is_one_is_ended(
-    waiting: Waiting, monkeypatch: pytest.MonkeyPatch, folder: str
+    waiting: Waiting, folder: str, why: str
 ) -> None:
-    monkeypatch.setattr(module, "EXAMINATION_SECONDS", 0.05 if folder == "hang" else 600.0)
-    assert await waiting.ask(folder) == {}
+    assert await waiting.ask(folder, seconds=0.5 if folder == "hang" else 600.0) == {"unanswered": why}
     assert waiting.pid is None
     assert len(waiting.standby.ended) == 1
 
@@ -130,13 +134,13 @@ async def test_what_waits_becomes_the_shim_of_a_rank_once(waiting: Waiting) -> N
 
 
 async def test_what_examines_weights_is_no_rank_s_yet(waiting: Waiting) -> None:
-    waiting.standby.examine(PROGRAM, "hang", waiting.answers.append)
+    waiting.standby.examine(PROGRAM, "hang", 600.0, waiting.answers.append)
     with socket.socket(socket.AF_UNIX) as listener, tempfile.TemporaryFile() as log:
         assert waiting.standby.become(Path("/ranks/r"), listener, log) is None
         waiting.standby.end_unused(0.0)
         assert waiting.pid is not None, "it is still at it"
     waiting.standby.end()
-    assert waiting.answers == [{}], "who asked hears of it"
+    assert waiting.answers == [{"unanswered": module.ENDED}], "who asked hears of it"
 
 
 async def test_one_that_has_ended_becomes_nothing(waiting: Waiting) -> None:

@@ -1,7 +1,8 @@
-"""What a node's runtime says of a model is asked once for each state of its folder, and no more than that."""
+"""What a node's runtime says of a model is asked once for each state of its folder, and again where it gives no answer."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 import pytest
 
 from reconciler.agent.weights.examination import Examiner
-from reconciler.wire.node import ModelReport, RankShare
-from reconciler.wire.weights import PromptReuse
+from reconciler.wire.node import ModelReport
+from reconciler.wire.weights import PromptReuse, RankShare
 
 
 class Runtime:
@@ -18,6 +19,7 @@ class Runtime:
 
     def __init__(self) -> None:
         self.count = 0
+        self.seconds = 0.0
         self.waiting: Callable[[Mapping[str, Any]], None] | None = None
 
     def prepare(self) -> None:
@@ -26,9 +28,10 @@ class Runtime:
     def prepared(self) -> None:
         raise AssertionError("an examiner is asked at once")
 
-    def examine(self, folder: str, on_answer: Callable[[Mapping[str, Any]], None]) -> None:
+    def examine(self, folder: str, seconds: float, on_answer: Callable[[Mapping[str, Any]], None]) -> None:
         assert self.waiting is None, "one folder at a time"
         self.count += 1
+        self.seconds = seconds
         self.waiting = on_answer
 
     def answer(self, **answer: Any) -> None:
@@ -46,7 +49,8 @@ class Desk:
         (self.folder / "model.safetensors").write_bytes(b"weights")
         self.runtime = Runtime()
         self.news = 0
-        self.examiner = Examiner(self.runtime, self._hear)
+        self.now = 0.0
+        self.examiner = Examiner(self.runtime, self._hear, lambda: self.now)
 
     def _hear(self) -> None:
         self.news += 1
@@ -83,12 +87,58 @@ def test_the_kinds_by_which_positions_can_be_scaled_are_reported(desk: Desk) -> 
     assert desk.answer(rope=["yarn", "linear"]).rope == ("yarn", "linear")
 
 
-def test_an_examination_that_failed_is_not_repeated_and_says_nothing_against_the_weights(desk: Desk) -> None:
-    found = desk.answer()
+def test_an_examination_that_failed_is_told_and_says_nothing_against_the_weights(desk: Desk) -> None:
+    before = time.time()
+    found = desk.answer(unanswered="it took longer than 120 s")
     assert (found.examining, found.problem, found.code, found.ranks_tried) == (False, "", "", 0)
     assert (found.reuse, found.reread, found.rope) == ("", "", ())
+    failed = found.examination
+    assert failed is not None
+    assert (failed.text, failed.attempts) == ("it took longer than 120 s", 1)
+    assert before <= failed.since <= time.time()
+    assert failed.again == pytest.approx(failed.since + 30, abs=1)
     desk.look()
-    assert desk.runtime.count == 1
+    assert desk.runtime.count == 1, "not before it is due"
+
+
+def test_an_examination_that_failed_is_repeated_after_longer_waits_and_may_take_longer(desk: Desk) -> None:
+    first = desk.answer(unanswered="it crashed").examination
+    allowed, waits = [desk.runtime.seconds], []
+    for _ in range(7):
+        begun = desk.now
+        while desk.runtime.waiting is None:
+            assert not desk.look().examining, "weights can be used meanwhile"
+            desk.now += 5
+        waits.append(desk.now - 5 - begun)
+        allowed.append(desk.runtime.seconds)
+        assert desk.look().examination is not None, "it is not known to be better yet"
+        desk.runtime.answer(unanswered="it crashed")
+    assert waits == [30, 60, 120, 300, 600, 1800, 1800]
+    assert allowed == [120, 240, 480, 600, 600, 600, 600, 600]
+    last = desk.look().examination
+    assert first is not None
+    assert last is not None
+    assert (last.attempts, last.since) == (8, first.since)
+
+
+def test_an_examination_that_succeeds_in_the_end_says_everything(desk: Desk) -> None:
+    desk.answer(unanswered="its process was ended by signal 9 (SIGKILL)")
+    desk.now += 30
+    desk.look()
+    desk.runtime.answer(code="some")
+    found = desk.look()
+    assert (found.code, found.examination, found.examining) == ("some", None, False)
+    desk.now += 86_400
+    desk.look()
+    assert desk.runtime.count == 2
+
+
+def test_files_that_change_are_examined_at_once_whatever_failed_before(desk: Desk) -> None:
+    desk.answer(unanswered="it crashed")
+    (desk.folder / "model.safetensors").write_bytes(b"other")
+    assert desk.look().examining
+    assert desk.runtime.seconds == 120
+    assert desk.answer(code="some").code == "some"
 
 
 def test_while_weights_arrive_only_their_last_state_is_asked_about_in_the_end(desk: Desk) -> None:

@@ -24,7 +24,7 @@ class Runtime:
     def prepared(self) -> None:
         self.ready = False
 
-    def examine(self, folder: str, on_answer: Callable[[Mapping[str, Any]], None]) -> None:
+    def examine(self, folder: str, seconds: float, on_answer: Callable[[Mapping[str, Any]], None]) -> None:
         raise AssertionError("whether it can examine anything is not known")
 
 

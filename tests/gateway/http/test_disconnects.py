@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from reconciler.gateway.routing.timeouts import Timing
-from reconciler.runner.decode.pacing import TOKENS_MAX
+from reconciler.wire.launch import PIECE_TOKENS_MAX
 from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.groups import Serving
 from tests.gateway.rank_double import eventually
@@ -110,7 +110,7 @@ async def test_while_its_prompt_is_read(cluster: Cluster, group: Serving, stream
     await eventually(lambda: group.steps()[0] > begun[0] + 1)
     await asking.leave()
     await eventually(lambda: group.demands() == [0, 0])
-    whole = len(LONG["prompt"]) // TOKENS_MAX
+    whole = len(LONG["prompt"]) // PIECE_TOKENS_MAX
     assert all(now - was < whole for now, was in zip(group.steps(), begun, strict=True))
 
 

@@ -51,15 +51,15 @@ PLACED = (
     ),
     Mutant(
         "every-rank-holds-alike",
-        memory_needs.needs,
+        memory_needs._shares,
         always(),
         "a stage with the embeddings, or a whole cache on every rank, has no room on its machine",
         NEEDS,
     ),
     Mutant(
         "windows-are-endless",
-        memory_needs._sequence,
-        keep(Call, "args[0]", 2, 3),
+        memory_needs._Share.sequence,
+        keep(Call, "args[0]", 1, 2),
         "models with sliding windows are refused although they have room",
         NEEDS,
     ),
@@ -108,7 +108,7 @@ PLACED = (
     Mutant(
         "the-store-forgets-unequal-ranks",
         groups.Groups.all,
-        put(Call, "()", 9, 11),
+        put(Call, "()", 9, 12),
         "after a restart every rank is charged what the largest of its group needs",
         ("tests/store/test_store.py",),
     ),
@@ -121,8 +121,8 @@ PLACED = (
     ),
     Mutant(
         "caches-have-no-window",
-        "reconciler.runner.model.memory:_cache",
-        put(Call, "0", 6, 10),
+        "reconciler.runner.model.memory:_sizes",
+        put(Call, "0", 5, 9),
         "windowed layers are charged for the whole context",
         SHARES,
     ),

@@ -7,19 +7,22 @@ from typing import Any
 
 import pytest
 
+from reconciler.planning.context import guessed_cache
 from reconciler.planning.context.memory_needs import (
     RANK_OVERHEAD_BYTES,
     USUAL_CONTEXT,
     ModelNeeds,
     bits,
-    kv_bytes_per_token,
+    guessed,
     kv_cache_bytes,
     needs,
+    one_context_bytes,
     prefix_cache_bytes,
 )
 from reconciler.state import MachineFacts, NodeName, Plan, PortFacts, RefusedBecause, StartRank
 from reconciler.wire.launch import CACHE_STEP
-from reconciler.wire.node import ModelReport, RankShare
+from reconciler.wire.node import ModelReport
+from reconciler.wire.weights import RankShare
 from tests.worlds import TINY, World, deployment, model, node, two_nodes
 
 GIB = 2**30
@@ -106,6 +109,14 @@ def test_what_is_kept_of_earlier_requests_is_charged_on_every_rank_alike() -> No
         assert found == tuple(need + kept for need in without)
 
 
+def test_a_group_that_is_placed_by_a_guess_says_so() -> None:
+    for shares, guess in ((LATENT, False), ({}, True)):
+        found = world(node("node-a"), node("node-b"))
+        found.says["tiny"] = {"shares": shares}
+        found.settle()
+        assert found.groups[found.replica()].guessed is guess
+
+
 def test_a_rank_may_keep_what_it_is_charged_for() -> None:
     world = World([node("node-a"), model(), deployment(nodes=1, serving={"prefixCache": "64MiB"})])
     world.settle()
@@ -115,21 +126,47 @@ def test_a_rank_may_keep_what_it_is_charged_for() -> None:
 
 def test_a_window_bounds_what_a_sequence_takes() -> None:
     report = told({"tensor/1": (RankShare(GIB, ((0, 100), (1, 5000), (128, 200))),)})
-    (need,) = needs(ModelNeeds(context=2048, batch=2), report, "tensor", 1)
-    assert need == GIB + 2 * ((2048 + CACHE_STEP) * 100 + 5000 + 128 * 200) + RANK_OVERHEAD_BYTES
+    (running,) = kv_cache_bytes(ModelNeeds(context=2048, batch=2), report, "tensor", 1)
+    assert running == 2 * ((2048 + CACHE_STEP) * 100 + 5000 + 128 * 200)
 
 
 @pytest.mark.parametrize("shares", [{}, {"tensor/2": (RankShare(5 * GIB),) * 3}], ids=["none", "no answer"])
-def test_what_nobody_says_is_taken_to_be_divided_evenly(shares: dict[str, tuple[RankShare, ...]]) -> None:
-    cache = 4096 * 2048 * 4
-    expected = (20 * GIB + cache) // 2 + RANK_OVERHEAD_BYTES
+def test_what_nobody_says_is_a_guess_and_taken_to_be_divided_evenly(
+    shares: dict[str, tuple[RankShare, ...]],
+) -> None:
+    cache = 4096 // 2 * (2048 + CACHE_STEP) * 4
+    expected = 10 * GIB + cache + RANK_OVERHEAD_BYTES
     assert needs(ModelNeeds(2048, 4), told(shares), "tensor", 2) == (expected, expected)
+    assert kv_cache_bytes(ModelNeeds(2048, 4), told(shares), "tensor", 2) == (cache, cache), (
+        "rank 0 keeps to it"
+    )
+    assert guessed(told(shares), "tensor", 2)
+    assert not guessed(told(), "tensor", 2)
 
 
 def test_a_cache_that_the_runtime_cannot_tell_is_told_by_the_model_s_shape() -> None:
     report = told({"tensor/2": (RankShare(5 * GIB),)})
-    expected = 5 * GIB + 4096 * 2048 // 2 * 4 + RANK_OVERHEAD_BYTES
+    expected = 5 * GIB + 4096 // 2 * (2048 + CACHE_STEP) * 4 + RANK_OVERHEAD_BYTES
     assert needs(ModelNeeds(2048, 4), report, "tensor", 2) == (expected, expected)
+    assert guessed(report, "tensor", 2)
+    assert kv_cache_bytes(ModelNeeds(2048, 4), report, "tensor", 2) == (), "rank 0 cannot tell either"
+
+
+@pytest.mark.parametrize("shares", [{}, {"tensor/2": (RankShare(10 * GIB),)}], ids=["unasked", "untold"])
+def test_the_word_of_a_deployment_takes_the_place_of_a_guess(
+    shares: dict[str, tuple[RankShare, ...]],
+) -> None:
+    model = ModelNeeds(1 << 20, 4, kv_cache=GIB)
+    assert needs(model, told(shares), "tensor", 2) == (11 * GIB + RANK_OVERHEAD_BYTES,) * 2
+    assert one_context_bytes(model, told(shares), "tensor", 2) == 0
+
+
+def test_what_a_piece_of_a_prompt_takes_beside_a_window_is_charged() -> None:
+    report = told({"tensor/1": (RankShare(GIB, ((0, 100), (1, 5000), (1024, 200))),)})
+    for context, beside in ((512, 0), (2048, 1024), (131_072, 2048)):
+        model = ModelNeeds(context, batch=1)
+        (need,), (running,) = needs(model, report, "tensor", 1), kv_cache_bytes(model, report, "tensor", 1)
+        assert need == GIB + running + beside * 200 + RANK_OVERHEAD_BYTES
 
 
 SHAPE = {
@@ -159,7 +196,7 @@ FEW_HEADS = 2 * 3 * 2 * 32
     ids=["float32", "its newer name", "bfloat16", "not said", "with images", "a head each", "no size of a head", "one head", "nothing"],
 )  # fmt: skip
 def test_the_cache_of_a_token_follows_from_the_model_s_shape(config: dict[str, Any], size: int) -> None:
-    assert kv_bytes_per_token(config) == size
+    assert dict(guessed_cache.guessed(config, "tensor", 1)).get(0, 0) == size
 
 
 def test_the_larger_stage_goes_to_the_node_with_more_room_and_each_is_charged_its_own() -> None:

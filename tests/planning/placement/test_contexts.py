@@ -13,8 +13,9 @@ from reconciler import status
 from reconciler.planning.placement.contexts import LEAST, STEP, Contexts, Made, explained, made_for
 from reconciler.resources import Manifest
 from reconciler.state import Plan, RefusedBecause, StartRank
-from reconciler.wire.launch import CONTEXT_MAX, RankId, RopeKind, RopeScaling
-from reconciler.wire.node import ModelReport, RankShare
+from reconciler.wire.launch import CACHE_STEP, CONTEXT_MAX, RankId, RopeKind, RopeScaling
+from reconciler.wire.node import ModelReport
+from reconciler.wire.weights import RankShare
 from tests.worlds import TINY, World, deployment, model, node
 
 GIB = 2**30
@@ -150,14 +151,14 @@ def test_a_context_is_what_the_model_was_made_for_where_memory_allows() -> None:
 
 
 def test_where_memory_is_short_a_context_leaves_as_much_to_others_as_it_takes() -> None:
-    found = world(64, maxBatch=15, prefixCache="0B")
+    found = world(48, maxBatch=15, prefixCache="0B")
     _, context = formed(found)
     record = found.groups[found.replica()]
-    least = 15 * 4096 * 128 * 2**10 + 5 * GIB + 2**29
+    least = 15 * (4096 + CACHE_STEP) * 128 * 2**10 + 5 * GIB + 2**29
     assert context % STEP == 0
     assert 4096 < context < 131072
     taken = record.charges[0] - least
-    left = 64 * GIB - record.charges[0]
+    left = 48 * GIB - record.charges[0]
     assert 0 <= left - taken < 2 * 15 * STEP * 128 * 2**10, "not a step more would do"
     found.manifests.append(deployment("other", nodes=1, serving={"maxBatch": 15, "prefixCache": "0B"}))
     assert formed(found, "other")[1] >= 4096
@@ -170,7 +171,7 @@ def test_the_least_context_takes_whatever_memory_there_is() -> None:
 def test_what_has_no_room_for_the_least_context_is_refused_with_what_would_fit() -> None:
     (refusal,) = world(10, prefixCache="0B").settle().refused
     assert refusal.reason is RefusedBecause.NO_MEMORY
-    assert re.search(r"fits: context: 2048 or maxBatch: 9", refusal.text), refusal.text
+    assert re.search(r"fits: context: 2048 or maxBatch: 8", refusal.text), refusal.text
 
 
 def test_a_node_that_allows_much_more_is_preferred_and_one_that_allows_a_little_more_is_not() -> None:

@@ -104,7 +104,7 @@ def test_what_others_take_of_a_node_is_not_there() -> None:
     world.weights["tiny"] = (40 * GIB, TINY)
     world.settle()
     (places,) = told(world, "one")
-    missing = "it lacks 17.5 GiB of memory: a rank needs 40.8 GiB, it has 23.2 GiB free"
+    missing = "it lacks 17.6 GiB of memory: a rank needs 40.8 GiB, it has 23.2 GiB free"
     assert texts(places)["node-b"] == missing
 
 

@@ -20,7 +20,8 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.wire.launch import ExitCode
-from reconciler.wire.node import ModelReport, RankShare
+from reconciler.wire.node import ModelReport
+from reconciler.wire.weights import RankShare
 from tests.planning.macs import B, learn, three_macs, two_macs
 from tests.worlds import TINY, World, deployment, model, node, two_nodes
 
@@ -196,28 +197,31 @@ def test_replicas_spread_over_the_least_occupied_nodes_and_stay_there() -> None:
     assert members(world, index=1) == ("node-c", "node-d")
 
 
+MANY = {"context": 262_144, "maxBatch": 481}
+
+
 def test_too_little_memory_names_the_largest_context_and_batch_and_the_nodes_that_would_do() -> None:
-    """4 layers x 2 x 4 KV heads x 32 x 4 bytes: 4 KiB a token, 16 GiB for 16 requests of 256 Ki tokens, and as much as
-    one of them for earlier ones."""
+    """4 layers x 2 x 4 KV heads x 32 x 4 bytes: 4 KiB a token, 1 GiB for a request of 256 Ki tokens, as much for earlier ones, and
+    15.9 GiB for 480 usual ones."""
     nodes = [node(f"node-{letter}") for letter in "ab"]
-    world = World([*nodes, model(), deployment(nodes=1, serving={"context": 262_144})])
+    world = World([*nodes, model(), deployment(nodes=1, serving=MANY)])
     world.memory_bytes = 8 * GIB + GIB // 2
     world.weights["tiny"] = (GIB, TINY)
     assert refusal(world) == (
         RefusedBecause.NO_MEMORY,
-        "needs 18.5 GiB on a node, node-a has the most free: 8.5 GiB; fits: context: 107520 or maxBatch: 6",
+        "needs 19.0 GiB on a node, node-a has the most free: 8.5 GiB; fits: context: 3072 or maxBatch: 156",
     )
-    world.memory_bytes = 9 * GIB + GIB // 2
-    assert refusal(world)[1].endswith("fits: context: 122880 or maxBatch: 7 or nodes: 2")
+    world.memory_bytes = 10 * GIB
+    assert refusal(world)[1].endswith("fits: context: 4096 or maxBatch: 202 or nodes: 2")
 
 
 @pytest.mark.parametrize("field", ["context", "maxBatch"])
 def test_what_is_said_to_fit_does(field: str) -> None:
-    world = World([node("node-a"), model(), deployment(nodes=1, serving={"context": 262_144})])
+    world = World([node("node-a"), model(), deployment(nodes=1, serving=MANY)])
     world.memory_bytes = 8 * GIB
     text = refusal(world)[1]
     (value,) = re.findall(rf"{field}: (\d+)", text)
-    world.manifests[-1] = deployment(nodes=1, serving={"context": 262_144, field: int(value)})
+    world.manifests[-1] = deployment(nodes=1, serving={**MANY, field: int(value)})
     assert world.settle() == Plan()
 
 

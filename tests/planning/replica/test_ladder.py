@@ -482,7 +482,7 @@ def test_a_group_that_cannot_be_replaced_yet_is_completed_with_what_it_was_forme
     world.obey(step)  # epoch 2 for a context of 1024; its ranks are not started yet
     for rank in world.alive():
         world.end_rank(rank, code=0)
-    world.manifests[-1] = deployment(serving={"context": 16_000_000})
+    world.manifests[-1] = deployment(serving={"context": 16_000_000, "prefixCache": "64GiB"})
     decided = world.settle()
     assert [r.reason for r in decided.refused] == [RefusedBecause.NO_MEMORY]
     assert {rank.epoch for rank in world.alive()} == {2}
@@ -501,7 +501,7 @@ def test_a_group_of_which_nothing_is_known_but_that_it_is_another_is_not_complet
     world.groups[world.replica()] = replace(world.groups[world.replica()], spec="")
     for rank in world.alive():
         world.end_rank(rank, code=0)
-    world.manifests[-1] = deployment(serving={"context": 16_000_000})
+    world.manifests[-1] = deployment(serving={"context": 16_000_000, "prefixCache": "64GiB"})
     decided = world.plan()
     assert decided.steps == ()
     assert [r.reason for r in decided.refused] == [RefusedBecause.NO_MEMORY]

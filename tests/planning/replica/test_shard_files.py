@@ -6,8 +6,7 @@ from typing import Any
 
 from reconciler.state import AllocateEpoch, NodeName, Plan, StartRank, WaitingFor
 from reconciler.state.machine.weights import FetchWeights
-from reconciler.wire.node import RankShare
-from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, Progress, hub_path
+from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, Progress, RankShare, hub_path
 from tests.worlds import World, deployment, hub_model, node
 
 PATH = hub_path("org/tiny", "a" * 40)

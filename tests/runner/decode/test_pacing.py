@@ -10,11 +10,11 @@ from reconciler.runner.decode.pacing import (
     ALONE_SECONDS,
     ALONE_TOKENS_MIN,
     LEAST_SHARE,
-    TOKENS_MAX,
     TOKENS_MIN,
     UNKNOWN_TOKENS,
     Pacing,
 )
+from reconciler.wire.launch import PIECE_TOKENS_MAX
 
 
 class Machine:
@@ -34,14 +34,14 @@ class Machine:
 
 def test_what_nobody_waits_for_is_read_in_large_parts() -> None:
     fast = Machine(0.01, 0.0, 0.0001)
-    assert [fast.step(None)[0] for _ in range(3)] == [TOKENS_MAX] * 3
+    assert [fast.step(None)[0] for _ in range(3)] == [PIECE_TOKENS_MAX] * 3
 
 
 def test_a_part_that_nobody_waits_for_does_not_take_for_ever() -> None:
     slow = Machine(0.1, 0.0, 0.005)
-    assert [slow.step(None)[0] for _ in range(2)] == [TOKENS_MAX, round(ALONE_SECONDS / 0.005)]
+    assert [slow.step(None)[0] for _ in range(2)] == [PIECE_TOKENS_MAX, round(ALONE_SECONDS / 0.005)]
     slower = Machine(0.1, 0.0, 0.05)
-    assert [slower.step(None)[0] for _ in range(2)] == [TOKENS_MAX, ALONE_TOKENS_MIN]
+    assert [slower.step(None)[0] for _ in range(2)] == [PIECE_TOKENS_MAX, ALONE_TOKENS_MIN]
 
 
 @pytest.mark.parametrize("stall", [0.1, 0.25, 1.0])
@@ -54,7 +54,7 @@ def test_answers_wait_for_no_longer_than_they_may(
     parts = [machine.step(stall) for _ in range(20)]
     assert parts[0][0] == UNKNOWN_TOKENS
     assert max(seconds for _, seconds in parts) <= stall
-    assert parts[-1][1] >= stall / 2 or parts[-1][0] == TOKENS_MAX, "and the time is used"
+    assert parts[-1][1] >= stall / 2 or parts[-1][0] == PIECE_TOKENS_MAX, "and the time is used"
 
 
 def test_a_model_whose_steps_are_longer_than_that_reads_all_the_same() -> None:
@@ -100,4 +100,4 @@ def test_whatever_was_measured_every_prompt_gets_on(
     for seconds, read, decoded in steps:
         pacing.measured(seconds, read, decoded)
     for patience in (None, stall):
-        assert TOKENS_MIN <= pacing.tokens(patience) <= TOKENS_MAX
+        assert TOKENS_MIN <= pacing.tokens(patience) <= PIECE_TOKENS_MAX

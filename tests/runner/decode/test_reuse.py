@@ -123,7 +123,7 @@ def test_what_was_read_for_a_request_that_was_cancelled_is_of_use(
     models: dict[str, Loaded], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While it is being read, and while it is answered."""
-    monkeypatch.setattr(pacing, "TOKENS_MAX", 100)
+    monkeypatch.setattr(pacing, "PIECE_TOKENS_MAX", 100)
     prompt = [*words(1, 150), END, *words(2, 10)]
     expected = _alone(models[kind], [*prompt, 7])
     for step in (1, 4):

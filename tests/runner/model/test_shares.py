@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -139,18 +140,35 @@ def test_stages_of_a_pipeline_hold_their_own_layers_and_all_of_the_embeddings(
 
 
 class _Curious:
-    """A model whose forward pass wants to know a value."""
+    """A model whose forward pass wants to know values: what it keeps depends on them, or does not."""
 
     layers = (None,)
+
+    def __init__(self, ask: Callable[[Any], int], depends: bool) -> None:
+        self._ask, self._depends = ask, depends
 
     def parameters(self) -> dict[str, Any]:
         return {"weight": mx.zeros((4, 4))}
 
     def __call__(self, tokens: Any, cache: Any) -> Any:
-        return tokens.sum().item()
+        size = 4 + (self._ask(tokens.sum()) if self._depends else 0 * self._ask(tokens.sum()))
+        kept = mx.zeros((1, 1, tokens.shape[1], size))
+        return cache[0].update_and_fetch(kept, kept)
 
 
-def test_nothing_is_computed_to_find_out(capfd: pytest.CaptureFixture[str]) -> None:
-    before = mx.array([1]).tolist()
-    assert share(_Curious()) == {"weights_bytes": 64}
-    assert mx.array([1]).tolist() == before
+ASKING: dict[str, Callable[[Any], int]] = {
+    "item": lambda array: int(array.item()),
+    "tolist": lambda array: int(array.reshape(1, 1).tolist()[0][0]),
+    "bool": lambda array: 1 if array else 0,
+    "int": int,
+    "float": lambda array: int(float(array)),
+    "index": lambda array: len(range(array)),
+}
+
+
+@pytest.mark.parametrize("ask", ASKING.values(), ids=ASKING)
+def test_nothing_is_computed_to_find_out(ask: Callable[[Any], int]) -> None:
+    """A value that is asked for is made up, and twice: what does not depend on it is known all the same."""
+    assert share(_Curious(ask, depends=False)) == {"weights_bytes": 64, "cache": [[0, 2 * 4 * FLOAT]]}
+    assert share(_Curious(ask, depends=True)) == {"weights_bytes": 64}
+    assert ask(mx.array(3)) in (1, 3), "computed as ever"
