@@ -20,18 +20,14 @@ SILENT_SECONDS = 300.0
 """Longest time in which nothing is copied: the file before may be verified meanwhile."""
 
 
-async def _silence() -> None:
-    await asyncio.sleep(SILENT_SECONDS)
-
-
 async def carry(
     open_stream: Open,
     one: tuple[NodeName, str],
     other: tuple[NodeName, str],
-    silence: Callable[[], Awaitable[None]] = _silence,
+    wait: Callable[..., Awaitable[tuple[set[asyncio.Task[None]], object]]] = asyncio.wait,
 ) -> None:
-    """Connect a socket of one node with one of another until either ends. Raises ``Unreachable``, also where nothing is
-    copied while ``silence`` is awaited."""
+    """Connect a socket of one node with one of another until either ends. Raises ``Unreachable``, also where both are
+    silent. ``wait``: waits like ``asyncio.wait``."""
     first = await _opened(open_stream, *one)
     try:
         second = await _opened(open_stream, *other)
@@ -39,24 +35,19 @@ async def carry(
         first[1].close()
         raise
     copied = asyncio.Event()
-    tasks = [
+    both = [
         asyncio.ensure_future(_pump(first[0], second[1], copied)),
         asyncio.ensure_future(_pump(second[0], first[1], copied)),
     ]
     try:
-        while True:
-            period = asyncio.ensure_future(silence())
-            tasks[2:] = [period]
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if done != {period}:
-                return
+        while not (await wait(both, timeout=SILENT_SECONDS, return_when=asyncio.FIRST_COMPLETED))[0]:
             if not copied.is_set():
                 raise Unreachable(f"nothing came from {one[0]} or {other[0]} for {SILENT_SECONDS:g} s")
             copied.clear()
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for pump in both:
+            pump.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
         for _, writer in (first, second):
             writer.close()
 

@@ -33,9 +33,15 @@ class Nodes:
             self.connected.set()
         return await asyncio.open_connection(sock=mine)
 
-    async def period(self) -> None:
+    async def wait(
+        self, pumps: list[asyncio.Task[None]], **_: object
+    ) -> tuple[set[asyncio.Task[None]], object]:
+        """Wait like ``asyncio.wait``, for a period that ends when the test says so."""
         self.begun.release()
-        await self.over.acquire()
+        period = asyncio.ensure_future(self.over.acquire())
+        done, _rest = await asyncio.wait([*pumps, period], return_when=asyncio.FIRST_COMPLETED)
+        period.cancel()
+        return {each for each in pumps if each in done}, None
 
     def close(self) -> None:
         for end in self.ends.values():
@@ -52,7 +58,7 @@ def nodes() -> Iterator[Nodes]:
 async def test_a_copy_goes_on_while_something_moves_in_each_period_and_is_given_up_after_one_without(
     nodes: Nodes,
 ) -> None:
-    carrying = asyncio.ensure_future(copy.carry(nodes.open, A, B, nodes.period))
+    carrying = asyncio.ensure_future(copy.carry(nodes.open, A, B, nodes.wait))
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(SECONDS_MAX):
         await nodes.connected.wait()
@@ -70,7 +76,7 @@ async def test_a_copy_goes_on_while_something_moves_in_each_period_and_is_given_
 
 @pytest.mark.parametrize("ends", ["a", "b"])
 async def test_a_copy_ends_with_either_side(nodes: Nodes, ends: str) -> None:
-    carrying = asyncio.ensure_future(copy.carry(nodes.open, A, B, nodes.period))
+    carrying = asyncio.ensure_future(copy.carry(nodes.open, A, B, nodes.wait))
     async with asyncio.timeout(SECONDS_MAX):
         await nodes.connected.wait()
         nodes.ends[ends].close()
