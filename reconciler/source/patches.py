@@ -130,7 +130,7 @@ def _with(root: Any, path: list[str], value: Any) -> Any:
 
 def _without(root: Any, path: list[str]) -> Any:
     if not path:
-        raise Invalid("the whole object cannot be removed; use: reconciler delete")
+        raise Invalid("the whole object cannot be removed; use: reconciler delete KIND/NAME")
     _at(root, path)
     parent = _at(root, path[:-1])
     del parent[_index(parent, path[-1], len(parent) - 1) if isinstance(parent, list) else path[-1]]

@@ -50,7 +50,7 @@ Cli = Callable[..., Result]
 def cli(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Cli:
-    """`reconciler --home HOME ARGUMENTS`, run in this process, in an empty folder."""
+    """`RECONCILER_HOME=HOME reconciler ARGUMENTS`, run in this process, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     return called(home, monkeypatch, capsys)
 
@@ -59,7 +59,8 @@ def called(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     """The command line of a home as a function."""
 
     def call(*arguments: str, stdin: str = "") -> Result:
-        monkeypatch.setattr(sys, "argv", ["reconciler", "--home", str(home), *arguments])
+        monkeypatch.setenv("RECONCILER_HOME", str(home))
+        monkeypatch.setattr(sys, "argv", ["reconciler", *arguments])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:

@@ -47,8 +47,10 @@ class Live:
         return [sys.executable, "-m", "reconciler", "--home", str(self.home), *arguments]
 
     def run(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """A command for the home that the environment names."""
         return subprocess.run(
-            self.command(*arguments),
+            [sys.executable, "-m", "reconciler", *arguments],
+            env={**os.environ, "RECONCILER_HOME": str(self.home)},
             input=stdin, capture_output=True, text=True, timeout=90, cwd=ROOT, check=False,
         )  # fmt: skip
 

@@ -110,15 +110,15 @@ class Cluster:
     def run(
         self, *arguments: str, check: bool = True, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """A command of `reconciler`, with its output."""
-        command = [sys.executable, "-m", "reconciler", "--home", str(self.home), *arguments]
+        """A command for the home that the environment names, with its output."""
+        command = [sys.executable, "-m", "reconciler", *arguments]
         done = subprocess.run(
             command,
             capture_output=True,
             text=True,
             timeout=120,
             cwd=cwd or self.source,
-            env=self.environ,
+            env={**self.environ, "RECONCILER_HOME": str(self.home)},
             check=False,
         )
         if check and done.returncode:

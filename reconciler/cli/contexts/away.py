@@ -175,7 +175,8 @@ class Away:
         ended = self._process is not None and self._process.poll() is not None
         if ended:
             return Unreachable(f"lost the connection to {self.context.ssh}; try again")
-        return Unreachable(f"no controller answers in {there}; start it there with: reconciler up")
+        up = f"reconciler --home {shlex.quote(self.context.home)} up"
+        return Unreachable(f"no controller answers in {there}; start it there with: {up}")
 
     def close(self) -> None:
         """End the connection."""

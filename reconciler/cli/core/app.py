@@ -16,6 +16,7 @@ from click.shell_completion import CompletionItem
 from reconciler.cli.contexts import contexts_file
 from reconciler.cli.output.colour import colours
 from reconciler.cli.output.streams import shown
+from reconciler.cli.output.typed import WITHOUT_CLUSTER, typed
 from reconciler.errors import InvalidManifests, ReconcilerError, Unreachable
 
 from .groups import grouped, summary
@@ -99,8 +100,6 @@ COMMANDS = {
 
 UNLISTED = ["config", *(name for name, module in COMMANDS.items() if module == "cluster.processes")]
 """Commands that `up` starts, and words of kubectl's; people need not know them."""
-WITHOUT_CLUSTER = ("context", "config", "help", "completion", "rehearse", "ci")
-"""Commands that are for no cluster, and work where the contexts cannot be read."""
 HOME_VARIABLE, CONTEXT_VARIABLE = "RECONCILER_HOME", "RECONCILER_CONTEXT"
 DEFAULT_HOME = Path("~/.reconciler")
 LISTED = [name for name in COMMANDS if name not in UNLISTED]
@@ -242,7 +241,7 @@ class Commands(SuggestingGroup):
             away = ctx.obj.away if ctx.obj is not None else None
             if away is not None and isinstance(error, Unreachable):
                 error = away.explained(error)
-            raise Failed(error, ctx.invoked_subcommand) from error
+            raise Failed(error, ctx) from error
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         return super().resolve_command(ctx, _without_equals(args))
@@ -273,11 +272,11 @@ def _without_equals(arguments: list[str]) -> list[str]:
 class Failed(click.ClickException):
     """A command failed."""
 
-    def __init__(self, cause: ReconcilerError | OSError, command: str | None) -> None:
-        super().__init__(_sentence(cause))
+    def __init__(self, cause: ReconcilerError | OSError, context: click.Context) -> None:
+        super().__init__(typed(_sentence(cause), context))
         self.problems = cause.problems if isinstance(cause, InvalidManifests) else ()
         # As in kubectl: an error of `diff` must not look like a difference.
-        self.status = 2 if command == "diff" else 1
+        self.status = 2 if context.invoked_subcommand == "diff" else 1
 
 
 def _sentence(cause: ReconcilerError | OSError) -> str:
@@ -336,7 +335,7 @@ def reconciler(context: click.Context, home: Path | None, chosen: str | None) ->
     try:
         context.obj = settings_of(home, chosen)
     except (ReconcilerError, OSError) as error:
-        raise Failed(error, context.invoked_subcommand) from error
+        raise Failed(error, context) from error
     if context.obj.away is not None:
         context.call_on_close(context.obj.away.close)
 
@@ -388,6 +387,7 @@ def _example(context: click.Context | None) -> str:
 
 def fail(text: str, context: click.Context | None = None) -> None:
     """Print an error on standard error, and how to get more help."""
-    click.echo(click.style("error: ", fg="red", bold=True) + shown(text), err=True, color=colours(sys.stderr))
+    line = click.style("error: ", fg="red", bold=True) + shown(typed(text, context))
+    click.echo(line, err=True, color=colours(sys.stderr))
     if context is not None:
         click.echo(f"See: {context.command_path} --help", err=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from reconciler.cli.output.form import print_body
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Invalid, Refused, Unreachable, few_names
 from reconciler.wire.admin import Preview, ShowStatus
 
@@ -57,7 +58,7 @@ class WritingCommand(click.Command):
             if error.code == "NotFound":
                 with suppress(Unreachable):
                     if held := ask(ctx.obj.socket, ShowStatus()).get("held"):
-                        click.echo(f"note: {held['text']}", err=True)
+                        click.echo(typed(f"note: {held['text']}"), err=True)
             raise
 
 
@@ -279,11 +280,11 @@ def print_preview(
         click.echo("note: what the controller would do is unknown, because none is running", err=True)
         return frozenset()
     if body.get("suspended"):  # older controllers do not say
-        click.echo(f"note: {body['suspended']}", err=True)
+        click.echo(typed(f"note: {body['suspended']}"), err=True)
     if body["held"]:
         names = few_names(body["removes"], REMOVED_SHOWN)
         text = f"would be held: it removes {len(body['removes'])} of {body['of']} objects ({names})"
-        click.echo(f"note: the commit {text}, until: reconciler approve REVISION", err=True)
+        click.echo(typed(f"note: the commit {text}, until: reconciler approve REVISION"), err=True)
         return frozenset((HELD,))
     for text in body.get("tooLarge", ()):
         click.echo(f"note: would be refused, because no node could ever hold this: {text}", err=True)
@@ -294,5 +295,5 @@ def print_preview(
     for text in dict.fromkeys(
         refused["text"] for refused in body["plan"]["refused"]
     ):  # of each replica the same
-        click.echo(f"note: would refuse: {text}", err=True)
+        click.echo(typed(f"note: would refuse: {text}"), err=True)
     return frozenset(refused["object"] for refused in body["plan"]["refused"])

@@ -7,7 +7,7 @@ from itertools import chain
 _EDIT = "change the manifest: reconciler edit KIND/NAME, or a push"
 _APPLY = "use: reconciler apply -f FILE"
 _STATE = "use: reconciler get all"
-_STOP = "Ctrl-C in the terminal of `reconciler up` stops every rank; for one deployment: reconciler delete"
+_STOP = "Ctrl-C in the terminal of `reconciler up` stops every rank; for one deployment: reconciler delete deployment/NAME"
 _LOGS = "ranks take no commands; see their output with: reconciler logs DEPLOYMENT"
 _GIT = "a push to the cluster repository takes effect at once; see what is happening with: reconciler plan"
 _REMOTE = f"look at a remote repository now: reconciler source sync; {_GIT}"
@@ -30,7 +30,7 @@ COMMANDS = {
     "alpha": _NO_PLUGINS,
     "attach": _LOGS,
     "auth": _NO_ROLES,
-    "autoscale": "groups grow where there is room (spec.growth); the number of replicas: reconciler scale",
+    "autoscale": "groups grow where there is room (spec.growth); the number of replicas: reconciler scale deployment/NAME --replicas=N",
     "bootstrap": "use: reconciler source set URL, and reconciler ci init for pull requests",
     "certificate": _NO_ROLES,
     "check": "use: reconciler doctor",
@@ -133,12 +133,16 @@ VERBS = {
     **dict.fromkeys(("edit", "set", "change", "configure"), "edit {kind}/NAME"),
     **dict.fromkeys(("log", "logs", "tail"), "logs DEPLOYMENT"),
     **dict.fromkeys(("restart",), "rollout restart deployment/NAME"),
-    **dict.fromkeys(("reboot", "drain", "cordon", "uncordon"), "{word} NAME"),
+    **dict.fromkeys(("reboot", "drain", "cordon", "uncordon"), "{word} NODE"),
     **dict.fromkeys(("shutdown", "stop", "down"), "stop"),
     **dict.fromkeys(("start", "up"), "start"),
     **dict.fromkeys(("top", "stats", "usage"), "top nodes"),
     **dict.fromkeys(("check", "health", "ping", "diagnose"), "doctor"),
-    **dict.fromkeys(("label", "annotate", "patch", "scale", "wait", "trace"), "{word} {kind}/NAME"),
+    **dict.fromkeys(("label", "annotate"), "{word} {kind}/NAME KEY=VALUE"),
+    **dict.fromkeys(("patch",), "patch {kind}/NAME -p PATCH"),
+    **dict.fromkeys(("scale",), "scale deployment/NAME --replicas=N"),
+    **dict.fromkeys(("wait",), "wait {kind}/NAME --for=condition=Ready"),
+    **dict.fromkeys(("trace",), "trace {kind}/NAME"),
 }
 """The command of ours for a word after the group of commands for a kind, such as `node list`."""
 GROUPS = {
@@ -258,7 +262,7 @@ OPTIONS = {
     "--kustomize": "build it first: kustomize build DIR | reconciler apply -f -",
     "-k": "build it first: kustomize build DIR | reconciler apply -f -",
     "--now": "groups finish their requests before they end; omit it",
-    "--prune": "objects that are not in the manifests stay; remove them with: reconciler delete",
+    "--prune": "objects that are not in the manifests stay; remove them with: reconciler delete KIND/NAME",
     "--record": "every change is a commit; give its reason with: -m MESSAGE",
     "--server-side": "objects are always replaced completely; omit it",
     "--force": "groups finish their requests before they end; omit it",

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused, Unreachable, few_names
 from reconciler.resources import API_VERSION
 from reconciler.wire.admin import Get
@@ -109,10 +110,8 @@ def fetch(client: Client, chosen: Iterable[Chosen], selector: Selector | None = 
 def note_unobserved(kind: str | None, body: dict[str, Any]) -> None:
     """Say on standard error which nodes' ranks a list cannot have, because nothing was heard from there."""
     if kind == RANK and (names := body.get("unobserved")):
-        click.echo(
-            f"note: not observed yet: {few_names(names)}; what runs there is not listed, see: reconciler get nodes",
-            err=True,
-        )
+        where = f"not observed yet: {few_names(names)}; what runs there is not listed"
+        click.echo(typed(f"note: {where}, see: reconciler get nodes"), err=True)
 
 
 def _request(choice: Chosen, seen: str = "", wait_seconds: float = 0.0) -> Get:

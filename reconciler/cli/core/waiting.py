@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from reconciler.cli.output.screen import Screen
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused, Unreachable, few_names
 from reconciler.resources import KIND_NAMES
 from reconciler.wire.admin import ShowStatus
@@ -134,7 +135,7 @@ def until_read(settings: Settings, how: How, landed: Landed) -> None:
     Prints to standard error what keeps the commit out, or that no controller runs.
     """
     if not running(settings):
-        click.echo("note: the controller is not running; start it with: reconciler up", err=True)
+        click.echo(typed("note: the controller is not running; start it with: reconciler up"), err=True)
         return
     if how.dry or landed.revision is None:
         return
@@ -150,7 +151,7 @@ def until_read(settings: Settings, how: How, landed: Landed) -> None:
                 if behind := _behind(client, reached=False):
                     click.echo(f"note: {behind}", err=True)
     except (Refused, Unreachable) as error:
-        click.echo(f"note: {error}", err=True)
+        click.echo(typed(f"note: {error}"), err=True)
 
 
 def _behind(client: Client, reached: bool) -> str:

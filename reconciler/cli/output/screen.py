@@ -10,6 +10,7 @@ from typing import TextIO
 import click
 
 from .streams import erase_line
+from .typed import typed
 
 REPEAT_SECONDS = 15.0
 """Without a terminal, the same text is not repeated sooner."""
@@ -32,7 +33,7 @@ class Screen:
     def __call__(self, text: str) -> None:
         """Print permanent lines."""
         self.clear()
-        click.echo(text, file=self._stream)
+        click.echo(typed(text), file=self._stream)
         self._passing = ""
         self._spoke_at = time.monotonic()
 
@@ -48,7 +49,7 @@ class Screen:
             self._stream.flush()
             self._passing = text
         elif text != self._passing or self._spoke_at - self._passed_at >= REPEAT_SECONDS:
-            click.echo(text, file=self._stream)
+            click.echo(typed(text), file=self._stream)
             self._passing, self._passed_at = text, self._spoke_at
 
     @property

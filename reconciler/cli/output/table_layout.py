@@ -11,6 +11,7 @@ from textwrap import wrap
 
 from .colour import painted
 from .streams import shown
+from .typed import typed
 
 WIDTH = 100
 GAP = "   "
@@ -33,7 +34,8 @@ def folded_table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: i
 
     Where no width is left for it, it stands in lines of its own below each row.
     """
-    shown, width = [headers, *rows], width or terminal_width()
+    shown = [headers, *([*row[:-1], typed(row[-1])] for row in rows)]
+    width = width or terminal_width()
     widths = fitting(shown, width)
     if widths[-1] < min(FOLD_WIDTH_MIN, max(len(plain(row[-1])) for row in shown)):
         return "\n".join(_below(shown, width))
@@ -57,7 +59,7 @@ def _folded(row: Sequence[str], width: int) -> Iterator[list[str]]:
 
 def fold(text: str, width: int, indent: str = "") -> list[str]:
     """Return a text in lines no longer than ``width``, at least one; those after the first begin with ``indent``."""
-    return wrap(plain(text), width, subsequent_indent=indent, break_on_hyphens=False) or [""]
+    return wrap(plain(typed(text)), width, subsequent_indent=indent, break_on_hyphens=False) or [""]
 
 
 def fitting(rows: Sequence[Sequence[str]], width: int | None = None) -> list[int]:

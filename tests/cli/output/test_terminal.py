@@ -119,7 +119,7 @@ def test_a_hang_up_ends_up_in_order(home: Path) -> None:
         screen.read_until("endpoint: http://")
         screen.process.send_signal(signal.SIGHUP)
         assert screen.read_to_the_end() == 0
-    assert "the next `reconciler up` adopts them" in screen.shown
+    assert f"the next `reconciler --home {home} up` adopts them" in screen.shown
 
 
 def test_warnings_and_open_incidents_stand_out(home: Path, controller: Controller) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from reconciler.cli.core.app import Settings
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Conflict, Invalid
 
 from . import archive
@@ -98,7 +99,7 @@ def restore(settings: Settings, file: Path, force: bool) -> None:
     click.echo(f"restored {file}, made {contents.at}, {_at(contents.revision)}")
     if force and aside.exists():
         click.echo(f"the previous cluster is in {aside}")
-    click.echo("start it with: reconciler up")
+    click.echo(typed("start it with: reconciler up"))
 
 
 def _at(revision: str | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import click
 from reconciler.cli.core.app import Settings, SuggestingGroup
 from reconciler.cli.core.shipped import SHIPPED
 from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Conflict, Invalid, Unreachable
 
 from .sandbox_view import view
@@ -155,7 +157,7 @@ def _serve(ground: Any, world: Any, manifests: list[Any], models: Path | None) -
         ground.cluster.mkdir(mode=0o700, exist_ok=True)
         for name, text in cluster.written(box, manifests).items():
             (ground.cluster / name).write_text(text, encoding="utf-8")
-        click.echo(_summary(box))
+        click.echo(typed(_summary(box)))
 
     return asyncio.run(_until_signal(run(box, ready)))
 
@@ -179,7 +181,7 @@ def _cabling(fabric: str | None) -> tuple[str | None, list[Any]]:
 
 def _summary(box: Any) -> str:
     names = ", ".join(f"{name} (port {box.port(name)})" for name in box.places)
-    return f"emulated: {names}\nnext: reconciler up -f {box.ground.cluster}"
+    return f"emulated: {names}\nnext: reconciler up -f {shlex.quote(str(box.ground.cluster))}"
 
 
 async def _until_signal(work: Any) -> int:

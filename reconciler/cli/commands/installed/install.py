@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -94,9 +95,8 @@ def _report(settings: Settings, service: UpService, version: str, by_person: boo
         raise Refused(
             "NotServing", f"{service.name} runs, and its controller does not answer; see {service.words}"
         )
-    click.echo(
-        f"{service.name} runs version {version}; see what it does: reconciler --home {settings.home} get all"
-    )
+    home = shlex.quote(str(settings.home))
+    click.echo(f"{service.name} runs version {version}; see what it does: reconciler --home {home} get all")
     if service.machine.keeper.value == "systemd of the user":
         user = service.machine.user
         click.echo(

@@ -13,6 +13,7 @@ import click
 from reconciler.cli.commands.cluster import archive
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.environment import own_requirement, requirement_at, requirement_of
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused
 
 from .handover import end_up, missing_service, status
@@ -55,7 +56,7 @@ def upgrade(settings: Settings, version: str | None, source: Path | None, index_
     click.echo(f"installing {requirement} into {versions.root} ...")
     wanted = versions.make(requirement, index_url)
     if wanted == before:
-        click.echo(f"version {before} is what runs; to change it: reconciler upgrade VERSION")
+        click.echo(typed(f"version {before} is what runs; to change it: reconciler upgrade VERSION"))
         return
     endpoint = bool((status(settings) or {}).get("endpoint"))
     with versions.switching():
@@ -65,7 +66,7 @@ def upgrade(settings: Settings, version: str | None, source: Path | None, index_
     missing = missing_service(settings, wanted, endpoint)
     if not missing:
         versions.drop_unused()
-        click.echo(f"version {wanted} runs; to go back to {before}: reconciler rollback")
+        click.echo(typed(f"version {wanted} runs; to go back to {before}: reconciler rollback"))
         return
     _go_back(settings, versions, before)
     versions.drop_unused()
@@ -117,7 +118,7 @@ def _installed(settings: Settings) -> tuple[Versions, str]:
             "NotInstalled",
             f"no service is installed for {settings.home}: end `reconciler up` with SIGTERM and start it anew, which ranks"
             " survive, or make it a service: reconciler install (a change of manifests is taken back with: reconciler rollout"
-            " undo)",
+            " undo KIND/NAME)",
         )
     return versions, versions.current
 

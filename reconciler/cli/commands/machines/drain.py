@@ -27,6 +27,7 @@ from reconciler.cli.core.selectors import Selector, selector_option
 from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all
 from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, unread, until_read, wait_until
 from reconciler.cli.output.screen import Screen
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused, Unreachable, listing
 from reconciler.source.operating import verbs
 from reconciler.wire.admin import Get
@@ -128,7 +129,7 @@ def uncordon(settings: Settings, targets: Targets, how: HowLong) -> None:
     report_nodes(how, landed, "uncordoned")
     until_read(settings, how, landed)
     if "stop.cluster.main" in present_operations(settings):
-        click.echo("note: the cluster is stopped; to serve again: reconciler start", err=True)
+        click.echo(typed("note: the cluster is stopped; to serve again: reconciler start"), err=True)
 
 
 @click.command(cls=WritingCommand)

@@ -14,6 +14,7 @@ from reconciler.cli.core.confirm import agreed
 from reconciler.cli.core.waiting import until_read
 from reconciler.cli.output.form import print_body
 from reconciler.cli.output.table_layout import size
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Invalid, Refused, Unreachable
 
 from .bootstrap import bootstrap, reset
@@ -90,7 +91,7 @@ def add(
     click.echo(text, nl=False)
     if not (commit or agreed("commit this?")):
         click.echo(
-            "not committed; repeat the command with --commit, or pipe this to: reconciler apply -f -",
+            typed("not committed; repeat the command with --commit, or pipe this to: reconciler apply -f -"),
             err=True,
         )
         return
@@ -113,7 +114,7 @@ def _commit(settings: Settings, how: How, name: str, text: str) -> None:
         return apply_documents(files, incoming)
 
     _land(settings, how, carry_out(settings, how, decide, subject("Add"), prepare))
-    click.echo(f"next, install the service of its agent: reconciler node bootstrap {name}", err=True)
+    click.echo(typed(f"next, install the service of its agent: reconciler node bootstrap {name}"), err=True)
 
 
 def _land(settings: Settings, how: How, landed: Landed) -> None:

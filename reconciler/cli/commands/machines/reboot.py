@@ -15,6 +15,7 @@ from reconciler.cli.core.targets import Targets
 from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, unread, wait_until
 from reconciler.cli.output.kind_columns import condition
 from reconciler.cli.output.screen import Screen
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused, Unreachable
 from reconciler.wire.admin import Get
 
@@ -70,7 +71,7 @@ def reboot(settings: Settings, targets: Targets, how: HowLong, force: bool, time
         _wait(settings, landed.revision, boots, timeout, say)
     except KeyboardInterrupt:
         say.clear()
-        click.echo(f"\n{GOES_ON}", err=True)
+        click.echo(typed(f"\n{GOES_ON}"), err=True)
         raise
     except Refused as error:
         if error.code == "Timeout":

@@ -18,6 +18,7 @@ from reconciler.cli.output.colour import Cell, Colour
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.kind_columns import NONE, labels
 from reconciler.cli.output.table_layout import age, table, terminal_width
+from reconciler.cli.output.typed import typed
 from reconciler.errors import few_names
 from reconciler.wire.admin import ListEvents, ListIncidents, ShowPlaces, ShowPlan
 
@@ -119,12 +120,12 @@ def _page(item: Item) -> str:
     if item.get("places"):
         lines += ["Nodes:", *_places(item["places"])]
     rows = [
-        (c["type"], Cell.of(c["status"], _shade(c)), c["reason"], c["message"])
+        (c["type"], Cell.of(c["status"], _shade(c)), c["reason"], typed(c["message"]))
         for c in item["status"]["conditions"]
     ]
     lines += ["Conditions:", _table(("TYPE", "STATUS", "REASON", "MESSAGE"), rows)]
     entries = [_planned(entry) for part in ("steps", "waiting", "refused") for entry in item["plan"][part]]
-    lines += ["Plan:", *(f"  {text}" for text in entries or ["nothing to do"])]
+    lines += ["Plan:", *(f"  {typed(text)}" for text in entries or ["nothing to do"])]
     if item["incidents"]:
         lines += ["Incidents:"]
         lines += [f"  {line}" for line in incidents.section(item["incidents"], terminal_width() - INDENT)]

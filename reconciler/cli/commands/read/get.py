@@ -18,6 +18,7 @@ from reconciler.cli.output.form import Form, FormType, print_body, print_line
 from reconciler.cli.output.jsonpath import BadTemplate, Path, find, render, written
 from reconciler.cli.output.kind_columns import NONE, headers, row, title
 from reconciler.cli.output.table_layout import fitting, grown, lines
+from reconciler.cli.output.typed import typed
 from reconciler.resources import KIND_NAMES
 
 TABLE = Form("table")
@@ -133,9 +134,8 @@ def _print(found: Found, one: bool, how: dict[str, Any]) -> None:
             text = render(form.template, body)
             click.echo(text, nl=False)
             if found.items and not text:
-                click.echo(
-                    "note: no object has this; see what there is: reconciler get KIND -o yaml", err=True
-                )
+                text = "note: no object has this; see what there is: reconciler get KIND -o yaml"
+                click.echo(typed(text), err=True)
         case _ if not found.items:
             click.echo("No resources found", err=True)
         case "name":

@@ -12,6 +12,7 @@ from reconciler.cli.core.client import Client
 from reconciler.cli.output.colour import Cell, Colour, painted
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.table_layout import age, folded_table, plain
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused, few_names
 from reconciler.wire.admin import ListCommits, ShowCommit
 
@@ -55,7 +56,7 @@ def history(settings: Settings, /, revision: str | None, limit: int, output: str
     elif body["items"]:
         click.echo(folded_table(HEADERS, [_row(item) for item in body["items"]]))
     else:
-        click.echo("There are no commits yet; make one with: reconciler apply -f FILE", err=True)
+        click.echo(typed("There are no commits yet; make one with: reconciler apply -f FILE"), err=True)
 
 
 def _row(item: dict[str, Any]) -> tuple[str, ...]:

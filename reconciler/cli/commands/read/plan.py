@@ -23,6 +23,7 @@ from reconciler.cli.core.commits import (
 from reconciler.cli.core.given import files_option, load_paths
 from reconciler.cli.output.colour import Cell, painted
 from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused, Unreachable, few_names
 from reconciler.wire.admin import ShowPlan, ShowStatus
 
@@ -79,7 +80,8 @@ def plan(
     elif paths:
         _print_foreseen(body)
         if save:
-            click.echo(f"saved as {body['id']}; to make this change: reconciler apply --plan {body['id']}")
+            text = f"saved as {body['id']}; to make this change: reconciler apply --plan {body['id']}"
+            click.echo(typed(text))
     else:
         _print_operations(ask(settings.socket, ShowStatus())["operationsInForce"])
         _print_plan(body)
@@ -140,7 +142,8 @@ def _print_operations(count: int) -> None:
     """Say by how many operations the cluster differs from what main says."""
     if count:
         what = "an operation" if count == 1 else f"{count} operations"
-        click.echo(f"= cluster/main: differs from git by {what}; list them with: reconciler get operations")
+        text = f"= cluster/main: differs from git by {what}; list them with: reconciler get operations"
+        click.echo(typed(text))
 
 
 def _print_plan(body: dict[str, Any]) -> None:
@@ -148,7 +151,7 @@ def _print_plan(body: dict[str, Any]) -> None:
         click.echo(f"+ {step['object']}: {step['text']}")
     for mark, entries in ((Cell.of("~", "yellow"), body["waiting"]), (Cell.of("!", "red"), body["refused"])):
         for line in told_once(entries):
-            click.echo(f"{painted(mark, mark)} {line}")
+            click.echo(f"{painted(mark, mark)} {typed(line)}")
     if not any(body.values()):
         click.echo("nothing to do")
 

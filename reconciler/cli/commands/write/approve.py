@@ -20,6 +20,7 @@ from reconciler.cli.core.operations import (
 )
 from reconciler.cli.core.waiting import until_read
 from reconciler.cli.output.form import print_body
+from reconciler.cli.output.typed import typed
 from reconciler.errors import few_names
 from reconciler.source.operating import verbs
 from reconciler.wire.admin import Approve, ShowStatus
@@ -79,8 +80,8 @@ def warn_if_held(body: dict[str, Any]) -> None:
     """Print to standard error that a newer revision is not in force, and why."""
     held, rejection = body.get("held"), body.get("rejection")
     if held:
-        click.echo(f"note: {held['text']}", err=True)
+        click.echo(typed(f"note: {held['text']}"), err=True)
     for kept_out in filter(None, (body.get("suspended"), body.get("heldChanges"))):
-        click.echo(f"note: {kept_out['text']}", err=True)
+        click.echo(typed(f"note: {kept_out['text']}"), err=True)
     if rejection:
-        click.echo(f"note: the newest revision is not in force: {rejection}", err=True)
+        click.echo(typed(f"note: the newest revision is not in force: {rejection}"), err=True)

@@ -15,6 +15,7 @@ from reconciler.cli.core.objects import Item, name_of
 from reconciler.cli.core.waiting import until_read
 from reconciler.cli.output.form import print_body
 from reconciler.cli.output.kind_columns import condition
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused
 from reconciler.resources import API_VERSION, End, Link, link_between
 from reconciler.wire.admin import Get
@@ -73,7 +74,7 @@ def import_(
     click.echo(text, nl=False)
     if not (commit or agreed("commit this?")):
         click.echo(
-            "not committed; repeat the command with --commit, or pipe this to: reconciler apply -f -",
+            typed("not committed; repeat the command with --commit, or pipe this to: reconciler apply -f -"),
             err=True,
         )
         return

@@ -184,7 +184,7 @@ def rotate(settings: Settings, name: str, how: How, overlap: float, expires: dat
         spec = _spec(files, name)
         if spec.revoked:
             raise Refused(
-                "Revoked", f"apikey/{name} is revoked; make another key with: reconciler key create"
+                "Revoked", f"apikey/{name} is revoked; make another key with: reconciler key create NAME"
             )
         values: dict[tuple[str, ...], Any] = {
             ("spec", "hash"): hash_of(secret),

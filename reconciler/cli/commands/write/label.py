@@ -29,7 +29,9 @@ from reconciler.errors import Refused, listing
 KEY = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?")
 """What a selector can name."""
 VALUE = re.compile(r"[-A-Za-z0-9_.]{0,63}")
-EXPECTED = 'at most 63 letters, digits, "-", "_" and "."; for other text: reconciler annotate'
+EXPECTED = (
+    'at most 63 letters, digits, "-", "_" and "."; for other text: reconciler annotate KIND/NAME KEY=VALUE'
+)
 Wanted = dict[str, str | None]
 """New values by key; None removes the key."""
 

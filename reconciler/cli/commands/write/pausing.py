@@ -22,6 +22,7 @@ from reconciler.cli.core.operations import (
 )
 from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all, target_options
 from reconciler.cli.core.waiting import until_read
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused
 
 from .scale import DEPLOYMENT, mirrored
@@ -173,7 +174,7 @@ def _say_how_to_undo(verb: str, made: Iterable[Any]) -> None:
     names = " ".join(_named(verb, _key(result)) for result in made)
     if names:
         text = f"note: main is a mirror, so this is an operation; to undo it: reconciler undo {names}"
-        click.echo(text, err=True)
+        click.echo(typed(text), err=True)
 
 
 def _end(settings: Settings, how: HowLong, verb: str, landed: Landed, why: str) -> bool:

@@ -19,6 +19,7 @@ from reconciler.cli.core.operations import (
 )
 from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all, target_options
 from reconciler.cli.core.waiting import until_read
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Conflict, Invalid, Refused, listing
 from reconciler.source.operating import verbs
 
@@ -86,10 +87,8 @@ def scale(
         landed = operate(settings, how, for_a_while)
         if how.until is None and not how.dry:
             names = " ".join(_operation(result) for result in landed.results)
-            click.echo(
-                f"note: main is a mirror, so this is an operation; to undo it: reconciler undo {names}",
-                err=True,
-            )
+            text = f"note: main is a mirror, so this is an operation; to undo it: reconciler undo {names}"
+            click.echo(typed(text), err=True)
     else:
         wish = replace(how, message=how.reason or None)
         landed = carry_out(

@@ -86,7 +86,7 @@ def home() -> Iterator[Home]:
 
 def test_up_break_look_and_down(home: Home) -> None:
     output = home.run("up", "--nodes", "3", "--fabric", "ring", "--mac", "mini", "--detach")
-    assert output.splitlines()[-1] == f"next: reconciler up -f {home.home}/sandbox/cluster"
+    assert output.splitlines()[-1] == f"next: reconciler --home {home.home} up -f {home.home}/sandbox/cluster"
     manifests = load({"machines.yaml": (home.home / "sandbox/cluster/machines.yaml").read_bytes()})
     assert [(each.manifest.kind, each.manifest.metadata.name) for each in manifests] == [
         ("Node", "mini-1"), ("Node", "mini-2"), ("Node", "mini-3"), ("Fabric", "emulated"),
@@ -172,7 +172,7 @@ def test_a_number_and_manifests_without_nodes_are_one_cluster(home: Home) -> Non
         (("up", "--nodes", "2", "--mac", "imac", "--detach"), "there is no type of Mac 'imac'"),
         (("up", "--nodes", "2", "--fabric", "msh"), "error: 'msh' is not mesh, ring, or"),
         (("up", "--nodes", "3", "-f", f"{STUDIOS}", "--detach"), "error: the manifests have 4 Nodes, not 3"),
-        (("unplug", "studio-1/3"), "start some with: reconciler sandbox up"),
+        (("unplug", "studio-1/3"), " sandbox up --nodes 2 --detach"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_can(home: Home, words: tuple[str, ...], message: str) -> None:

@@ -135,7 +135,7 @@ def test_a_killed_process_comes_back(up: Up, role: str) -> None:
     up.wait_for_output(f"the {role} was killed by signal 9 and is restarted")
     up.wait(lambda: up.pids(role) not in ([], [pid]))
     assert up.send(signal.SIGTERM) == 0
-    assert "the next `reconciler up` adopts them" in up.output()
+    assert f"the next `reconciler --home {up.home} up` adopts them" in up.output()
 
 
 @pytest.mark.second_tier

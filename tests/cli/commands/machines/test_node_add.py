@@ -83,7 +83,8 @@ async def test_a_machine_is_looked_at_and_its_manifest_committed(place: Place) -
         },
     }  # fmt: skip
     status, _, err = await place.run("add", *place.host, *words)
-    assert (status, "reconciler node add --again studio-1" in err) == (1, True)
+    again = f"reconciler --home {place.folder / 'h'} node add --again studio-1"
+    assert (status, again in err) == (1, True)
 
 
 async def test_without_a_person_and_without_commit_the_manifest_is_only_printed(place: Place) -> None:

@@ -181,4 +181,5 @@ def test_ctrl_c_says_that_the_restarts_go_on(moving: Controller, home: Path) -> 
     finally:
         process.kill()
     assert process.returncode == 130
-    assert re.search("^the restarts continue without this command: reconciler get nodes", error, re.MULTILINE)
+    told = rf"^the restarts continue without this command: reconciler --home {home} get nodes"
+    assert re.search(told, error, re.MULTILINE)

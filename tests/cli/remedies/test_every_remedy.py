@@ -1,0 +1,76 @@
+"""Each command that the product says to type is run somewhere, or is for a person's hands, with the reason."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tests.cli.live import ROOT
+from tests.cli.test_remedies import REMEDIES
+
+from .errors import ALONE, ROWS
+from .for_hands import FOR_HANDS, HINTS_FOR_HANDS
+from .test_healing import TO_TYPE
+
+HINTS = "cli/core/hints.py"
+SAID = ("planning/", "status/", "doctor/")
+
+
+def documentation(file: str, line: int) -> bool:
+    """Return whether a text documents a field or a command: it is shown as help, in no state."""
+    tree = ast.parse((ROOT / "reconciler" / file).read_text(encoding="utf-8"))
+    return any(
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node.lineno <= line <= (node.end_lineno or 0)
+        for node in ast.walk(tree)
+    )  # fmt: skip
+
+
+def _found() -> set[tuple[str, str]]:
+    found = set()
+    for words, place in REMEDIES:
+        path, _, line = place.partition(":")
+        file = path.removeprefix("reconciler/")
+        if not documentation(file, int(line)):
+            found.add((file, words))
+    return found
+
+
+FOUND = _found()
+
+
+def is_said(file: str, words: str) -> bool:
+    """Return whether a world of test_healing.py says it, and its command is typed there."""
+    pattern = ".+".join(map(re.escape, re.split(r"\{[a-z]+\}", words)))
+    return file.startswith(SAID) and any(re.match(f"reconciler {pattern}", each) for _, each in TO_TYPE)
+
+
+def is_run(file: str, words: str) -> bool:
+    if file == HINTS:
+        return not words.startswith(tuple(HINTS_FOR_HANDS))
+    return any((row.file, row.words) == (file, words) for row in (*ROWS, *ALONE)) or is_said(file, words)
+
+
+@pytest.mark.parametrize(("file", "words"), sorted(FOUND), ids=[f"{f}: {w}" for f, w in sorted(FOUND)])
+def test_it_is_run_or_for_a_persons_hands(file: str, words: str) -> None:
+    assert file == HINTS or is_run(file, words) or FOR_HANDS.get((file, words)), (
+        "make the state in which it is printed, in test_healing.py or errors.py; or say in for_hands.py why nobody can"
+    )
+
+
+def test_nothing_is_listed_that_there_is_not() -> None:
+    assert set(FOR_HANDS) <= FOUND
+    assert [each for each in FOR_HANDS if is_run(*each)] == []
+    assert [str(row) for row in (*ROWS, *ALONE) if (row.file, row.words) not in FOUND] == []
+
+
+def test_most_are_run() -> None:
+    run = [each for each in FOUND if is_run(*each)]
+    assert len(run) > 85, (len(run), len(FOUND))
+
+
+def test_reasons_name_tests_that_there_are() -> None:
+    for reason in {*FOR_HANDS.values(), *HINTS_FOR_HANDS.values()}:
+        for path in re.findall(r"tests/[a-z0-9_/]+(?:\.py)?", reason):
+            assert (ROOT / path).exists(), reason
