@@ -59,7 +59,7 @@ Count = Annotated[int, Field(ge=1, le=1_000_000_000_000)]
 
 
 class Limits(Strict):
-    """How much a key may use. By default nothing is limited."""
+    """The limits of a key. By default nothing is limited."""
 
     requests_per_minute: Count | None = None
     """Requests that may start per minute. By default there is no limit."""
@@ -88,21 +88,22 @@ class PreviousSecret(Strict):
 
 
 class ApiKeySpec(Strict):
-    """Who may use the endpoint, and how much."""
+    """The secrets of a key, its rights and its limits."""
 
     hash: Hash
     """`sha256:` and the SHA-256 of the secret in hexadecimal digits. The secret itself is stored nowhere."""
     previous: Annotated[tuple[PreviousSecret, ...], Field(max_length=PREVIOUS_MAX)] = ()
-    """Earlier secrets, each with the time until which it is good beside the present one."""
+    """Earlier secrets, each of them good until its own time."""
     revoked: bool = False
-    """Whether the key is refused, and what runs with it ended. Other than a removed key it still tells its clients why."""
+    """Refuse the key, and end everything that runs with it. Unlike a removed key, it still tells its clients why."""
     models: tuple[Name, ...] = ()
     """Names of the ModelDeployments that the key may use. By default all."""
     limits: Limits = Limits.by_default()
     expires: Time | None = None
-    """Time from which the key is refused, and what runs with it ended. By default it never expires."""
+    """Time at which the key expires: it is then refused, and everything that runs with it ends. By default it never
+    expires."""
     metrics: bool = False
-    """Whether the key may read `/metrics` of the endpoint, which tells of all keys, and that of the console."""
+    """Let the key read `/metrics` of the endpoint, which has figures of all keys, and of the console."""
     console: Literal["none", "view", "operate"] = "none"
     """What the key may do in the console. `none`: it cannot log in. `view`: it sees everything there, also what other keys
     use, and chats with the models that it may use. `operate`: it may also approve, scale, undo, suspend, resume, cordon,

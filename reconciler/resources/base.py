@@ -59,7 +59,8 @@ class Strict(BaseModel):
     """Base of every piece of a manifest. Field names are camelCase in YAML."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {}
-    """Fields that people know of other tools, and what to say to who uses them here: what there is instead, or why not."""
+    """Fields of other tools, each with the hint for a user who writes it here: its replacement, or why there is
+    none."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -71,15 +72,15 @@ class Strict(BaseModel):
 
     @classmethod
     def by_default(cls) -> Self:
-        """Return what it is where nothing is said. Makes no validator, of which most processes need few."""
+        """Return the default. Builds no validator, because most processes need few."""
         return super().model_construct()
 
     @classmethod
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Describe each field by its docstring. These are read from the sources only when a schema is written, which few
-        processes do."""
+        """Describe each field by its docstring. The sources are read only when a schema is written, which few processes
+        do."""
         body = handler(core_schema)
         properties = handler.resolve_ref_schema(body).get("properties", {})
         for described in properties.values():
@@ -122,7 +123,7 @@ def _write_bytes(value: int) -> str:
 
 
 _WRITTEN: Mapping[str | None, Callable[[Any], str]] = {"bytes": _write_bytes, "duration": _write_seconds}
-"""How a quantity is written in a manifest, by the type that its schema names."""
+"""The functions that write a quantity for a manifest, by the type that its schema names."""
 
 Bytes = Annotated[
     int,
@@ -230,7 +231,7 @@ PATTERN_RULES = {
         TARGET_NAME,
     )
 }
-"""What each pattern stands for in words: nobody is shown a regular expression."""
+"""Each pattern in words: messages never show a regular expression."""
 
 Name = Annotated[str, NAME.field()]
 """Lower-case letters, digits, ``-`` and ``.``; at most 63 characters, as in DNS labels."""

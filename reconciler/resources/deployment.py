@@ -82,7 +82,7 @@ Nodes = Annotated[
 
 
 class Parallelism(Strict):
-    """How a replica is split over nodes, with one rank on each."""
+    """The split of a replica over nodes, with one rank on each."""
 
     strategy: Literal["auto", "tensor", "pipeline"] = "auto"
     """`tensor`: each rank computes a part of every layer. `pipeline`: each rank computes some of the layers.
@@ -127,19 +127,19 @@ Context = Annotated[
 
 
 class Sampling(Strict):
-    """How tokens are chosen where a request does not say. What is unset is as `generation_config.json` of the model says,
-    else off. A change restarts nothing."""
+    """The choice of tokens where a request does not say. An unset field has the value in the model's
+    `generation_config.json`, else it is off. A change restarts nothing."""
 
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """0 chooses the likeliest token."""
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     """Choose among the likeliest tokens that have this probability together; 1 is off."""
     top_k: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
-    """Choose among so many of the likeliest tokens; 0 is off."""
+    """Choose among this many of the likeliest tokens; 0 is off."""
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Choose among tokens with at least this part of the likeliest one's probability; 0 is off."""
+    """Choose among tokens with at least this fraction of the likeliest token's probability; 0 is off."""
     repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = None
-    """Divide by this the logits of tokens that prompt or answer have already; 1 is off."""
+    """Divide by this the logits of tokens that the prompt or the answer already has; 1 is off."""
 
 
 _DRAFTS = (
@@ -149,7 +149,7 @@ _QUANTIZED = "mlx-lm quantizes the cache of one request at a time, not of a batc
 
 
 class RopeScaling(Strict):
-    """How rotary positions are scaled, so that the context may be longer than what the model was trained on."""
+    """The scaling of rotary positions, for a longer context than the model was trained on."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {
         "ropeType": 'use "type"',
@@ -157,31 +157,31 @@ class RopeScaling(Strict):
     }
 
     type: Literal["yarn", "linear", "llama3"]
-    """`yarn`, `linear` or `llama3`: what the authors of the model recommend."""
+    """`yarn`, `linear` or `llama3`, as the authors of the model recommend."""
     factor: Annotated[float, Field(gt=1, le=1024)]
-    """How many times longer the context becomes."""
+    """Factor by which the context grows."""
     original_context: Annotated[int, Field(ge=CONTEXT_MIN, le=CONTEXT_MAX)]
     """Longest context that the model was trained on."""
 
     @property
     def tokens(self) -> int:
-        """Return the longest context with it."""
+        """Return the longest context with this scaling, in tokens."""
         return int(self.original_context * self.factor)
 
 
 class Embedding(Strict):
-    """How a model for embeddings makes the vector of a text, where its own files do not say: conversions leave out
-    `modules.json` of sentence-transformers."""
+    """The settings of a model for embeddings, where its own files have none: conversions leave out `modules.json` of
+    sentence-transformers."""
 
     pooling: Literal["last", "mean", "cls"] = "last"
-    """Which hidden state it is: that of the last token, the mean of all, or that of the first token (`cls`)."""
+    """Hidden state that becomes the vector: the last token's, the mean of all, or the first token's (`cls`)."""
     normalize: bool = True
-    """Whether vectors have the length 1."""
+    """Scale vectors to the length 1."""
 
 
 class StopRepetition(Strict):
-    """When an answer ends because it only repeats itself: its last tokens are one pattern, many times in a row. A pattern
-    that is shorter than the shortest is found too, as several of it."""
+    """The repetition that ends an answer: its last tokens are one pattern, many times in a row. A pattern below the
+    minimum size is found too, because several of it make a longer one."""
 
     min_pattern_size: Annotated[int, Field(ge=1, le=PATTERN_MAX)] = 16
     """Tokens of the shortest pattern."""
@@ -200,7 +200,7 @@ class StopRepetition(Strict):
 
 
 class Serving(Strict):
-    """Limits of requests, what they get where they do not say, and further names of the deployment."""
+    """Limits of requests, defaults for what they leave out, and further names of the deployment."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("draftModel", "speculativeModel", "speculativeConfig", "numDraftTokens"), _DRAFTS),
@@ -213,11 +213,11 @@ class Serving(Strict):
     }
 
     context: Context = "auto"
-    """Most tokens of one request, prompt and answer together. `auto`: what the model was made for, or less where memory
-    is short. It is decided when a group is formed, and stays."""
+    """Most tokens of one request, prompt and answer together. `auto`: as many as the model was made for, or fewer where
+    memory is short. The number is decided when a group is formed, and stays."""
     rope_scaling: RopeScaling | None = None
-    """Scaling of rotary positions in place of what `config.json` of the model says, for a longer context than it was made
-    for. Short requests may be answered a little worse. Unset: as the model says."""
+    """Scaling of rotary positions instead of the one in the model's `config.json`, for a longer context than the model
+    was made for. Short requests may be answered a little worse. Unset: as the model says."""
     max_batch: Annotated[int, Field(ge=1, le=1024)] = 16
     """Most requests that are decoded together. Further requests wait."""
     kv_cache: Bytes | None = None
@@ -225,17 +225,17 @@ class Serving(Strict):
     waits where there is no room for its prompt. Unset: one full context, and 8,192 tokens (or the context, where that is
     less) for each further request that `maxBatch` allows."""
     max_stall: Annotated[Seconds, Field(ge=0.01, le=60)] = MAX_STALL_SECONDS
-    """How long the answers of a group may pause while it reads the prompt of another request, or one step of the model
-    where that is longer. A change restarts nothing."""
+    """Longest pause in the answers of a group while it reads the prompt of another request. One step of the model may
+    take longer. A change restarts nothing."""
     prefix_cache: Bytes | None = None
-    """Memory on each node for prompts and answers that later requests may begin with, which are then not read again.
+    """Memory on each node for prompts and answers, so that later requests that begin alike need not read them again.
     Unset: as much as one full context takes. With 0 nothing is kept."""
     sampling: Sampling = Sampling.by_default()
     thinking: bool | None = None
-    """Whether the model reasons before it answers, where a request does not say and the chat template has a switch. Unset:
-    as the template does. A change restarts nothing."""
+    """Reason before the answer, where a request does not say and the chat template has a switch. Unset: as the template
+    does. A change restarts nothing."""
     stop_repetition: StopRepetition | None = None
-    """When answers end that only repeat themselves, where a request does not say. Unset: never. A change restarts
+    """End answers that only repeat themselves, where a request does not say. Unset: never. A change restarts
     nothing."""
     embedding: Embedding | None = None
     """The model is for embeddings (`/v1/embeddings`) and generates no text. Unset: as its files say. It runs on one node."""
@@ -244,7 +244,7 @@ class Serving(Strict):
 
 
 class Health(Strict):
-    """How long a group may make no progress before it is formed again. A change restarts nothing."""
+    """Time limits for a group without progress, which is then formed again. A change restarts nothing."""
 
     stall_after: Annotated[Seconds, Field(ge=1)] = 60.0
     """Time limit for one decode step while requests wait, at least 1s. Long prompts are allowed more."""
@@ -253,15 +253,15 @@ class Health(Strict):
 
 
 class Growth(Strict):
-    """When a group is formed again because it could be larger or use a better transport. This happens at most twice
-    an hour. A change restarts nothing."""
+    """Conditions for forming a group again because it could be larger or use a better transport. This happens at most
+    twice an hour. A change restarts nothing."""
 
     idle: Seconds = 60.0
     """Re-form only after this long without requests, because clients of the new group have to wait for it."""
     group_age: Seconds = 600.0
     """Minimum age of the group before it is re-formed, so that a flapping link is ignored."""
     node_uptime: Seconds = 300.0
-    """How long a node must have answered without a break before it joins the group."""
+    """Time for which a node must have answered without a break before it joins the group."""
 
 
 class ModelDeploymentSpec(Strict):
@@ -297,8 +297,8 @@ class ModelDeploymentSpec(Strict):
     growth: Growth = Growth.by_default()
     strategy: Strategy = Strategy.by_default()
     paused: bool = False
-    """Whether changes of the spec wait. What runs goes on, and is formed again as it was where it ends. `reconciler rollout
-    pause` and `resume` set it."""
+    """Let changes of the spec wait. Running groups continue, and a group that ends is formed again as it was.
+    `reconciler rollout pause` and `resume` set it."""
     restarted_at: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
     """A change of this value restarts every group. `reconciler rollout restart` sets it to the current time."""
 

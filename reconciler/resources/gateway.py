@@ -26,12 +26,12 @@ from .base import (
 )
 
 CONSOLE_LISTEN = "127.0.0.1:8480"
-"""Where the console listens unless the Gateway says otherwise; also where no Gateway is in force."""
+"""The console listens here unless the Gateway says otherwise, and while no Gateway is in force."""
 HOST_NAME = Text("host name", NAME_RULE, NAME_PATTERN, 253, "ai.example.com")
 
 
 class GatewayAuth(Strict):
-    """How clients are authenticated."""
+    """The authentication of clients."""
 
     mode: Literal["none", "keys"]
     """`none`: everybody who can open the port may use it. The port is therefore limited to this machine. `keys`: every
@@ -57,54 +57,56 @@ class GatewayCors(Strict):
 
 
 class GatewayAccessLog(Strict):
-    """A line of JSON for each request: who, model, tokens, times and how it ended. Never what was said, unless `content`
-    asks for it."""
+    """A line of JSON for each request: client, model, tokens, times and outcome. It never has the prompt or the answer,
+    unless `content` asks for them."""
 
     content: bool = False
-    """Whether a second log, which only its owner may read, has each prompt and answer."""
+    """Write each prompt and answer to a second log, which only its owner may read."""
     max_size: Annotated[Bytes, Field(ge=65536)] = 64 * 2**20
     """A file that would become larger is rotated."""
     rotate_after: Annotated[Seconds, Field(ge=60)] = 24 * 3600.0
-    """How long one file is written; a day begins at midnight UTC."""
+    """Time after which a file is rotated; a day begins at midnight UTC."""
     keep_files: Annotated[int, Field(ge=1, le=1000)] = 30
-    """How many rotated files are kept."""
+    """Number of rotated files to keep."""
     keep_for: Annotated[Seconds, Field(ge=60)] = 30 * 24 * 3600.0
-    """How long a rotated file is kept after its last line."""
+    """Time for which a rotated file is kept after its last line."""
 
 
 class LimitsStoreTls(Strict):
-    """How the store of limits is spoken to in TLS."""
+    """TLS on the connection to the store of limits."""
 
     authority: Path | None = None
-    """PEM file with the authority of the store's certificate, on each gateway's machine. Without it those of the system are
-    trusted."""
+    """PEM file with the authority of the store's certificate, on each gateway's machine. Without it, the system's
+    authorities are trusted."""
 
 
 class LimitsStore(Strict):
-    """A Valkey, or a Redis from 7.0 on, in which all gateways count together what keys use. It keeps counts alone, and may
-    lose them: the gateways tell it again."""
+    """A Valkey, or a Redis from 7.0 on, in which all gateways together count the use of keys. It holds only counts, and
+    may lose them: the gateways write them again."""
 
     address: Annotated[str, STORE_ADDRESS.field()]
     """Host and port, as each gateway reaches it."""
     prefix: Name = "reconciler"
-    """With what the names of all that is kept there begin; another one for each cluster that uses the same store."""
+    """Prefix of all names in the store. Clusters that share a store need different ones."""
     user: Annotated[str, USER.field()] | None = None
-    """The user to log in as; without it the store's default one."""
+    """User to log in as. Without it, the store's default user."""
     password_file: Path | None = None
-    """File with the password alone, on each gateway's machine, best with mode 0600. It is read at each connection."""
+    """File with only the password, on each gateway's machine, best with mode 0600. It is read at each connection."""
     tls: LimitsStoreTls | None = None
-    """Without it the counts, and the password, go through the network as they are."""
+    """Without it, the counts and the password cross the network unencrypted."""
 
 
 class GatewayLimits(Strict):
-    """How the limits of keys are counted where there are several gateways."""
+    """The counting of keys' limits where there are several gateways."""
 
     store: LimitsStore
-    """Where all gateways count together. Without it, and while it does not answer, each grants its share of every limit."""
+    """Store in which all gateways count together. While it does not answer, each gateway grants its share of every
+    limit."""
 
 
 def _checked_address(value: str, auth: GatewayAuth | None, what: str, example: str) -> str:
-    """Return an address with its port. Raises ``ValueError`` for none, and for one that needs keys and has none."""
+    """Return an address with its port. Raises ``ValueError`` if it is malformed, or if it needs keys and there are
+    none."""
     host, colon, port = value.rpartition(":")
     try:
         address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host.strip("[]"))
@@ -121,8 +123,8 @@ def _checked_address(value: str, auth: GatewayAuth | None, what: str, example: s
 
 
 def _are_one(one: str, other: str) -> bool:
-    """Return whether only one process can listen at two addresses: they have one port, and one of them is every address, or
-    both are the same. An IPv6 address is another one than an IPv4 address."""
+    """Return whether only one process can listen at two addresses: their ports are equal, and one of them is every
+    address, or both are the same. IPv4 and IPv6 addresses never conflict."""
     hosts, ports = zip(
         *((host, int(port)) for host, _, port in (one.rpartition(":"), other.rpartition(":"))), strict=True
     )
@@ -136,21 +138,21 @@ def _are_one(one: str, other: str) -> bool:
 
 
 class GatewayConsole(Strict):
-    """The console: the cluster in a browser. Its process runs beside the gateway."""
+    """The console: the cluster in a browser. Its process runs next to the gateway."""
 
     enabled: bool = True
-    """Whether there is one."""
+    """Run the console."""
     listen: Annotated[
         str, Field(json_schema_extra={TYPE: "address:port", "examples": ["127.0.0.1:8480"]})
     ] = CONSOLE_LISTEN
-    """Address and port on which the console listens. With `auth.mode: none` it must be a loopback address; with keys, whoever
-    opens it must log in with the secret of an ApiKey."""
+    """Address and port on which the console listens. With `auth.mode: none` it must be a loopback address. With keys,
+    users must log in with the secret of an ApiKey."""
     read_only: bool = False
-    """Whether nobody may change anything in the console, with whatever key. Without keys, everybody who has an account on
-    the machine may otherwise."""
+    """Refuse all changes in the console, with any key. Otherwise, without keys, everybody who has an account on the
+    machine may make changes."""
     tls_proxy: bool = False
-    """Whether browsers that call the console by a name of `hosts` speak TLS with a proxy in front of it. The cookie of their
-    login is then sent over TLS alone. What a request says of a proxy is never believed."""
+    """Expect a proxy with TLS in front of the console, for browsers that call it by a name of `hosts`. The cookie of
+    their login is then sent only over TLS. The headers that a proxy adds to a request are never believed."""
 
 
 class GatewaySpec(Strict):
@@ -160,16 +162,16 @@ class GatewaySpec(Strict):
     listen: Annotated[str, Field(json_schema_extra={TYPE: "address:port", "examples": ["127.0.0.1:8400"]})]
     """Address and port on which the endpoint listens. With `auth.mode: none` it must be a loopback address."""
     hold: Seconds = 60.0
-    """How long a request waits for a group that is being formed before it gets 503."""
+    """Time for which a request waits for a group that is being formed, before it gets 503."""
     keep_alive: Literal["event", "comment"] = "event"
     """Form of the signs of life in a stream that pauses. `event`: an event of the client's API that changes nothing, such as a
     chunk with an empty delta. `comment`: a comment of server-sent events, which some clients and proxies take for
     data."""
     hosts: tuple[Annotated[str, HOST_NAME.field()], ...] = ()
-    """Further host names by which clients address the endpoint, for a reverse proxy that passes them on. Web pages of
-    these hosts may use it too. With `auth.mode: none`, requests to any other name are refused, except loopback addresses,
-    `localhost`, the machine's own host name and `NAME.local`, and what container tools call it, such as
-    `host.docker.internal`."""
+    """Further host names by which clients address the endpoint; a reverse proxy may pass them on. Web pages of these
+    hosts may use it too. With `auth.mode: none`, requests to any other name are refused. Loopback addresses,
+    `localhost`, the machine's own host name, `NAME.local`, and names of container tools such as `host.docker.internal`
+    are always accepted."""
     nodes: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
     """Nodes on other machines that have a gateway too, with the same address, routes and keys."""
     limits: GatewayLimits | None = None

@@ -1,6 +1,6 @@
 """The settings of a remote repository: the kind GitRepository of ``source.yaml`` in the home, with the fields of Flux's.
 
-It is no kind of manifests: where manifests come from cannot be one of them.
+It is not a kind of manifest: the source of the manifests cannot be one of them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SecretFrom(Strict):
 
 
 class Ref(Strict):
-    """What of the repository is followed."""
+    """The part of the repository that is followed."""
 
     branch: Annotated[str, Field(max_length=250)] = "main"
     """The branch."""
@@ -54,7 +54,7 @@ class Ref(Strict):
 
 
 class SshSecret(Strict):
-    """How SSH shows who it is, and knows whom it speaks to."""
+    """The key to log in with over SSH, and the server's host keys."""
 
     key_file: Path
     """Private key that may read the repository, without a passphrase. Its mode is 0600."""
@@ -66,11 +66,11 @@ class TokenSecret(SecretFrom):
     """A token that may read the repository over HTTPS."""
 
     username: Annotated[str, USER.field()] = "git"
-    """User name beside the token. Most forges take any."""
+    """User name that is sent with the token. Most forges take any."""
 
 
 class SecretRef(Strict):
-    """Where the secrets are. They are only named here, and read when they are needed."""
+    """The places of the secrets. They are only named here, and read when they are needed."""
 
     ssh: SshSecret | None = None
     """For URLs of SSH."""
@@ -79,12 +79,12 @@ class SecretRef(Strict):
 
 
 class Verify(Strict):
-    """Whose commits are accepted: every one since the last accepted one must be signed."""
+    """The signatures of commits: every commit since the last accepted one must be signed."""
 
     allowed_signers: Path
-    """File of the signers with their SSH keys, as ssh-keygen(1) has it under ALLOWED SIGNERS."""
+    """File of the signers with their SSH keys, in the format of ssh-keygen(1), ALLOWED SIGNERS."""
     since: str | None = None
-    """Commit after which signatures begin, for a branch with earlier history. By default there is none."""
+    """Last commit that needs no signature, for a branch with earlier history. By default there is none."""
 
     @field_validator("since")
     @classmethod
@@ -95,17 +95,17 @@ class Verify(Strict):
 
 
 class Receiver(Strict):
-    """The gateway's path `/hooks/git`, which only says that there is something to fetch."""
+    """The gateway's path `/hooks/git`, which only reports that there is something to fetch."""
 
     secret: SecretFrom
-    """What the forge signs its messages with."""
+    """Secret with which the forge signs its messages."""
 
 
 class ForgeReport(Strict):
-    """Where commits are shown as pending, successful or failed, and pull requests get the plan as a comment."""
+    """The forge that shows commits as pending, successful or failed, and the plan as a comment on pull requests."""
 
     type: Forge
-    """Whose interface it has."""
+    """Product whose interface it has."""
     token: SecretFrom
     """Token that may write statuses of commits, and comments."""
     url: Annotated[str, Field(max_length=URL_CHARACTERS_MAX)] | None = None
@@ -113,8 +113,8 @@ class ForgeReport(Strict):
     project: Annotated[str, Field(max_length=255)] | None = None
     """The repository there, such as `team/cluster`. By default it follows from the remote."""
     comment: bool = True
-    """Whether open pull requests against the branch get the plan as a comment. Those from forks never do: the plan tells
-    of this cluster, and anybody may open them."""
+    """Write the plan as a comment on open pull requests against the branch. Those from forks get none: the plan
+    describes this cluster, and anybody may open them."""
 
     @field_validator("url")
     @classmethod
@@ -134,28 +134,28 @@ def _checked_web(value: str) -> None:
 
 
 class GitRepositorySpec(Strict):
-    """The remote repository whose branch `main` of the home's repository follows."""
+    """The remote repository that the branch `main` of the home's repository follows."""
 
     url: Annotated[str, Field(max_length=URL_CHARACTERS_MAX, json_schema_extra={TYPE: "url"})]
-    """`https://…`, `ssh://…`, `user@host:path`, `file:///…` or the path of a folder. It has no secret in it."""
+    """`https://…`, `ssh://…`, `user@host:path`, `file:///…` or the path of a folder. It contains no secret."""
     ref: Ref = Ref.by_default()
-    """What of the repository is followed. By default its branch `main`."""
+    """Part of the repository to follow. By default its branch `main`."""
     path: Annotated[str, Field(max_length=255)] = ""
-    """Folder with the manifests; everything beside it is ignored. By default the whole repository."""
+    """Folder with the manifests; everything outside it is ignored. By default the whole repository."""
     interval: Seconds = 60.0
-    """How often to look. A webhook makes it look at once."""
+    """Time between two looks at the repository. A webhook causes a look at once."""
     secret_ref: SecretRef = SecretRef.by_default()
-    """Where the secrets are."""
+    """Places of the secrets."""
     ca_file: Path | None = None
     """Certificates of the authorities that are trusted for HTTPS, instead of the system's."""
     verify: Verify | None = None
-    """Whose signed commits are accepted. By default those of everybody who may push."""
+    """Signatures that commits need. By default the commits of everybody who may push are accepted."""
     allow_rewind: bool = False
-    """Whether the branch may lose commits. By default a rewound branch is refused."""
+    """Let the branch lose commits. By default a rewound branch is refused."""
     receiver: Receiver | None = None
     """The webhook of this cluster. By default there is none, and the path does not exist."""
     forge: ForgeReport | None = None
-    """Where to show what became of a commit. By default nowhere."""
+    """Forge that shows the outcome of each commit. By default none does."""
 
     @field_validator("url")
     @classmethod

@@ -133,7 +133,7 @@ LOCAL = Access(local=LocalAccess())
 
 
 class NodeMemory(Strict):
-    """How much of the machine's memory models may use."""
+    """The part of the machine's memory that models may use."""
 
     reserve: Bytes = 0
     """Memory kept free for the system and all other programs."""
@@ -156,7 +156,7 @@ class Repair(Strict):
     sleep: bool = False
     """Keep the machine from going to sleep while nobody uses it."""
     updates: bool = False
-    """Turn off that macOS installs its updates by itself, and restarts for them. Update all nodes together instead."""
+    """Keep macOS from installing its updates by itself and restarting for them. Update all nodes together instead."""
     weights: bool = False
     """Keep Spotlight and Time Machine off the folder of weights. This needs no `sudo`."""
     reboot: bool = False
@@ -180,7 +180,7 @@ class NodeSpec(Access):
     taints: Taints = ()
     """Taints of the node. Each keeps off the deployments that do not tolerate it."""
     lost_after: Annotated[Seconds, Field(ge=1)] = 30.0
-    """How long the node may be silent before its groups are formed elsewhere, at least 1s. Meanwhile they get no
+    """Time for which the node may be silent before its groups are formed elsewhere, at least 1s. Meanwhile they get no
     requests."""
     repair: Repair = Repair.by_default()
     reboot_from: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = None

@@ -1,4 +1,4 @@
-"""The kind Operation: what somebody does to the running cluster for a while, beside the manifests.
+"""The kind Operation: something that a person does to the running cluster for a while, in addition to the manifests.
 
 Operations are files of the branch ``operations``, one for each verb and target. They are not manifests: none may be in
 ``main``, and ``registry.SPECS`` has no row for them.
@@ -36,13 +36,13 @@ _REVISION = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?|empty")
 
 @dataclass(frozen=True, slots=True)
 class VerbSpec:
-    """What a verb may be said of, and what it needs."""
+    """The kinds of objects that a verb applies to, and the fields that it needs."""
 
     kinds: tuple[str, ...]
     value: str | None = None
     """The field of ``OperationSpec`` that this verb needs, and no other may have."""
     explained: bool = False
-    """Whether it needs a reason and an end."""
+    """True if it needs a reason and an end."""
 
 
 VERBS: Mapping[str, VerbSpec] = {
@@ -93,7 +93,7 @@ def _one_line(text: str) -> str:
 
 
 class Target(Strict):
-    """What an operation is about."""
+    """The object of an operation."""
 
     kind: Literal["Node", "Model", "ModelDeployment", "SyncWindow", "Cluster", "Revision"]
     """Kind of the object; `Cluster` for everything, whose name is `main`; `Revision` for a commit of `main`."""
@@ -112,7 +112,7 @@ class OperationMetadata(Metadata):
 
 
 class OperationSpec(Strict):
-    """Who does what to what, since when, how long and why."""
+    """The verb and its target, the person who asked, the times and the reason."""
 
     verb: Literal[
         "suspend",
@@ -127,24 +127,24 @@ class OperationSpec(Strict):
         "approve",
         "override",
     ]
-    """What is done. `cordon`, `drain`, `reboot` of a Node; `restart`, `scale`, `pause`, `resume` of a ModelDeployment;
-    `suspend` of either, of a Model or of the Cluster; `stop` of the Cluster; `approve` of a Revision that is held;
-    `override` of a SyncWindow, which lets all changes in meanwhile."""
+    """Action. For a Node: `cordon`, `drain`, `reboot`. For a ModelDeployment: `restart`, `scale`, `pause`, `resume`.
+    For either, a Model or the Cluster: `suspend`. For the Cluster: `stop`. For a held Revision: `approve`. For a
+    SyncWindow: `override`, which lets all changes in meanwhile."""
     target: Target
     by: Annotated[str, StringConstraints(min_length=1, max_length=320), AfterValidator(_one_line)]
-    """Who asked for it, as git writes authors."""
+    """Person who asked for it, as git writes authors."""
     at: Moment
-    """When it was asked for."""
+    """Time at which it was asked for."""
     reason: Annotated[str, Field(max_length=REASON_MAX, validate_default=True)] = ""
-    """Why, for people. `override` needs one."""
+    """Reason, for people. `override` needs one."""
     until: Annotated[Moment | None, Field(validate_default=True)] = None
-    """When it stops applying by itself. Unset: when somebody undoes it. `override` needs one."""
+    """Time at which it ends by itself. Unset: it lasts until somebody undoes it. `override` needs one."""
     replicas: Annotated[int | None, Field(ge=0, le=REPLICAS_MAX, validate_default=True)] = None
-    """`scale`: the number of replicas instead of that of the manifest."""
+    """`scale`: the number of replicas, instead of the manifest's."""
     boot: Annotated[str | None, Field(min_length=1, max_length=128, validate_default=True)] = None
     """`reboot`: id of the boot that should end."""
     over: Annotated[str | None, Field(min_length=1, max_length=64, validate_default=True)] = None
-    """`approve`: the revision that was in force then. The approval speaks of what is missing compared with it."""
+    """`approve`: the revision that was in force then. The approval covers the removals compared with it."""
     manifest: Annotated[dict[str, Any] | None, Field(validate_default=True)] = None
     """`suspend` of an object: the manifest that stays in force for it."""
 
@@ -195,7 +195,7 @@ class OperationSpec(Strict):
 
 
 class Operation(Manifest):
-    """What somebody does to the running cluster, in a file of the branch `operations`."""
+    """Something that a person does to the running cluster, in a file of the branch `operations`."""
 
     api_version: ApiVersion
     kind: Literal["Operation"]
@@ -205,7 +205,7 @@ class Operation(Manifest):
 
     @property
     def who(self) -> str:
-        """Return who asked for it, without the address."""
+        """Return the name of the person who asked for it, without the address."""
         return self.spec.by.partition(" <")[0]
 
     @property
@@ -220,7 +220,7 @@ def operation_name(verb: str, kind: str, name: str) -> str:
 
 
 def _frozen(body: Mapping[str, Any], target: Target) -> Manifest:
-    """Return the manifest of a suspended object. Raises ``ValueError`` if it is none, or another object's."""
+    """Return the manifest of a suspended object. Raises ``ValueError`` if it is invalid, or another object's."""
     from .kinds import KINDS
 
     try:

@@ -14,7 +14,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 DESCRIBED: dict[str, type[Manifest]] = {**KINDS, Operation.__name__: Operation}
-"""The classes that have a schema: the kinds of manifests, and that of operations."""
+"""The classes that have a schema: the kinds of manifests, and the kind of operations."""
 
 
 def schema(kind: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How the groups of a deployment are replaced when its spec changes."""
+"""The strategy that replaces the groups of a deployment when its spec changes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Count = Annotated[
 
 
 def of_replicas(count: int | str, replicas: int, up: bool) -> int:
-    """Return how many replicas that are. ``up``: whether a percentage is rounded up."""
+    """Return a count or percentage as a number of replicas. ``up``: round a percentage up."""
     if isinstance(count, int):
         return count
     share = int(count[:-1]) * replicas
@@ -69,14 +69,14 @@ class Canary(Strict):
     replicas: Count = 1
     """Number or percentage of the replicas that are changed first. A percentage is rounded up."""
     serve_for: Seconds = 600.0
-    """How long each of them must have served before the others are changed."""
+    """Time for which each of them must have served before the others are changed."""
     resumed_at: Annotated[str, StringConstraints(max_length=64), AfterValidator(_time)] | None = None
     """Replicas that were changed before this time need not serve any longer. `reconciler rollout resume` sets it to the
     current time."""
 
 
 class Strategy(Strict):
-    """How groups are replaced when the spec changes. A change of the strategy itself restarts nothing."""
+    """The replacement of groups when the spec changes. A change of the strategy itself restarts nothing."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {
         "type": "groups are always replaced one after the other; all at once: maxUnavailable: 100%",
@@ -91,18 +91,19 @@ class Strategy(Strict):
     }
 
     max_surge: Count = 0
-    """Most extra replicas while others are changed: a number, or a percentage, which is rounded up. Where there is memory
-    for one, it serves with the new spec before a replica that serves is taken out of service, and ends after the change.
-    Where there is none, `maxUnavailable` alone counts."""
+    """Most extra replicas while others are changed: a number, or a percentage, which is rounded up. If memory allows,
+    an extra replica serves with the new spec before another is taken out of service, and ends after the change. If not,
+    only `maxUnavailable` counts."""
     max_unavailable: Count = 1
     """Most replicas that may be out of service at a time: a number, or a percentage, which is rounded down and is at
     least one. Replicas that are out of service for another reason count too. With one replica, a change takes it out of
     service, unless an extra one serves meanwhile. 0 needs a `maxSurge`: then a change waits where there is no room for an
     extra replica."""
     pause: Seconds = 0.0
-    """How long a changed replica must have served before the next one is changed."""
+    """Time for which a changed replica must have served before the next one is changed."""
     order: Literal["highest-first", "lowest-first"] = "highest-first"
-    """Which of the serving replicas is changed first, by their numbers. Those that do not serve come before all others."""
+    """Order in which serving replicas are changed, by their numbers. Replicas that do not serve come before all
+    others."""
     canary: Canary | None = None
     """Replicas that are changed first. Unset: all replicas follow one another."""
 
@@ -116,10 +117,10 @@ class Strategy(Strict):
         return value
 
     def extra(self, replicas: int) -> int:
-        """Return how many extra replicas there may be: none beside none."""
+        """Return how many extra replicas there may be: none for a deployment without replicas."""
         return of_replicas(self.max_surge, replicas, up=True) if replicas else 0
 
     def least(self, replicas: int) -> int:
-        """Return how many replicas serve at least, whatever is changed."""
+        """Return the least number of replicas that serve during a change."""
         allowed = of_replicas(self.max_unavailable, replicas, up=False)
         return max(0, replicas - (allowed if self.max_unavailable in NONE else max(1, allowed)))

@@ -1,6 +1,6 @@
 """The kind SyncWindow: times in which changes of manifests come into force, or do not.
 
-``admission/windows.py`` says what that means for a change.
+``admission/windows.py`` applies them to changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .base import NAMES, TYPE, ApiVersion, Manifest, Metadata, Seconds, Strict
 CRON_FIELDS = "minute, hour, day of the month, month and day of the week"
 SECONDS_MIN = 60.0
 BEGINNINGS_MAX = 200
-"""How many times to look whether a window begins again before it ends."""
+"""Most beginnings to follow, each of which may begin before the one before it ends."""
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 _CHANGE_MAX = timedelta(hours=3)
 """Clocks change by less: in most places by one hour, on Lord Howe Island by half of one, at Troll by two."""
@@ -55,7 +55,7 @@ def _time_zone(name: str) -> tzinfo:
 
 
 def _shown(moment: float, zone: tzinfo) -> datetime:
-    """Return what clocks show, without the zone."""
+    """Return the time that clocks show, without the zone."""
     return datetime.fromtimestamp(moment, zone).replace(tzinfo=None)
 
 
@@ -67,8 +67,8 @@ def _change(moment: float, zone: tzinfo) -> timedelta:
 
 
 def _moments(shown: datetime, zone: tzinfo, *, repeats: bool) -> list[float]:
-    """Return when clocks show this as far as it counts, in seconds since the Unix epoch; none for a time that they skip
-    and that does not count."""
+    """Return when clocks show a time, in seconds since the Unix epoch. With ``repeats``, a time that they show twice
+    counts twice, and a skipped one never; without, the first counts, and the end of the skip."""
     first, second = (shown.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
     if _shown(first, zone) == shown:
         return [first, second] if repeats and second > first else [first]
@@ -85,29 +85,30 @@ _Patterns = Annotated[tuple[Annotated[str, NAMES.field()], ...], Field(max_lengt
 
 
 class SyncWindowSpec(Strict):
-    """When, and for which objects, changes come into force (`allow`) or wait (`deny`)."""
+    """Times and objects for which changes come into force (`allow`) or wait (`deny`)."""
 
     kind: Literal["allow", "deny"]
-    """`deny`: within the window, changes wait. `allow`: changes wait at all times at which no `allow` window for the
-    object is open. `deny` wins."""
+    """`deny`: within the window, changes wait. `allow`: changes wait while no `allow` window for the object is open.
+    `deny` wins."""
     schedule: Annotated[
         str, StringConstraints(max_length=128), AfterValidator(_cron), Field(json_schema_extra={TYPE: "cron"})
     ]
     """When the window begins: the five fields of cron, in the time of `timeZone`."""
     duration: Annotated[Seconds, AfterValidator(_long_enough)]
-    """How long it lasts from there, at least `1m`. The time that passes counts, also when clocks change meanwhile."""
+    """Length of the window, at least `1m`. Elapsed time counts, also when clocks change meanwhile."""
     time_zone: Annotated[str, StringConstraints(max_length=64), AfterValidator(_zone)] = "UTC"
     """The IANA name of the time zone of `schedule`."""
     deployments: _Patterns = ()
     """Deployments that the window is for, by name; `*` and `?` stand for other characters. Changes of the Models that
     they use count too."""
     nodes: _Patterns = ()
-    """Nodes that it is for, by name, likewise."""
+    """Nodes that the window is for, by name, likewise."""
     selector: dict[str, str] = Field(default_factory=dict)
-    """Labels: it is also for the deployments and nodes that have them all. Without `deployments`, `nodes` and `selector`
-    a window is for everything."""
+    """Labels: the window is also for the deployments and nodes that have them all. Without `deployments`, `nodes` and
+    `selector`, it is for everything."""
     operations: tuple[Literal["cordon", "drain", "reboot", "restart", "scale"], ...] = ()
-    """Operations on its objects that are refused while it keeps changes out. By default none is; `stop` never is."""
+    """Operations on its objects that are refused while it keeps changes out. By default none; `stop` is never
+    refused."""
 
     @property
     def everything(self) -> bool:
@@ -130,9 +131,9 @@ class SyncWindowSpec(Strict):
     def next_begin(self, after: float) -> float:
         """Return when it begins next, later than ``after``, in seconds since the Unix epoch; infinite if never.
 
-        What clocks show is matched without a zone, because CronSim 2.8 loses a beginning where they change by half an
-        hour. As in Debian's cron, a fixed time that they skip is when they do, and one that they show twice is the
-        first; of what repeats within a day both are, and what they skip is not.
+        The schedule is matched without a zone, because CronSim 2.8 loses a beginning where clocks change by half an
+        hour. As in Debian's cron, a fixed time that clocks skip counts at the skip, and one that they show twice counts
+        once. A schedule that repeats within a day begins at both, and never at a skipped time.
         """
         zone = _time_zone(self.time_zone)
         begin = math.inf
@@ -145,18 +146,17 @@ class SyncWindowSpec(Strict):
 
     @property
     def _repeats(self) -> bool:
-        """Return whether it begins every so many minutes or hours, and not at fixed times."""
+        """Return whether it begins every few minutes or hours, and not at fixed times."""
         return any(part.startswith("*") for part in self.schedule.split()[:2])
 
     def is_open(self, now: float) -> bool:
-        """Return whether a time of it lasts at ``now``."""
+        """Return whether the window is open at ``now``."""
         return self.next_begin(now - self.duration) <= now
 
     def end(self, now: float) -> float | None:
         """Return when it ends; None if it is not open, infinity if it begins again and again before that.
 
-        It may begin again before it ends. Only so many beginnings are followed: a window that begins every minute for
-        two is always open.
+        At most ``BEGINNINGS_MAX`` beginnings are followed: a window that begins every minute for two is always open.
         """
         if not self.is_open(now):
             return None
@@ -166,7 +166,7 @@ class SyncWindowSpec(Strict):
 
 @lru_cache(maxsize=256)
 def _last_end(schedule: str, time_zone: str, duration: float, begun: float) -> float:
-    """Return when a window ends that has begun, with the times that begin before that; infinity if they do not end."""
+    """Return when an open window ends, which may begin again before that; infinity if it always does."""
     spec = SyncWindowSpec.model_construct(
         kind="deny", schedule=schedule, time_zone=time_zone, duration=duration
     )
