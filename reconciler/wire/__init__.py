@@ -11,18 +11,18 @@ module             conversation
 ``launch``         the controller's description of a rank, and the rank's progress
 ``node``           controller and agent; agent and shim
 ``generation``     gateway and rank 0
-``measuring``      controller and rank 0, among them
+``measuring``      controller and rank 0: speed of ranks and links
 ``tools``          controller and agent: looking at the machine
 ``repair``         controller and agent: changing the machine's settings
 ``weights``        agent and fetcher: weights that a node fetches
 ``group``          rank 0 and the other ranks of its group
 ``admin``          command line and controller
-``handover``       a gateway and the one that takes over from it
-``paths``          where the sockets of a node are
+``handover``       a gateway and its successor
+``paths``          the sockets of a node
 ``file_identity``  whether a lock, socket or folder was replaced
 ``log_lines``      the beginning of log lines
-``shortage``       what a failed system call lacked
-``supervision``    what `up` did to services, for the controller
+``shortage``       the resource that a failed system call lacked
+``supervision``    the acts of `up` on services, for the controller
 =================  ==================================================================
 """
 

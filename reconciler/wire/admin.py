@@ -1,7 +1,7 @@
 """Command line and controller, over ``controller.sock`` (mode 0600: everybody who can open it is an administrator).
 
-Requests and answers are paired as in ``node``: ``"call": n`` and ``"reply": n``. What is read comes as
-plain JSON in ``Answer.body``: it is what ``-o json`` prints.
+Requests and answers are paired as in ``node``: ``"call": n`` and ``"reply": n``. Answers are plain JSON in
+``Answer.body``, which ``-o json`` prints.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .operate import Operate
 class Get:
     """Objects as ``{"revision", "version", "items": [{apiVersion, kind, metadata, spec, status}]}``.
 
-    ``kind`` is one of the manifest kinds or ``Rank``; None is all manifest kinds. ``version`` is another
-    one whenever anything has changed: while it is ``seen``, the answer is held back for ``wait_seconds``.
+    ``kind`` is one of the manifest kinds or ``Rank``; None is all manifest kinds. ``version`` changes with
+    every change: while it equals ``seen``, the answer is held back for ``wait_seconds``.
     """
 
     kind: Optional[str] = None
@@ -30,7 +30,7 @@ class Get:
     seen: str = ""
     wait_seconds: float = 0.0
     ended: bool = False
-    """Ranks that have ended as well, as long as their nodes keep them."""
+    """Include ranks that have ended, as long as their nodes keep them."""
 
 
 @message("plan")
@@ -39,7 +39,7 @@ class ShowPlan:
     """Ask what the controller would do now: ``{"steps": [...], "waiting": [...], "refused": [...]}``."""
 
     last: bool = False
-    """Whether the plan of the last pass will do, which costs nothing; else one is made for this answer."""
+    """Answer with the plan of the last pass, which costs nothing; else a plan is made for this answer."""
 
 
 @message("usage")
@@ -58,9 +58,9 @@ class ShowUsage:
 @dataclasses.dataclass(frozen=True)
 class Preview:
     """Ask what the controller would do with other manifests; ``files`` are all of them, text by name. The answer:
-    ``{"removes": ["kind/name"], "of", "serving": ["kind/name"], "held": bool, "suspended", "tooLarge": [text], "plan": {...},
-    "replicas": [{"object", "replica", "nodes", "moves": [node] or None, "ends": bool, "text"}]}``. ``serving``: of what it
-    removes, what serves and is not ``allowed``. ``plan``: of held manifests the one after an approval."""
+    ``{"removes": ["kind/name"], "of", "serving": ["kind/name"], "held": bool, "suspended", "tooLarge": [text], "plan":
+    {...}, "replicas": [{"object", "replica", "nodes", "moves": [node] or None, "ends": bool, "text"}]}``. ``serving``:
+    those in ``removes`` that serve and are not ``allowed``. ``plan``: of held manifests, the plan after an approval."""
 
     files: Mapping[str, str]
     operations: Optional[Mapping[str, str]] = None
@@ -72,7 +72,7 @@ class Preview:
 @message("facts")
 @dataclasses.dataclass(frozen=True)
 class ShowFacts:
-    """Ask for what plans depend on, as a file that may leave the cluster: ``{"facts": {...}, "settled": bool}``."""
+    """Ask for the recorded facts, as a file that may leave the cluster: ``{"facts": {...}, "settled": bool}``."""
 
 
 @message("judge_push")
@@ -91,13 +91,13 @@ class JudgePush:
     quarantine: str = ""
     """Name of the folder of its ``objects`` with the pushed objects; empty if there are none."""
     allow: Optional[str] = None
-    """What the pusher lets it remove although it serves: a name, or all with an empty text."""
+    """Name of the serving object that the pusher lets it remove; an empty text for all."""
 
 
 @message("judge_operations")
 @dataclasses.dataclass(frozen=True)
 class JudgeOperations:
-    """Ask the same before git accepts a push to the branch of operations."""
+    """Ask the same question before git accepts a push to the branch of operations."""
 
     repository: str
     """The real path of the repository."""
@@ -110,9 +110,9 @@ class JudgeOperations:
 @message("follow_push")
 @dataclasses.dataclass(frozen=True)
 class FollowPush:
-    """Ask what has become of a pushed revision: ``{"version", "done": bool, "lines": [text for the pusher]}``.
+    """Ask for the outcome of a pushed revision: ``{"version", "done": bool, "lines": [text for the pusher]}``.
 
-    While ``version`` is ``seen``, the answer is held back for ``wait_seconds``.
+    While ``version`` equals ``seen``, the answer is held back for ``wait_seconds``.
     """
 
     revision: str
@@ -126,7 +126,7 @@ class ShowPlaces:
     """Ask why the replicas of a deployment are on their nodes and not on others.
 
     ``{"items": [{"replica", "text", "nodes": [{"node", "rank": number or None, "text"}]}]}``: every node of the
-    cluster, what its rank is charged or why it has none.
+    cluster, with the charge of its rank, or the reason why it has none.
     """
 
     name: str
@@ -137,7 +137,7 @@ class ShowPlaces:
 class ListEvents:
     """Events with ids above ``after``, oldest first, as ``{"items": [...], "last": id}``.
 
-    With ``wait_seconds`` an empty answer is held back until there is one or the time is over.
+    With ``wait_seconds``, an empty answer is held back until there is an event or the time is over.
     """
 
     after: int = 0
@@ -148,7 +148,7 @@ class ListEvents:
     warning: Optional[bool] = None
     """True for warnings only, False for all others only."""
     since: Optional[float] = None
-    """Only events that are not older, in seconds since the Unix epoch."""
+    """Only events from this time on, in seconds since the Unix epoch."""
 
 
 @message("incidents")
@@ -156,8 +156,8 @@ class ListEvents:
 class ListIncidents:
     """Incidents, oldest first, the newest ``limit`` of them, as ``{"items": [...], "version"}``.
 
-    ``version`` is another one whenever one of them has changed: while it is ``seen``, the answer is held back
-    for ``wait_seconds``.
+    ``version`` changes with every change of one of them: while it equals ``seen``, the answer is held back for
+    ``wait_seconds``.
     """
 
     id: Optional[int] = None
@@ -166,7 +166,7 @@ class ListIncidents:
     open: bool = False
     """Only open incidents."""
     since: Optional[float] = None
-    """Only incidents that were open then or later, in seconds since the Unix epoch."""
+    """Only incidents that were open at this time or later, in seconds since the Unix epoch."""
     limit: int = 100
     seen: str = ""
     wait_seconds: float = 0.0
@@ -178,10 +178,10 @@ class ListCommits:
     """The newest ``limit`` commits of ``main`` and of the operations together, newest first.
 
     ``{"version", "items": [{"revision", "branch", "author", "email", "time", "subject", "state", "objects": [{"object",
-    "action"}], "objectsLeftOut"}], "problem"}``. ``state`` is ``InForce`` for the commit that is, ``Earlier`` for those
-    before it, and ``Held``, ``Rejected``, ``Suspended`` or ``Unread`` for newer ones. Operations are objects named
-    ``operation/VERB.KIND.NAME``; ``action`` is ``added``, ``changed`` or ``removed``. ``problem`` says why there are no
-    commits; None where there may be some. While ``version`` is ``seen``, the answer is held back for ``wait_seconds``.
+    "action"}], "objectsLeftOut"}], "problem"}``. ``state`` is ``InForce`` for the commit in force, ``Earlier`` for
+    those before it, and ``Held``, ``Rejected``, ``Suspended`` or ``Unread`` for newer ones. Operations are objects
+    named ``operation/VERB.KIND.NAME``; ``action`` is ``added``, ``changed`` or ``removed``. ``problem`` says why there
+    are no commits, else None. While ``version`` equals ``seen``, the answer is held back for ``wait_seconds``.
     """
 
     limit: int = 100
@@ -206,7 +206,7 @@ class ShowCommit:
 @message("rank_log")
 @dataclasses.dataclass(frozen=True)
 class ReadRankLog:
-    """Output of a rank, as ``{"text", "offset", "node", "begin", "restBytes"}``: as ``node.Log`` has it."""
+    """Output of a rank, as ``{"text", "offset", "node", "begin", "restBytes"}``, like ``node.Log``."""
 
     id: RankId
     bytes_max: int
@@ -219,11 +219,11 @@ class ShowStatus:
     """The controller itself: ``{"version", "pid", "revision", "operations", "source", "endpoint", "settled"}``, where
     ``operations`` is the commit of the operations in force.
 
-    And what became of a newer revision that is not in force: ``rejection``, a text, where its manifests are
-    wrong; ``held``, ``{"revision", "removes": ["kind/name"], "of", "command", "text"}``, where it would remove
-    too much; ``suspended``, ``{"revision", "text"}``, where new revisions wait; and ``operationsRejection``, a text,
-    where newer operations are wrong. None each where not. ``keysBehind`` are the gateways that have other keys than those
-    in force: ``{"node", "problem"}``, the node None for the controller's own, the problem None where it can be reached.
+    Four fields say why a newer revision is not in force, and are None otherwise. ``rejection``, a text: its manifests
+    are wrong. ``held``, ``{"revision", "removes": ["kind/name"], "of", "command", "text"}``: it would remove too much.
+    ``suspended``, ``{"revision", "text"}``: new revisions wait. ``operationsRejection``, a text: newer operations are
+    wrong. ``keysBehind`` has the gateways whose keys are not those in force, as ``{"node", "problem"}``: the node is
+    None for the controller's own gateway, the problem is None where the gateway can be reached.
     """
 
 
@@ -240,11 +240,11 @@ class Look:
 @message("source")
 @dataclasses.dataclass(frozen=True)
 class ShowSource:
-    """How it stands with the remote repository; empty where there is none.
+    """The state of the remote repository; empty where there is none.
 
     ``{"url", "branch", "path", "interval", "revision", "looks", "answeredAt", "awaySince", "conditions"}``, and
-    ``problem`` where its settings cannot be read. While there were no more than ``looks`` looks, the answer is held back
-    for ``wait_seconds``.
+    ``problem`` where its settings cannot be read. While there were at most ``looks`` looks, the answer is held back for
+    ``wait_seconds``.
     """
 
     looks: int = -1
@@ -262,7 +262,7 @@ class Stop:
 class Approve:
     """Approve a held revision: ``{"revision", "removes": ["kind/name"], "again": bool}``.
 
-    ``revision`` may be abbreviated. ``again``: it had been approved before, nothing was done.
+    ``revision`` may be abbreviated. ``again``: it had been approved before, and nothing was done.
     """
 
     revision: str
@@ -274,10 +274,10 @@ class Approve:
 class Verify:
     """Hash a Model's weights on every node that has them; a damaged file is fetched again.
 
-    Without ``run`` it begins: ``{"run", ...}``. With it, as below, held back for ``wait_seconds`` while there is
-    something left to do: ``{"run", "done": bool, "nodes": [{"node", "phase", "doneBytes", "totalBytes", "problem",
-    "text", "files": [{"name", "size", "state"}]}]}``, where ``beside`` names a node with the same folder instead of
-    ``files``.
+    Without ``run`` it begins: ``{"run", ...}``. With ``run``, the answer is held back for ``wait_seconds`` while there
+    is work left: ``{"run", "done": bool, "nodes": [{"node", "phase", "doneBytes", "totalBytes", "problem", "text",
+    "files": [{"name", "size", "state"}]}]}``. For a node that shares its folder with another, ``beside`` names that
+    node instead of ``files``.
     """
 
     model: str
@@ -288,13 +288,13 @@ class Verify:
 @message("doctor")
 @dataclasses.dataclass(frozen=True)
 class Doctor:
-    """Ask the probes of these nodes (or of all) again, then say what is wrong.
+    """Run the probes of these nodes (or of all) again, then return the findings.
 
-    Without ``run`` it begins: ``{"run", "asking": [node]}``. With it the same, held back for ``wait_seconds`` while
-    a node is still being asked, and in the end ``{"run", "asking": [], "nodes": [node], "findings": [{"class",
-    "title", "objects": ["kind/name"], "nodes", "seen", "means", "steps", "person": bool}], "notKnown": [{"node",
-    "what", "why"}], "healed": [...]}``: the last are incidents of the last hour that are over, as ``ListIncidents``
-    has them without their entries.
+    Without ``run`` it begins: ``{"run", "asking": [node]}``. With ``run``, the same answer is held back for
+    ``wait_seconds`` while a node is still being asked. The last answer is ``{"run", "asking": [], "nodes": [node],
+    "findings": [{"class", "title", "objects": ["kind/name"], "nodes", "seen", "means", "steps", "person": bool}],
+    "notKnown": [{"node", "what", "why"}], "healed": [...]}``. ``healed`` has the incidents that ended in the last hour,
+    as in ``ListIncidents`` but without their entries.
     """
 
     nodes: Tuple[str, ...] = ()
@@ -305,13 +305,13 @@ class Doctor:
 @message("protection")
 @dataclasses.dataclass(frozen=True)
 class ShowProtection:
-    """What protects a node that was seen: ``{"commands": [{"argv": [word], "why"}], "unknown": [text], "system",
-    "firewall": {"file", "rules": text, "unknown": [text]}}``. ``commands`` are what sudo should allow there, and the
-    words of one may hold ``169.254.*.*`` for any link-local address; ``rules`` is empty for a system without a writer."""
+    """The protection of a node that was seen: ``{"commands": [{"argv": [word], "why"}], "unknown": [text], "system",
+    "firewall": {"file", "rules": text, "unknown": [text]}}``. ``commands`` are those that sudo should allow there;
+    ``169.254.*.*`` in a word is any link-local address. ``rules`` is empty for a system without a writer."""
 
     node: str
     own_user: str
-    """Who runs the ranks of the controller's own machine."""
+    """User who runs the ranks of the controller's own machine."""
 
 
 @message("accept")
@@ -319,11 +319,11 @@ class ShowProtection:
 class Accept:
     """Measure the groups of a deployment after bring-up, rank by rank and link by link.
 
-    Without ``run`` it begins: ``{"run", "doing": text}``. With it the same, held back for ``wait_seconds``, and in
-    the end ``{"run", "doing": "", "deployment", "ok": bool, "replicas": [{"replica", "epoch", "nodes",
-    "transport", "ranks", "memoryBytes", "computeSeconds", "collective", "links", "streams", "checks": [{"name", "ok":
-    bool or None, "text", "blame"}]}]}``. ``under_load``: measure although requests are being answered. ``smaller``:
-    tokens per second of one answer by groups of so many nodes, to compare with.
+    Without ``run`` it begins: ``{"run", "doing": text}``. With ``run``, the same answer is held back for
+    ``wait_seconds``. The last answer is ``{"run", "doing": "", "deployment", "ok": bool, "replicas": [{"replica",
+    "epoch", "nodes", "transport", "ranks", "memoryBytes", "computeSeconds", "collective", "links", "streams", "checks":
+    [{"name", "ok": bool or None, "text", "blame"}]}]}``. ``under_load``: measure although requests are being answered.
+    ``smaller``: tokens per second of one answer by smaller groups, by their number of nodes, to compare with.
     """
 
     deployment: str

@@ -1,8 +1,7 @@
-"""Frozen dataclasses to JSON objects and back, checked.
+"""Converts frozen dataclasses to JSON objects and back, and checks them.
 
-A message is a frozen dataclass decorated with ``@message("type")``. Decoding is strict about what it
-knows (a missing field or a wrong type is a ``WireError``) and lenient about what it does not: an unknown
-field comes from a newer peer and is ignored.
+A message is a frozen dataclass decorated with ``@message("type")``. Decoding is strict about known fields
+(a missing field or a wrong type is a ``WireError``). Unknown fields come from a newer peer and are ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ M = TypeVar("M")
 
 
 class WireError(Exception):
-    """A frame that is not what the protocol says. The connection it came from is of no more use."""
+    """A frame that violates the protocol. Its connection is of no more use."""
 
 
 def message(type_name: str) -> Callable[[Type[M]], Type[M]]:
@@ -40,7 +39,7 @@ _SIMPLE = frozenset((str, int, float, bool, type(None)))
 def to_wire(value: Any, brief: bool = False) -> Dict[str, Any]:
     """Return a message as a JSON object, with its ``type`` if it has one.
 
-    ``brief`` leaves out fields of it that are as they are without being given, for messages that come by the thousand.
+    ``brief`` leaves out fields that have their defaults, for messages that come by the thousand.
     """
     cls = type(value)
     name = getattr(cls, "TYPE", None)
@@ -58,7 +57,7 @@ def _defaults(cls: Any) -> Tuple[Tuple[str, Any], ...]:
 
 
 def _plain(value: Any) -> Any:
-    if type(value) in _SIMPLE:  # nearly every value; the questions below cost ten times as much
+    if type(value) in _SIMPLE:  # nearly every value; the checks below cost ten times as much
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return to_wire(value)
@@ -79,12 +78,12 @@ def decode(frame: Mapping[str, Any], known: Mapping[str, type]) -> Any:
 
 
 Reader = Callable[[Any], Any]
-"""Checks one plain value and makes of it what a field holds. Built once a field: events come by the thousand."""
+"""Checks one plain value and converts it for a field. Built once per field, because events come by the thousand."""
 
 
 def from_wire(cls: Type[M], frame: Mapping[str, Any]) -> M:
     """Build one dataclass from a JSON object. Raises ``WireError`` naming the field that does not fit."""
-    # for each event the second question alone would take a microsecond
+    # the second check alone would take a microsecond for each event
     if type(frame) is not dict and not isinstance(frame, Mapping):
         raise WireError("{}: expected an object, got {}".format(cls.__name__, type(frame).__name__))
     shape = _shape(typing.cast(Any, cls))
@@ -103,7 +102,7 @@ def from_wire(cls: Type[M], frame: Mapping[str, Any]) -> M:
 
 
 class _Shape:
-    """How one dataclass is read."""
+    """The reader of one dataclass."""
 
     def __init__(self, cls: Any) -> None:
         hints = typing.get_type_hints(cls)
@@ -121,8 +120,8 @@ class _Shape:
         assert not hasattr(cls, "__post_init__"), "make() would pass it over"
 
     def make(self, values: Dict[str, Any]) -> Any:
-        """Return one with these values, without ``__init__``: that of a frozen class takes several times as long, for it
-        may not simply set its fields."""
+        """Return an object with these values, without ``__init__``, which takes several times as long in a frozen class
+        because it may not simply set the fields."""
         made = object.__new__(self._cls)
         made.__dict__.update(self._defaults)
         made.__dict__.update(values)

@@ -1,4 +1,5 @@
-"""Figures of the last hours: the gateway's file of what requests did, and how the controller is asked for all of them."""
+"""Figures of the last hours: the gateway's file of its requests, and the questions to the controller for all
+figures."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from .codec import message
 
 @dataclasses.dataclass(frozen=True)
 class ModelFigures:
-    """The requests of one deployment at one gateway. What is counted only grows, until the gateway starts anew."""
+    """The requests of one deployment at one gateway. Counts only grow, until the gateway starts again."""
 
     model: str
     running: int
@@ -20,7 +21,8 @@ class ModelFigures:
     errors: int
     """Requests that have ended with an error."""
     first_token: Tuple[int, ...]
-    """First tokens by how long they took: as many as ``GatewayFigures.bounds``, and those that took longer than all of them."""
+    """Number of first tokens within each of ``GatewayFigures.bounds``, then of those that took longer than all
+    bounds."""
     tokens: int = 0
     """Tokens that were generated."""
 
@@ -31,7 +33,7 @@ class GatewayFigures:
 
     version: int
     pid: int
-    """Of the gateway, whose counts these are."""
+    """The process of the gateway that counts."""
     bounds: Tuple[float, ...]
     """Upper bounds in seconds, in growing order."""
     models: Tuple[ModelFigures, ...] = ()
@@ -40,13 +42,14 @@ class GatewayFigures:
 @message("metrics")
 @dataclasses.dataclass(frozen=True)
 class ShowMetrics:
-    """Ask for figures of the last ``seconds``, of a day at most, in at most ``points`` intervals of equal length.
+    """Ask for figures of the last ``seconds``, at most a day, in at most ``points`` intervals of equal length.
 
-    ``{"begins": time, "seconds", "count", "series": [{"object": "kind/name", "name", "values": [number or None]}], "marks":
-    [{"time", "object", "kind": "group" or "incident", "text"}]}``. Nodes have ``memoryUsedBytes``, ``load`` and ``watts``
-    (of their GPUs), deployments ``tokensPerSecond``, ``running`` and ``waiting`` (requests), ``errors`` (requests that ended with
-    one in the interval), ``firstTokenP50`` and ``firstTokenP95`` (seconds). Of an hour there is a figure every ten seconds, of a
-    day every minute; an interval has their mean.
+    ``{"begins": time, "seconds", "count", "series": [{"object": "kind/name", "name", "values": [number or None]}],
+    "marks": [{"time", "object", "kind": "group" or "incident", "text"}]}``. Nodes have ``memoryUsedBytes``, ``load``
+    and ``watts`` (of their GPUs). Deployments have ``tokensPerSecond``, ``running`` and ``waiting`` (requests),
+    ``errors`` (requests that ended with one in the interval), ``firstTokenP50`` and ``firstTokenP95`` (seconds). The
+    last hour has a figure every ten seconds, the last day every minute; the value of an interval is the mean of its
+    figures.
     """
 
     seconds: float = 3600.0

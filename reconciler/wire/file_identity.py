@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 LOOK_SECONDS = 1.0
-"""How often a process checks: for this long, two processes may both believe to be the only one."""
+"""Interval of the checks: for this long, two processes may each believe that they are the only one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ class FileIdentity:
 
     @property
     def replaced(self) -> bool:
-        """Return whether it is gone or replaced. If that cannot be determined now, it counts as present."""
+        """Return whether the file is gone or replaced. If that cannot be determined now, it counts as present."""
         try:
             status = Path(self.path).stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -48,7 +48,7 @@ class FileIdentity:
 
 async def wait_until_replaced(*identities: FileIdentity) -> FileIdentity:
     """Wait until one of them is replaced, and return it."""
-    import asyncio  # a command that asks once need not wait for it
+    import asyncio  # slow to import, and commands that ask once do not need it
 
     while True:
         for each in identities:
@@ -58,7 +58,7 @@ async def wait_until_replaced(*identities: FileIdentity) -> FileIdentity:
 
 
 async def wait_until_removed(directory: Path) -> None:
-    """Wait until a directory is no longer in its place, holding on to it meanwhile. Raises ``OSError``."""
+    """Wait until a directory is no longer in its place, and keep it open meanwhile. Raises ``OSError``."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         await wait_until_replaced(FileIdentity.held(str(directory), descriptor))

@@ -1,7 +1,7 @@
 """Frames: a 4-byte big-endian length, then that many bytes of UTF-8 JSON holding one object.
 
 The same few lines serve blocking sockets (shim, follower ranks), selectors (agent) and asyncio
-(controller, gateway), because the decoder knows nothing of how bytes arrive.
+(controller, gateway), because the decoder does not depend on how bytes arrive.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, 
 
 from .codec import WireError
 
-if TYPE_CHECKING:  # commands speak over blocking sockets, and need not wait for it
+if TYPE_CHECKING:  # slow to import, and commands use blocking sockets
     import asyncio
 
 FRAME_BYTES_MAX = 16 * 1024 * 1024
@@ -21,7 +21,7 @@ FRAME_BYTES_MAX = 16 * 1024 * 1024
 
 _HEADER = struct.Struct(">I")
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-"""``json.dumps`` would make one for each frame."""
+"""``json.dumps`` would make an encoder for each frame."""
 _READ_JSON = json.JSONDecoder().decode
 
 
@@ -43,7 +43,7 @@ def framed_bytes(body: bytes) -> bytes:
 
 
 def read_json(body: Union[bytes, bytearray]) -> Any:
-    """Return what JSON says. Raises ``ValueError``, or ``RecursionError`` where it is nested too deeply."""
+    """Return the value of JSON text. Raises ``ValueError``, or ``RecursionError`` where it is nested too deeply."""
     return _READ_JSON(body.decode("utf-8", "surrogatepass"))
 
 
@@ -51,7 +51,7 @@ class Decoder:
     """Splits bytes into complete frames. Keeps at most one unfinished frame."""
 
     def __init__(self, read: Callable[[Union[bytes, bytearray]], Any] = read_json) -> None:
-        """``read`` returns what a frame's JSON says, and raises ``ValueError``."""
+        """``read`` returns the value of a frame's JSON, and raises ``ValueError``."""
         self._buffer = bytearray()
         self._read = read
 

@@ -1,4 +1,4 @@
-"""What a Gateway declares of its endpoint beside its address: a part of the routes."""
+"""The settings of an endpoint that a Gateway declares in addition to its address: a part of the routes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class Tls:
 
 @dataclasses.dataclass(frozen=True)
 class LimitsStore:
-    """The Valkey or Redis in which several gateways count together what keys use. Paths are as in ``Tls``."""
+    """The Valkey or Redis in which several gateways together count the use of keys. Paths are as in ``Tls``."""
 
     address: str
     """``host:port``."""
     prefix: str
-    """With what the names of all that is kept there begin."""
+    """Prefix of all names in the store."""
     user: str = ""
     password_file: str = ""
     tls: bool = False
     authority: str = ""
-    """PEM file with the authority of its certificate; empty for those of the system."""
+    """PEM file with the authority of its certificate; empty for the system's authorities."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,10 +36,10 @@ class AccessLog:
     max_bytes: int
     """A file that would become larger is rotated."""
     rotate_seconds: float
-    """The length of the intervals, counted from the Unix epoch, each of which has a file of its own."""
+    """The length of the intervals, counted from the Unix epoch; each interval has its own file."""
     keep_files: int
-    """How many rotated files are kept."""
+    """Number of rotated files to keep."""
     keep_seconds: float
-    """How long a rotated file is kept after its last line."""
+    """Time for which a rotated file is kept after its last line."""
     content: bool = False
-    """Whether another log has prompts and answers."""
+    """True if another log has prompts and answers."""

@@ -1,8 +1,8 @@
 """Gateway and rank 0: the internal request, and the typed events that answer it.
 
-Many requests share a connection; frames name theirs by ``request``. Events carry token ids beside the
-text, never OpenAI's JSON: so the gateway can speak several dialects, and can continue an answer on
-another group after a failure (``Generate.resume``).
+Many requests share a connection; frames name theirs by ``request``. Events carry token ids and text,
+never OpenAI's JSON. So the gateway can speak several dialects, and can continue an answer on another
+group after a failure (``Generate.resume``).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .sampling import BY_DEFAULT, BY_MODEL, Ending, Repetition, Sampling, Sampli
 
 
 REASONING_SWITCHES = ("enable_thinking", "thinking")
-"""What chat templates call the switch of reasoning: the first Qwen, GLM and Gemma, the second DeepSeek, Granite and Kimi."""
+"""The reasoning switch in chat templates: first of Qwen, GLM and Gemma, then of DeepSeek, Granite and Kimi."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Replaced:
-    """Parts of a conversation that the model or its chat template does not take, and that were replaced."""
+    """Parts of a conversation that were replaced, because the model or its chat template does not take them."""
 
     kind: str
     """A name in the table of ``docs/endpoint.md``."""
@@ -39,7 +39,7 @@ class Replaced:
 @message("generate")
 @dataclasses.dataclass(frozen=True)
 class Generate:
-    """One answer to produce: to ``messages``, or to ``prompt`` or ``prompt_tokens``, of which there is one at most.
+    """One answer to produce: to ``messages``, or to either ``prompt`` or ``prompt_tokens``.
 
     The answer to a prompt that is no conversation is sent as it is: nothing in it is reasoning or a tool call.
     """
@@ -55,42 +55,42 @@ class Generate:
     resume: Tuple[int, ...] = ()
     """Token ids of this answer that another group has already produced and the gateway has received.
 
-    They are taken as generated, count against ``tokens_max``, and are not reported again; text that they
-    complete only together with later tokens is.
+    They count as generated and against ``tokens_max``, and are not reported again. Text that they complete
+    only together with later tokens is reported.
     """
     prompt: Optional[str] = None
     """Text to continue, without a template."""
     prompt_tokens: Optional[Tuple[int, ...]] = None
     """The same text as token ids."""
     echo: bool = False
-    """Whether to send the prompt's text with ``Accepted``."""
+    """Send the prompt's text with ``Accepted``."""
     tool_calls_max: Optional[int] = None
-    """The answer ends after so many."""
+    """Number of tool calls after which the answer ends."""
     template: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Further variables of the chat template, such as ``enable_thinking`` and ``reasoning_effort``."""
     ending: Ending = BY_MODEL
     logprobs: Optional[int] = None
-    """With how many of the likeliest tokens to report the log-probability of each token; None: not at all."""
+    """Number of likeliest tokens to report with each token's log-probability; None: report neither."""
     unset: Tuple[str, ...] = ()
     """Fields of ``sampling`` that neither client nor deployment has set: rank 0 takes them from the model's
     ``generation_config.json``, where that has them."""
     client: str = ""
-    """Equal for requests of one client, and says nothing else of it: prompts of different clients are read in turns."""
+    """Equal for requests of one client, without other meaning: prompts of different clients are read in turns."""
     max_stall_seconds: float = MAX_STALL_SECONDS
     """The longest time between two tokens of this answer for which a step may read others' prompts."""
     form: Form = FREE
     question: Optional[Question] = None
-    """What is asked of the prompt, where no answer to it is wanted."""
+    """The question about the prompt, where no answer to it is wanted."""
     replaced: Tuple[Replaced, ...] = ()
-    """Placeholders in ``messages``; the gateway has put them there."""
+    """The placeholders that the gateway has put into ``messages``."""
     scores: Optional[int] = None
-    """With how many of the likeliest tokens to report the log-probability of each token of the prompt; None: not at all."""
+    """Number of likeliest tokens to report with each log-probability of the prompt's tokens; None: report neither."""
     repetition: Optional[Repetition] = None
-    """None: the answer ends by no repetition. The gateway has put there what the deployment says."""
+    """The repetition that ends the answer, which the gateway takes from the deployment; None: none does."""
 
     @property
     def computes(self) -> bool:
-        """Return whether the group computes anything for it, beside that rank 0 reads its text."""
+        """Return whether the group computes anything for it, apart from rank 0's reading of its text."""
         return self.question is None or self.question.texts is not None
 
     @property
@@ -122,10 +122,10 @@ class Accepted:
     text: str = ""
     """The prompt, where ``Generate.echo`` asks for it."""
     sampling: Optional[Sampling] = None
-    """How tokens are chosen, where ``Generate.unset`` left some of that to the model: an answer that goes on elsewhere
-    is to go on like this."""
+    """The choice of tokens, where ``Generate.unset`` left a part of it to the model: another group that continues the
+    answer uses it too."""
     token_texts: Tuple[str, ...] = ()
-    """How the tokenizer shows each token, where ``Question.token_texts`` asks for it."""
+    """Each token as the tokenizer shows it, where ``Question.token_texts`` asks for it."""
     replaced: Tuple[Replaced, ...] = ()
     """Empty also from ranks of an earlier version, which refuse such a conversation."""
 
@@ -146,16 +146,16 @@ class Likely:
 
     token: int
     text: str
-    """As the tokenizer shows it, which for a part of a character is not its text."""
+    """The token as the tokenizer shows it, which for a part of a character is not its text."""
     logprob: float
-    """Of the model's own distribution: before biases, penalties, temperature and all else that is asked for. Finite."""
+    """In the model's own distribution, before biases, penalties, temperature and all other settings. Finite."""
     bytes: Optional[Tuple[int, ...]] = None
-    """What it adds to the text in UTF-8; None if that is nothing, or not known."""
+    """The bytes in UTF-8 that it adds to the text; None if there are none, or they are not known."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TokenLogprobs:
-    """A token of a prompt or an answer, and the likeliest ones at its place, with the likeliest first."""
+    """A token of a prompt or an answer, and the likeliest tokens at its place, the likeliest first."""
 
     chosen: Likely
     likeliest: Tuple[Likely, ...] = ()
@@ -164,27 +164,27 @@ class TokenLogprobs:
 @message("scored")
 @dataclasses.dataclass(frozen=True)
 class Scored:
-    """Tokens of the prompt with their log-probabilities, where ``Generate.scores`` asks for them. An answer that goes on
-    elsewhere may have them again."""
+    """Tokens of the prompt with their log-probabilities, where ``Generate.scores`` asks for them. A group that
+    continues an answer may send them again."""
 
     request: str
     first: int
     """The place of the first of ``tokens`` in the prompt."""
     tokens: Tuple[TokenLogprobs, ...]
-    """The first token of a prompt has 0, and no likely ones: nothing is before it."""
+    """The first token of a prompt has the log-probability 0 and no likely ones, because nothing is before it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class CallPart:
-    """A part of a tool call. The first one of each ``index``, which counts from 0, has its name and id."""
+    """A part of a tool call. The first part of each ``index``, which counts from 0, has its name and id."""
 
     index: int
     name: str = ""
     id: str = ""
     arguments: str = ""
-    """A fragment of JSON text. Joined they are an object, unless the answer ends before or the call is withdrawn."""
+    """A fragment of JSON text. All fragments make an object, unless the answer ends early or the call is withdrawn."""
     withdrawn: bool = False
-    """The call turned out to be none. ``Delta.text`` has its text; its fragments joined are no JSON."""
+    """The call turned out to be none. ``Delta.text`` has its text; its fragments together are no JSON."""
 
 
 @message("delta")
@@ -192,7 +192,7 @@ class CallPart:
 class Delta:
     """Tokens produced by one step. ``text`` may be empty (an unfinished character, tool markup).
 
-    The tokens of all deltas, one after the other, are what ``Generate.resume`` takes. A token that ends the
+    ``Generate.resume`` takes the tokens of all deltas, one after the other. A token that ends the
     answer is among them only when text that was held back is sent with it, so that an answer continued from
     there does not send that text again.
     """
@@ -206,7 +206,7 @@ class Delta:
     """One for each of ``tokens`` except a token that ends the answer, if ``Generate.logprobs`` asks for them. The end token
     has one too if the prompt is scored, because lm-evaluation-harness takes the last entry for the answer's."""
     vectors: Tuple[Vector, ...] = ()
-    """Where a question asks for them. There is nothing else then."""
+    """The vectors that a question asks for. There is nothing else then."""
 
 
 @message("tool_call")
@@ -225,15 +225,15 @@ class ToolCall:
 
 @dataclasses.dataclass(frozen=True)
 class KeptPrefixes:
-    """The prefix cache of a group, as of an event."""
+    """The prefix cache of a group, at the time of an event."""
 
     bytes: int
-    """On the rank that needs the most for it."""
+    """Size on the rank that needs the most for it."""
     bytes_max: int
-    """0 if nothing can be kept: by the deployment, or because of the model."""
+    """0 if nothing can be kept, because of the deployment or the model."""
     entries: int
     evictions: int
-    """Entries that made room for others, since the group was formed."""
+    """Number of entries that made room for others, since the group was formed."""
 
 
 @message("finished")
@@ -245,14 +245,14 @@ class Finished:
     reason: str
     prompt_tokens: int
     completion_tokens: int
-    """Includes those of ``Generate.resume``."""
+    """Includes the tokens of ``Generate.resume``."""
     cached_tokens: int = 0
     """Tokens of the prompt that were not read, because the prefix cache had them."""
     prefix_cache: Optional[KeptPrefixes] = None
     stop: Optional[str] = None
-    """The one of ``Generate.stop`` that ended the answer; None also from ranks of an earlier version."""
+    """The string of ``Generate.stop`` that ended the answer; None also from ranks of an earlier version."""
     repeated: bool = False
-    """The answer was ended because it only repeated itself; ``reason`` is ``stop`` then."""
+    """The answer ended because it only repeated itself; ``reason`` is ``stop`` then."""
 
 
 @message("failed")
@@ -278,7 +278,7 @@ GATEWAY_RECEIVES = vocabulary(Hello, Accepted, Prefill, Scored, Delta, ToolCall,
 
 @dataclasses.dataclass(frozen=True)
 class Jump:
-    """A jump host, and the one host key that is accepted there."""
+    """A jump host, and the only host key that is accepted there."""
 
     host: str
     port: int
@@ -298,11 +298,11 @@ class Machine:
     jumps: Tuple[Jump, ...] = ()
     """Jump hosts in order: each leads to the next one and nowhere else."""
     key: str = ""
-    """The name of the file with the key that is good for these, beside the gateway's own."""
+    """File name of the key that is good for the jump hosts, in addition to the gateway's own."""
 
 
 def jump_key_name(node: str) -> str:
-    """Return the file name of the gateway's key for the jump hosts of a node; every node has a key of its own."""
+    """Return the file name of the gateway's key for the jump hosts of a node; every node has its own key."""
     return f"gateway-to-{node}"
 
 
@@ -317,17 +317,17 @@ class Backend:
     machine: Optional[Machine] = None
     """None if the socket is on the gateway's own machine."""
     nodes: Tuple[str, ...] = ()
-    """Where the ranks of the group are, in their order; empty from an older controller."""
+    """The nodes of the group's ranks, in order; empty from an older controller."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Formed:
-    """The forming of a group, which tells what the end of the replica's group before it points to."""
+    """The forming of a group, and how much the end of the replica's group before it points to a request."""
 
     replica: int
     epoch: int
     suspicion: int
-    """How much that end points to a request, in points: 0 where a machine, a cable or the plan explains it."""
+    """``state.Suspicion`` in points: 0 where a machine, a cable or the plan explains the end."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -342,28 +342,28 @@ class Route:
     """Seconds since the Unix epoch."""
     backends: Tuple[Backend, ...] = ()
     stall_seconds: float = 0.0
-    """A backend that says nothing for so long while it works is chosen last; with 0 none is."""
+    """A backend that is silent for this long while it works is chosen last; 0: none is."""
     replicas: int = 0
-    """How many groups there are to be; 0 from an older controller."""
+    """Number of groups that should exist; 0 from an older controller."""
     formed: Tuple[Formed, ...] = ()
     """The latest groups of each replica, oldest first."""
     attempt_at: float = 0.0
-    """When the next attempt is made to form a group, in seconds since the Unix epoch; 0 if that is not known, or if
-    there is a group, or one is being formed."""
+    """Time of the next attempt to form a group, in seconds since the Unix epoch; 0 if that is not known, or if there is
+    a group or one is being formed."""
     batch: int = 0
-    """The most requests that one of its groups decodes together: the gateway has further ones wait. 0: unknown."""
+    """The most requests that one of its groups decodes together: further ones wait at the gateway. 0: unknown."""
     sampling: SamplingDefaults = dataclasses.field(default_factory=SamplingDefaults)
-    """The deployment's, for what a request does not say."""
+    """The deployment's defaults, for fields that a request does not set."""
     thinking: Optional[bool] = None
-    """Whether the model is to reason where a request does not say so; None: as its template does."""
+    """Reason where a request does not say so; None: as the model's template does."""
     max_stall_seconds: float = MAX_STALL_SECONDS
     """``Generate.max_stall_seconds`` of its requests."""
     embeds: bool = False
-    """Whether it makes vectors of texts, and generates none."""
+    """True if it makes vectors of texts, and generates no text."""
     repetition: Optional[Repetition] = None
-    """``Generate.repetition`` of requests that do not say."""
+    """``Generate.repetition`` of requests that do not set it."""
     refused: str = ""
-    """Why no group can be formed until somebody acts, as the conditions of the deployment name it; empty where one can."""
+    """Reason why no group can be formed until a person acts, as in the deployment's conditions; empty where one can."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -375,12 +375,12 @@ class Routes:
     listen: str
     """``host:port`` of the Gateway's spec."""
     hold_seconds: float
-    """How long a request may wait for a group before 503."""
+    """Time for which a request may wait for a group before 503."""
     routes: Tuple[Route, ...] = ()
     token: int = 0
     """Token of the controller that wrote it: routes with a lower token are then ignored."""
     hosts: Tuple[str, ...] = ()
-    """Names, beside those of this machine, under which clients may address the endpoint."""
+    """Names by which clients may address the endpoint, in addition to those of this machine."""
     auth: str = "none"
     """``GatewayAuth.mode`` of the Gateway's spec."""
     keys: Tuple[AccessKey, ...] = ()
@@ -388,12 +388,12 @@ class Routes:
     origins: Tuple[str, ...] = ()
     """Origins whose web pages may use the endpoint; ``*`` for all."""
     nodes: Tuple[str, ...] = ()
-    """The nodes whose machines have a gateway beside the controller's own."""
+    """The nodes whose machines have a gateway, in addition to the controller's own."""
     hook: Optional[HookSecret] = None
-    """Where the secret of the webhook is, for the controller's own gateway; None where there is no webhook."""
+    """Place of the webhook's secret, for the controller's own gateway; None where there is no webhook."""
     access_log: Optional[AccessLog] = None
     limits_store: Optional[LimitsStore] = None
-    """Without it each gateway has its share of every limit."""
+    """Without it, each gateway has its share of every limit."""
     gateway: str = ""
     """The node of the gateway that has these routes; empty for the controller's own."""
     keep_alive: str = "event"

@@ -1,8 +1,8 @@
 """Rank 0 and the other ranks of its group: the control channel.
 
 A TCP connection from every other rank to rank 0 on the group's own link, opened before MLX's and kept as
-long as the group lives. It does what collectives cannot: wait without spinning, notice a dead peer at
-once, and say before a step what the step is. The ranks then do the same operations in the same order.
+long as the group lives. It can wait without spinning, notice a dead peer at once, and announce a step
+before it begins, which collectives cannot. The ranks then do the same operations in the same order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .sampling import BY_MODEL, Ending, Sampling
 @message("join")
 @dataclasses.dataclass(frozen=True)
 class Join:
-    """The first frame of a rank: its id, values that must be equal on all ranks, and where its neighbour finds it."""
+    """The first frame of a rank: its id, values that must be equal on all ranks, and the port for its neighbour."""
 
     rank: int
     epoch: int
@@ -26,7 +26,7 @@ class Join:
     weights: str
     """Digest of the model's config and the names and sizes of its weight files."""
     ring: int = 0
-    """The port at which it accepts its neighbour in MLX's ring, at its address; 0 without a ring."""
+    """The port of its address at which it accepts its neighbour in MLX's ring; 0 without a ring."""
 
 
 @message("joined")
@@ -42,8 +42,8 @@ class Joined:
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Prefix:
-    """The name of an entry of the prefix cache: the first ``length`` tokens of sequence ``uid``, on every rank its own
-    layers' part of them."""
+    """The name of an entry of the prefix cache: the first ``length`` tokens of sequence ``uid``. Every rank keeps the
+    part of its own layers."""
 
     uid: int
     length: int
@@ -51,10 +51,10 @@ class Prefix:
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """The tokens that penalties count, whether or not they are read anew."""
+    """The tokens that penalties count, whether or not they are read again."""
 
     prompt: Tuple[int, ...]
-    """Those of the prompt, each once, where a repetition penalty asks for them."""
+    """Tokens of the prompt, each once, where a repetition penalty needs them."""
     answer: Tuple[int, ...]
     """The answer so far."""
 
@@ -64,7 +64,7 @@ class Insertion:
     """One sequence to add to the batch. Token ids only: text stays on rank 0."""
 
     prompt: Tuple[int, ...]
-    """Tokens after those that are reused, at least one."""
+    """Tokens after the reused ones, at least one."""
     tokens_max: int
     sampling: Sampling
     position: int = 0
@@ -72,10 +72,10 @@ class Insertion:
     reuse: Optional[Prefix] = None
     """The entry with the tokens before ``prompt``."""
     reused: int = 0
-    """How many of its tokens: the first ones."""
+    """Number of the entry's first tokens that are reused."""
     ending: Ending = BY_MODEL
     seen: Optional[Seen] = None
-    """Given where ``sampling`` penalizes."""
+    """Set where ``sampling`` penalizes."""
     scored: bool = False
     """True if every rank computes the logits after each token of the prompt, not only after the last one."""
 
@@ -86,14 +86,15 @@ class Reading:
 
     uids: Tuple[int, ...]
     tokens: int = 0
-    """How many tokens of the only one, which leaves at least one; 0: all that is left of each. They are decoded then."""
+    """Number of tokens of the only prompt, which leaves at least one; 0: the rest of each, which is decoded
+    afterwards."""
     lane: int = 0
     """The lane in which they are decoded. All sequences of a lane take as much memory as the longest of them."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Gauging:
-    """A measurement by all ranks: ``generation.Measure`` without what only rank 0 needs."""
+    """A measurement by all ranks: ``generation.Measure`` without the fields that only rank 0 needs."""
 
     rounds: int
     small_bytes: int
@@ -103,14 +104,14 @@ class Gauging:
 @message("step")
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """Forget, keep, remove and insert; then decode one token of each sequence that is decoded, and read. ``uid``s count
-    insertions from 0."""
+    """Forget, keep, remove and insert; then decode one token of each sequence that is decoded, and read prompts.
+    ``uid``s count insertions from 0."""
 
     number: int
     remove: Tuple[int, ...] = ()
     insert: Tuple[Insertion, ...] = ()
     gauging: Optional[Gauging] = None
-    """Measurement to do first."""
+    """Measurement that comes first."""
     forget: Tuple[Prefix, ...] = ()
     """Entries of the prefix cache to drop."""
     keep: Tuple[Prefix, ...] = ()

@@ -1,12 +1,13 @@
-"""A gateway and the one that takes over from it: the listening socket and what keys have used go from the one to the other.
+"""A gateway and its successor: the old gateway hands over its listening socket and the counts of keys.
 
-The new gateway connects. Both say ``Hello``, and the old one what there is (``Offer``). When the new one is ready to answer it
-asks (``Take``). The old one then accepts nothing, and says all that it has counted: ``Given`` with the descriptors, ``CountedKey``
-for each key and ``OpenRequest`` for each request that runs, until ``Complete``. The new one has taken that (``Taken``), the old one
-lets go of its descriptors (``Yours``), and the new one accepts. A connection that breaks before leaves everything as it was.
+The new gateway connects. Both send ``Hello``, and the old one sends ``Offer``. When the new one is ready to answer, it
+sends ``Take``. The old one then accepts no more connections, and sends all its counts: ``Given`` with the descriptors,
+``CountedKey`` for each key and ``OpenRequest`` for each running request, until ``Complete``. The new one confirms with
+``Taken``, the old one closes its descriptors and sends ``Yours``, and the new one accepts. If the connection breaks
+earlier, nothing changes.
 
-From then on the old gateway counts nothing by itself: it asks before a request of a key begins (``Begin``), and says what each
-has used (``Ended``). Times are in seconds.
+From then on the old gateway counts nothing by itself: it asks before a request of a key begins (``Begin``), and reports
+the use of each (``Ended``). Times are in seconds.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ SPOKEN = (1,)
 @message("offer")
 @dataclasses.dataclass(frozen=True)
 class Offer:
-    """What an old gateway listens on."""
+    """The address on which an old gateway listens."""
 
     listen: str
-    """As the routes have it."""
+    """The address in the routes."""
     address: str
-    """Where it is: another port, if that one was taken."""
+    """The actual address, with another port if that one was taken."""
 
 
 @message("take")
@@ -44,46 +45,46 @@ class Take:
 @message("given")
 @dataclasses.dataclass(frozen=True)
 class Given:
-    """Comes with descriptors: that of the listening socket, and that of the lock if it has one."""
+    """Comes with the descriptors of the listening socket and, if there is one, of the lock."""
 
     process: str
-    """By which a store of limits knows what was counted."""
+    """The process's name for its counts in a store of limits."""
     now: float
-    """By the clock of all ``second``."""
+    """Time by the clock of all ``second``."""
     prompts: Tuple[QuarantinedPrompt, ...] = ()
     listen: str = ""
-    """Where the descriptor listens, as the routes have it: another address than that of the ``Offer``, if the routes have
-    changed since. Empty from a gateway that does not say it."""
+    """The address in the routes on which the descriptor listens. It differs from the ``Offer`` if the routes have
+    changed since. Empty from a gateway that does not send it."""
 
 
 @message("counts")
 @dataclasses.dataclass(frozen=True)
 class CountedKey:
-    """What one key has used. Amounts follow each other as second, amount, second, amount."""
+    """The use of one key. Amounts follow each other as second, amount, second, amount."""
 
     used: KeyUsage
-    """Of the day, without requests that still run."""
+    """Its use of the day, without requests that still run."""
     day: int
-    """Of ``used_today``."""
+    """The day of ``used_today``."""
     used_today: int
     """Tokens that count for the limit of a day."""
     requests: Tuple[int, ...] = ()
-    """Of the last minute."""
+    """Requests of the last minute."""
     tokens: Tuple[int, ...] = ()
-    """Of the last minute, with what is reserved."""
+    """Tokens of the last minute, including reserved ones."""
 
 
 @message("open")
 @dataclasses.dataclass(frozen=True)
 class OpenRequest:
-    """A request that runs, and what was reserved for it."""
+    """A running request, and the tokens reserved for it."""
 
     number: int
     name: str
-    """Of its key."""
+    """Name of its key."""
     tokens: int
     second: int
-    """In which it was counted."""
+    """Second in which it was counted."""
     prompt: int
     completion: int
     """Its tokens so far."""
@@ -92,19 +93,19 @@ class OpenRequest:
 @message("complete")
 @dataclasses.dataclass(frozen=True)
 class Complete:
-    """All was said."""
+    """Everything was sent."""
 
 
 @message("taken")
 @dataclasses.dataclass(frozen=True)
 class Taken:
-    """The new gateway goes on from all that was said."""
+    """The new gateway continues from everything that was sent."""
 
 
 @message("yours")
 @dataclasses.dataclass(frozen=True)
 class Yours:
-    """The old gateway has let go."""
+    """The old gateway has closed its descriptors."""
 
 
 # --- afterwards, from the old gateway -------------------------------------------------------------------
@@ -124,7 +125,7 @@ class Begin:
 @message("ended")
 @dataclasses.dataclass(frozen=True)
 class Ended:
-    """A request has ended, and has used so much; nothing if it ``never_began``."""
+    """A request has ended, with the tokens that it used; none if it ``never_began``."""
 
     number: int
     prompt: int
@@ -152,7 +153,8 @@ class Progress:
 @message("running")
 @dataclasses.dataclass(frozen=True)
 class Running:
-    """What counts if the old gateway is killed: how far its requests are, and what all have done since it let go."""
+    """The counts that hold if the old gateway is killed: the progress of its requests, and all figures since
+    ``Yours``."""
 
     requests: Tuple[Progress, ...] = ()
     models: Tuple[ModelFigures, ...] = ()
@@ -209,7 +211,7 @@ class Denied:
 @message("end")
 @dataclasses.dataclass(frozen=True)
 class End:
-    """The new gateway is being stopped: the old one is to stop too."""
+    """The new gateway is stopping: the old one must stop too."""
 
 
 OLD_RECEIVES = vocabulary(Hello, Take, Taken, Granted, Denied, End)

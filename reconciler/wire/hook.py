@@ -1,4 +1,4 @@
-"""Where the gateway finds the secret of the webhook that says that there is something new in the remote repository."""
+"""The place of the secret of the webhook that reports news in the remote repository, for the gateway."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class HookSecret:
-    """The place of the secret: a file, or a variable of the gateway's environment. The other one is empty."""
+    """The place of the secret: a file, or a variable of the gateway's environment. The other field is empty."""
 
     file: str = ""
     env: str = ""

@@ -1,7 +1,7 @@
-"""Keys of clients: what gateway and console get of them, which are good, and the form of their secrets.
+"""Keys of clients: their form for gateway and console, the check of their secrets, and the form of secrets.
 
 A secret is ``reconciler_``, 256 random bits as 43 letters and digits, and a checksum of 6. So a scanner finds one in a text
-by its form alone (``SECRET_PATTERN``), and a secret that was cut off or mistyped is told apart from one that is unknown.
+by its form alone (``SECRET_PATTERN``), and a truncated or mistyped secret can be distinguished from an unknown one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Dict, Optional, Sequence, Tuple
 PREFIX = "reconciler_"
 RANDOM_BYTES = 32
 SECRET_PATTERN = r"\breconciler_[0-9A-Za-z]{49}\b"
-"""What a secret scanner looks for."""
+"""The pattern for secret scanners."""
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _RANDOM_DIGITS = 43
@@ -31,12 +31,12 @@ class SecretHash:
     hash: str
     """``sha256:`` and the SHA-256 of the secret, in hexadecimal digits."""
     until: float = 0.0
-    """From when it is refused, in seconds since the Unix epoch; 0: never."""
+    """Time from which it is refused, in seconds since the Unix epoch; 0: never."""
 
 
 @dataclasses.dataclass(frozen=True)
 class KeyLimits:
-    """The most that a key may use; None: nothing limits that."""
+    """The most that a key may use; None: no limit."""
 
     requests_per_minute: Optional[int] = None
     tokens_per_minute: Optional[int] = None
@@ -52,13 +52,13 @@ class AccessKey:
     secrets: Tuple[SecretHash, ...]
     """The present one first."""
     models: Tuple[str, ...] = ()
-    """Deployments that it may use; none: all of them."""
+    """Deployments that it may use; empty: all."""
     limits: KeyLimits = KeyLimits()
     expires: float = 0.0
-    """From when it is refused, in seconds since the Unix epoch; 0: never."""
+    """Time from which it is refused, in seconds since the Unix epoch; 0: never."""
     revoked: bool = False
     metrics: bool = False
-    """Whether it may read the gateway's metrics."""
+    """True if it may read the gateway's metrics."""
 
     def may_use(self, model: str) -> bool:
         """Return whether it may use a deployment."""
@@ -75,7 +75,7 @@ class Objection:
 
 
 class KeyRing:
-    """The keys that are in force, and which of their secrets are good."""
+    """The keys in force, with the check of their secrets."""
 
     def __init__(self, keys: Sequence[AccessKey] = ()) -> None:
         self.keys = {key.name: key for key in keys}
@@ -87,7 +87,8 @@ class KeyRing:
     def key(self, hashed: str) -> Optional[AccessKey]:
         """Return the key with this hash, whether it is good or not; None where there is none.
 
-        A secret is looked up by its hash, which nobody can choose: how long that takes says nothing of others.
+        A secret is looked up by its hash, which nobody can choose: the time that this takes reveals nothing about
+        others.
         """
         found = self._by_hash.get(hashed)
         return found[0] if found is not None else None
@@ -110,12 +111,12 @@ class KeyRing:
 
 
 def digest_of(keys: Sequence[AccessKey]) -> str:
-    """Return a text that is equal for equal keys: by it a gateway says which keys it has. Empty where there are none."""
+    """Return a text that is equal for equal keys, by which a gateway reports its keys. Empty where there are none."""
     return hashlib.sha256(repr(tuple(keys)).encode()).hexdigest() if keys else ""
 
 
 def secret_of(random: bytes) -> str:
-    """Return the secret that ``RANDOM_BYTES`` random bytes are."""
+    """Return the secret of ``RANDOM_BYTES`` random bytes."""
     body = PREFIX + _in_digits(int.from_bytes(random, "big"), _RANDOM_DIGITS)
     return body + _checksum(body)
 
@@ -126,7 +127,7 @@ def hash_of(secret: str) -> str:
 
 
 def looks_mistyped(secret: str) -> bool:
-    """Return whether a text begins like a secret of this product and is none: it was cut off, or mistyped."""
+    """Return whether a text begins like a secret of this product but is none: it was truncated or mistyped."""
     if not secret.startswith(PREFIX):
         return False
     body, checksum = secret[:-_CHECKSUM_DIGITS], secret[-_CHECKSUM_DIGITS:]
@@ -145,20 +146,20 @@ def _in_digits(number: int, count: int) -> str:
     return "".join(reversed(digits))
 
 
-# --- gateway to controller: the file of what keys have used -------------------------------------------
+# --- gateway to controller: the file of the use of keys -----------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class KeyUsage:
-    """What one key has used at one gateway."""
+    """The use of one key at one gateway."""
 
     name: str
     day: int
-    """Days since the Unix epoch (UTC), of the counts of a day."""
+    """Day of ``tokens`` and ``requests``, in days since the Unix epoch (UTC)."""
     tokens: int = 0
-    """Of prompts and answers, on this day."""
+    """Tokens of prompts and answers on this day."""
     requests: int = 0
-    """On this day."""
+    """Requests on this day."""
     last_used: int = 0
     """Seconds since the Unix epoch."""
 

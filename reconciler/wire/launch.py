@@ -1,4 +1,4 @@
-"""The description of a rank that is to start, and the progress that it reports to its shim.
+"""The description of a rank for its start, and the progress that it reports to its shim.
 
 The controller composes a ``LaunchSpec``; the agent stores it in the rank's directory and starts a shim
 for it; the shim starts the rank with the path of ``config.json`` in ``RECONCILER_RANK_CONFIG`` and the
@@ -6,10 +6,10 @@ number of the progress pipe's descriptor in ``RECONCILER_PROGRESS_FD``. The rank
 pipe that the shim holds: its end means that the shim is gone.
 
 A program that can be a spare may be started before there is a rank for it, with ``-`` in place of the path. It
-does then what it does for any rank, takes neither memory for weights nor a port, and waits for the path of its
+then starts as for any rank, takes neither memory for weights nor a port, and waits for the path of its
 ``config.json``, a line on its standard input. A line before that may be ``EXAMINE`` and the JSON of a folder of
-weights: what the program can do with them is then one line of JSON on the progress pipe, and nothing else is
-written there before it is a rank. One folder is examined at a time.
+weights. The program then writes one line of JSON to the progress pipe, with what it can do with these weights.
+It writes nothing else there before it is a rank. One folder is examined at a time.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ class RankId:
 
 
 CONTEXT_MAX = 1 << 20
-"""The ids of so many tokens take half of the longest frame: steps and answers of longer ones would not fit."""
+"""The ids of this many tokens take half of the longest frame: steps and answers of more would not fit."""
 CACHE_STEP = 256
 """Tokens by which mlx-lm lets the cache of a sequence grow (``KVCache.step``), so that it may be longer by as many."""
 PIECE_TOKENS_MAX = 2048
 """The most tokens of prompts that a step reads. With more, no model is read faster."""
 MAX_STALL_SECONDS = 0.25
-"""The longest that a step may read others' prompts between two tokens of an answer, where its deployment does not say."""
+"""Longest time that a step may read others' prompts between two tokens of an answer, unless the deployment sets it."""
 DEVICES_JOINT = ","
-"""Between the devices of ``RankConfig.devices`` that join the same two ranks."""
+"""Separator of the devices of ``RankConfig.devices`` that join the same two ranks."""
 
 
 class RopeKind:
-    """Ways to scale rotary positions that need no more than a factor and a length."""
+    """Ways to scale rotary positions that need only a factor and a length."""
 
     YARN = "yarn"
     LINEAR = "linear"
@@ -71,12 +71,12 @@ class RopeKind:
 
 @dataclasses.dataclass(frozen=True)
 class RopeScaling:
-    """How positions are scaled, so that a sequence may be longer than those that the model was trained on."""
+    """The scaling of positions, for longer sequences than the model was trained on."""
 
     kind: str
     """Value of ``RopeKind``."""
     factor: float
-    """Above 1."""
+    """A number above 1."""
     original: int
     """Tokens of the longest sequence without scaling."""
 
@@ -95,12 +95,12 @@ class RankConfig:
     backend: str
     """MLX's name of the collective backend: ``ring`` or ``jaccl``."""
     addresses: Tuple[str, ...]
-    """``ip:port`` of each rank in order. A rank accepts its neighbour in MLX's ring there, but at a port that its kernel
-    chooses; only runners of the version before accept at this one."""
+    """``ip:port`` of each rank in order. A rank accepts its neighbour in MLX's ring at this address, but at a port that
+    its kernel chooses; only runners of the version before accept at this port."""
     control: str
-    """``ip:port`` where this rank finds rank 0's end of the control channel; for rank 0 itself, where it accepts."""
+    """``ip:port`` of rank 0's end of the control channel, to which this rank connects, or at which rank 0 accepts."""
     secret: str = dataclasses.field(repr=False)
-    """What only ranks of this group and epoch have: a certificate and its private key, in PEM."""
+    """The certificate and its private key, in PEM, that only ranks of this group and epoch have."""
     socket: str
     """Absolute path of the Unix socket on which rank 0 answers requests."""
     context: int
@@ -108,35 +108,36 @@ class RankConfig:
     batch_max: int
     """Requests decoded together; the others wait."""
     rendezvous_seconds: float
-    """Bound on waiting for the other ranks, from the first connection attempt."""
+    """Bound on the wait for the other ranks, from the first connection attempt."""
     trust_remote_code: bool = False
     devices: Tuple[Tuple[str, ...], ...] = ()
-    """With ``jaccl``: RDMA devices by rank and peer; empty for itself and non-neighbours. Several, one for each cable
-    and in the same order at both ends, are joined by ``DEVICES_JOINT``: older agents pass such a text on."""
+    """With ``jaccl``: RDMA devices by rank and peer; empty for itself and non-neighbours. If there are several, one for
+    each cable and in the same order at both ends, ``DEVICES_JOINT`` joins them, because older agents pass such text
+    on."""
     also_control: Tuple[str, ...] = ()
     """Further addresses on which rank 0 accepts connections, for ranks on other cables or networks."""
     prefer_ring: bool = False
-    """With ``jaccl``: whether to use the devices as a ring even if they form a mesh."""
+    """With ``jaccl``: use the devices as a ring even if they form a mesh."""
     verbs_seconds: float = 60.0
-    """Bound on setting up RDMA, once all ranks are there."""
+    """Bound on the set-up of RDMA, once all ranks are there."""
     keep_alive_seconds: float = 0.0
-    """A group that has been idle for so long does a small collective, and again; 0: never."""
+    """Idle time after which the group does a small collective, each time; 0: never."""
     fast_synch: bool = False
-    """Whether ``MLX_METAL_FAST_SYNCH`` is set for this rank; else it is unset, whatever the machine sets."""
+    """Set ``MLX_METAL_FAST_SYNCH`` for this rank; else unset it, even if the machine sets it."""
     prefix_cache_bytes: int = 0
-    """The most memory for what was read of earlier requests, on each rank; 0: none is kept."""
+    """The most memory for the prefix cache, on each rank; 0: nothing is kept."""
     kv_cache_bytes: Tuple[int, ...] = ()
-    """The most memory for the requests that are being answered, of each rank in order; empty where it is not known what
-    they take: there is room for ``batch_max`` requests of ``context`` tokens then."""
+    """The most memory for the requests that are being answered, of each rank in order. Empty where their size is not
+    known: there is then room for ``batch_max`` requests of ``context`` tokens."""
     rope_scaling: Optional[RopeScaling] = None
-    """Instead of what the model's own ``config.json`` says; None: as it says."""
+    """Used instead of the scaling in the model's own ``config.json``; None: that one."""
     pooling: Optional[Pooling] = None
-    """Where the model is for embeddings, whatever its files say; None: as they say."""
+    """Set if the model is for embeddings by its manifest; None: as its files say."""
 
 
 @dataclasses.dataclass(frozen=True)
 class LaunchSpec:
-    """A rank as its agent is asked to start it. ``config`` becomes the rank's ``config.json``."""
+    """The start of a rank by its agent. ``config`` becomes the rank's ``config.json``."""
 
     id: RankId
     argv: Tuple[str, ...]
@@ -147,11 +148,11 @@ class LaunchSpec:
     memory_bytes: int = 0
     """Memory that the rank is charged for as long as it may live."""
     spare: bool = False
-    """Whether the program can be a standby process."""
+    """True if the program can be a standby process."""
     transport: str = ""
     """The transport of its group, as in the manifest. Agents report it to a controller that has lost the record."""
     formed_for: str = ""
-    """The spec that its group was formed for, as the controller stores it. Agents report it likewise."""
+    """The spec that its group was formed for, as the controller stores it. Agents report it too."""
 
 
 class Phase:
@@ -167,7 +168,7 @@ class Phase:
     """The first completion is running."""
     READY = "ready"
     DRAINING = "draining"
-    """Finishes what it has, takes nothing new."""
+    """It finishes its requests, and takes no new ones."""
     EXITED = "exited"
 
     ALL = (STARTING, RENDEZVOUS, VERBS, LOADING, WARM, READY, DRAINING, EXITED)
@@ -178,7 +179,7 @@ class ExitCode:
 
     OK = 0
     UNEXPECTED = 1
-    """An exception nobody expected; its traceback is the last thing in the rank's log."""
+    """An unexpected exception; its traceback is the last thing in the rank's log."""
     CONFIG = 64
     """The configuration cannot be read or contradicts itself."""
     RENDEZVOUS = 65
@@ -190,7 +191,7 @@ class ExitCode:
     """The weights are missing, damaged, or of an architecture that cannot be served like this."""
     MEMORY = 69
     DIVERGED = 70
-    """The ranks no longer agree on what they compute."""
+    """The ranks' results no longer agree."""
     ORPHANED = 71
     """The shim is gone, so nobody would notice the end of this rank."""
     VERBS = 72
@@ -200,13 +201,13 @@ class ExitCode:
     GPU = 74
     """A command buffer failed on the GPU, for another reason than memory."""
     WRONG_GROUP = 75
-    """The collective backend formed a group of another size, or is another one, than was asked for."""
+    """The collective backend is not the requested one, or formed a group of another size."""
     NO_ROUTE = 76
     """The other ranks' address cannot be reached from here at all: no route, or not allowed to this process."""
     UNEQUAL = 77
     """The ranks do not have equal versions of the runtime, or equal weights."""
     NO_BACKEND = 78
-    """The runtime here lacks the collective backend that was asked for."""
+    """The runtime here lacks the requested collective backend."""
 
 
 _EXIT_REASONS: Mapping[int, str] = {
@@ -245,13 +246,13 @@ class Progress:
     loaded_bytes: int = 0
     total_bytes: int = 0
     detail: str = ""
-    """A sentence for people: what is being done, or the error about to end the process."""
+    """A sentence for people: the current activity, or the error about to end the process."""
     step_tokens: int = 0
     """Tokens of prompts that are being read now; with 0 only single tokens are awaited."""
     tokens: int = 0
     """Tokens generated since its start, of all requests together."""
     verbs: bool = False
-    """Whether it has begun to set up RDMA."""
+    """True if it has begun to set up RDMA."""
 
 
 @dataclasses.dataclass(frozen=True)

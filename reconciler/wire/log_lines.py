@@ -1,4 +1,4 @@
-"""The beginning of log lines of all our processes, so that lines of several logs can be sorted.
+"""The beginning of the log lines of all processes, so that lines of several logs can be sorted.
 
 ``2026-11-21T10:00:00.123Z `` (RFC 3339, UTC), by the clock of the process's machine.
 """
@@ -14,7 +14,7 @@ _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(?=Z )")
 
 
 class Stamped(logging.Formatter):
-    """Lines with their time, then whatever ``rest`` says."""
+    """Formats lines with their time, then ``rest``."""
 
     def __init__(self, rest: str) -> None:
         super().__init__("%(asctime)s " + rest)

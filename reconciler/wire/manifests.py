@@ -1,7 +1,7 @@
-"""What commands ask of a running controller although they could find it out themselves: it has imported what that needs.
+"""Checks of manifests by a running controller, which is faster than a command because its imports are done.
 
-A problem is ``{"file", "line", "column", "path", "text"}``, as in ``reconciler.errors.Problem``. Where there are any, an
-answer has nothing else.
+A problem is ``{"file", "line", "column", "path", "text"}``, as in ``reconciler.errors.Problem``. If there are problems,
+an answer has nothing else.
 """
 
 import dataclasses
@@ -10,23 +10,23 @@ from typing import Mapping, Optional
 from .codec import message
 
 BYTES_MAX = 256 * 1024
-"""Of larger ones, reading takes longer than importing what reads them; and a controller has other things to do."""
+"""Larger manifests take longer to read than the imports take; and a controller has other things to do."""
 
 
 @message("validate")
 @dataclasses.dataclass(frozen=True)
 class Validate:
-    """Ask what is wrong with manifests by themselves: ``{"objects": [[kind, name]], "problems": [problem]}``.
+    """Ask for the problems of manifests by themselves: ``{"objects": [[kind, name]], "problems": [problem]}``.
 
-    Refused if the code of the controller is not of ``edition``, for it may know other fields; and if all files together are
-    larger than ``BYTES_MAX``.
+    Refused if the code of the controller is not of ``edition``, because it may know other fields; and if all files
+    together are larger than ``BYTES_MAX``.
     """
 
     edition: str
     files: Mapping[str, str]
     """Texts by name."""
     references: Optional[bool] = None
-    """Whether each name of an object must be one of these; None: where any of them is a Node."""
+    """Require that each name of an object is one of these; None: only if one of them is a Node."""
 
 
 @message("compare")

@@ -1,4 +1,4 @@
-"""How fast the ranks of a group compute and communicate: asked of rank 0 on the connection for requests."""
+"""Measurements of how fast the ranks of a group compute and communicate, over rank 0's connection for requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .codec import message
 @dataclasses.dataclass(frozen=True)
 class Measure:
     """Let all ranks of the group measure how fast they compute and communicate, together and between two steps.
-    Answered with ``Measured``, or ``Failed``: ``busy`` while requests are being answered."""
+    The answer is ``Measured``, or ``Failed``: ``busy`` while requests are being answered."""
 
     request: str
     rounds: int = 20
@@ -35,7 +35,7 @@ class RankPace:
 
 @dataclasses.dataclass(frozen=True)
 class LinkPace:
-    """The measurements of two neighbouring ranks of their link."""
+    """The measurements by two neighbouring ranks of their link."""
 
     ranks: Tuple[int, int]
     small_seconds: float

@@ -4,8 +4,8 @@ A request frame carries ``"call": n``, its answer ``"reply": n``; a frame with n
 pushes only *that* something changed, never what: the controller looks again (``Observe``).
 
 Every request that changes something carries the controller's fencing ``token``; an agent refuses
-(``Refused(code="Fenced")``) a token lower than the highest it has seen. ``Observe`` carries it as well, to be
-seen: its answer means that every request with a lower token that is still in transit will be refused.
+(``Refused(code="Fenced")``) a token lower than the highest it has seen. ``Observe`` shows the token to the
+agent as well: after its answer, every request with a lower token that is still in transit will be refused.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .weights import FailedExamination, FetchReport, FetchSource, KeptWeights, R
 @message("observe")
 @dataclasses.dataclass(frozen=True)
 class Observe:
-    """Ask for a ``NodeReport``; ``models`` are the weights' paths whose state is wanted as well.
+    """Ask for a ``NodeReport``; ``models`` are the paths of weights to include.
 
-    Never refused. With ``token`` 0 it leaves the agent's own as it is.
+    Never refused. With ``token`` 0 it leaves the agent's own token unchanged.
     """
 
     models: Tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Observe:
 @message("start_rank")
 @dataclasses.dataclass(frozen=True)
 class StartRank:
-    """Start a shim and its rank. Done again for a rank that exists, it changes nothing."""
+    """Start a shim and its rank. Repeated for a rank that exists, it changes nothing."""
 
     token: int
     spec: LaunchSpec
@@ -46,7 +46,7 @@ class StartRank:
 @message("stop_rank")
 @dataclasses.dataclass(frozen=True)
 class StopRank:
-    """SIGTERM now, SIGKILL to the rank after ``grace_seconds``. The end itself is pushed."""
+    """Send SIGTERM to the rank now, and SIGKILL after ``grace_seconds``. The end itself is pushed."""
 
     token: int
     id: RankId
@@ -56,7 +56,7 @@ class StopRank:
 @message("continue_rank")
 @dataclasses.dataclass(frozen=True)
 class ContinueRank:
-    """SIGCONT to a rank and its shim. Done for one that is not stopped, it changes nothing."""
+    """Send SIGCONT to a rank and its shim. It has no effect on a rank that is not stopped."""
 
     token: int
     id: RankId
@@ -65,7 +65,7 @@ class ContinueRank:
 @message("forget_rank")
 @dataclasses.dataclass(frozen=True)
 class ForgetRank:
-    """Remove the directory of a rank that has exited. Refused (``Alive``) for one that has not."""
+    """Remove the directory of a rank that has exited. Refused (``Alive``) for a rank that has not."""
 
     token: int
     id: RankId
@@ -74,7 +74,7 @@ class ForgetRank:
 @message("read_log")
 @dataclasses.dataclass(frozen=True)
 class ReadLog:
-    """Ask for the last ``bytes_max`` bytes of what a rank printed, or those after ``offset``."""
+    """Ask for the last ``bytes_max`` bytes of a rank's output, or those after ``offset``."""
 
     id: RankId
     bytes_max: int
@@ -88,16 +88,16 @@ class FetchWeights:
 
     token: int
     path: str
-    """Path as in ``Observe.models``; one of ``weights.hub_path``."""
+    """Path as in ``Observe.models``, of the form of ``weights.hub_path``."""
     source: FetchSource
     wish: str = ""
     """The spec that needs them, for the report."""
     thorough: bool = False
-    """Hash what was verified before as well."""
+    """Hash files that were verified before, too."""
     from_peer: bool = False
-    """Whether they come from another node, over ``paths.taking_socket``."""
+    """Take them from another node, over ``paths.taking_socket``."""
     secret: str = dataclasses.field(default="", repr=False)
-    """The hub's token; empty for none. It is kept nowhere but in the fetcher's environment."""
+    """The hub's token; empty for none. It is kept only in the fetcher's environment."""
     only: Optional[Tuple[str, ...]] = None
     """As in ``FetchJob.only``."""
 
@@ -114,11 +114,11 @@ class GiveWeights:
 @message("remove_weights")
 @dataclasses.dataclass(frozen=True)
 class RemoveWeights:
-    """Remove fetched weights, or the rest of a fetch. Without any, it changes nothing."""
+    """Remove fetched weights, or the rest of a fetch. If there are none, it changes nothing."""
 
     token: int
     path: str
-    """One of ``weights.hub_path``."""
+    """Path of the form of ``weights.hub_path``."""
 
 
 @message("shutdown")
@@ -148,8 +148,8 @@ class Done:
 @message("log")
 @dataclasses.dataclass(frozen=True)
 class Log:
-    """A piece of a rank's output; ``offset`` is where the next piece starts, ``begin`` where this one does, in bytes, and
-    ``rest_bytes`` follow its last newline. The text does not tell: what is no UTF-8 is replaced. None: from an older agent."""
+    """A piece of a rank's output, from byte ``begin`` up to ``offset``, with ``rest_bytes`` after its last newline. Its
+    text has another length, because bytes that are no UTF-8 are replaced. None: from an older agent."""
 
     text: str
     offset: int
@@ -166,7 +166,7 @@ class Changed:
 
 
 class HeldBy:
-    """What keeps an agent running, which on a Mac also decides what its ranks may do."""
+    """The keeper of a running agent, which on a Mac also decides the rights of its ranks."""
 
     LAUNCHD = "launchd"
     """A LaunchDaemon of the system."""
@@ -180,7 +180,7 @@ class HeldBy:
 
 
 class Gone:
-    """Whether everything of an ended rank is gone: its process, that process's leftovers, its ports."""
+    """The answer to whether everything of an ended rank is gone: its process, the leftovers of that, its ports."""
 
     YES = "yes"
     NO = "no"
@@ -192,7 +192,7 @@ class Gone:
 
 @dataclasses.dataclass(frozen=True)
 class RankReport:
-    """One rank as its shim last knew it. ``phase`` is ``exited`` exactly when ``exit`` is set."""
+    """One rank as its shim last reported it. ``phase`` is ``exited`` exactly when ``exit`` is set."""
 
     id: RankId
     group: str
@@ -212,39 +212,39 @@ class RankReport:
     stopped: bool = False
     """The rank's process, or its shim's, was stopped by a signal (state ``T``): SIGCONT continues it."""
     silent_seconds: float = 0.0
-    """How long phase, steps and loaded bytes have not changed, while it comes up, has ``demand``, or is stopped. By a
+    """Time without a change of phase, steps and loaded bytes, while it comes up, has ``demand``, or is stopped. By a
     monotonic clock of the node, and only while the agent watched."""
     age_seconds: float = 0.0
-    """How long this agent has watched the rank, by the same clock."""
+    """Time for which this agent has watched the rank, by the same clock."""
     step_tokens: int = 0
     size: int = 0
-    """Ranks in its group; 0 where what it was started with cannot be read any more."""
+    """Ranks in its group; 0 where its ``LaunchSpec`` can no longer be read."""
     port: int = 0
     """The first of the group's ports."""
     memory_bytes: int = 0
     gone: str = Gone.UNKNOWN
     """Value of ``Gone`` for an exited rank."""
     kept: str = ""
-    """Leftovers of it, for people; empty if there are none, or none are known."""
+    """Its leftovers, for people; empty if there are none, or none are known."""
     ended_seconds: float = 0.0
-    """How long this agent has known of the rank's exit, by a monotonic clock of the node."""
+    """Time since this agent noticed the rank's exit, by a monotonic clock of the node."""
     idle_seconds: float = 0.0
-    """How long a ready rank has had no demand before its next step, by the same clock."""
+    """Time for which a ready rank has had no demand before its next step, by the same clock."""
     cores: float = 0.0
     """Processors that it has used lately, on average."""
     resident_bytes: int = 0
-    """Memory that is its process's now; what the GPU alone holds may not be in it."""
+    """Memory of its process now; memory that only the GPU holds may be missing."""
     tokens_per_second: float = 0.0
     """Tokens that it has generated lately, of all requests together."""
     verbs: bool = False
     transport: str = ""
     formed_for: str = ""
     context: int = 0
-    """Like ``memory_bytes``, ``transport`` and ``formed_for`` of its ``LaunchSpec``; 0 where that cannot be read any more."""
+    """From its ``LaunchSpec``, like ``memory_bytes``, ``transport`` and ``formed_for``; 0 if that cannot be read."""
     killed_seconds: Optional[float] = None
-    """How long ago SIGKILL was sent to a rank that has not ended; None if it was not."""
+    """Time since SIGKILL was sent to a rank that has not ended; None if it was not sent."""
     deaf_seconds: float = 0.0
-    """How long a ready rank 0 has not answered a question of its agent, by the same clock."""
+    """Time for which a ready rank 0 has not answered a question of its agent, by the same clock."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -270,21 +270,21 @@ class ModelReport:
     tools: str = ""
     """Why requests with tools are refused; empty if they are not."""
     reuse: str = ""
-    """Value of ``weights.PromptReuse``; empty from a runtime or an agent that does not tell."""
+    """Value of ``weights.PromptReuse``; empty from a runtime or an agent that does not report it."""
     reread: str = ""
-    """Why every prompt is read anew, where it is."""
+    """Reason why every prompt is read again, if it is."""
     embeds: bool = False
-    """Whether its files say that it is for embeddings."""
+    """True if its files say that it is for embeddings."""
     rope: Tuple[str, ...] = ()
-    """Values of ``launch.RopeKind`` that the runtime can scale its positions by; none where it does not tell."""
+    """Values of ``launch.RopeKind`` by which the runtime can scale its positions; empty if it does not report them."""
     unsplittable: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Reasons against splits that the runtime does not support: ``tensor``, ``pipeline``, or ``tensor/3`` and such."""
     ranks_tried: int = 0
-    """Groups of up to so many ranks were tried on the runtime: beyond, the model's shape alone can tell."""
+    """Groups of up to this many ranks were tried on the runtime; for larger ones, only the model's shape can tell."""
     shares: Mapping[str, Tuple[RankShare, ...]] = dataclasses.field(default_factory=dict)
     """Each rank's share by split, as in ``tensor/3``; one entry if all are equal. Missing entries are unknown."""
     verified: bool = False
-    """For ``weights.hub_path``: whether every file but the ``lacking`` ones was verified, and is unchanged since."""
+    """For ``weights.hub_path``: every file but the ``lacking`` ones was verified, and is unchanged since."""
     lacking: Tuple[str, ...] = ()
     """Weight files that are present as outlines only."""
     note: str = ""
@@ -304,7 +304,7 @@ class Load:
     pressure: str = ""
     """Memory pressure on macOS: ``normal``, ``warn`` or ``critical``; empty elsewhere."""
     average: float = 0.0
-    """Processes that ran or waited for a processor, on average over the last minute."""
+    """Average number of processes that ran or waited for a processor in the last minute."""
 
 
 @message("report")
@@ -329,34 +329,34 @@ class NodeReport:
     python: str
     """Absolute path of the interpreter of the runtime (the one with mlx)."""
     runtime: Optional[Mapping[str, str]]
-    """Versions of ``mlx`` and ``mlx-lm`` in that runtime, and the digest of the code of ranks there (``engine``); None
-    until it has been asked, without what it has not."""
+    """Versions of ``mlx`` and ``mlx-lm`` in that runtime, and the digest of the code of ranks there (``engine``), as
+    far as it has them; None until it has been asked."""
     run_directory: str
-    """Absolute directory for the sockets of ranks; short, for macOS allows 104 bytes to a path."""
+    """Absolute directory for the sockets of ranks; short, because macOS allows 104 bytes for a path."""
     token: int
     """The highest fencing token seen."""
     ranks: Tuple[RankReport, ...] = ()
     models: Tuple[ModelReport, ...] = ()
     asked_with: Optional[int] = None
-    """``Observe.token`` of the question; None from an agent that does not know it."""
+    """``Observe.token`` of the question; None from an agent without this feature."""
     agent_file: str = ""
-    """Name of the file that the agent runs from, with its digest in it; empty from one that does not tell."""
+    """Name of the file that the agent runs from, which has its digest; empty from an agent that does not report it."""
     models_free_bytes: Optional[int] = None
     """Free bytes on the disk of the node's models; None if unknown."""
     models_total_bytes: int = 0
     """Size of that disk; 0 if unknown."""
     kept: Tuple[KeptWeights, ...] = ()
-    """All weights that were ever fetched, and are still there."""
+    """All fetched weights that are still there."""
     load: Optional[Load] = None
     """None before the first measurement, and from an agent without this feature."""
     build: str = ""
     """Build of macOS, as in ``25C56``; empty elsewhere, and from an agent without this feature."""
     held_by: str = ""
-    """A value of ``HeldBy``; empty from an agent that does not tell."""
+    """A value of ``HeldBy``; empty from an agent that does not report it."""
     repair: Optional[RepairReport] = None
-    """None without any repair so far, and from an agent without this feature."""
+    """None before the first repair, and from an agent without this feature."""
     emulated: bool = False
-    """Whether its tools identify the machine as emulated."""
+    """True if its tools identify the machine as emulated."""
 
 
 CONTROLLER_RECEIVES = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport, ToolSaid)
@@ -383,7 +383,7 @@ class ShimState:
     progress: Progress
     exit: Optional[Exit] = None
     killed: bool = False
-    """Whether it has sent SIGKILL."""
+    """True if it has sent SIGKILL."""
 
 
 SHIM_RECEIVES = vocabulary(Hello, Terminate)

@@ -19,9 +19,9 @@ _DIGITS = 12
 RANK_SOCKET = r"r-[0-9a-f]{12}\.sock\Z"
 """Pattern of a rank's socket name."""
 MARKED = " marked"
-"""Follows the socket's name where the relay is to print ``RELAY_MARK`` first. Relays of older agents refuse it."""
+"""Follows the socket's name, to have the relay print ``RELAY_MARK`` first. Relays of older agents refuse it."""
 RELAY_MARK = b"\nreconciler-relay\n"
-"""Ends what the start-up files of a login shell have printed; the rank's bytes follow."""
+"""Ends the output of a login shell's start-up files; the rank's bytes follow."""
 
 
 def agent_socket(run_directory: str, node: str) -> str:

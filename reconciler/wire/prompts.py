@@ -1,6 +1,6 @@
 """Gateway to controller: the file of prompts that are quarantined because they ended groups.
 
-The gateway replaces the file, and reads it again when it starts. It holds hashes and sizes, never what a prompt says.
+The gateway replaces the file, and reads it again when it starts. It has hashes and sizes, never the text of a prompt.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class EndedGroup:
 
 @dataclasses.dataclass(frozen=True)
 class QuarantinedPrompt:
-    """A prompt that is refused, because groups ended while they answered it and others did not."""
+    """A prompt that is refused, because groups ended while they answered it, and other groups did not."""
 
     model: str
     digest: str

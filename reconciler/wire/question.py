@@ -1,8 +1,8 @@
-"""What a request asks of a prompt instead of an answer to it: how many tokens it has, which, what text they are; or the
-vectors of some texts.
+"""Questions about a prompt instead of an answer to it: the number of its tokens, the tokens, their text; or the vectors
+of some texts.
 
 Rank 0 answers with ``Accepted``, ``Delta`` where vectors are wanted, and ``Finished``. A request with a question has
-``tokens_max`` 0, which ranks that know no questions refuse.
+``tokens_max`` 0, which ranks without questions refuse.
 """
 
 from __future__ import annotations
@@ -12,46 +12,46 @@ from typing import Optional, Tuple
 
 
 class Pool:
-    """How the vectors of a text's tokens become one."""
+    """Ways to make one vector of the vectors of a text's tokens."""
 
     LAST = "last"
-    """That of the last token."""
+    """The vector of the last token."""
     MEAN = "mean"
     FIRST = "cls"
-    """That of the first token, which some models have for it."""
+    """The vector of the first token, which some models add for this purpose."""
 
     ALL = (LAST, MEAN, FIRST)
 
 
 @dataclasses.dataclass(frozen=True)
 class Pooling:
-    """How a model for embeddings makes the vector of a text."""
+    """The settings by which a model for embeddings makes the vector of a text."""
 
     pool: str = Pool.LAST
     """Value of ``Pool``."""
     normalize: bool = True
-    """Whether vectors have the length 1."""
+    """Scale vectors to the length 1."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Texts:
-    """Texts whose vectors are wanted: ``texts``, or else ``tokens``."""
+    """Texts whose vectors are wanted: either ``texts`` or ``tokens``."""
 
     texts: Tuple[str, ...] = ()
     tokens: Tuple[Tuple[int, ...], ...] = ()
     """Token ids, which are taken as they are."""
     dimensions: Optional[int] = None
-    """Of each vector, whose further numbers are left out; None: all."""
+    """Numbers of each vector to keep, from the first; None: all."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Vector:
-    """The vector of a text of ``Texts``. A question that is asked again may be answered with it again."""
+    """The vector of a text of ``Texts``. If a question is asked again, the vector may be sent again."""
 
     place: int
-    """Of the text among those of the question."""
+    """Place of the text among those of the question."""
     numbers: str
-    """In base64: 32 bits each, the lowest byte first."""
+    """The numbers in base64: 32 bits each, the lowest byte first."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,14 +59,14 @@ class Question:
     """The tokens of a prompt as an answer to it would be charged, unless it says otherwise."""
 
     called: str = ""
-    """What the client calls the prompt, for errors; empty: as with an answer to it."""
+    """The client's name for the prompt, for errors; empty: as with an answer to it."""
     tokens: bool = False
-    """Whether ``Accepted`` is to have the token ids. ``Finished`` always has their number."""
+    """Send the token ids with ``Accepted``. ``Finished`` always has their number."""
     token_texts: bool = False
-    """Whether it is to have how the tokenizer shows each of them."""
+    """Send each token as the tokenizer shows it with ``Accepted``."""
     special_tokens: Optional[bool] = None
-    """Whether the tokenizer adds its special tokens; None: to a prompt, and not to what a chat template has rendered."""
+    """Let the tokenizer add its special tokens; None: to a prompt, but not to the output of a chat template."""
     generation_prompt: bool = True
-    """Whether the chat template ends with the beginning of the model's turn."""
+    """Let the chat template end with the beginning of the model's turn."""
     texts: Optional[Texts] = None
     """The texts, where vectors are wanted; there is no prompt then."""

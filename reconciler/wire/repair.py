@@ -1,8 +1,8 @@
 """Changes of a machine's settings that undo themselves unless the controller confirms them.
 
-The agent runs the commands one by one, those of ``PERMITTED`` as root by ``sudo -n``. Before each of them, the command that undoes it is
-written to disk, and a process of its own, which outlives the agent, undoes them all unless ``ConfirmRepair`` comes in
-time.
+The agent runs the commands one by one, those of ``PERMITTED`` as root by ``sudo -n``. Before each command, it writes
+the command that undoes it to disk. A separate process, which outlives the agent, undoes them all unless
+``ConfirmRepair`` comes in time.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Sequence, Tuple
 from .codec import message
 
 CONFIRM_SECONDS = 60.0
-"""Within which a repair is confirmed, or undone."""
+"""Time within which a repair is confirmed, or undone."""
 _OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _INTERFACE = "en[0-9]{1,3}"
 LINK_LOCAL = r"169\.254\." + _OCTET + r"\." + _OCTET
 """A regular expression for the addresses that macOS gives a port by itself."""
 _OF_LINK = "(10|172|192)" + (r"\." + _OCTET) * 3
-"""For those of a Fabric's pool, which is a private network."""
+"""The same for the addresses of a Fabric's pool, which is a private network."""
 PERMITTED = (
     ("ifconfig", "bridge0 (deletem|addm) " + _INTERFACE),
     ("ifconfig", _INTERFACE + " inet " + LINK_LOCAL + r" netmask 255[.]255[.]0[.]0"),
@@ -34,7 +34,7 @@ PERMITTED = (
     ),
 )
 """All commands that may repair a machine as root, or undo a repair: a tool, and a regular expression for all its arguments.
-The agent takes no other. Which of them ``sudo`` allows on a machine is narrower: ``planning/nodes/root_commands.py``."""
+The agent takes no others. ``sudo`` allows only some of them on a machine: ``planning/nodes/root_commands.py``."""
 PERMITTED_AS_USER = (
     ("touch", "{models}/[.]metadata_never_index"),
     ("unlink", "{models}/[.]metadata_never_index"),
@@ -69,7 +69,7 @@ class Change:
     undo: Tuple[str, ...]
     """The command that restores the previous setting."""
     lasting: bool = False
-    """Whether it outlasts the boot; a restart undoes all others."""
+    """True if it outlasts the boot; a restart undoes all other changes."""
 
 
 class RepairState:
@@ -78,13 +78,13 @@ class RepairState:
     RUNNING = "running"
     """Its commands are running."""
     WAITING = "waiting"
-    """All are done, and are undone unless that is confirmed."""
+    """All commands have run, and are undone unless the repair is confirmed."""
     CONFIRMED = "confirmed"
     UNDOING = "undoing"
     UNDONE = "undone"
-    """One of its commands failed, or nobody has confirmed it: all is as before."""
+    """One of its commands failed, or it was not confirmed: all settings are as before."""
     LEFT = "left"
-    """As ``UNDONE``, except for what could not be undone."""
+    """As ``UNDONE``, except for settings that could not be undone."""
 
     OVER = (CONFIRMED, UNDONE, LEFT)
     """The final states."""
@@ -93,11 +93,11 @@ class RepairState:
 @message("repair")
 @dataclasses.dataclass(frozen=True)
 class Repair:
-    """Make these changes, in this order, and undo them unless that is confirmed in time.
+    """Make these changes, in this order, and undo them unless they are confirmed in time.
 
-    ``Done`` comes when they are made. ``Refused``: ``Unconfirmed`` while another repair goes on, ``Failed`` where a
-    command failed and what was done before it is undone, ``Invalid`` for a command that is not permitted, or of
-    another boot. Asked again for the repair that goes on, it changes nothing.
+    ``Done`` comes when they are made. ``Refused``: ``Unconfirmed`` while another repair is running, ``Failed`` if a
+    command failed and the changes before it were undone, ``Invalid`` for a command that is not permitted, or of
+    another boot. Repeated for the running repair, it changes nothing.
     """
 
     token: int
@@ -111,8 +111,8 @@ class Repair:
 @message("confirm_repair")
 @dataclasses.dataclass(frozen=True)
 class ConfirmRepair:
-    """Keep the changes. ``Refused``: ``SameConnection`` over one that was there before they were made, for it may be
-    the last; ``NotWaiting`` where they are undone already, or there is no such repair."""
+    """Keep the changes. ``Refused``: ``SameConnection`` over a connection from before the changes, because it may be
+    the last one. ``NotWaiting`` where they are undone already, or there is no such repair."""
 
     token: int
     id: str
@@ -131,9 +131,9 @@ class RepairReport:
     problem: str = ""
     """Why it was undone, for people; empty if it was not."""
     tried: Tuple[str, ...] = ()
-    """The ids of the repairs of this boot, this one too, that speak against trying the same again: those that failed or
-    were not confirmed, and those confirmed of the last hour."""
+    """Ids of the repairs of this boot, including this one, that should not be tried again: those that failed or were
+    not confirmed, and those that were confirmed in the last hour."""
     barred: Tuple[str, ...] = ()
-    """Ids of the repairs of the last half hour of which ``sudo`` refused a command without a password."""
+    """Ids of the repairs of the last half hour in which ``sudo`` refused a command without a password."""
     broken_off: Tuple[str, ...] = ()
-    """The ids of those of this boot whose process went away: that is seldom their own doing."""
+    """Ids of the repairs of this boot whose process vanished, which the repair itself seldom causes."""

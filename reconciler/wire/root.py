@@ -1,6 +1,6 @@
-"""The commands that run as root on a machine, as far as their words are always the same, and the paths of their tools.
+"""The commands with fixed words that run as root on a machine, and the paths of their tools.
 
-Whatever else runs as root is a repair (``repair.py``).
+All other commands that run as root are repairs (``repair.py``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ PATHS = {
     "shutdown": ("/sbin/shutdown", "/usr/sbin/shutdown"),
     "sysctl": ("/usr/sbin/sysctl",),
 }
-"""Where each tool may be: of a Mac, and ``shutdown`` also of Linux."""
+"""Paths of each tool on a Mac; of ``shutdown``, also on Linux."""
 POWER = ("powermetrics", "--samplers", "gpu_power,cpu_power,thermal", "-n", "1", "-i", "1000")
 """The probe of power and heat."""
 RESTART = ("shutdown", "-r", "now")

@@ -45,12 +45,12 @@ class Layout:
 
 
 def header_end(start: bytes) -> int:
-    """Return where the header of a file ends, from its first 8 bytes; 0 where there are less."""
+    """Return where the header of a file ends, from its first 8 bytes; 0 where there are fewer."""
     return 8 + int(struct.unpack("<Q", start[:8])[0]) if len(start) >= 8 else 0
 
 
 def described(header: bytes, at: int) -> Shard:
-    """Return the file of a header that ends ``at`` so many bytes. Raises ``ValueError`` where it describes none."""
+    """Return the file of a header, which ends at byte ``at``. Raises ``ValueError`` if the header describes none."""
     try:
         entries = json.loads(header)
         ends = {
@@ -86,7 +86,7 @@ def check_size(path: Path, shard: Shard) -> None:
 
 
 def parse_index(content: Any) -> Dict[str, str]:
-    """Return the file of each tensor by an index. Raises ``ValueError`` where it does not say that."""
+    """Return the file of each tensor, from an index. Raises ``ValueError`` if the index lacks them."""
     files = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(files, dict) or not all(isinstance(name, str) for name in files.values()):
         raise ValueError("expected weight_map to name a file for each tensor")
@@ -97,9 +97,9 @@ def layout(
     tensors: Mapping[str, AbstractSet[str]], index: Optional[Mapping[str, str]], why: str = ""
 ) -> Layout:
     """Judge the weight files of a folder, each with its tensors. ``index`` is None where there is none, or where it cannot be
-    read: then ``why`` says so.
+    read; then ``why`` has the reason.
 
-    Raises ``ValueError`` with the first thing that is wrong where files are missing, or where two have the same tensor.
+    Raises ``ValueError`` with the first mistake if files are missing, or if two files have the same tensor.
     """
     named = set((index or {}).values())
     missing = sorted(named - tensors.keys())
@@ -134,7 +134,7 @@ def _check_once(tensors: Mapping[str, AbstractSet[str]]) -> None:
 
 
 def _check_numbers(tensors: Mapping[str, AbstractSet[str]]) -> None:
-    """Check that of files with numbers none is missing."""
+    """Check that no numbered file is missing."""
     numbered: Dict[Tuple[str, str], set[str]] = {}
     for name in sorted(tensors):
         found = _NUMBERED.fullmatch(name)

@@ -1,6 +1,6 @@
-"""Says what a failed system call lacked and what a person can do, by the number of its error.
+"""Explains the resource that a failed system call lacked, and the remedy, by the number of its error.
 
-The numbers are those of the system that raised the error: its own processes explain it.
+The numbers belong to the system that raised the error, so its own processes must explain it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ADVICE = {
     errno.EROFS: "the disk is read-only: see the system's log for its errors, then mount it writable",
     errno.EACCES: "this user may not do that: give it the rights to the file, or own it (chown)",
 }
-"""What to do about each error that another attempt does not mend."""
+"""Advice for each error that another attempt does not mend."""
 
 
 def explained(text: str, number: Optional[int] = None) -> str:

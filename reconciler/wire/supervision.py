@@ -1,4 +1,4 @@
-"""What `up` did to services that gave no answer: in ``supervision.json``, written by `up`, read by the controller."""
+"""The acts of `up` on services that gave no answer: ``supervision.json``, written by `up`, read by the controller."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from typing import Tuple
 
 KEPT = 20
-"""How many acts are kept; the oldest go."""
+"""Number of acts to keep; the oldest are dropped."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,17 +14,17 @@ class Act:
     """One process that was continued, or ended and started again."""
 
     at: float
-    """In seconds since the Unix epoch."""
+    """Time in seconds since the Unix epoch."""
     service: str
     reason: str
-    """CamelCase: that of its event."""
+    """The CamelCase reason of its event."""
     text: str
     """A sentence for people."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Supervision:
-    """The newest acts, the oldest first."""
+    """The newest acts, oldest first."""
 
     acts: Tuple[Act, ...] = ()
     version: int = 1

@@ -1,4 +1,4 @@
-"""Running a tool that only looks at a machine: the controller asks, its agent runs it, the controller reads."""
+"""Tools that only look at a machine: the controller asks, its agent runs the tool, the controller reads the output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .codec import message
 
 
 class Ending:
-    """How the run of a tool ended."""
+    """The end of a tool's run."""
 
     ENDED = "ended"
     """It ended, and its output is complete."""
@@ -22,7 +22,7 @@ class Ending:
     ENDLESS = "endless"
     """It was killed because it printed too much."""
     BARRED = "barred"
-    """It could not be started, or not be waited for."""
+    """It could not be started, or its end could not be awaited."""
 
 
 @message("run_tool")
@@ -31,12 +31,12 @@ class RunTool:
     """Run a tool that only looks, and changes nothing. Tools run one after the other."""
 
     argv: Tuple[str, ...]
-    """The first is a name, looked for in the folders of the system's tools, or an absolute path. In each of them
-    ``{home}``, ``{user}``, ``{node}``, ``{models}`` and ``{python}`` stand for what these are on the node."""
+    """The first is a name, looked up in the folders of the system's tools, or an absolute path. In each word,
+    ``{home}``, ``{user}``, ``{node}``, ``{models}`` and ``{python}`` stand for their values on the node."""
     seconds: float
-    """After which it is killed."""
+    """Time after which it is killed."""
     as_root: bool = False
-    """Whether to run it with ``sudo -n``, which never asks for a password."""
+    """Run it with ``sudo -n``, which never asks for a password."""
 
 
 @message("tool_said")
@@ -45,7 +45,7 @@ class ToolSaid:
     """The result. Bytes that are not UTF-8 are replaced."""
 
     ending: str
-    """One of ``Ending``."""
+    """Value of ``Ending``."""
     code: Optional[int] = None
     """Its exit status if it ended; negative for a signal."""
     stdout: str = ""

@@ -1,13 +1,13 @@
-"""Weights that a node fetches: where they are kept, what is recorded beside them, and how a fetch stands.
+"""Weights that a node fetches: their folders, their record, and the progress of a fetch.
 
 The agent starts ``python -m reconciler.fetcher`` with a ``FetchJob`` as one line of JSON on its standard input, and
 reads a ``Progress`` from each line of its standard output. The fetcher ends when its standard input does.
 
-Below the node's models, ``hub/<repository with -- for />/<revision>`` is there exactly when every file in it has
-been verified; beside it ``.<revision>.partial`` holds what is still being fetched.
+Below the node's models, ``hub/<repository with -- for />/<revision>`` exists exactly when every file in it has
+been verified; until then its files are in ``.<revision>.partial``, in the same folder.
 
-Where a node needs only some of the weight files, it has *outlines* of the others: sparse files of the same name and
-size with their header alone. So every tensor is described on every node, and a reader that may run a rank there checks
+If a node needs only some of the weight files, it has *outlines* of the others: sparse files of the same name and size
+with only their header. So every tensor is described on every node, and a reader that may run a rank there checks
 ``Record.outlined`` before it reads any.
 """
 
@@ -25,11 +25,11 @@ SHARDS = "model*.safetensors"
 """The only names under which mlx-lm looks for tensors (``mlx_lm.utils.load_model``)."""
 RECORD_BYTES_MAX = 16 * 1024 * 1024
 TOKEN_VARIABLE = "HF_TOKEN"
-"""Variable in the fetcher's environment; except for the request, the only place of the token."""
+"""Variable in the fetcher's environment. The token is only there and in the request."""
 
 
 SPARE_BYTES = 1024**3
-"""Stay free on the disk of weights: the machine has other things to write."""
+"""Bytes that stay free on the disk of weights, because the machine has other things to write."""
 
 
 def hub_path(repo: str, revision: str) -> str:
@@ -43,7 +43,7 @@ def repo_folder(repo: str) -> str:
 
 
 def is_hub_path(path: str) -> bool:
-    """Return whether weights at this path are fetched, and so visible only when verified."""
+    """Return whether weights at this path are fetched, and therefore visible only when verified."""
     return path.startswith(HUB + "/") and path.count("/") == 2
 
 
@@ -71,7 +71,7 @@ class FetchProblem:
     FORBIDDEN = "HubForbidden"
     """403: a gated repository whose terms were not accepted with this token."""
     NOT_FOUND = "HubNotFound"
-    """404: no such repository or revision; or a private one, and no token."""
+    """404: no such repository or revision; or a private repository, and no token."""
     UNREACHABLE = "HubUnreachable"
     DISK_FULL = "DiskFull"
     NOT_SERVABLE = "NothingToServe"
@@ -79,7 +79,7 @@ class FetchProblem:
     NO_CLIENT = "HubClientMissing"
     """The runtime's Python has no huggingface_hub, or cannot be started."""
     FAILED = "FetchFailed"
-    """Anything else; the text has it."""
+    """Any other reason, which the text names."""
 
     ALL = (
         INTERRUPTED, TRUNCATED, CORRUPTED, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, UNREACHABLE, DISK_FULL,
@@ -113,26 +113,26 @@ class FileState:
 
 
 class PromptReuse:
-    """How what a model has read can be used for prompts that begin alike."""
+    """The reuse of a model's cache for prompts that begin alike."""
 
     ANY = "any"
-    """Any first part of it."""
+    """Any first part of an entry can be used."""
     WHOLE = "whole"
-    """Only with all of its tokens."""
+    """An entry can be used only with all of its tokens."""
     NONE = "none"
-    """Every prompt is read anew."""
+    """Every prompt is read again."""
 
 
 @dataclasses.dataclass(frozen=True)
 class FetchSource:
-    """One commit of a repository, and what of it is wanted."""
+    """One commit of a repository, and the wanted part of it."""
 
     repo: str
     revision: str
     endpoint: str = ""
-    """URL of the hub; empty for the one of Hugging Face."""
+    """URL of the hub; empty for Hugging Face's."""
     code: bool = False
-    """Python files as well: only for a Model that trusts them."""
+    """Include Python files: only for a Model that trusts them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,9 +143,9 @@ class FetchJob:
     """Absolute path of the final folder."""
     source: FetchSource
     thorough: bool = False
-    """Hash what was verified before as well."""
+    """Hash files that were verified before, too."""
     listen: str = ""
-    """Absolute path of a Unix socket on which another node gives them; empty: they come from the hub."""
+    """Absolute path of a Unix socket over which another node gives the weights; empty: they come from the hub."""
     only: Optional[Tuple[str, ...]] = None
     """Weight files that are needed in full, in addition to the present ones; None means all."""
 
@@ -162,7 +162,7 @@ class WantedFile:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """The record beside the weights, which avoids hashing them again after a restart."""
+    """The record in the folder of the weights, which avoids hashing them again after a restart."""
 
     repo: str
     revision: str
@@ -203,7 +203,7 @@ class Progress:
     done_bytes: int = 0
     total_bytes: int = 0
     rate: float = 0.0
-    """Bytes in a second, lately."""
+    """Recent bytes per second."""
     file: str = ""
     problem: str = ""
     """Value of ``FetchProblem``, in the phase failed."""
@@ -225,7 +225,7 @@ class FetchReport:
     wish: str = ""
     """``FetchWeights.wish`` of the request."""
     attempts: int = 0
-    """Fetches that failed in a row without having got further than the one before."""
+    """Fetches that failed in a row without getting further than the one before."""
     ended_seconds: float = 0.0
     """How long ago it ended without weights, by a monotonic clock of the node; else 0."""
     failure: Optional[Progress] = None
