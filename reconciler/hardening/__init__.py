@@ -1,1 +1,1 @@
-"""The least rights of a machine: which commands sudo allows, and who may connect to it. Pure. Start with ``protection.py``."""
+"""The least rights of a machine: commands for sudo, and rules for connections. Pure. Start with ``protection.py``."""

@@ -1,8 +1,8 @@
-"""Writes a policy as a table of nftables of its own (nft(8)). Pure.
+"""Writes a policy as its own table of nftables (nft(8)). Pure.
 
-The kernel knows the owner of a listening socket only after these rules, so they name the ports that groups get: those
-that the controller chooses, and those that the kernel does. Blocked is who begins a connection. What this table lets
-through, other tables may still block.
+The kernel knows the owner of a listening socket only after these rules, so they name the ports that groups get from the
+controller and from the kernel. The rules block only new connections. Other tables may still block connections that
+this table lets through.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .policy import CablePort, Policy
 TABLE = "reconciler"
 FILE = "/etc/nftables.d/reconciler.nft"
 EPHEMERAL = (32_768, 60_999)
-"""What ``net.ipv4.ip_local_port_range`` is unless somebody has changed it."""
+"""The default of ``net.ipv4.ip_local_port_range``."""
 _BEGINS = "tcp flags & (fin | syn | rst | ack) == syn"
 
 
 def rules(policy: Policy) -> str:
-    """Return the file; to load it again replaces the table at once."""
+    """Return the file; loading it again replaces the table at once."""
     return "\n".join(_lines(policy)) + "\n"
 
 

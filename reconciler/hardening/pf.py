@@ -1,8 +1,9 @@
 """Writes a policy as rules of macOS's packet filter (pf.conf(5)). Pure.
 
-The rules belong to an anchor of their own below ``com.apple``, which the main rules of macOS already evaluate: no file of
-the system is changed, for updates overwrite it. Blocked is who begins a connection (``flags S/SA``), to a socket of the
-user who runs the ranks: answers to his own connections come through, and other users' services are left alone.
+The rules have their own anchor below ``com.apple``, which the main rules of macOS already evaluate: no file of the
+system is changed, because updates overwrite those. The rules block only new connections (``flags S/SA``) to a
+socket of the user who runs the ranks. Answers to this user's own connections come through, and other users' services
+are left alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _USER = re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 def rules(policy: Policy) -> str:
-    """Return the file. Raises ``ValueError`` for a user whose name cannot stand in a rule."""
+    """Return the file. Raises ``ValueError`` for a user name that cannot be part of a rule."""
     if not _USER.fullmatch(policy.user):
         raise ValueError(f"the user name {policy.user!r} cannot stand in a rule of pf")
     return "\n".join(_lines(policy)) + "\n"

@@ -1,8 +1,8 @@
-"""Decides who may connect to a machine: the other machines of the cluster, over the cables that a Fabric declares and over
-the network that joins them. Pure.
+"""Decides which machines may connect to a machine: the others of the cluster, over the cables that a Fabric declares
+and over the network that joins them. Pure.
 
-Ports of a group are chosen when it is formed, so the rules name machines and interfaces. SSH stays open for everybody: the
-controller comes by it, and so does the person who has to undo a mistake.
+Ports of a group are chosen when it is formed, so the rules name machines and interfaces. SSH stays open for everybody,
+because the controller uses it, and so does a person who has to undo a mistake.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ class CablePort:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Who may connect to one machine."""
+    """The permitted connections to one machine."""
 
     node: str
     system: str
     """``uname -s``."""
     user: str
-    """Who runs the ranks."""
+    """The user who runs the ranks."""
     machines: tuple[str, ...]
     """IPv4 addresses of the cluster's machines."""
     cables: tuple[CablePort, ...]
     ports: tuple[int, ...]
-    """TCP ports that stay open for everybody: those of SSH."""
+    """TCP ports of SSH, which stay open for everybody."""
     unknown: tuple[str, ...]
-    """What is left out because it is not known yet, for people."""
+    """Parts that are left out because they are not known yet, for people."""
 
 
 def policy(world: World, name: NodeName, own_user: str) -> Policy:
@@ -98,7 +98,7 @@ def _cables(world: World, name: NodeName, unknown: list[str]) -> Iterator[CableP
 
 
 def _address(world: World, end: End) -> str:
-    """Return the address that an end is to have; without a pool the one that it has."""
+    """Return the address that an end should have; without a pool, the one that it has."""
     planned = world.once(settings.addresses_of_links).get(end)
     if planned is not None:
         return str(planned.ip)

@@ -1,4 +1,5 @@
-"""What protects one machine, for the command line: the commands that sudo should allow, and its firewall's rules."""
+"""The protection of one machine, for the command line: the commands that sudo should allow, and its firewall's
+rules."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from . import nftables, pf
 from .policy import policy
 
 WRITERS = {"Darwin": pf, "Linux": nftables}
-"""By ``uname -s``."""
+"""The writers of firewall rules, by ``uname -s``."""
 
 
 def body(world: World, name: NodeName, own_user: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Writes sudoers lines, each of which allows one command with exactly these arguments (sudoers(5)). Pure.
 
-A list of arguments without wildcards matches only the same words. The one line that cannot be exact, for an address that
-macOS chose, is a regular expression for all arguments, which sudo knows from 1.9.10 on.
+A list of arguments without wildcards matches only the same words. One line cannot be exact, because macOS chooses its
+address: it is a regular expression for all arguments, which sudo supports from 1.9.10 on.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from reconciler.wire.root import PATHS
 
 FILE = "/etc/sudoers.d/reconciler"
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.$-]*(?:\\[A-Za-z0-9_.$-]+)?")
-"""Names of users that mean one user: no group (``%``), no id (``#``), no list, nothing that a quotation ends."""
+"""Names that mean exactly one user: no group (``%``), no id (``#``), no list, no quotation mark."""
 _SPECIAL = re.compile(r"([\\,:=!()*?\[\]\"#])")
-"""What stands for something else in an argument, unless a backslash is before it."""
+"""Characters with a special meaning in an argument, unless a backslash is before them."""
 
 
 def lines(user: str, commands: Sequence[RootCommand]) -> tuple[str, ...]:
-    """Return the lines of a user. Raises ``ValueError`` for a name that could mean anybody else."""
+    """Return the lines of a user. Raises ``ValueError`` for a name that could mean other users."""
     if not _USER.fullmatch(user) or user == "ALL":
         raise ValueError(
             f"the user name {user!r} cannot stand in a sudoers line: use another user for the agent"
@@ -31,7 +31,7 @@ def lines(user: str, commands: Sequence[RootCommand]) -> tuple[str, ...]:
 
 
 def allowed(command: RootCommand) -> Iterator[str]:
-    """Yield the part of a line that names a command, for each path at which its tool may be."""
+    """Yield the part of a line that names a command, for each possible path of its tool."""
     tool, *words = command.argv
     for path in PATHS[tool]:
         yield f"{path} {_expression(words) if LINK_LOCAL_WORD in words else ' '.join(map(_escaped, words))}"

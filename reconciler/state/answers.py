@@ -1,4 +1,4 @@
-"""Answers that are kept with what they follow from."""
+"""Answers that are kept with the object that they follow from."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ About = TypeVarTuple("About")
 
 
 class Asked:
-    """Something that never changes, with the answers to what was asked of it. Another one begins without answers."""
+    """An object that never changes, with the answers to earlier questions about it. A new object has no answers yet."""
 
     def once(self: S, ask: Callable[[S, *About], T], *about: *About) -> T:
-        """Return ``ask(self, *about)``, asked once: for what follows from this object alone. ``about`` is hashable."""
+        """Return ``ask(self, *about)``, computed once: it must depend on this object alone. ``about`` is hashable."""
         key = (ask, *about)
         if key not in self._answers:
             self._answers[key] = ask(self, *about)

@@ -21,7 +21,7 @@ class Rejection:
     """A newer revision that is not in force because its manifests are wrong."""
 
     text: str
-    """A line for every problem."""
+    """One line for each problem."""
 
     @property
     def line(self) -> str:
@@ -31,17 +31,17 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A newer revision that is not in force because of how much it would remove."""
+    """A newer revision that is not in force because it would remove too much."""
 
     revision: str
     removes: tuple[ObjectKey, ...]
-    """The objects in force that it does not have, in the order of kinds and names."""
+    """The objects in force that it lacks, in the order of kinds and names."""
     of: int
     """Number of objects in force."""
     over: str = ""
-    """The revision in force; empty where nobody asks for it."""
+    """The revision in force; empty where it is not needed."""
     unsaid: tuple[ObjectKey, ...] = ()
-    """Objects that serve now and whose removal no commit names, where that alone is why it is held."""
+    """Objects that serve now and whose removal no commit names, if this is the only reason for the hold."""
 
     @property
     def command(self) -> str:
@@ -50,7 +50,7 @@ class Hold:
 
     @property
     def text(self) -> str:
-        """Return why it is held and what to do, for people."""
+        """Return the reason for the hold and the remedy, for people."""
         revision = abbreviated(self.revision)
         commits = min(len(self.over), len(self.revision)) >= COMMIT_CHARACTERS
         revert = (
@@ -65,7 +65,7 @@ class Hold:
 
     @property
     def why(self) -> str:
-        """Return what it would remove."""
+        """Return the removals, for people."""
         removes = f"it would remove {len(self.removes)} of {self.of} objects"
         if not self.unsaid:
             return f"{removes} ({few_names([str(key) for key in self.removes], OBJECTS_SHOWN)})"
@@ -76,16 +76,16 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """A newer revision, or the rest of the one in force, that is not in force because somebody has suspended the cluster."""
+    """A newer revision, or the rest of the one in force, that waits because somebody has suspended the cluster."""
 
     revision: str
     operation: Operation
     rest: bool = False
-    """Whether it is in force, but for changes that a sync window has held."""
+    """True if it is in force, except for changes that a sync window has held."""
 
     @property
     def text(self) -> str:
-        """Return what it waits for and what to do, for people."""
+        """Return the reason for the wait and the remedy, for people."""
         spec = self.operation.spec
         end = f" until {written_moment(spec.until)}" if spec.until is not None else ""
         why = f": {spec.reason}" if spec.reason else ""
@@ -101,7 +101,7 @@ UNNAMED = "this change"
 """Stands for a revision that does not exist yet."""
 OBJECTS_SHOWN = 10
 COMMIT_CHARACTERS = 40
-"""Those of a commit's name; other revisions have shorter ones."""
+"""Length of a commit's id; other revisions have shorter names."""
 
 
 def abbreviated(revision: str) -> str:
@@ -110,7 +110,7 @@ def abbreviated(revision: str) -> str:
 
 
 PLANNED = (Node, Fabric, Model, ModelDeployment, Gateway, Notifier)
-"""The kinds that have a field of their own in ``Desired``."""
+"""The kinds that have their own field in ``Desired``."""
 
 
 def _key(manifest: Manifest) -> ObjectKey:
@@ -141,11 +141,11 @@ class Desired(Asked):
     operations: str = ""
     """Commit of the operations that are laid over the manifests; empty if there are none."""
     effects: tuple[Effect, ...] = ()
-    """Every operation, and what has become of it."""
+    """Every operation with its standing."""
     operations_rejection: Rejection | None = None
     """Newer operations that are not in force because they are wrong."""
     stopping: bool = False
-    """Whether everything is being shut down: then no replica and no agent is wanted."""
+    """True while everything is being shut down: then no replica and no agent is wanted."""
 
     @classmethod
     def of(cls, revision: str, manifests: Iterable[Manifest]) -> Desired:
@@ -187,7 +187,7 @@ class Desired(Asked):
         return self._replicas
 
     def may_be_extra(self, replica: ReplicaId) -> bool:
-        """Return whether a replica may serve beside those that its deployment asks for, while these are changed."""
+        """Return whether a replica may serve in addition to those of the manifest, while these are changed."""
         if self.stopping or replica.deployment not in self.deployments:
             return False
         spec = self.deployments[replica.deployment].spec
@@ -195,7 +195,7 @@ class Desired(Asked):
 
     @cached_property
     def accesses(self) -> Mapping[NodeName, Access]:
-        """Return how each node is reached. Read once, because every pass asks for each node several times."""
+        """Return the access to each node. It is read once, because every pass asks for each node several times."""
         return {name: node.spec.access for name, node in self.nodes.items()}
 
     @cached_property

@@ -10,8 +10,8 @@ from .identity import NodeName, ObjectKey
 
 
 class FaultClass(Enum):
-    """The classes of faults, in the order in which they are looked for: the first that is seen explains
-    the symptoms of later ones."""
+    """The classes of faults, in the order of the search: the first that is seen explains the symptoms of
+    later ones."""
 
     HOST_UNREACHABLE = "C0"
     UNKILLABLE_RANK = "C18"
@@ -56,23 +56,23 @@ class Symptom:
 
 
 class Suspicion(IntEnum):
-    """How much the end of a group points to a request that it was answering, in points."""
+    """Points for how much the end of a group points to a request that it was answering."""
 
     NONE = 0
     """Its machines, its cables or the plan explain it."""
     FAINT = 1
-    """A rank was killed or stopped from outside, or is gone without a trace: requests rarely bring that about."""
+    """A rank was killed or stopped from outside, or is gone without a trace: requests rarely cause that."""
     STRONG = 2
     """A rank failed by itself, or the group hung."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One forming of a group, and what it was to remedy."""
+    """One forming of a group, with the fault that it should remedy."""
 
     epoch: int
     at: float
-    """When its epoch was written, in seconds of the controller's clock."""
+    """Time at which its epoch was written, in seconds of the controller's clock."""
     cause: str
     """``Cause.value`` of the step."""
     fault: FaultClass | None
@@ -84,16 +84,16 @@ class Attempt:
     served: float | None = None
     """Seconds for which the group before it had served; None where it never came up, or there was none."""
     suspicion: Suspicion = Suspicion.NONE
-    """How much the end of the group before it points to a request."""
+    """``Suspicion`` after the end of the group before it."""
     port_taken: bool = False
-    """Whether the group before it found its port in use, which is chance: it is drawn."""
+    """True if the group before it found its port in use, which is chance: ports are drawn at random."""
     never_ran: bool = False
-    """Whether the end of the group before it is one of a rank that never had a process, which no spec is to blame for."""
+    """True if the group before it ended because a rank never had a process, which is never the fault of a spec."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A current problem, what is done about it, and what only a person can do."""
+    """A current problem, its remedy, and the steps that only a person can take."""
 
     object: ObjectKey
     subject: str
@@ -110,7 +110,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """A node on which nothing new is placed, and whose ranks get no part in a new group, until this is over."""
+    """A node on which nothing new is placed, and whose ranks get no part in a new group, until its fault is gone."""
 
     node: NodeName
     fault: FaultClass
@@ -124,7 +124,7 @@ class Quarantine:
 
 @dataclass(frozen=True, slots=True)
 class Reboot:
-    """The last restart of a machine, stored before the machine is asked for it."""
+    """The last restart of a machine, stored before it is requested."""
 
     at: float
     """Time in seconds of the controller's clock."""
@@ -132,17 +132,17 @@ class Reboot:
     """Id of the boot that should end: in another boot, the machine is back."""
     reason: str
     requested: bool = True
-    """Whether the machine was asked to restart; False while it is being drained for it."""
+    """True after the machine was asked to restart; False while it is being drained for the restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransportFailure:
-    """A transport that failed a replica. It is left alone until a fact that it failed under has changed, or for a time that
-    doubles with each trial that fails."""
+    """A transport that failed a replica. It is left alone until one of its facts has changed, or for a time that
+    doubles with each failed trial."""
 
     transport: str
     facts: str
-    """Fingerprint of the facts it failed under."""
+    """Fingerprint of the facts under which it failed."""
     at: float
     text: str
     """The reason, for people."""

@@ -1,4 +1,4 @@
-"""What is wrong with the gateways on other machines before any is looked at. Pure."""
+"""Checks of the gateways on other machines that need no look at them. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .identity import NodeName
 
 
 def unknown_fronts(gateway: Gateway, nodes: Mapping[NodeName, Node]) -> list[str]:
-    """Say which nodes that should have a gateway do not exist, or cannot have one."""
+    """Return a text for each node that should have a gateway but does not exist, or cannot have one."""
     found = []
     for name in gateway.spec.nodes:
         node = nodes.get(NodeName(name))
@@ -26,7 +26,8 @@ def unknown_fronts(gateway: Gateway, nodes: Mapping[NodeName, Node]) -> list[str
 
 
 def fronts_without_way(gateway: Gateway, nodes: Mapping[NodeName, Node]) -> list[str]:
-    """Say which nodes have ranks that no gateway on another machine can reach."""
+    """Return a text that names the nodes with ranks that no gateway on another machine can reach; none if there are
+    none."""
     if not gateway.spec.nodes:
         return []
     local = [name for name, node in sorted(nodes.items()) if node.spec.ssh is None]

@@ -18,9 +18,9 @@ class HeldChange:
 
     object: ObjectKey
     windows: tuple[str, ...]
-    """The names of those that keep it out now; one at least."""
+    """The names of the windows that keep it out now; at least one."""
     until: float | None
-    """When it is let in, in seconds since the Unix epoch; None if no such time is near."""
+    """Time at which it is let in, in seconds since the Unix epoch; None if no such time is near."""
 
     @property
     def end(self) -> str:
@@ -37,7 +37,7 @@ class HeldChange:
 
     @property
     def text(self) -> str:
-        """Return what it waits for and what to do, for people."""
+        """Return the reason for the wait and the remedy, for people."""
         return f"its change is held by {self.named}{self.end}; to apply it now: {self.command}"
 
 
@@ -48,11 +48,11 @@ class HeldChanges:
     revision: str
     """The newest revision."""
     changes: tuple[HeldChange, ...]
-    """In the order of kinds and names."""
+    """The changes, in the order of kinds and names."""
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Return a line for the changes of each window, or of the same windows, for people."""
+        """Return one line for all changes that the same windows keep out until the same time, for people."""
         groups: dict[tuple[tuple[str, ...], float | None], list[HeldChange]] = {}
         for change in self.changes:
             groups.setdefault((change.windows, change.until), []).append(change)

@@ -26,7 +26,7 @@ class ReplicaId(NamedTuple):
     """One running copy of a deployment. Indexes count from 0."""
 
     deployment: DeploymentName
-    index: int  # type: ignore[assignment]  # what tuples have of that name, nobody asks of an id
+    index: int  # type: ignore[assignment]  # nobody calls this method of tuples on an id
 
     def __str__(self) -> str:
         return f"{self.deployment}/{self.index}"

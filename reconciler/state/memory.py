@@ -17,24 +17,25 @@ from .reports.notification import Delivery
 from .rollback import Rollback
 
 USUAL_CONTEXT = 4096
-"""Tokens that a group of an earlier version takes whose deployment named no context."""
+"""Context, in tokens, of a group of an earlier version whose deployment named none."""
 
 
 def earlier_context(wanted: int | Literal["auto"]) -> int:
-    """Return the context of a group that was formed before groups kept theirs, by what its deployment wants."""
+    """Return the context of a group that was formed before groups kept theirs, from the one that its deployment
+    wants."""
     return USUAL_CONTEXT if wanted == "auto" else wanted
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRecord:
-    """The group that is meant to serve a replica, written to the store before any of its ranks starts."""
+    """The group that should serve a replica, written to the store before any of its ranks starts."""
 
     replica: ReplicaId
     epoch: int
     members: tuple[NodeName, ...]
     """The node of each rank, in the order of ranks."""
     port: int
-    """First of ``len(members) + 1`` ports that no other group has: one a rank, then rank 0's control."""
+    """First of ``len(members) + 1`` ports that no other group has: one per rank, then rank 0's control."""
     secret: str = field(repr=False)
     """Proof of membership among the ranks; empty for a group that was adopted, which is never completed."""
     fingerprint: str
@@ -51,13 +52,13 @@ class GroupRecord:
     strategy_why: str = ""
     """Why this strategy was chosen, for people."""
     transport: str = ""
-    """The rung of ``spec.transport`` that it was formed on; empty for one from before there were any."""
+    """The transport of ``spec.transport`` that it was formed on; empty for a group of an early version."""
     transport_why: str = ""
     """Why better transports were skipped, for people; empty for the first."""
     boots: tuple[str, ...] = ()
-    """Boot ids of its nodes when it was formed, in the order of ranks; empty for one that was adopted."""
+    """Boot ids of its nodes when it was formed, in the order of ranks; empty for an adopted group."""
     facts: str = ""
-    """The facts that it was formed under, as ``planning.context.attempt_facts`` writes them."""
+    """The facts under which it was formed, as ``planning.context.attempt_facts`` writes them."""
     needs: tuple[int, ...] = ()
     """Memory that each rank is charged for, in the order of ranks; empty where that is ``rank_bytes`` for all."""
     weights: str = ""
@@ -66,7 +67,7 @@ class GroupRecord:
     weights_before: str = ""
     """Weights of the last serving group before it; empty if there was none."""
     context: int = 0
-    """Most tokens of one request; 0 for one that was formed before this was kept."""
+    """Most tokens of one request; 0 for a group that was formed before this was kept."""
     spec: str = ""
     """The spec that it was formed for, as ``planning.rollout.specs`` writes it; empty where it is not known."""
     spec_before: str = ""
@@ -92,7 +93,7 @@ class GroupRecord:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """The last change that this controller made on a node: observations must not be older."""
+    """The last change that this controller made on a node: decisions need observations that are not older."""
 
     link: int
     sequence: int
@@ -100,7 +101,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class StepFailure:
-    """A step that failed, and when it may be tried again."""
+    """A step that failed, and the time of its next attempt."""
 
     attempts: int
     retry_at: float
@@ -117,17 +118,17 @@ class StepFailure:
 
 @dataclass(frozen=True, slots=True)
 class RequestedStop:
-    """A rank was asked to end."""
+    """A request to a rank to end."""
 
     gone_by: float
     """The end of its grace period."""
     void_at: float
-    """Time at which the request must have been lost and is repeated."""
+    """Time after which the request counts as lost, and is repeated."""
     symptom: Symptom | None = None
     """Symptom for which its group counts as dead."""
 
     def shifted(self, seconds: float) -> RequestedStop:
-        """Return the same after the clock was moved by ``seconds``."""
+        """Return a copy with all times moved by ``seconds``, like the clock."""
         symptom = self.symptom and replace(self.symptom, at=self.symptom.at + seconds)
         return RequestedStop(self.gone_by + seconds, self.void_at + seconds, symptom)
 
@@ -140,7 +141,7 @@ class Leaving:
     """Manifest that was last in force."""
     generation: int
     since: float
-    """When a revision without it came into force, in seconds since the Unix epoch."""
+    """Time at which a revision without it came into force, in seconds since the Unix epoch."""
 
 
 @dataclass(frozen=True)
@@ -151,12 +152,12 @@ class Stored:
     last_epochs: Mapping[ReplicaId, int] = field(default_factory=dict)
     """The highest epoch that the store has ever given to a replica."""
     agents: Mapping[NodeName, Access] = field(default_factory=dict)
-    """Nodes whose agent was started and has not been ended since, wanted or not, and how each was reached then."""
+    """Nodes whose agent was started and has not been ended since, wanted or not, with the access at that time."""
     leaving: Mapping[ObjectKey, Leaving] = field(default_factory=dict)
     attempts: Mapping[ReplicaId, tuple[Attempt, ...]] = field(default_factory=dict)
     """The latest formings of each replica, oldest first."""
     transport_failures: Mapping[ReplicaId, tuple[TransportFailure, ...]] = field(default_factory=dict)
-    """The transports that failed each replica, and are left alone."""
+    """The transports that failed each replica and are left alone."""
     verbs: Mapping[NodeName, VerbsAttempts] = field(default_factory=dict)
     deliveries: Mapping[str, Delivery] = field(default_factory=dict)
     """State of the messages to each Notifier."""
@@ -179,16 +180,16 @@ class Volatile:
     continued: Mapping[RankId, tuple[float, ...]] = field(default_factory=dict)
     """Times at which each rank was continued, oldest first, in seconds since the Unix epoch."""
     repaired: Mapping[NodeName, float] = field(default_factory=dict)
-    """Time of the last confirmed new settings of each machine, in seconds since the Unix epoch."""
+    """Time of the last confirmed repair of each machine, in seconds since the Unix epoch."""
     runtimes: Runtimes = field(default_factory=Runtimes)
 
     def unstarted(self, name: NodeName) -> bool:
-        """Return whether a node's agent, if it is down, could not be started for a reason of the node's."""
+        """Return whether the start of a node's agent has failed because of the node."""
         failure = self.failures.get(f"start-agent/{name}")
         return failure is not None and failure.counted > 0
 
     def shifted(self, seconds: float) -> Volatile:
-        """Return the same by a clock that has gone on by so much (negative: was set back)."""
+        """Return a copy with all times moved by ``seconds``, like the clock (negative: it was set back)."""
         return replace(
             self,
             failures={
@@ -214,14 +215,14 @@ class Memory(Stored, Volatile):
     unwritable: str = ""
     """Why the state directory cannot be written; empty if it can."""
     locked: str = ""
-    """Who keeps the store from being written, although the disk is fine; empty if nobody does."""
+    """The process that keeps the store from being written, although the disk is fine; empty if there is none."""
     started_at: float = 0.0
-    """When this controller started, in seconds since the Unix epoch."""
+    """Start of this controller, in seconds since the Unix epoch."""
     routed: bool = True
     """True if the gateway has this controller's routes, or gets them before any step of this pass. A controller that has
     just started, or slept, contacts every node first."""
     published: frozenset[tuple[ReplicaId, int]] | None = None
-    """The groups in the routes that the gateway has, by replica and epoch; None where that is not known."""
+    """The groups in the gateway's routes, by replica and epoch; None where they are not known."""
 
     def groups_of(self, deployment: DeploymentName) -> tuple[GroupRecord, ...]:
         """Return the groups of one deployment, sorted by replica."""

@@ -1,4 +1,4 @@
-"""The steps of a plan that are about a machine."""
+"""The steps of a plan for a machine."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class StartAgent(_OfNode):
 
     node: NodeName
     access: Access = LOCAL
-    """How to connect to the node: later controllers have to find the agent even without a manifest."""
+    """The access to the node: later controllers have to find the agent even without a manifest."""
     replaces: str = ""
-    """The running agent that is replaced: it ends as soon as its successor serves. Ranks continue."""
+    """The running agent that is replaced; it ends as soon as its successor serves. Ranks continue."""
 
     @property
     def key(self) -> str:
@@ -64,11 +64,11 @@ class StopAgent(_OfNode):
 
 @dataclass(frozen=True, slots=True)
 class ForgetAgent(_OfNode):
-    """Expect no agent any more on a node that is no longer wanted: it has none, or has not answered for too long."""
+    """Stop expecting an agent on a node that is no longer wanted, and has none or has not answered for too long."""
 
     node: NodeName
     left: str = ""
-    """What may remain there, for people; empty if nothing does."""
+    """The leftovers that may remain there, for people; empty if there are none."""
 
     @property
     def key(self) -> str:
@@ -80,7 +80,7 @@ class ForgetAgent(_OfNode):
 
 @dataclass(frozen=True, slots=True)
 class EmptyNode(_OfNode):
-    """Note that a machine is restarted as soon as nothing runs on it; from then on it is drained."""
+    """Note that a machine will be restarted as soon as nothing runs on it; from now on it is drained."""
 
     node: NodeName
     reboot: Reboot
@@ -100,7 +100,7 @@ class RebootNode(_OfNode):
     node: NodeName
     reboot: Reboot
     on_request: bool = False
-    """Whether a person requested it: after a failure it is tried again."""
+    """True if a person requested it: after a failure it is tried again."""
 
     @property
     def key(self) -> str:
@@ -127,7 +127,7 @@ class RepairNode(_OfSettings):
 
     node: NodeName
     id: str
-    """Id, which is the same for the same changes in the same boot."""
+    """The id, which is equal for equal changes in the same boot."""
     boot_id: str
     changes: tuple[Change, ...]
     why: str
@@ -144,7 +144,7 @@ class RepairNode(_OfSettings):
 
 @dataclass(frozen=True, slots=True)
 class ConfirmRepair(_OfSettings):
-    """Confirm new settings of a machine, after it was reached again and its facts show that they helped."""
+    """Confirm new settings of a machine, after it was reached again and its facts show that the settings helped."""
 
     node: NodeName
     id: str
@@ -184,7 +184,7 @@ class BuildRuntime(_OfRuntime):
 
 @dataclass(frozen=True, slots=True)
 class PruneRuntimes(_OfRuntime):
-    """Remove the runtimes of a node that nothing uses, but for its own and the last before it."""
+    """Remove the unused runtimes of a node, except for its own and the last one before that."""
 
     node: NodeName
     runtime: str

@@ -1,4 +1,4 @@
-"""The observed state. It is always old and may be partial; every reader has to take that into account."""
+"""The observed state. It is always old and may be partial, which every reader has to take into account."""
 
 from __future__ import annotations
 
@@ -27,21 +27,22 @@ class Contact(Enum):
     """Not contacted since the controller started."""
     REACHED = "reached"
     AGENT_DOWN = "down"
-    """The machine is there and no agent answers on it."""
+    """The machine answers, but no agent does."""
     UNREACHABLE = "unreachable"
-    """No answer at all: whatever runs there may continue or be gone. Unreachable is not dead."""
+    """No answer at all: everything that runs there may continue or be gone. Unreachable is not dead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The addresses of the controller's connection to a machine; empty where it is its own, or they are not known."""
+    """The addresses of the controller's connection to a machine; empty for its own machine, or if they are not
+    known."""
 
     here: str = ""
     there: str = ""
     port: int = 0
     """Port of the SSH server there."""
     jumps: tuple[Jump, ...] = ()
-    """The machines that the connection goes over, the first of them first."""
+    """The jump hosts of the connection, in order."""
     inner: tuple[str, int] = ("", 0)
     """Address of the SSH server, as seen from the last jump host."""
 
@@ -51,28 +52,28 @@ CABLES_SECONDS = 45.0
 BOOT_SECONDS = 90.0
 """Time from the start of a Mac's kernel until its ports are up."""
 KILL_SECONDS = 30.0
-"""How long a rank may take to end after SIGKILL, with all the memory that it has to give back. One that has not ended
-by then is held in the kernel, which only a restart of its machine ends."""
+"""Time in which a rank ends after SIGKILL, with all the memory that it has to give back. A rank that has not ended by
+then is held in the kernel, which only a restart of its machine ends."""
 
 
 @dataclass(frozen=True)
 class NodeObservation(Asked):
-    """A node as last seen. ``report`` stays after contact is lost: it is what was true then."""
+    """A node as last seen. ``report`` stays after contact is lost, and shows the state at that time."""
 
     name: NodeName
     contact: Contact
     since: float
-    """When the current series of contacts, or of failures, began, in seconds of the controller's clock: a node that is
+    """Beginning of the current series of contacts, or of failures, in seconds of the controller's clock: a node that is
     first down and then unreachable was lost once."""
     link: int = 0
-    """Counts connections to this node; with the report's sequence it orders what was seen."""
+    """Counts connections to this node; with the report's sequence, it orders observations."""
     report: NodeReport | None = None
     problem: str = ""
     """Why there is no contact, for people."""
     facts: MachineFacts = field(default_factory=MachineFacts)
     """Facts from its probes."""
     facts_link: int = 0
-    """The connection over which they were reported, as ``link``."""
+    """Number of the connection over which they were reported, as ``link``."""
     ends: Ends = Ends()
     """Ends of the last connection."""
     skew_seconds: float = 0.0
@@ -81,17 +82,17 @@ class NodeObservation(Asked):
     barred: str = ""
     """The CamelCase reason why access is denied, if a person has to act."""
     remedy: str = ""
-    """What a person types or sets to be let in, where that is known beyond the problem."""
+    """The command or setting that gives access, where it is known and not in the problem."""
     silent: bool = False
-    """Whether it gave no answer at some time since that report, or nobody watched: what ran there then may be gone."""
+    """True if it gave no answer at some time since that report, or nobody watched: ranks of that report may be gone."""
     probed: bool = True
-    """Whether its probes have run since it booted: afterwards, missing facts are unknown."""
+    """True if its probes have run since it booted: afterwards, missing facts are unknown."""
     examined: bool = True
-    """Whether its probes have also run since a rank of a group there failed: only then may facts explain the
+    """True if its probes have also run since a rank of a group there failed: only then may facts explain the
     failure."""
 
     def settled(self, now: float) -> bool:
-        """Return whether both ends of its cables were probed since it came up: before that, they look as they did while
+        """Return whether both ends of its cables were probed since it came up. Before that, they look as they did while
         it was away. A machine that answers again without a restart had its cables all the time."""
         if self.contact is not Contact.REACHED:
             return False
@@ -102,7 +103,7 @@ class NodeObservation(Asked):
         return long_up or abs(now - self.since) >= CABLES_SECONDS
 
     def model(self, path: str) -> ModelReport | None:
-        """Return what the node reports about the weights at ``path``; None before the first report."""
+        """Return the node's report on the weights at ``path``; None before the first report."""
         models = self.report.models if self.report else ()
         return next((m for m in models if m.path == path), None)
 
@@ -141,7 +142,7 @@ class ObservedRank:
 
     @property
     def unkillable(self) -> bool:
-        """Return whether SIGKILL has not ended it in time: nothing waits for its end any more, but for its machine."""
+        """Return whether SIGKILL has not ended it in time: nothing waits for its end any more, only for its machine."""
         return self.alive and (self.report.killed_seconds or 0.0) >= KILL_SECONDS
 
     @property
@@ -151,7 +152,7 @@ class ObservedRank:
 
     @property
     def ending(self) -> str:
-        """Return how the rank ended, in a short clause for people."""
+        """Return the end of the rank, in a short clause for people."""
         report = self.report
         who = f"rank {report.id.rank} on {self.node} (epoch {report.id.epoch}"
         who += f", pid {report.pid})" if report.pid else ")"
@@ -172,8 +173,8 @@ class ObservedRank:
 
     @property
     def ended_at(self) -> float | None:
-        """Return when it ended, in seconds of the controller's clock as far as the difference is known; None for no
-        known end."""
+        """Return the time of its end, in seconds of the controller's clock as far as the difference is known; None if
+        it is not known."""
         ended = self.report.exit
         return None if ended is None else ended.at - self.skew_seconds
 
@@ -191,19 +192,19 @@ class ObservedRank:
 
     @property
     def ending_text(self) -> str:
-        """Return how the rank ended, with its own explanation if there is one."""
+        """Return the end of the rank, with its own explanation if there is one."""
         ended = self.report.exit
         return f"{self.ending}: {ended.detail}" if ended and ended.detail else self.ending
 
 
 _CONSEQUENCES = {ExitCode.PEER_LOST: 2, ExitCode.OK: 2, ExitCode.RENDEZVOUS: 1}
-"""Ends that another rank's end brings about, and how much less they tell than an end of a rank's own."""
+"""Ends that another rank's end causes, and how much less they explain than a rank's own end."""
 
 
 def most_informative(ended: Iterable[ObservedRank]) -> ObservedRank | None:
     """Return the rank to blame among the ended ranks of one attempt. The first error that is not from TCP counts,
-    because TCP errors only show that another rank was gone; nor does the end of one that was killed when it was asked to
-    end."""
+    because TCP errors only show that another rank was gone. A rank that was asked to end and had to be killed does not
+    count either."""
     return min(ended, key=_blame, default=None)
 
 
@@ -221,11 +222,11 @@ def _blame(rank: ObservedRank) -> tuple[int, float, int]:
 
 @dataclass(frozen=True, slots=True)
 class FrontDoor:
-    """The answer of the gateway to a client that asks it at its own address whether it is ready."""
+    """The gateway's answer to a client that asks at its own address whether it is ready."""
 
     ready: bool
     unserved: tuple[str, ...] = ()
-    """The models, if it is connected to no group of any."""
+    """All models, if it is connected to no group of any model."""
     problem: str = ""
     """Why there was no such answer, such as ``no answer within 2 s``; empty where there was one."""
 
@@ -237,23 +238,23 @@ class ServedCertificate:
     names: tuple[str, ...]
     """The host names and addresses for which it is good."""
     expires_at: float | None
-    """In seconds since the Unix epoch; None if there is none: nobody can connect."""
+    """Time in seconds since the Unix epoch; None without a certificate: nobody can connect."""
     problem: str = ""
     """Why the declared files cannot be used as they are now."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitsObservation:
-    """How a gateway counts the limits of keys, where there are several gateways or a store for them."""
+    """The counting of keys' limits by a gateway, where there are several gateways or a store for limits."""
 
     gateways: int
-    """How many there are."""
+    """Number of gateways."""
     store: str = ""
     """The store's address; empty if none is declared."""
     shared: bool = False
-    """Whether the store decides; else the gateway grants its share."""
+    """True if the store decides; else the gateway grants its share."""
     problem: str = ""
-    """Why it does not; empty too while it has not been asked yet."""
+    """Reason why the store does not decide; empty too while it has not been asked yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,18 +266,18 @@ class FrontObservation:
     """Its address; None if it does not listen, or has not been reached yet."""
     pid: int | None = None
     sequence: int = 0
-    """The number of the routes that it has."""
+    """The number of its routes."""
     problem: str = ""
-    """Why it cannot be reached or does not run; whatever runs there goes on with the routes that it has."""
+    """Why it cannot be reached or does not run; a running gateway continues with its routes."""
     limits: LimitsObservation | None = None
     """None where there are no limits."""
     keys: str | None = None
-    """``digest_of`` the keys that it has; None where it does not say."""
+    """``digest_of`` its keys; None where it does not report them."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayObservation:
-    """The gateway process: by its own file, and by asking it."""
+    """The gateway process, by its own file and its answers."""
 
     pid: int
     endpoint: str | None
@@ -284,13 +285,14 @@ class GatewayObservation:
     problem: str = ""
     """Why it is not listening on the declared address."""
     token: int = 0
-    """The highest that it has seen in its routes."""
+    """The highest token that it has seen in its routes."""
     quarantined: tuple[QuarantinedPrompt, ...] = ()
     """The prompts that it refuses because they ended groups."""
     shortage: str = ""
-    """What the system allows it too little of."""
+    """The resource that the system grants it too little of, for people."""
     address: str = ""
-    """Where this machine reaches it, such as ``127.0.0.1:8400``. The endpoint may have a name of its certificate instead."""
+    """The address for this machine, such as ``127.0.0.1:8400``. The endpoint may have a name of its certificate
+    instead."""
     certificate: ServedCertificate | None = None
     """None where it speaks plain HTTP."""
     others: tuple[FrontObservation, ...] = ()
@@ -298,15 +300,15 @@ class GatewayObservation:
     door: FrontDoor | None = None
     """None if it was not asked yet."""
     usage: tuple[KeyUsage, ...] = ()
-    """What keys have used."""
+    """The use of keys."""
     limits: LimitsObservation | None = None
     """None where this gateway alone counts, or there are no limits."""
     keys: str | None = None
-    """``digest_of`` the keys that it has; None where it does not say."""
+    """``digest_of`` its keys; None where it does not report them."""
 
     @property
     def local_endpoint(self) -> str | None:
-        """Return the endpoint by its address, which this machine reaches whatever its name leads to elsewhere."""
+        """Return the endpoint with its address, which works on this machine even where its name leads elsewhere."""
         if self.endpoint is None or not self.address:
             return self.endpoint
         return f"{self.endpoint.partition('://')[0]}://{self.address}/v1"
@@ -353,7 +355,7 @@ class Observed:
 
     @cached_property
     def reusing(self) -> Mapping[str, ModelReport]:
-        """Return by path, for weights of which a node says how what was read of prompts can be used again, its report."""
+        """Return by path the report of a node that says how the weights' prefix cache can be reused."""
         found: dict[str, ModelReport] = {}
         for _, node in sorted(self.nodes.items()):
             for report in node.report.models if node.report else ():

@@ -1,4 +1,4 @@
-"""The operations in force, and what has become of each."""
+"""The operations, with the standing of each."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Operations:
     items: tuple[Operation, ...] = ()
 
     def expiry(self, now: float) -> float | None:
-        """Return the time at which the next one stops applying; None if none will."""
+        """Return the time at which the next operation ends; None if none will."""
         ends = (operation.spec.until for operation in self.items)
         return min((end for end in ends if end is not None and end > now), default=None)
 
     def approved(self, in_force: str | None, now: float) -> frozenset[str]:
-        """Return the revisions that may remove what they remove of the one in force."""
+        """Return the revisions whose removals from the one in force are approved."""
         approvals = self._active("approve", now)
         return frozenset(each.spec.target.name for each in approvals if each.spec.over == in_force)
 
@@ -40,7 +40,7 @@ class Operations:
 
 
 class Standing(StrEnum):
-    """What has become of an operation."""
+    """The standing of an operation."""
 
     IN_FORCE = "InForce"
     AGREES = "AgreesWithGit"
@@ -51,7 +51,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """An operation, and what has become of it."""
+    """An operation with its standing."""
 
     operation: Operation
     standing: Standing

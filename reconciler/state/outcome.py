@@ -9,7 +9,7 @@ from .plan import Step
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One executed step. ``problem`` is empty when it was done."""
+    """One executed step. ``problem`` is empty if it was done."""
 
     step: Step
     seconds: float

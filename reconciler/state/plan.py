@@ -37,7 +37,7 @@ class _OfReplica:
 
 @dataclass(frozen=True, slots=True)
 class AllocateEpoch(_OfReplica):
-    """Write a new group to the store. From here on every rank of an older epoch is a leftover."""
+    """Write a new group to the store. From then on, every rank of an older epoch is a leftover."""
 
     replica: ReplicaId
     group: GroupRecord
@@ -57,7 +57,7 @@ class AllocateEpoch(_OfReplica):
     never_ran: bool = False
     """``Attempt.never_ran``."""
     failed: TransportFailure | None = None
-    """The transport that is given up with it."""
+    """The transport that is given up with this step."""
     wasted_verbs: tuple[tuple[NodeName, str], ...] = ()
     """The machines, and their boots, on which the group before it failed to set up RDMA."""
 
@@ -91,7 +91,7 @@ class AllocateEpoch(_OfReplica):
 
 @dataclass(frozen=True, slots=True)
 class AdoptGroup(_OfReplica):
-    """Write a group to the store that runs already and that the store does not know."""
+    """Write a running group to the store, which does not know it."""
 
     replica: ReplicaId
     group: GroupRecord
@@ -123,7 +123,7 @@ class StartRank(_OfReplica):
 
 @dataclass(frozen=True, slots=True)
 class StopRank(_OfReplica):
-    """Ask a rank to end, and kill it when it has not after ``grace_seconds``."""
+    """Ask a rank to end, and kill it if it has not ended after ``grace_seconds``."""
 
     replica: ReplicaId
     node: NodeName
@@ -160,7 +160,7 @@ class ContinueRank(_OfReplica):
 
 @dataclass(frozen=True, slots=True)
 class ForgetRank(_OfReplica):
-    """Remove what a node keeps of a rank that ended some epochs ago."""
+    """Remove a node's files of a rank that ended some epochs ago."""
 
     replica: ReplicaId
     node: NodeName
@@ -168,7 +168,7 @@ class ForgetRank(_OfReplica):
 
     @property
     def subject(self) -> str:
-        """Return a subject of its own, because an ended rank does not affect other decisions about the replica."""
+        """Return a separate subject, because an ended rank does not affect other decisions about the replica."""
         return f"rank/{self.id}"
 
     @property
@@ -183,7 +183,7 @@ class ForgetRank(_OfReplica):
 
 @dataclass(frozen=True, slots=True)
 class ProveGroup(_OfReplica):
-    """Have rank 0 answer one real request. The group is routed to only afterwards."""
+    """Have rank 0 answer one real request. The group gets requests only afterwards."""
 
     replica: ReplicaId
     epoch: int
@@ -192,11 +192,11 @@ class ProveGroup(_OfReplica):
     moved: str = ""
     """Old and new weights if the replica changes them with this group, for people; else empty."""
     since: float = 0.0
-    """When the previous group was stopped for that, in seconds of the controller's clock."""
+    """Time at which the previous group was stopped for the change, in seconds of the controller's clock."""
 
     @property
     def subject(self) -> str:
-        """Return a subject of its own, because a proof may take long and nothing else has to wait for it."""
+        """Return a separate subject, because a proof may take long and nothing else has to wait for it."""
         return f"proof/{self.replica}/{self.epoch}"
 
     @property
@@ -209,12 +209,12 @@ class ProveGroup(_OfReplica):
 
 @dataclass(frozen=True, slots=True)
 class SetBack(_OfReplica):
-    """Serve the spec before again: the new one did not come up."""
+    """Serve the previous spec again, because the new one did not come up."""
 
     replica: ReplicaId
     rollback: Rollback
     changes: str
-    """In what the new one differs, for people."""
+    """The changes in the new spec, for people."""
 
     @property
     def key(self) -> str:
@@ -228,19 +228,18 @@ class SetBack(_OfReplica):
 
     @property
     def doing(self) -> str:
-        """Say what is done, for incidents."""
+        """Return the remedy, for incidents."""
         return f"the change is taken back ({self.changes}): the spec before is served again"
 
 
 @dataclass(frozen=True, slots=True)
 class FreeTransport(_OfReplica):
-    """Forgive a transport that had failed: a fact that it failed under is no longer the same, a request was to blame, or
-    it serves again."""
+    """Forgive a transport that had failed: one of its facts has changed, a request was to blame, or it serves again."""
 
     replica: ReplicaId
     transport: str
     changed: str
-    """Which fact, for people."""
+    """The changed fact or other reason, for people."""
 
     @property
     def key(self) -> str:
@@ -252,7 +251,7 @@ class FreeTransport(_OfReplica):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseReplica(_OfReplica):
-    """Take a replica that is no longer wanted, and has no rank left, out of the store."""
+    """Remove a replica that is no longer wanted, and has no rank left, from the store."""
 
     replica: ReplicaId
 
@@ -324,7 +323,7 @@ class Waiting:
     reason: WaitingFor
     text: str
     until: float | None = None
-    """When to check again, if known, in seconds of the controller's clock."""
+    """Time of the next check, if known, in seconds of the controller's clock."""
     replica: ReplicaId | None = None
 
 
@@ -394,5 +393,5 @@ class Plan:
 
     @property
     def settled(self) -> bool:
-        """Return whether there is nothing to do and to wait for. Serving groups may still wait for an improvement."""
+        """Return whether there is nothing to do or to wait for. Serving groups may still wait for an improvement."""
         return not self.steps and all(waiting.reason is WaitingFor.QUIET for waiting in self.waiting)

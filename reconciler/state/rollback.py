@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Rollback:
     """A spec that did not come up in a deployment, and the one that is served instead.
 
-    One from before whole specs were kept has weights alone: it applies to its Model for as long as that names them, and
-    until ``restarted_at`` is another.
+    A rollback from before whole specs were kept has only weights: it applies to its Model as long as that names them,
+    and until ``restarted_at`` changes.
     """
 
     model: str
@@ -25,6 +25,6 @@ class Rollback:
     text: str
     """The problem, for people."""
     spec_tried: str = ""
-    """The spec that did not come up, as ``planning.rollout.specs`` writes it: it is tried again when it is another."""
+    """The spec that did not come up, as ``planning.rollout.specs`` writes it. A different one is tried again."""
     spec_served: str = ""
     """The spec that had served before, in the same form."""

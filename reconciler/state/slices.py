@@ -1,6 +1,6 @@
 """Computations in slices: each ``yield`` is a place where the event loop may do something else first.
 
-What is computed does not depend on who runs it, or on how long that takes: it works on snapshots.
+The result does not depend on who runs the computation, or on how long that takes, because it works on snapshots.
 """
 
 from __future__ import annotations

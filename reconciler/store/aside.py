@@ -1,4 +1,4 @@
-"""Moves a damaged store out of the way, keeps it for people, and reads the numbers in it that must not be given twice."""
+"""Moves a damaged store out of the way, keeps it for people, and reads the numbers that must not be used twice."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 FILES = ("-wal", "-shm", "")
-"""Endings of a store's files. Its own file is moved last: a new store must never meet the log of another one."""
+"""Endings of a store's files. The store's own file is moved last: a new store must never meet the log of another
+one."""
 DAMAGED_KEPT = 3
-"""Most damaged stores to keep; the oldest go first."""
+"""Most damaged stores to keep; the oldest are removed first."""
 NUMBER_MAX = 2**40
-"""No cluster reaches higher numbers: a file that is damaged may hold any."""
+"""No cluster reaches higher numbers, but a damaged file may have any."""
 
 
 def set_aside(path: Path, now: float) -> Path:
     """Move the files of a damaged store, and return where its own file is now. Raises ``OSError``.
 
-    The new name opens in SQLite, with the log beside it. Of the stores that were set aside before, the newest stay.
+    SQLite can open the file under its new name, with its log. Of all damaged stores, the newest ``DAMAGED_KEPT`` stay.
     """
     target = path.with_name(f"{path.name}.damaged-{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%S%fZ}")
     for ending in FILES:
@@ -47,11 +48,11 @@ def last_epochs(path: Path) -> list[tuple[str, int, int]]:
 
 
 def _rows(path: Path, sql: str) -> list[Any]:
-    """Return the rows in front of the first damage."""
+    """Return the rows before the first damage."""
     found: list[Any] = []
     with suppress(sqlite3.DatabaseError), closing(_opened(path)) as db:
         for row in db.execute(sql, (NUMBER_MAX,)):
-            found.append(row)  # noqa: PERF402  # what was read before an error stays
+            found.append(row)  # noqa: PERF402  # rows that were read before an error stay
     return found
 
 

@@ -24,7 +24,7 @@ def _plain(value: Any) -> Any:
 
 
 _ENCODER = json.JSONEncoder(default=_plain)
-"""Made once: ``json.dumps`` makes one for each value."""
+"""Made once, because ``json.dumps`` makes an encoder for each value."""
 
 
 def status(text: str) -> ObjectStatus:

@@ -1,7 +1,7 @@
-"""A connection to SQLite that distinguishes failures: a disk that takes nothing now, a lock of somebody else, or a file
-that is damaged.
+"""A connection to SQLite that distinguishes failures: a disk that takes no writes now, a lock of another process, or a
+damaged file.
 
-It writes in ``writing`` alone, and only for the controller that holds the newest token.
+It writes only in ``writing``, and only for the controller that holds the newest token.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DISK = (
 )  # fmt: skip
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _PRIMARY = 0xFF
-"""The rest of a result code are details (sqlite.org/rescode.html)."""
+"""The other bits of a result code are details (sqlite.org/rescode.html)."""
 _LOG, _INDEX = "-wal", "-shm"
 """Endings of the write-ahead log and of its index (sqlite.org/tempfiles.html)."""
 
@@ -36,9 +36,9 @@ Signature = tuple[tuple[int, int] | None, ...]
 
 
 def meaning(error: sqlite3.DatabaseError, path: Path) -> ReconcilerError:
-    """Return the error to raise for an error of SQLite, with what to do."""
+    """Return the error to raise for an error of SQLite, with the remedy."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    # A file that is shorter than its own pages say was cut off.
+    # A file that is shorter than its own pages say was truncated.
     if code & _PRIMARY in _DAMAGE or code == sqlite3.SQLITE_IOERR_SHORT_READ:
         return Damaged(f"{path} is damaged: {error}")
     if code & _PRIMARY in _LOCKS:
@@ -53,7 +53,7 @@ def meaning(error: sqlite3.DatabaseError, path: Path) -> ReconcilerError:
 
 
 class _Cursor(sqlite3.Cursor):
-    """Distinguishes failures also of rows that are read after their statement has begun."""
+    """Distinguishes failures of rows, too, which are read after their statement has begun."""
 
     def __next__(self) -> Any:
         try:
@@ -81,20 +81,20 @@ class Connection(sqlite3.Connection):
     problem = ""
     """Why a write failed, until ``Store.recover`` succeeds."""
     locked = False
-    """Whether it failed only because another process holds the store's lock."""
+    """True if it failed only because another process holds the store's lock."""
     damage = ""
-    """How the files were found to be damaged; empty if they were not."""
+    """The damage that was found in the files; empty if there is none."""
     token = 0
     """Token of the controller that owns this connection."""
     identities: tuple[FileIdentity, ...] = ()
     """Identities of the files when they were opened."""
     told = 0
-    """How many of this connection's changes only tell people something: no pass plans by them."""
+    """Number of this connection's changes that are only for people: no pass uses them."""
     _seen: Signature | None = None
-    """The files as this connection left them; None as long as they are being opened."""
+    """The files as this connection left them; None while they are being opened."""
 
     def hold(self, patience_seconds: float) -> None:
-        """Watch the files from now on. ``patience_seconds``: how long a write may wait for other writers."""
+        """Watch the files from now on. A write may wait ``patience_seconds`` for other writers."""
         self.execute(f"PRAGMA busy_timeout = {round(patience_seconds * 1000)}")
         files = [Path(f"{self.path}{ending}") for ending in ("", _LOG, _INDEX)]
         self.identities = tuple(FileIdentity.at(str(file)) for file in files if file.exists())
@@ -104,7 +104,7 @@ class Connection(sqlite3.Connection):
     def writing(self, telling: bool = False) -> Iterator[None]:
         """Open an exclusive write transaction. Raises ``Deposed`` if there is a newer token.
 
-        ``telling``: it writes nothing but statuses, events and incidents, so what passes plan by need not be read anew.
+        ``telling``: it writes only statuses, events and incidents, so the contents for passes need not be read again.
         """
         before = self.total_changes
         try:
@@ -122,8 +122,8 @@ class Connection(sqlite3.Connection):
     def fenced(self) -> Iterator[None]:
         """Keep other controllers from taking over, while something is written elsewhere. Raises ``Deposed``.
 
-        While another process holds the lock, who would take over has to wait for it too; and what is written elsewhere
-        carries the token, by which its readers know the newer of two.
+        If another process holds the lock, a new controller has to wait for it too. Data that is written elsewhere
+        carries the token, by which its readers recognise the newer of two.
         """
         with ExitStack() as stack:
             try:
@@ -133,7 +133,8 @@ class Connection(sqlite3.Connection):
             yield
 
     def verify(self) -> None:
-        """Raise ``Deposed`` if another controller has taken over or a file was removed, ``Damaged`` for a damaged one."""
+        """Raise ``Deposed`` if another controller has taken over or a file was removed, ``Damaged`` if one is
+        damaged."""
         if self.damage:
             raise Damaged(self.damage)
         for each in self.identities:
@@ -148,11 +149,11 @@ class Connection(sqlite3.Connection):
 
     @property
     def altered(self) -> bool:
-        """Return whether somebody else has written to the files, or they were found to be damaged."""
+        """Return whether another process has written to the files, or damage was found in them."""
         return bool(self.damage) or (self._seen is not None and self._seen != self._signature())
 
     def doubt(self) -> None:
-        """Have the files examined at the next look even if nobody has written to them: disks fail in silence."""
+        """Have the files examined at the next look even if nobody has written to them, because disks fail silently."""
         self._seen = ()
 
     def _signature(self) -> Signature:
@@ -160,12 +161,12 @@ class Connection(sqlite3.Connection):
 
     @cached_property
     def _files(self) -> tuple[str, str]:
-        """The file and its log, as text: they are asked for several times in each pass."""
+        """The paths of the file and its log, as text, because each pass needs them several times."""
         return str(self.path), f"{self.path}{_LOG}"
 
     def _newest_on_disk(self) -> int:
-        """Check the files, and return the token in them. This connection itself would answer from its memory what it
-        has read before somebody else wrote. Raises ``Damaged``."""
+        """Check the files, and return the token in them. This connection itself would answer from its cache, which may
+        be older than another process's write. Raises ``Damaged``."""
         seen = self._signature()
         try:
             with closing(self._another()) as fresh:
@@ -173,7 +174,7 @@ class Connection(sqlite3.Connection):
                 row = fresh.execute("SELECT value FROM counters WHERE name = 'token'").fetchone()
         except sqlite3.DatabaseError as error:
             if isinstance(meaning(error, self.path), Unwritable):
-                return self.counter("token")  # it cannot be read at the moment, and is looked at again
+                return self.counter("token")  # unreadable for now; the next look tries again
             self.damage = f"{self.path} is damaged: {error}"
             raise Damaged(self.damage) from error
         self._seen = seen

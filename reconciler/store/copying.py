@@ -1,4 +1,4 @@
-"""Copies of a store that outlive it: made while it is in use, and looked at with suspicion before they are used."""
+"""Copies of a store that outlive it: made while it is in use, and checked thoroughly before they are used."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _BUSY_SECONDS = 30.0
 def copy(source: Path, target: Path) -> int:
     """Copy a store that may be in use, without the secrets of groups. Return its version.
 
-    A group without its secret can be adopted and proven, but none of its ranks can be started: nor should they be from
-    a copy. Raises ``Invalid`` for a file that is not a store, ``Unreachable`` for one that stays busy.
+    A group without its secret can be adopted and proven, but its ranks cannot be started, which should never happen
+    from a copy. Raises ``Invalid`` for a file that is not a store, ``Unreachable`` for a store that stays busy.
     """
     try:
         with (
@@ -30,7 +30,7 @@ def copy(source: Path, target: Path) -> int:
             db.backup(made)
             made.execute("PRAGMA journal_mode = DELETE")
             made.execute("UPDATE groups SET secret = ''")
-            made.execute("VACUUM")  # what was overwritten would else stay in free pages
+            made.execute("VACUUM")  # otherwise overwritten data would stay in free pages
             version: int = made.execute("PRAGMA user_version").fetchone()[0]
             return version
     except sqlite3.OperationalError as error:

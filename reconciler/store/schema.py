@@ -1,4 +1,4 @@
-"""The store's tables, and how an older store becomes a newer one: forward only, with a copy kept."""
+"""The store's tables, and the migration of an older store: forward only, with a copy kept."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE groups ADD COLUMN guessed INTEGER NOT NULL DEFAULT 0;
     """,
 )
-"""One script a version, the first makes version 1. Scripts that were released are never edited."""
+"""One script per version; the first makes version 1. Released scripts are never edited."""
 
 
 def version_of(db: sqlite3.Connection, path: Path) -> int:
@@ -164,7 +164,7 @@ def _keep_copy(db: sqlite3.Connection, path: Path, version: int) -> None:
 
 
 def check(db: sqlite3.Connection) -> None:
-    """Raise ``sqlite3.DatabaseError`` for a damaged file, before a pass would find the damage."""
+    """Raise ``sqlite3.DatabaseError`` for a damaged file, before a pass finds the damage."""
     finding = db.execute("PRAGMA quick_check(1)").fetchone()[0]
     if finding != "ok":
         error = sqlite3.DatabaseError(finding)

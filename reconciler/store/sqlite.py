@@ -1,10 +1,10 @@
 """The store in SQLite: WAL, synchronous=FULL, one writer.
 
-An epoch must be on disk before the first rank of it starts: every method is one transaction, and has
-returned only when it is durable. Calls take well under 10 ms and are made from the controller's loop.
+An epoch must be on disk before its first rank starts: every method is one transaction, and returns
+only when it is durable. Calls take well under 10 ms and are made from the controller's loop.
 
-Opening a store takes it over: from then on every transaction of its previous owner is refused
-(``Deposed``), by its token, which is looked at within each transaction that writes.
+A controller that opens a store takes it over: from then on every transaction of the previous owner is
+refused (``Deposed``), because each transaction that writes checks the token.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ from .tables.rollbacks import Rollbacks
 from .tables.transports import Transports
 
 PATIENCE_SECONDS = 5.0
-"""How long a store that is being opened waits for other writers, which take milliseconds."""
+"""Longest wait for other writers, which take milliseconds, while a store is opened."""
 WRITING_SECONDS = 0.01
-"""How long a write waits for them: the loop stands still meanwhile, and the next pass tries again."""
+"""Longest wait of a write for them: the loop stands still meanwhile, and the next pass tries again."""
 
 
 class Store:
@@ -64,20 +64,18 @@ class Store:
     def __init__(self, path: Path, patience_seconds: float = PATIENCE_SECONDS) -> None:
         """Open, create or migrate, and take over.
 
-        Raises ``Invalid`` for a store of a newer version, ``Damaged`` for a damaged one, ``Unwritable`` where the disk is
-        full.
+        Raises ``Invalid`` for a store of a newer version, ``Damaged`` for a damaged store, ``Unwritable`` if the disk
+        is full.
         """
         self._db = self.connection(path, isolation_level=None, timeout=patience_seconds)
         self._db.path = path
         try:
             path.chmod(0o600)
-            version_of(
-                self._db, path
-            )  # first: what a newer version has written may look like damage to this one
+            version_of(self._db, path)  # first: a store of a newer version may look like damage to this one
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self.is_new = migrate(self._db, path) == 0
-            """Made just now: what the nodes know is all that is left of a store before it."""
+            """True if it was just made: of an earlier store, only the nodes' knowledge is left."""
             check(self._db)
             self._take_over()
             self._db.hold(WRITING_SECONDS)
@@ -115,7 +113,7 @@ class Store:
 
     @property
     def problem(self) -> str:
-        """Return why a write failed and has to be repeated; empty if none failed."""
+        """Return why a write failed and has to be repeated; empty if no write failed."""
         return self._db.problem
 
     @property
@@ -125,11 +123,11 @@ class Store:
 
     @property
     def altered(self) -> bool:
-        """Return whether somebody else has written to the files, so that they should be verified soon."""
+        """Return whether another process has written to the files, so that they should be verified soon."""
         return self._db.altered
 
     def doubt(self) -> None:
-        """Have the files examined at the next look, whether somebody has written to them or not."""
+        """Have the files examined at the next look, even if nobody has written to them."""
         self._db.doubt()
 
     @property
@@ -191,7 +189,7 @@ class Store:
         self._db.execute("INSERT OR REPLACE INTO counters (name, value) VALUES (?, ?)", (name, value))
 
     def outgrow(self, other: Path) -> None:
-        """Raise tokens and epochs above those of another store, as far as that can be read."""
+        """Raise tokens and epochs above those of another store, as far as it can be read."""
         counters, epochs = aside.counters(other), aside.last_epochs(other)
         with self._db.writing():
             self._db.executemany(
@@ -216,8 +214,8 @@ class Store:
         failed: TransportFailure | None = None,
         wasted_verbs: Sequence[tuple[NodeName, str]] = (),
     ) -> None:
-        """Write a group, why, the transport that it leaves, and the machines in their boots on which the one before
-        it failed to set up RDMA. Raises ``Conflict`` unless its epoch is the highest."""
+        """Write a group with its attempt, the transport that it leaves, and the machines, in their boots, on which the
+        group before it failed to set up RDMA. Raises ``Conflict`` unless its epoch is the highest."""
         with self._db.writing():
             self._record(group, group.epoch - 1)
             self.attempts.note(group.replica, attempt)
@@ -243,7 +241,7 @@ class Store:
         self._groups.put(group)
 
     def prove(self, replica: ReplicaId, epoch: int, at: float) -> None:
-        """Note that a group has answered. Raises ``Conflict`` when it is not the current one any more."""
+        """Note that a group has answered. Raises ``Conflict`` if it is no longer the current one."""
         with self._db.writing():
             found = self._db.execute(
                 "UPDATE groups SET proven_at = ? WHERE deployment = ? AND replica = ? AND epoch = ?",
@@ -253,7 +251,7 @@ class Store:
                 raise Conflict(f"{replica}: epoch {epoch} is no longer the current one")
 
     def release(self, replica: ReplicaId) -> None:
-        """Remove a replica's group. Its last epoch stays, for epochs only grow."""
+        """Remove a replica's group. Its last epoch stays, because epochs only grow."""
         with self._db.writing():
             self._db.execute(
                 "DELETE FROM groups WHERE deployment = ? AND replica = ?", (replica.deployment, replica.index)
@@ -270,17 +268,17 @@ class Store:
         return self._groups.all()
 
     def keep_spec(self, replica: ReplicaId, epoch: int, spec: str) -> None:
-        """Note for which spec a group was formed, where that was not known."""
+        """Note the spec that a group was formed for, where it was not known."""
         with self._db.writing():
             self._groups.keep_spec(replica, epoch, spec)
 
     def set_back(self, deployment: DeploymentName, rollback: Rollback) -> None:
-        """Note a spec that did not come up, and the one that is served instead; in place of what was noted before."""
+        """Note a spec that did not come up, and the one that is served instead. This replaces the previous note."""
         with self._db.writing():
             self.rollbacks.note(deployment, rollback)
 
     def forget_rollback(self, deployment: DeploymentName) -> None:
-        """Note that a deployment has another spec than the one that did not come up."""
+        """Note that a deployment no longer has the spec that did not come up."""
         with self._db.writing():
             self.rollbacks.forget(deployment)
 
@@ -292,12 +290,12 @@ class Store:
     # --- agents --------------------------------------------------------------------------------
 
     def keep_agent(self, node: NodeName, access: Access = LOCAL) -> None:
-        """Note, before it is started, that a node may have an agent, and how it is reached."""
+        """Note, before the agent is started, that a node may have one, and the access to the node."""
         with self._db.writing():
             self.agents.keep(node, access)
 
     def drop_agent(self, node: NodeName) -> None:
-        """Note that a node has no agent any more."""
+        """Note that a node no longer has an agent."""
         with self._db.writing():
             self.agents.drop(node)
 
@@ -307,7 +305,7 @@ class Store:
             self.reboots.note(node, reboot)
 
     def drop_reboot(self, node: NodeName) -> None:
-        """Note that it did not."""
+        """Note that the machine was not restarted."""
         with self._db.writing():
             self.reboots.drop(node)
 
@@ -364,7 +362,7 @@ class Store:
             self._events.append(events)
 
     def last_event(self) -> int:
-        """Return the id of the newest event; 0 without any. Ids begin anew in a new store."""
+        """Return the id of the newest event; 0 if there is none. Ids start again in a new store."""
         return self._events.last()
 
     def event_keys(self) -> set[str]:
@@ -372,5 +370,5 @@ class Store:
         return self._events.keys()
 
     def events(self, wanted: EventFilter) -> list[tuple[int, Event]]:
-        """Return events by id, oldest first: from ``after`` on up to the limit; without ``after`` the newest."""
+        """Return events by id, oldest first: those above ``after`` up to the limit; without ``after``, the newest."""
         return self._events.find(wanted)

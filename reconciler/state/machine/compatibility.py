@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from reconciler.wire.node import ModelReport, NodeReport
 
 Traits = tuple[str | None, ...]
-"""Values of ``TRAITS``, in that order; None where one is not known."""
+"""Values of ``TRAITS``, in that order; None where a value is not known."""
 
 SYSTEM, KERNEL, BUILD, MLX, MLX_LM, ENGINE, WEIGHTS = TRAITS = (
     "system",
@@ -31,7 +31,7 @@ def traits(report: NodeReport, weights: ModelReport | None = None) -> Traits:
     runtime, darwin = report.runtime or {}, report.system == "Darwin"
     return (
         f"{report.system} {report.machine}",
-        report.release if darwin else None,  # elsewhere the runtime brings along what it needs
+        report.release if darwin else None,  # elsewhere the runtime brings along all that it needs
         (report.build if darwin else "") or None,
         runtime.get("mlx") or None,
         runtime.get("mlx-lm") or None,
@@ -44,7 +44,7 @@ def _weights(weights: ModelReport | None) -> str | None:
     if weights is None or not weights.present:
         return None
     if weights.verified:
-        return weights.path  # names the very commit, and every file is as the hub has it
+        return weights.path  # names the exact commit, and every file is as on the hub
     if weights.examining:
         return None
     return hashlib.sha256(
@@ -53,7 +53,7 @@ def _weights(weights: ModelReport | None) -> str | None:
 
 
 def agree(one: Traits, other: Traits) -> bool:
-    """Return whether all traits that are known of both are equal."""
+    """Return whether all traits that both sides know are equal."""
     return not any(differences(one, other))
 
 

@@ -13,11 +13,11 @@ class PortFacts:
 
     receptacle: int
     interface: str = ""
-    """Such as ``en3``."""
+    """The interface, such as ``en3``."""
     device: str = ""
     """RDMA device, such as ``rdma_en3``; empty if there is none."""
     connected: bool | None = None
-    """Whether something is at the other end of its cable."""
+    """True if something is at the other end of its cable."""
     peer: tuple[NodeName, int] | None = None
     """Node and receptacle at the other end, where both are known."""
     gbps: int | None = None
@@ -25,17 +25,17 @@ class PortFacts:
     active: bool | None = None
     """The interface's status."""
     verbs_up: bool | None = None
-    """Whether the device's port is ``PORT_ACTIVE``."""
+    """True if the device's port is ``PORT_ACTIVE``."""
     bridged: bool | None = None
-    """Whether the interface is a member of a bridge."""
+    """True if the interface is a member of a bridge."""
     address: str | None = None
     """IPv4 address; empty if there is none."""
     mapped_gid: bool | None = None
-    """Whether the device has an IPv4-mapped GID."""
+    """True if the device has an IPv4-mapped GID."""
     gid_index: int | None = None
-    """Index of the first such GID in the device's table."""
+    """Index of the first IPv4-mapped GID in the device's table."""
     domain: str = ""
-    """UUID of its Thunderbolt domain; empty where it has none, or it is not known."""
+    """UUID of its Thunderbolt domain; empty if it has none, or if that is not known."""
     peer_domain: str = ""
     """The domain UUID of the machine at the other end."""
     through: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Route:
     """An IPv4 network that a machine reaches, or is part of, over one of its interfaces."""
 
     network: str
-    """Such as ``10.77.0.0/30``."""
+    """The network, such as ``10.77.0.0/30``."""
     interface: str
 
 
@@ -63,59 +63,59 @@ class MachineFacts:
     version: tuple[int, ...] = ()
     """Version of macOS, such as ``(26, 2)``."""
     jaccl: bool | None = None
-    """Whether the runtime's MLX has the JACCL backend."""
+    """True if the runtime's MLX has the JACCL backend."""
     rdma_enabled: bool | None = None
     """RDMA setting, from ``rdma_ctl status``."""
     ports: tuple[PortFacts, ...] = ()
     verbs_answer: bool | None = None
-    """False where a verbs tool did not come back in time."""
+    """False if a verbs tool did not end in time."""
     protection_domains: int | None = None
-    """Held by processes that are none of our ranks."""
+    """Number of protection domains held by processes other than our ranks."""
     wired_excess_bytes: int | None = None
-    """Wired memory above the machine's own while no rank of ours lives there, after it had time to settle."""
+    """Wired memory beyond the machine's own while none of our ranks lives there, after it had time to settle."""
     launch_context: bool | None = None
-    """Whether ranks started here may use the local network."""
+    """True if ranks started here may use the local network."""
     panics: int | None = None
     """Panic reports of the last hour."""
     filevault: bool | None = None
-    """Whether a person must unlock the disk after a reboot."""
+    """True if a person must unlock the disk after a reboot."""
     model: str = ""
-    """Such as ``Mac16,9``."""
+    """The model, such as ``Mac16,9``."""
     chip: str = ""
-    """Such as ``Apple M3 Ultra``."""
+    """The chip, such as ``Apple M3 Ultra``."""
     crashes: int | None = None
     """Crash reports of the last hour."""
     memory_kills: int | None = None
-    """Reports of the last hour that macOS has ended programs because memory was short (jetsam)."""
+    """Reports of the last hour that macOS has killed programs because memory was short (jetsam)."""
     stray_ranks: int | None = None
-    """Processes of ranks that no agent looks after."""
+    """Number of rank processes that no agent looks after."""
     managed: bool | None = None
-    """Whether an organisation manages it, and may restart it."""
+    """True if an organisation manages it, and may restart it."""
     firewall: bool | None = None
-    """Whether macOS asks before a program may accept connections; a daemon gets no such question."""
+    """True if macOS asks before a program may accept connections; for a daemon, it does not ask."""
     updates_itself: bool | None = None
-    """Whether it installs updates of macOS by itself, and restarts for them."""
+    """True if it installs updates of macOS by itself, and restarts for them."""
     weights_indexed: bool | None = None
-    """Whether Spotlight reads the folder of weights."""
+    """True if Spotlight reads the folder of weights."""
     weights_backed_up: bool | None = None
-    """Whether Time Machine copies the folder of weights, if it runs."""
+    """True if Time Machine, when it runs, copies the folder of weights."""
     sleeps: bool | None = None
-    """Whether it goes to sleep while nobody uses it."""
+    """True if it goes to sleep while nobody uses it."""
     sleep_minutes: tuple[int, int] | None = None
-    """After how long it does, and after how long its disks do; 0 for never."""
+    """Minutes until it goes to sleep, and until its disks do; 0 for never."""
     routes: tuple[Route, ...] | None = None
     """All routes except the default route and learnt routes to single hosts."""
     throttled: bool | None = None
-    """Whether heat throttles it."""
+    """True if heat throttles it."""
     bridge_service: bool | None = None
-    """Whether macOS creates its Thunderbolt bridge again at every boot."""
+    """True if macOS creates its Thunderbolt bridge again at every boot."""
     wired_limit_bytes: int | None = None
     """Memory that the GPU may wire; 0 means the system's own limit."""
     working_set_bytes: int | None = None
-    """Memory that Metal recommends for the GPU's work: what it may wire while the limit is the system's own."""
+    """Memory that Metal recommends for the GPU's work, which it may wire while the limit is the system's own."""
     booted_at: float | None = field(default=None, compare=False)
-    """When the machine's kernel started, by its own clock, in seconds since the Unix epoch. A change of this and the
-    following facts does not count as news: setting the clock moves it."""
+    """Start of the machine's kernel, by its own clock, in seconds since the Unix epoch. A change of this and the
+    following facts does not count as news, because setting the clock moves the time."""
     swap_used_bytes: int | None = field(default=None, compare=False)
     disk_free_bytes: int | None = field(default=None, compare=False)
     """Free bytes on the disk with the user's folder."""

@@ -28,7 +28,7 @@ class LinkState(Enum):
 
 
 HARMLESS = (LinkState.CONNECTED, LinkState.UNKNOWN, LinkState.UNDECLARED)
-"""States of a cable that keep no group from anything."""
+"""States of a cable that hinder no group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class LinkStatus:
     link: Link
     state: LinkState
     text: str = ""
-    """The observation, naming both ends, or why there is none; empty if the cable is as declared."""
+    """The observation with both ends, or why there is none; empty if the cable is as declared."""
     person: str = ""
     """The exact steps that only a person can take."""
     gbps: int | None = None
@@ -47,7 +47,7 @@ class LinkStatus:
     addresses: tuple[str, str] = ("", "")
     """Addresses that the ends should have, with their prefix; empty without a pool."""
     verbs_only: bool = False
-    """Whether only RDMA is affected: TCP works over such a cable."""
+    """True if only RDMA is affected: TCP works over such a cable."""
 
     @property
     def fault(self) -> FaultClass:

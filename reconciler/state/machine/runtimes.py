@@ -15,12 +15,12 @@ class Tidied:
     key: str
     """Key of the runtime at that time."""
     again_at: float | None = None
-    """When to check again because something used an older runtime, in seconds of the controller's clock."""
+    """Time of the next check, in seconds of the controller's clock, if an older runtime was in use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runtimes:
-    """Noted by this controller alone: the next one asks the nodes again, which costs one command on each."""
+    """The runtimes that this controller has noted: the next one asks the nodes again, with one command on each."""
 
     wanted: Mapping[str, str] = field(default_factory=dict)
     """The name of the runtime that this version uses, by ``uname -s``/``uname -m``; empty where none is managed."""

@@ -1,4 +1,4 @@
-"""Weights that nodes fetch: the step that has them, and how they stand on a node."""
+"""Weights that nodes fetch: the steps that fetch and remove them, and their state on a node."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, Fetch
 ATTEMPTS_MAX = 3
 """Most attempts in a row without progress, before even a usually temporary problem counts as permanent."""
 SLOW_BYTES_PER_SECOND = 1_000_000.0
-"""A model of 40 GB takes half a day at that: somebody should know."""
+"""Slower fetches are reported: a model of 40 GB takes half a day at this rate."""
 
 
 ON_DEMAND = "verify/"
-"""Beginning of the ``request_id`` of a fetch that a person has asked for, to verify what is there."""
+"""Beginning of the ``request_id`` of a fetch that a person has requested, to verify present weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class FetchWeights:
     source: FetchSource
     token: TokenRef | None
     request_id: str
-    """Identifies the spec, or the run of a check, that needs them: another one may try again although the last attempt
-    failed. ``wish`` on the wire."""
+    """Identifies the spec, or the run of a check, that needs them: a new one may try again after a failed attempt.
+    ``wish`` on the wire."""
     origin: NodeName | None = None
-    """A node that has them already, and gives them; None: they come from the hub."""
+    """A node that has the weights already, and gives them; None: they come from the hub."""
     sockets: tuple[str, str] = ("", "")
     """Sockets at which the origin sends and this node receives, absolute on each."""
     only: tuple[str, ...] | None = None

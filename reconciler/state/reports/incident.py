@@ -10,7 +10,7 @@ from reconciler.state.identity import ObjectKey
 
 
 class EntryKind(Enum):
-    """Whether an entry is a sign, a remedy, an outcome or a task for a person."""
+    """The kind of an entry: a sign, a remedy, an outcome or a task for a person."""
 
     SEEN = "seen"
     TRIED = "tried"
@@ -28,7 +28,7 @@ class Entry:
     kind: EntryKind
     text: str
     fault: FaultClass | None = None
-    """Class of the fault; only for observations."""
+    """Class of the fault; only for signs."""
     seconds: float | None = None
     """Duration, if known."""
     times: int = 1
@@ -52,29 +52,29 @@ class Incident:
     subject: str
     """``Trouble.subject``."""
     fault: FaultClass
-    """The first in the order of classes that was seen in it: that explains the symptoms of later ones. Of a machine, of
-    what was seen until something was done about it."""
+    """The first of its classes in the order of classes, which explains the symptoms of later ones. For a machine, only
+    classes count that were seen before the first remedy."""
     opened_at: float
     closed_at: float | None = None
     """Time of recovery; None before."""
     settled: bool = False
-    """Whether recovery was so long ago that a new problem is another incident."""
+    """True if recovery was so long ago that a new problem is a new incident."""
     present: FaultClass | None = None
     """The class of its trouble in the last plan; None if the trouble is gone."""
     doing: str = ""
-    """The remedy that was last being tried."""
+    """The remedy that was tried last."""
     person: str = ""
     """The steps for a person in the last plan; empty if no person is needed."""
     asked: tuple[FaultClass, ...] = ()
-    """The classes for which a person was asked: for each once."""
+    """The classes for which a person was asked, once for each."""
     reopened: int = 0
     """Number of times that it came back before it was settled."""
     unserved_since: float | None = None
-    """Since when its replica does not serve; None while it does, and where it is about no replica."""
+    """Time since which its replica does not serve; None while it serves, and for an incident without a replica."""
     unserved_seconds: float = 0.0
     """Seconds for which its replica did not serve while the incident was open."""
     epoch_before: int = 0
-    """The highest epoch of its replica when it began, or came back: later ones are remedies."""
+    """The highest epoch of its replica when it began or came back: later epochs are remedies."""
     epoch: int = 0
     """The highest epoch whose formation has an entry."""
     entries: tuple[Entry, ...] = ()

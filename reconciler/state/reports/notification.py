@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """One message. Of one incident there is one for each occasion, and for each Notifier."""
+    """One message. An incident has one for each occasion and each Notifier."""
 
     notifier: str
     incident: int
@@ -17,7 +17,7 @@ class Notification:
     """Time of the occasion."""
     text: str
     attempts: int = 0
-    """Counted before each one."""
+    """Number of attempts, counted before each one."""
     retry_at: float = 0.0
     ended_at: float | None = None
     """Time of delivery or of giving up; None while it waits."""

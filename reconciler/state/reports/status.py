@@ -20,7 +20,7 @@ class Condition:
     message: str
     """A sentence, for people."""
     since: float
-    """When ``status`` last changed, in seconds since the Unix epoch."""
+    """Time of the last change of ``status``, in seconds since the Unix epoch."""
     generation: int
     """Generation of the spec that the condition is about."""
 
@@ -34,7 +34,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class ObjectStatus:
-    """The status of one object. ``extra`` is what only its kind has, as plain JSON."""
+    """The status of one object. ``extra`` has the fields of its kind, as plain JSON."""
 
     conditions: tuple[Condition, ...]
     generation: int
@@ -58,4 +58,4 @@ class Event:
     """Key that prevents duplicates; empty if the event may repeat."""
     revision: str = ""
     hook_at: float | None = None
-    """When the repository's hook received this revision, by its own clock."""
+    """Time at which the repository's hook received this revision, by its own clock."""

@@ -1,4 +1,4 @@
-"""The nodes that may have an agent, and how to connect to each: a controller has to end it later, even without a
+"""The nodes that may have an agent, with the access to each: a controller has to end the agent later, even without a
 manifest."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from reconciler.state import NodeName
 
 
 class Agents:
-    """The table ``agents``. What writes belongs into a transaction of its caller's."""
+    """The table ``agents``. Call ``keep`` and ``drop`` in a transaction."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
@@ -22,10 +22,10 @@ class Agents:
         self._db.execute("INSERT OR REPLACE INTO agents (node, access) VALUES (?, ?)", (node, written))
 
     def drop(self, node: NodeName) -> None:
-        """Note that a node has no agent any more."""
+        """Note that a node no longer has an agent."""
         self._db.execute("DELETE FROM agents WHERE node = ?", (node,))
 
     def all(self) -> Mapping[NodeName, Access]:
-        """Return how to connect to each node. Raises ``ValueError`` for invalid data."""
+        """Return the access to each node. Raises ``ValueError`` for invalid data."""
         rows = self._db.execute("SELECT node, access FROM agents ORDER BY node")
         return {NodeName(row[0]): Access.model_validate_json(row[1]) for row in rows}

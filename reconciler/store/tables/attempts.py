@@ -7,18 +7,18 @@ import sqlite3
 from reconciler.state import Attempt, DeploymentName, FaultClass, ReplicaId, Suspicion
 
 ATTEMPTS_KEPT = 50
-"""Attempts to keep for each replica. A back-off is at its longest after eight of one class, or thirteen early deaths;
-drains and flapping cables add some in between."""
+"""Attempts to keep for each replica. A back-off is longest after eight of one class, or thirteen early deaths; drains
+and flapping cables add some in between."""
 
 
 class Attempts:
-    """The table ``attempts``. ``note`` belongs into a transaction of its caller's."""
+    """The table ``attempts``. Call ``note`` in a transaction."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
 
     def note(self, replica: ReplicaId, attempt: Attempt) -> None:
-        """Add a forming; the oldest of many are dropped."""
+        """Add a forming; of more than ``ATTEMPTS_KEPT``, the oldest are dropped."""
         name = (replica.deployment, replica.index)
         self._db.execute(
             "INSERT OR REPLACE INTO attempts (deployment, replica, epoch, at, cause, fault, text, wish, served,"

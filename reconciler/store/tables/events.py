@@ -17,7 +17,7 @@ MESSAGE_CHARACTERS_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Which events are wanted."""
+    """The wanted events."""
 
     after: int = 0
     limit: int = 1000
@@ -26,17 +26,17 @@ class EventFilter:
     warning: bool | None = None
     since: float | None = None
     reasons: tuple[str, ...] = ()
-    """Only events with one of these reasons; none: with any."""
+    """Only events with one of these reasons; empty: with any reason."""
 
 
 class Events:
-    """The table ``events``. ``append`` belongs into a transaction of its caller's."""
+    """The table ``events``. Call ``append`` in a transaction."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
 
     def append(self, events: Iterable[Event]) -> int:
-        """Add events, except duplicates by key. Return the number of new ones; the oldest go."""
+        """Add events, except duplicates by key, and drop the oldest. Return the number of new ones."""
         before = self._db.total_changes
         self._db.executemany(
             "INSERT OR IGNORE INTO events (at, kind, name, warning, reason, message, key, revision, hook_at)"
@@ -57,7 +57,7 @@ class Events:
         return added
 
     def last(self) -> int:
-        """Return the number of the newest event; 0 without any."""
+        """Return the number of the newest event; 0 if there is none."""
         return int(self._db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()[0])
 
     def keys(self) -> set[str]:
@@ -65,7 +65,8 @@ class Events:
         return {row[0] for row in self._db.execute("SELECT key FROM events WHERE key IS NOT NULL")}
 
     def find(self, wanted: EventFilter) -> list[tuple[int, Event]]:
-        """Return events by number, oldest first: from ``after`` on up to the limit; without ``after`` the newest."""
+        """Return events by number, oldest first: those above ``after`` up to the limit; without ``after``, the
+        newest."""
         order = "ASC" if wanted.after else "DESC"
         rows = self._db.execute(
             "SELECT * FROM (SELECT id, at, kind, name, warning, reason, message, key, revision, hook_at"

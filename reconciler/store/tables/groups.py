@@ -1,4 +1,4 @@
-"""The group that is meant to serve each replica."""
+"""The group that should serve each replica."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reconciler.state import DeploymentName, GroupRecord, NodeName, ReplicaId
 
 
 class Groups:
-    """The table ``groups``. ``put`` belongs into a transaction of its caller's."""
+    """The table ``groups``. Call ``put`` in a transaction."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
@@ -33,7 +33,7 @@ class Groups:
         )  # fmt: skip
 
     def keep_spec(self, replica: ReplicaId, epoch: int, spec: str) -> None:
-        """Note for which spec a group was formed, where that was not known."""
+        """Note the spec that a group was formed for, where it was not known."""
         self._db.execute(
             "UPDATE groups SET spec = ? WHERE deployment = ? AND replica = ? AND epoch = ?",
             (spec, replica.deployment, replica.index, epoch),

@@ -14,27 +14,27 @@ from reconciler.state.reports.incident import Entry, EntryKind, Incident
 from reconciler.store.bodies import written
 
 INCIDENTS_KEPT = 500
-"""Settled ones; the oldest go first."""
+"""Settled incidents to keep; the oldest are dropped first."""
 KEPT_SECONDS = 90 * 86_400.0
-"""A settled one that is older goes."""
+"""A settled incident that is older is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentFilter:
-    """Which incidents are wanted."""
+    """The wanted incidents."""
 
     id: int | None = None
     kind: str | None = None
     name: str | None = None
     open: bool = False
-    """Find open incidents only."""
+    """Find only open incidents."""
     since: float | None = None
-    """Find incidents only that were open at that time or later."""
+    """Find only incidents that were open at this time or later."""
     limit: int = 100
 
 
 class Incidents:
-    """The table ``incidents``. ``put`` belongs into a transaction of its caller's."""
+    """The table ``incidents``. Call ``put`` in a transaction."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
@@ -45,7 +45,7 @@ class Incidents:
         return int(row[0]) if row else 0
 
     def put(self, incidents: Iterable[Incident], now: float) -> None:
-        """Write incidents as they are now; settled ones that are too many or too old go."""
+        """Write incidents as they are now, and drop settled ones that are too many or too old."""
         incidents = tuple(incidents)
         self._db.executemany(
             "INSERT OR REPLACE INTO incidents (id, kind, name, opened_at, closed_at, settled, body)"

@@ -1,4 +1,4 @@
-"""Messages to Notifiers: written together with what they tell of, and again before and after each attempt."""
+"""Messages to Notifiers: written together with their incidents, and again before and after each attempt."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from reconciler.state.reports.notification import Delivery, Notification
 from reconciler.store.connection import Connection
 
 WAITING_MAX = 50
-"""Most waiting messages for each Notifier; beyond that the oldest are given up."""
+"""Most waiting messages for each Notifier; of more, the oldest are given up."""
 ENDED_KEPT = 20
 """Ended messages to keep for each Notifier."""
 _COLUMNS = "notifier, incident, occasion, at, text, attempts, retry_at, ended_at, problem"
 
 
 class NotificationTable:
-    """The table ``notices``. ``put`` belongs into a transaction of its caller's; the others have their own."""
+    """The table ``notices``. Call ``put`` in a transaction; the other methods have their own."""
 
     def __init__(self, db: Connection) -> None:
         self._db = db
 
     def put(self, notifications: Iterable[Notification]) -> None:
-        """Add messages. One that is known stays as it is."""
+        """Add messages. A known message stays as it is."""
         notifications = tuple(notifications)
         self._db.executemany(
             f"INSERT OR IGNORE INTO notices ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -50,7 +50,7 @@ class NotificationTable:
         )
 
     def mark(self, notification: Notification) -> None:
-        """Write that a message is about to be sent, or what became of it; nothing where it is no longer known."""
+        """Write that a message is about to be sent, or the result; does nothing if the message is no longer known."""
         with self._db.writing():
             self._db.execute(
                 "UPDATE notices SET attempts = ?, retry_at = ?, ended_at = ?, problem = ?"

@@ -1,8 +1,8 @@
 """The inventory: every object in force as it was last read, and those being removed.
 
-It is written before a revision is acted on, and an object leaves it only when nothing of it runs. It tells the
-controller what is in force when the source cannot: after a restart while the newest revision is wrong or held, and when
-the repository is damaged or the watched folder is gone.
+It is written before a revision is acted on, and an object leaves it only when nothing of it runs. It has the objects in
+force when the source cannot give them: after a restart while the newest revision is wrong or held, and when the
+repository is damaged or the watched folder is gone.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Objects:
     def __init__(self, db: Connection) -> None:
         self._db = db
 
-    # --- what is in force ----------------------------------------------------------------------
+    # --- objects in force ----------------------------------------------------------------------
 
     def apply(
         self, incoming: Desired, at: float, kept: Mapping[ObjectKey, Manifest | None] = MappingProxyType({})
     ) -> Desired:
-        """Put a revision in force. Return it with the generation and first time of each object. ``kept``: what stays as it
-        was before the revision, as ``admission.judge.InForce`` has it.
+        """Put a revision in force. Return it with the generation and first time of each object. ``kept``: the objects
+        that stay as they were before the revision, as in ``admission.judge.InForce``.
 
         A changed spec increases its generation. Objects that are missing from the revision begin to leave. Approvals of
         other revisions expire.
@@ -55,10 +55,10 @@ class Objects:
                 "UPDATE objects SET deleted_at = ? WHERE kind = ? AND name = ? AND deleted_at IS NULL",
                 [(at, *key) for key in known.keys() - objects.keys()],
             )
-            # A store of version 1 noted no manifests: such an object could not be shown while it leaves.
+            # A store of version 1 has no manifests: such an object could not be shown while it leaves.
             self._db.execute("DELETE FROM objects WHERE deleted_at IS NOT NULL AND manifest IS NULL")
-            # An approval speaks of what was in force then. Not every revision has a name of its own: a folder
-            # without manifests is the same one each time.
+            # An approval covers the revision in force at that time. Not every revision has its own name: a folder
+            # without manifests has the same one each time.
             self._db.execute("DELETE FROM approvals WHERE revision <> ?", (incoming.revision,))
             self._db.execute(
                 "INSERT OR REPLACE INTO in_force (id, revision, since) VALUES (1, ?, ?)",
@@ -84,10 +84,10 @@ class Objects:
         return row[0] if row else None
 
     def kept(self) -> Mapping[ObjectKey, Manifest | None]:
-        """Return what of the revision in force stays as it was before; None for an object that stays out."""
+        """Return the objects that stay as they were before the revision in force; None for an object that stays out."""
         rows = self._db.execute("SELECT kind, name, manifest FROM kept")
         found = {ObjectKey(kind, name): (text, _manifest(kind, text)) for kind, name, text in rows}
-        # One that this version cannot read is as the revision has it.
+        # An object that this version cannot read is as the revision has it.
         return {
             key: manifest for key, (text, manifest) in found.items() if manifest is not None or text is None
         }
@@ -115,10 +115,10 @@ class Objects:
         rows = self._db.execute("SELECT kind, name FROM objects WHERE deleted_at IS NULL")
         return frozenset(ObjectKey(*row) for row in rows)
 
-    # --- what is leaving -----------------------------------------------------------------------
+    # --- leaving objects -----------------------------------------------------------------------
 
     def leaving(self) -> Mapping[ObjectKey, Leaving]:
-        """Return the removed objects of which something may still run."""
+        """Return the removed objects that may still have something running."""
         rows = self._db.execute(
             "SELECT kind, name, manifest, generation, deleted_at FROM objects WHERE deleted_at IS NOT NULL"
         )
@@ -130,21 +130,21 @@ class Objects:
         return found
 
     def remove(self, key: ObjectKey) -> None:
-        """Take an object out that has left; one that has come back meanwhile stays."""
+        """Remove an object that has left; an object that has come back meanwhile stays."""
         with self._db.writing():
             gone = self._db.execute(
                 "DELETE FROM objects WHERE kind = ? AND name = ? AND deleted_at IS NOT NULL", key
             )
             if gone.rowcount:
                 self._db.execute("DELETE FROM statuses WHERE kind = ? AND name = ?", key)
-                if key.kind == "ModelDeployment":  # another of its name begins with a fresh budget
+                if key.kind == "ModelDeployment":  # a new deployment of this name begins with a fresh budget
                     self._db.execute("DELETE FROM attempts WHERE deployment = ?", (key.name,))
                     self._db.execute("DELETE FROM setbacks WHERE deployment = ?", (key.name,))
 
     # --- approvals -----------------------------------------------------------------------------
 
     def approve(self, revision: str, at: float, by: str) -> None:
-        """Note that a revision may remove what it removes; the first word on it stays."""
+        """Note that a revision's removals are approved; the first approval stays."""
         with self._db.writing():
             self._db.execute(
                 "INSERT OR IGNORE INTO approvals (revision, at, by) VALUES (?, ?, ?)", (revision, at, by)

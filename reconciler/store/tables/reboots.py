@@ -8,7 +8,7 @@ from reconciler.state import NodeName, Reboot
 
 
 class Reboots:
-    """The table ``reboots``. ``note`` and ``drop`` belong into a transaction of their caller's."""
+    """The table ``reboots``. Call ``note`` and ``drop`` in a transaction."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db

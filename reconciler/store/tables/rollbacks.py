@@ -9,7 +9,7 @@ from reconciler.state.rollback import Rollback
 
 
 class Rollbacks:
-    """The table ``setbacks``, a row for each deployment. What changes it belongs into a transaction of its caller's."""
+    """The table ``setbacks``, a row for each deployment. Call ``note`` and ``forget`` in a transaction."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db

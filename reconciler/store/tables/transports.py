@@ -1,4 +1,4 @@
-"""Transports that failed a replica, and how often RDMA was set up on each machine since it booted."""
+"""Transports that failed a replica, and the number of failed RDMA set-ups of each machine since it booted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reconciler.state import (
 
 
 class Transports:
-    """The tables ``rungs`` and ``verbs_attempts``. What changes them belongs into a transaction of its caller's."""
+    """The tables ``rungs`` and ``verbs_attempts``. Call methods that change them in a transaction."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
@@ -27,7 +27,7 @@ class Transports:
         failed: TransportFailure | None,
         wasted_verbs: Iterable[tuple[NodeName, str]],
     ) -> None:
-        """Note the transport that is given up with a new group, and the machines, in their boots, on which the one
+        """Note the transport that is given up with a new group, and the machines, in their boots, on which the group
         before it failed to set up RDMA."""
         if failed is not None:
             self._fail(replica, failed)
@@ -51,7 +51,7 @@ class Transports:
         )
 
     def forget(self, replica: ReplicaId) -> None:
-        """Forget what failed a replica that is no longer wanted."""
+        """Forget the failed transports of a replica that is no longer wanted."""
         self._db.execute(
             "DELETE FROM rungs WHERE deployment = ? AND replica = ?", (replica.deployment, replica.index)
         )
