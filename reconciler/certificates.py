@@ -1,4 +1,5 @@
-"""The certificate of gateway and console: read again when its files change; a pair that cannot be used replaces none."""
+"""The certificate of gateway and console, read again when its files change; an unusable pair never replaces a good
+one."""
 
 from __future__ import annotations
 
@@ -19,22 +20,22 @@ _Signature = tuple[tuple[int, int, int] | None, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Certificate:
-    """What clients are shown."""
+    """The certificate that clients see."""
 
     names: tuple[str, ...]
     """Host names and addresses for which it is good."""
     expires: datetime
-    """When the first certificate of the chain expires, in UTC."""
+    """Earliest end of the chain's certificates, in UTC."""
 
 
 class Certificates:
-    """The certificate in force. ``follow`` says which files to use, and looks whether they have changed."""
+    """The certificate in force. ``follow`` sets its files, and reads them again if they have changed."""
 
     def __init__(self) -> None:
         self.wanted = False
-        """Whether connections are to speak TLS at all."""
+        """True if connections should use TLS at all."""
         self.context: ssl.SSLContext | None = None
-        """What new handshakes use; None while there has been no good pair."""
+        """The context of new handshakes; None while there has been no good pair."""
         self.certificate: Certificate | None = None
         """The certificate in ``context``."""
         self.problem = ""
@@ -43,7 +44,7 @@ class Certificates:
         self._signature: _Signature = ()
 
     def follow(self, tls: Tls | None) -> bool:
-        """Use these files, if they are new or have changed. Returns whether anything is different now."""
+        """Use these files, if they are new or have changed. Return whether they were."""
         signature = _signature(tls)
         if tls == self._tls and signature == self._signature:
             return False
@@ -58,7 +59,7 @@ class Certificates:
             self.problem = str(error)
             log.error("%s; %s", error, "the last good one is used" if self.context else "nobody can connect")
             return True
-        if _signature(tls) != signature:  # they were written meanwhile
+        if _signature(tls) != signature:  # the files were written meanwhile
             self._signature = ()
             return self.follow(tls)
         self.context, self.certificate, self.problem = context, certificate, ""
@@ -67,7 +68,7 @@ class Certificates:
 
 
 def load(tls: Tls) -> tuple[ssl.SSLContext, Certificate]:
-    """Return a server's context with a certificate and its key. Raises ``Invalid`` with what is wrong with the files."""
+    """Return a server's context with a certificate and its key. Raises ``Invalid`` with the fault of the files."""
     chain, key = _file(tls.certificate), _file(tls.key)
     certificate = _certificate(chain)
     secret = _read(key)
@@ -91,7 +92,7 @@ def load(tls: Tls) -> tuple[ssl.SSLContext, Certificate]:
 
 
 def _certificate(path: Path) -> Certificate:
-    from cryptography import x509  # takes a while, and a gateway without TLS needs none of it
+    from cryptography import x509  # slow, and a gateway without TLS does not need it
 
     text = _read(path)
     try:
@@ -123,7 +124,7 @@ def _signature(tls: Tls | None) -> _Signature:
 
 
 def _file(path: str) -> Path:
-    """Return the file of a declared path; ``~nobody`` is taken as it stands, and is not found."""
+    """Return the file of a declared path; ``~nobody`` stays as it is, and is not found."""
     try:
         return Path(path).expanduser()
     except RuntimeError:

@@ -1,5 +1,5 @@
-"""The file descriptors of a process: as many as the system allows. A service manager gives it 256, and each machine, client and file
-takes one."""
+"""The file descriptors of a process: as many as the system allows. A service manager gives it 256, but each machine,
+client and file takes one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import resource
 from collections.abc import Iterator
 
 STEPS = (65_536, 49_152, 24_576, 10_240)
-"""What to ask for where the system names no limit of its own.
+"""Limits to try if the system names none.
 
-On macOS the hard limit is infinite, yet ``setrlimit`` refuses an infinite soft one with EINVAL and asks for OPEN_MAX,
-which is 10240, instead (``man 2 setrlimit``, under COMPATIBILITY); the kernel takes more, up to ``kern.maxfilesperproc``.
+On macOS the hard limit is infinite, yet ``setrlimit`` refuses an infinite soft limit with EINVAL, and asks for OPEN_MAX
+(10240) instead (``man 2 setrlimit``, COMPATIBILITY). The kernel takes more, up to ``kern.maxfilesperproc``.
 """
 
 SPARE = 8
@@ -20,7 +20,7 @@ SPARE = 8
 
 
 def raised() -> int:
-    """Raise the soft limit of descriptors to what is allowed. Returns the limit now in force."""
+    """Raise the soft limit of descriptors as far as allowed. Return the limit now in force."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for wanted in candidates(soft, hard):
         with contextlib.suppress(ValueError, OSError):
@@ -30,13 +30,13 @@ def raised() -> int:
 
 
 def limit() -> int:
-    """Return how many descriptors this process may have."""
+    """Return the number of descriptors that this process may have."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return STEPS[0] if soft == resource.RLIM_INFINITY else soft
 
 
 def candidates(soft: int, hard: int) -> Iterator[int]:
-    """Yield the soft limits to try, the highest first: all above the present one."""
+    """Yield the soft limits to try, the highest first; all are above the present one."""
     if soft == resource.RLIM_INFINITY:
         return
     finite = hard != resource.RLIM_INFINITY
@@ -48,7 +48,7 @@ def candidates(soft: int, hard: int) -> Iterator[int]:
 
 
 def are_spare(count: int = SPARE) -> bool:
-    """Return whether this process may open as many more."""
+    """Return whether this process may open ``count`` more descriptors."""
     with contextlib.ExitStack() as stack:
         try:
             for _ in range(count):

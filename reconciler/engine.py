@@ -1,7 +1,7 @@
 """The engine that ranks run: pure facts about it, in one place.
 
 The rest of the product asks this module for packages, the command of a rank, transports and
-limits. What runs inside a rank is in ``runner/``; the agent gets the command of each rank with its launch.
+limits. The code of a rank is in ``runner/``; the agent gets the command of each rank with its launch.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class EngineTransport:
     backend: str
     """The engine's own name."""
     rdma: bool = False
-    """Whether it registers memory with RDMA devices."""
+    """True if it registers memory with RDMA devices."""
     cables: bool = False
-    """Whether it needs Thunderbolt cables between its ranks; else any network does."""
+    """True if it needs Thunderbolt cables between its ranks; otherwise any network is enough."""
     ring: bool = False
-    """Whether each rank talks only to its two neighbours, over cables."""
+    """True if each rank talks only to its two neighbours, over cables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +34,20 @@ class Engine:
     packages: tuple[str, ...]
     """Distributions that an interpreter needs to run a rank."""
     pins: tuple[str, ...]
-    """The same, as pip installs them in the versions that the product was made for."""
+    """The same, in pip's notation, with the versions that the product was made for."""
     imports: tuple[str, ...]
-    """Their modules, by which a new runtime is tried."""
+    """Their modules, which a new runtime must import."""
     rank: str
     """The module that runs as a rank."""
     environment: Mapping[str, str]
-    """Variables of a rank. The agent starts a process that waits for its rank, and that examines weights, with the
-    same program and variables, and must not import them: a test keeps them equal."""
+    """Variables of a rank. The agent starts standby processes, which also examine weights, with the same program and
+    variables. It must not import this module, so a test keeps both equal."""
     transports: tuple[EngineTransport, ...]
     """Transports, fastest first."""
     rdma_setups_max: int
     """Set-ups of RDMA without a serving group in one boot of a machine, before a restart is needed."""
     gid_index: int
-    """The index in the table of a port's GIDs by which RDMA is connected."""
+    """The index of the GID that RDMA uses, in a port's table of GIDs."""
     wires_max: int
     """Most cables between two ranks that carry RDMA together."""
 

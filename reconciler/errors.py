@@ -5,13 +5,13 @@
     ReconcilerError
     ├── Invalid            the input is wrong: say where, and what was expected; never retried
     │   └── InvalidManifests   several problems, each with file, line and column
-    ├── Refused            the other side refuses, and says why; not retried unchanged
+    ├── Refused            the other side refuses with a reason; not retried unchanged
     ├── Unreachable        no connection; the next pass tries again
     │   └── Silent             no answer, so the state of the other side is unknown
     │       └── Barred             access is denied until a person does what the error says
     ├── Unwritable         the disk is full or read-only; retried until it is writable
     │   └── Locked             another process has locked the store; retried every second
-    └── Conflict           somebody else was first; read again, then decide again
+    └── Conflict           another writer was first; read again, then decide again
         └── Deposed            another controller has taken over: this one ends, and does nothing more
             └── Damaged            the store is damaged: this controller ends, and the next one begins a new store
 """
@@ -71,8 +71,8 @@ class Silent(Unreachable):
 
 
 class Barred(Silent):
-    """Access to the machine is denied, so its state is unknown. ``code`` is the CamelCase reason, ``remedy`` what a
-    person types or sets; empty where the text alone says it."""
+    """Access to the machine is denied, so its state is unknown. ``code`` is the CamelCase reason, ``remedy`` the
+    command or setting for a person; empty if the text has it."""
 
     def __init__(self, code: str, text: str, remedy: str = "") -> None:
         self.code = code
@@ -85,7 +85,7 @@ class Unwritable(ReconcilerError):
 
 
 class Locked(Unwritable):
-    """Another process holds the store's lock. What would be written waits; nothing else does."""
+    """Another process holds the store's lock. Writes wait; nothing else does."""
 
 
 class Conflict(ReconcilerError):
@@ -93,15 +93,15 @@ class Conflict(ReconcilerError):
 
 
 class Deposed(Conflict):
-    """Another controller has taken over. Further actions of this one must have no effect."""
+    """Another controller has taken over. Further actions of this controller must have no effect."""
 
 
 class Damaged(Deposed):
-    """The store's files do not hold what was written. Nothing more may be written to them, nor be believed."""
+    """The store's files have lost what was written. They must neither be written any more, nor trusted."""
 
 
 def few_names(names: Sequence[str], shown: int = 3) -> str:
-    """Return the first names, and how many more there are, for people."""
+    """Return the first names, and the number of the others, for people."""
     more = len(names) - shown
     return ", ".join(names[:shown]) + (f" and {more} more" if more > 0 else "")
 
@@ -116,5 +116,5 @@ def not_found(plural: str, name: str, known: Iterable[str] = ()) -> Refused:
 
 
 def listing(plural: str) -> str:
-    """Return the advice how to list objects: ``plural`` is a kind such as ``nodes``, or ``all``."""
+    """Return advice on how to list objects: ``plural`` is a kind such as ``nodes``, or ``all``."""
     return f"list them with: reconciler get {plural}"

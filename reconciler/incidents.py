@@ -49,7 +49,7 @@ def follow(
 ) -> dict[int, Incident]:
     """Return the open incidents, and those that a pass has just opened or closed, by id.
 
-    ``known``: the open ones before the pass. ``last_id``: the highest id so far.
+    ``known``: the open incidents before the pass. ``last_id``: the highest id so far.
     """
     found = dict(sorted(known.items()))
     if not snapshots.desired.revision or snapshots.desired.stopping:
@@ -76,7 +76,7 @@ T = TypeVar("T")
 
 
 def _by_subject(items: Iterable[T], subjects: Callable[[T], Collection[str]]) -> dict[str, list[T]]:
-    """Sort items by their subjects, each list in their order."""
+    """Sort items by their subjects; each list keeps their order."""
     found: dict[str, list[T]] = {}
     for item in items:
         for subject in subjects(item):
@@ -85,8 +85,8 @@ def _by_subject(items: Iterable[T], subjects: Callable[[T], Collection[str]]) ->
 
 
 def _subjects(done: Done, groups: Mapping[ReplicaId, GroupRecord]) -> set[str]:
-    """Return what a step was about: its own subject, and its replica; of a machine that is restarted, those that had a
-    group there."""
+    """Return the subjects of a step: its own, and its replica; for a restarted machine, the replicas that had a group
+    there."""
     step = done[1].step
     if isinstance(step, RebootNode):
         on_it = (replica for replica, record in groups.items() if step.node in record.members)
@@ -99,8 +99,8 @@ def _find_open(trouble: Trouble, all_: Iterable[Trouble], own: Sequence[Incident
     subject in this pass. ``own``: the incidents of its subject that no other trouble has taken.
 
     A trouble that follows another one of the same subject before recovery belongs to the same incident, perhaps under
-    a more precise name. A trouble beside it, or after recovery, is a new incident, unless a person was asked to fix
-    just that a moment ago.
+    a more precise name. A simultaneous trouble, or one after recovery, is a new incident, unless a person was asked to
+    fix it a moment ago.
     """
     beside = {other.fault for other in all_}
     for incident in sorted(own, key=lambda i: i.present is not trouble.fault):
@@ -134,7 +134,7 @@ def _passed(
 
 
 def _begun(incident: Incident, snapshots: Snapshots) -> Incident:
-    """Begin or reopen an incident: groups formed earlier are not among its remedies."""
+    """Begin or reopen an incident: earlier groups are not among its remedies."""
     if incident.open and incident.entries:
         return incident
     replica = ReplicaId.of_subject(incident.subject)
@@ -144,7 +144,7 @@ def _begun(incident: Incident, snapshots: Snapshots) -> Incident:
 
 
 def _update(incident: Incident, trouble: Trouble, snapshots: Snapshots) -> Incident:
-    """Add what is newly wrong, and what a person has to do, once per class."""
+    """Add new signs, and the task for a person once per class."""
     entries, now = [], snapshots.now
     back = incident.present is None
     latest = incident.last(EntryKind.SEEN)
@@ -167,7 +167,7 @@ def _update(incident: Incident, trouble: Trouble, snapshots: Snapshots) -> Incid
 
 def _named(incident: Incident, trouble: Trouble, memory: Memory) -> FaultClass:
     """Return the class that explains most. Troubles of a machine after a repair may be effects of the repair, such as
-    ports that a restart has reset, and explain nothing. Nor does the silence of a machine that is restarted for a
+    ports that a restart has reset, and explain nothing. Neither does the silence of a machine that is restarted for a
     group."""
     if incident.subject.startswith("node/") and incident.first(EntryKind.TRIED):
         return incident.fault
@@ -188,13 +188,13 @@ _MEASURED = re.compile(r"\d+(\.\d+)? ?(ms|s|m|min|h|%|[KMGT]i?B|B)\b")
 
 
 def _alike(one: str, other: str) -> bool:
-    """Return whether two texts differ in measured values at most, which only grow while a text stays true:
-    ``no step for 61 s``."""
+    """Return whether two texts differ only in measured values, which grow while a text stays true: ``no step for
+    61 s``."""
     return one == other or _MEASURED.sub("#", one) == _MEASURED.sub("#", other)
 
 
 def _formed(incident: Incident, snapshots: Snapshots) -> Iterator[Entry]:
-    """Yield the groups formed since, from the store, which also survives a crash."""
+    """Yield the groups formed since then, from the store, which survives a crash."""
     replica = ReplicaId.of_subject(incident.subject)
     if replica is None:
         return
@@ -224,7 +224,7 @@ def _tried(incident: Incident, outcomes: Sequence[Done]) -> Iterator[Entry]:
 
 
 def _add_entries(incident: Incident, entries: Iterable[Entry]) -> Incident:
-    """Add entries: repeated ones are counted, and of too many the middle is dropped."""
+    """Add entries: repeated ones are counted, and if there are too many, the middle is dropped."""
     entries = tuple(entries)
     if not entries:
         return incident
@@ -251,7 +251,7 @@ def _add_entries(incident: Incident, entries: Iterable[Entry]) -> Incident:
 
 
 def _served(incident: Incident, snapshots: Snapshots) -> Incident:
-    """Count how long the replica does not serve, and note its reported epochs."""
+    """Count the time for which the replica does not serve, and note its reported epochs."""
     replica = ReplicaId.of_subject(incident.subject)
     if replica is None:
         return incident
@@ -271,13 +271,13 @@ def _served(incident: Incident, snapshots: Snapshots) -> Incident:
 
 
 def _served_at(record: GroupRecord, since: float, now: float) -> float:
-    """Return when the serving group began to serve: its proof, if that is newer than the trouble."""
+    """Return the time at which the serving group began to serve: its proof, if that is newer than the trouble."""
     proven = record.proven_at
     return proven if proven is not None and since <= proven <= now else now
 
 
 def _end(incident: Incident, snapshots: Snapshots) -> Entry | None:
-    """Return how the incident ended; None if its object has not recovered."""
+    """Return the end of the incident; None if its object has not recovered."""
     now = snapshots.now
     replica = ReplicaId.of_subject(incident.subject)
     if replica is not None:
@@ -322,7 +322,7 @@ def _close(incident: Incident, end: Entry) -> Incident:
 
 
 def occasions(before: Incident | None, after: Incident) -> tuple[Occasion, ...]:
-    """Return what happened to an incident in one pass that is worth a message."""
+    """Return the changes of an incident in one pass that are worth a message."""
     found = []
     if before is None:
         found.append(Occasion.OPENED)
@@ -359,12 +359,12 @@ def notifications(incident: Incident, occasion: Occasion, desired: Desired, now:
 
 
 def _key(incident: Incident, occasion: Occasion) -> str:
-    """Return the key of an occasion; each request for a person is an occasion of its own."""
+    """Return the key of an occasion; each request for a person is a separate occasion."""
     return f"{occasion.value}/{len(incident.asked)}" if occasion is Occasion.PERSON_NEEDED else occasion.value
 
 
 def notification_text(incident: Incident, occasion: Occasion, now: float) -> str:
-    """Return an occasion as a sentence, with where to read more."""
+    """Return an occasion as a sentence, with the command to read more."""
     more = f"reconciler incidents {incident.id}"
     fault = incident.asked[-1] if occasion is Occasion.PERSON_NEEDED else incident.fault
     name = f"{fault.title} ({fault.value})"
@@ -381,7 +381,7 @@ def notification_text(incident: Incident, occasion: Occasion, now: float) -> str
 
 
 def summary(incident: Incident) -> str:
-    """Return what happened, on one line."""
+    """Return the incident on one line."""
     if incident.open and incident.person:
         latest = incident.last(EntryKind.SEEN)
         return f"PERSON NEEDED: {incident.person} ({latest.text if latest else _title(incident)})"

@@ -1,5 +1,5 @@
-"""Addresses that clients of the gateway and browsers connect to, loopback, and with keys any; and the names by which they
-may call this machine."""
+"""Addresses for clients of the gateway and for browsers: loopback, and with keys any address. And the names by which
+they may call this machine."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from reconciler.errors import Conflict, Invalid
 PORTS_TRIED = 50
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 SEND_BUFFER_BYTES = 64 * 1024
-"""What the system buffers of an answer that is not read. Left to itself, it takes megabytes for each connection, and
-nobody can tell a client that reads nothing from one that does. Accepted sockets have it from the listening one."""
+"""Buffer of the system for an unread answer. By default it takes megabytes for each connection, and a client that reads
+nothing cannot be distinguished from one that does. Accepted sockets inherit the size from the listening one."""
 
 LOOPBACK_NAMES = frozenset(
     {
@@ -38,16 +38,17 @@ _CONTAINER_NAME = re.compile(
     r"(?:(?:host|gateway)(?:\.[a-z0-9-]+)?|(?:docker|kubernetes|vm)\.(?:docker|orb)"
     r"|docker\.for\.(?:mac|win)\.(?:host|gateway))\.internal|host\.crc\.testing"
 )
-"""Names of the machine itself within its containers and virtual machines: ``host.docker.internal``, and its like of Podman,
-Apple's container, Lima and Colima, OrbStack, Rancher Desktop, minikube, k3d, Testcontainers and OpenShift Local. ``internal``
-is in no public DNS (ICANN, 2024), and ``testing`` is no top-level domain: no owner of a web page can point them anywhere."""
+"""Names of the machine itself within its containers and virtual machines: ``host.docker.internal``, and similar names
+of Podman, Apple's container, Lima and Colima, OrbStack, Rancher Desktop, minikube, k3d, Testcontainers and OpenShift
+Local. No owner of a web page can point them anywhere: ``internal`` is in no public DNS (ICANN, 2024), and ``testing``
+is no top-level domain."""
 _MAC_NAMES = Path("/Library/Preferences/SystemConfiguration/preferences.plist")
 """The file in which macOS keeps the names that its owner gave the machine."""
 
 
 def host_in(authority: str) -> str:
-    """Return the host of a header ``Host`` or of an origin, as in ``localhost:8400`` and ``http://[::1]:8400``: in lower case,
-    without port, brackets and a dot at the end; empty where there is none."""
+    """Return the host of a header ``Host`` or of an origin, as in ``localhost:8400`` and ``http://[::1]:8400``; empty
+    if there is none. It is in lower case, without port, brackets and final dot."""
     try:
         return (urlsplit(authority if "//" in authority else f"//{authority}").hostname or "").removesuffix(
             "."
@@ -57,14 +58,16 @@ def host_in(authority: str) -> str:
 
 
 def is_local(host: str) -> bool:
-    """Return whether a host, as ``host_in`` gives it, is this machine by an address or name that no name server of others can
-    point anywhere: loopback, what container tools call it, and its own names."""
+    """Return whether a host, as ``host_in`` gives it, is an address or name of this machine that no foreign name server
+    can point anywhere: loopback, names of container tools, and its own names."""
     if host == "localhost" or host.endswith(".localhost"):  # resolved by the machine itself (RFC 6761)
         return True
     with contextlib.suppress(ValueError):
         address = ipaddress.ip_address(host)
         address = getattr(address, "ipv4_mapped", None) or address
-        return address.is_loopback or address.is_unspecified  # to the latter, systems connect by loopback
+        return (
+            address.is_loopback or address.is_unspecified
+        )  # systems connect to an unspecified address by loopback
     return (
         host in LOOPBACK_NAMES
         or _CONTAINER_NAME.fullmatch(host) is not None
@@ -81,10 +84,10 @@ def is_address(host: str) -> bool:
 
 @functools.lru_cache(maxsize=8)
 def own_names(hostname: str, platform: str = sys.platform, names: Path = _MAC_NAMES) -> frozenset[str]:
-    """Return the names of this machine, in lower case: its host name, and the one that multicast DNS gives it.
+    """Return the names of this machine, in lower case: its host name, and its name in multicast DNS.
 
-    macOS takes its host name from the network that it is in, unless its owner has set one. There one with a domain is believed
-    only if it is in ``names``.
+    macOS takes its host name from its network, unless its owner has set one. On a Mac, a name with a domain is
+    therefore believed only if it is in ``names``.
     """
     given, mac = hostname.lower().removesuffix("."), platform == "darwin"
     found = {given.partition(".")[0]}
@@ -108,8 +111,8 @@ def own_names(hostname: str, platform: str = sys.platform, names: Path = _MAC_NA
 def parse_listen(listen: str, keys: bool, field: str = "listen") -> tuple[str, int]:
     """Return address and port of ``127.0.0.1:8400``, ``localhost:8400`` or ``[::1]:8400``.
 
-    ``field``: where the Gateway's spec has it. Raises ``Invalid`` for what is no address, and for any other address without
-    ``keys``: only this machine may connect then.
+    ``field``: the place in the Gateway's spec. Raises ``Invalid`` if it is no address, and without ``keys``, when only
+    this machine may connect, if it is no loopback address.
     """
     host, _, port = listen.rpartition(":")
     host = "127.0.0.1" if host == "localhost" else host.removeprefix("[").removesuffix("]")
@@ -132,10 +135,10 @@ def parse_listen(listen: str, keys: bool, field: str = "listen") -> tuple[str, i
 
 
 def bind(listen: str, keys: bool, any_port: bool, field: str = "listen") -> socket.socket:
-    """Return a listening socket; with ``any_port`` on the first free port of 50, counted from the one in ``listen``.
-    ``keys``: whether clients need keys. ``field``: where the Gateway's spec has the address.
+    """Return a listening socket; with ``any_port``, on the first free port of 50, counted from the one in ``listen``.
+    ``keys``: whether clients need keys. ``field``: the place of the address in the Gateway's spec.
 
-    Raises ``Invalid`` for a wrong address and ``Conflict`` for one that is taken.
+    Raises ``Invalid`` for a wrong address and ``Conflict`` for a taken one.
     """
     host, port = parse_listen(listen, keys, field)
     last = min(port + PORTS_TRIED - 1, 65535) if any_port else port
@@ -160,7 +163,7 @@ def address_of(sock: socket.socket) -> str:
 
 
 def reached_at(address: str) -> str:
-    """Return where programs of this machine connect to, for an address that may stand for all of the machine's."""
+    """Return the address to which programs of this machine connect, for one that may stand for all of its addresses."""
     host, _, port = address.rpartition(":")
     return f"{_LOOPBACK.get(host, host)}:{port}"
 

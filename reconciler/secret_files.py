@@ -1,6 +1,6 @@
 """Secrets in files that people make by hand: tokens, passwords, URLs and private keys.
 
-Editors and copying add line ends of other systems, a byte order mark and blanks. Those are taken away; what cannot be meant is
+Editors and copying add line ends of other systems, a byte order mark and blanks. These are removed; other mistakes are
 named. No message has a part of a secret.
 """
 
@@ -22,7 +22,7 @@ _KEY_LINE = 70
 _KEY = re.compile(r"-----BEGIN ([A-Z0-9 ]{0,40}PRIVATE KEY)-----(.*?)-----END \1-----", re.DOTALL)
 _BASE64 = re.compile(r"[A-Za-z0-9+/=]+")
 _INVISIBLE = "\ufeff\u200b\u200c\u200d\u2060\u00ad"
-"""Characters that pages and editors put beside a text that is copied: zero-width ones, and the soft hyphen."""
+"""Characters that pages and editors add to a copied text: zero-width ones, and the soft hyphen."""
 
 
 def find_secret(file: str | Path | None, env: str | None, environ: Mapping[str, str]) -> str:
@@ -45,8 +45,8 @@ def read_secret(path: str | Path) -> str:
 def one_line(text: str, source: str) -> str:
     """Return the one line that ``text`` holds, without blanks and invisible characters around it.
 
-    ``source``: the file or variable, for people. Raises ``Invalid`` for an empty text, several lines, and characters that no
-    header and no protocol carries.
+    ``source``: the file or variable, for people. Raises ``Invalid`` for an empty text, several lines, and characters
+    that headers and protocols cannot carry.
     """
     lines = [found for line in text.splitlines() if (found := _stripped(line))]
     if len(lines) != 1:
@@ -67,7 +67,7 @@ def one_line(text: str, source: str) -> str:
 
 
 def read_private_key(path: str | Path) -> str:
-    """Return a private key as OpenSSH takes it, whatever line ends, blanks or marks were added.
+    """Return a private key in OpenSSH's form, without added line ends, blanks or marks.
 
     Raises ``Invalid``, which names the file and says what it is instead.
     """

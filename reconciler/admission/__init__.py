@@ -1,5 +1,5 @@
-"""Decides what of a revision comes into force. Pure; the time is an argument.
+"""Decides which part of a revision comes into force. Pure; the time is an argument.
 
-Start with ``judge.py``: the order of the questions, which a push, a preview, a dry run, the loop, the remote repository and
-the console all ask.
+Start with ``judge.py``: it has the order of the checks for pushes, previews, dry runs, the loop, the remote repository
+and the console.
 """

@@ -1,12 +1,12 @@
 """Judges revisions, in this order.
 
-1. While the cluster is suspended, no newer revision comes into force, and nothing that sync windows have kept out of the
-   revision in force.
-2. A newer revision that removes much, or something that serves and that no commit names, is held until it is approved.
+1. While the cluster is suspended, no newer revision comes into force, and no change that sync windows have kept out of
+   the revision in force.
+2. A newer revision that removes much, or a serving object whose removal no commit names, is held until it is approved.
 3. Sync windows keep changes of single objects out.
 
-The revision in force is judged like a newer one: windows that have closed or opened, and operations that have ended, count
-for it too.
+The revision in force is judged like a newer one: windows that have closed or opened, and operations that have ended,
+count for it too.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Incoming:
     revision: str
     manifests: Manifests
     folder: str = ""
-    """Folder of the commit that has its manifests; empty for all of it."""
+    """Folder of the commit that has its manifests; empty for the whole commit."""
     allowed: Collection[str] | None = ()
-    """What it may remove although it serves (``removals.removal``)."""
+    """Names of serving objects that it may remove (``removals.removal``)."""
     approved: bool = False
-    """Whether it is judged as if somebody had approved it."""
+    """Judge it as if somebody had approved it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class InForce:
     revision: str
     manifests: Manifests
     whole: Manifests
-    """The same revision with what sync windows keep out of it."""
+    """The same revision with the changes that sync windows keep out of it."""
     kept: Mapping[ObjectKey, Manifest | None] = field(default_factory=dict)
-    """The objects that stay as they were before it; None for one that is new and stays out."""
+    """The objects that stay as they were before it; None for a new object that stays out."""
     folder: str = ""
 
     @classmethod
@@ -61,36 +61,36 @@ class InForce:
         kept: Mapping[ObjectKey, Manifest | None],
         folder: str = "",
     ) -> InForce:
-        """Return a revision of which sync windows have kept something as it was."""
+        """Return a revision with the objects that sync windows have kept as they were."""
         merged = {key: each for key, each in {**whole, **kept}.items() if each is not None}
         return cls(revision, merged, whole, kept, folder)
 
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What of the running cluster decides."""
+    """The facts of the running cluster that decide."""
 
     revision: str = ""
-    """The one in force, also where its manifests are unknown; empty before the first."""
+    """The revision in force, even if its manifests are unknown; empty before the first."""
     objects: Collection[ObjectKey] = ()
     """The objects in force, with operations."""
     serving: Collection[ObjectKey] = ()
-    """Those that serve now."""
+    """The objects that serve now."""
     approved: Collection[str] = ()
-    """Revisions that may remove what they remove, beside those that operations approve."""
+    """Approved revisions, in addition to those that operations approve."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What comes into force, and why no more."""
+    """The revision that comes into force, and the reasons why its other changes do not."""
 
     in_force: InForce | None
-    """What is in force with it: the incoming revision, or the one before. None before the first revision."""
+    """The revision that is then in force: the incoming one, or the one before. None before the first revision."""
     removal: Removal
     suspended: Suspended | None = None
     hold: Hold | None = None
     held: HeldChanges | None = None
-    """Changes that sync windows keep out: of the incoming revision, or of the one before where that stays."""
+    """Changes that sync windows keep out: of the incoming revision, or of the one before if that stays."""
 
     @property
     def kept_out(self) -> bool:
@@ -101,7 +101,7 @@ class Verdict:
 def judge(
     in_force: InForce | None, incoming: Incoming, operations: Operations, live: Live, now: float
 ) -> Verdict:
-    """Return what becomes of a revision at ``now``, in seconds since the Unix epoch."""
+    """Return the verdict on a revision at ``now``, in seconds since the Unix epoch."""
     if in_force is not None and (incoming.revision, incoming.folder) == (in_force.revision, in_force.folder):
         return _let_in(in_force, incoming, operations, Removal((), len(live.objects), (), False), now)
     removes = _removal(incoming, operations, live, now)
@@ -119,7 +119,7 @@ def judge(
 
 
 def judge_again(in_force: InForce | None, operations: Operations, live: Live, now: float) -> Verdict:
-    """Return what is in force now where no newer revision has come."""
+    """Return the verdict on the revision in force, while there is no newer one."""
     if in_force is None:
         return Verdict(None, Removal((), len(live.objects), (), False))
     return judge(in_force, _again(in_force), operations, live, now)
@@ -138,7 +138,7 @@ def _removal(incoming: Incoming, operations: Operations, live: Live, now: float)
 def _let_in(
     before: InForce | None, incoming: Incoming, operations: Operations, removes: Removal, now: float
 ) -> Verdict:
-    """Return a verdict by the sync windows, and by a suspension that came after what they hold now."""
+    """Return the verdict of the sync windows, and of a suspension that began after the changes that they hold now."""
     if before is None:
         found = InForce(incoming.revision, incoming.manifests, incoming.manifests, folder=incoming.folder)
         return Verdict(found, removes)

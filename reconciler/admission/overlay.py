@@ -1,6 +1,6 @@
-"""Lays the operations over the manifests of ``main``: what the cluster should be now. Pure.
+"""Lays the operations over the manifests of ``main``, which gives the desired state. Pure.
 
-The rules of the planner read the same fields as ever. Objects that no operation names are returned as they are.
+The rules of the planner read the same fields as without operations. Objects that no operation names stay as they are.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from reconciler.state.operations import Effect, Standing, expired
 
 @dataclass(frozen=True, slots=True)
 class Overlaid:
-    """The manifests with all operations that apply, and what has become of each operation."""
+    """The manifests with all operations that apply, and the standing of each operation."""
 
     manifests: tuple[Manifest, ...]
     effects: tuple[Effect, ...]
 
 
 def overlay(manifests: Iterable[Manifest], operations: Iterable[Operation], now: float) -> Overlaid:
-    """Return ``manifests`` with ``operations`` at the time ``now``, in seconds since the Unix epoch."""
+    """Return ``manifests`` with ``operations`` at ``now``, in seconds since the Unix epoch."""
     wishes = {_key(manifest): manifest for manifest in manifests}
     result, order = dict(wishes), list(VERBS)
     ordered = sorted(operations, key=lambda each: (order.index(each.spec.verb), each.metadata.name))
@@ -44,7 +44,7 @@ def overlay(manifests: Iterable[Manifest], operations: Iterable[Operation], now:
 def _lay(
     operation: Operation, wishes: Mapping[ObjectKey, Manifest], result: dict[ObjectKey, Manifest], now: float
 ) -> Standing:
-    """Change ``result`` as one operation says."""
+    """Apply one operation to ``result``."""
     target = ObjectKey(operation.spec.target.kind, operation.spec.target.name)
     if expired(operation, now):
         return Standing.EXPIRED
@@ -59,7 +59,7 @@ def _lay(
     if frozen is not None:
         names = _names_of_others(target, wishes)
         if target not in wishes and target.name in names:
-            return Standing.NO_TARGET  # main has removed it, and given its name to another deployment
+            return Standing.NO_TARGET  # main has removed it, and has given its name to another deployment
         result[target] = _without_names(frozen, names)
         return Standing.IN_FORCE
     if target not in result:
@@ -102,7 +102,7 @@ def _with_spec(manifest: Any, **fields: Any) -> Manifest:
 
 
 def _resumed(strategy: Strategy, at: float) -> Strategy:
-    """Return a strategy whose canaries from before that time need not serve any longer."""
+    """Return a strategy whose canaries from before ``at`` need not serve any longer."""
     canary = strategy.canary
     if canary is None or (canary.resumed_at and datetime.fromisoformat(canary.resumed_at).timestamp() >= at):
         return strategy
@@ -111,7 +111,7 @@ def _resumed(strategy: Strategy, at: float) -> Strategy:
 
 
 def _stopped(node: Node) -> Manifest:
-    """Return a node as `reconciler stop` leaves it; one that is drained anyway stays as it is."""
+    """Return a node as `reconciler stop` leaves it; a node that is drained anyway stays as it is."""
     if node.spec.drain:
         return node
     labels = {**node.metadata.labels, STOPPED: "in-use"}
@@ -132,7 +132,7 @@ def _later(wish: str | None, at: float) -> str:
 
 
 def _names_of_others(target: ObjectKey, wishes: Mapping[ObjectKey, Manifest]) -> set[str]:
-    """Return the names by which clients ask for other deployments; empty for an object that is no deployment."""
+    """Return the names by which clients ask for other deployments; empty if the object is no deployment."""
     if target.kind != "ModelDeployment":
         return set()
     others = [m for key, m in wishes.items() if isinstance(m, ModelDeployment) and key != target]

@@ -1,7 +1,7 @@
-"""How much a revision may remove by itself.
+"""Limits the objects that a revision may remove by itself.
 
-A folder that was emptied, a branch pushed from the wrong place, a merge that went wrong: all of them are valid
-manifests, and would stop models that people use.
+An emptied folder, a branch pushed from the wrong place and a failed merge are all valid manifests, but would stop
+models that people use.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ PERCENT_MAX = 30
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What a revision removes of the objects in force, and what of that somebody has to allow."""
+    """The objects in force that a revision removes, and those whose removal needs permission."""
 
     removes: tuple[ObjectKey, ...]
-    """In the order of kinds and names."""
+    """The removed objects, in the order of kinds and names."""
     of: int
     """Number of objects in force."""
     unsaid: tuple[ObjectKey, ...]
-    """Those that serve now, and whose removal nobody has named."""
+    """Removed objects that serve now, and whose removal nobody has named."""
     much: bool
     """It removes all objects, or more than ``PERCENT_MAX``: it needs an approval, even where all are named."""
 
@@ -36,10 +36,11 @@ def removal(
     serving: Collection[ObjectKey],
     said: Collection[str] | None,
 ) -> Removal:
-    """Judge what is removed where ``incoming`` follows ``in_force``: by a push, in the loop, and in a preview alike.
+    """Judge the removals if ``incoming`` follows ``in_force``, alike for a push, the loop and a preview.
 
-    ``said``: the names whose removal a commit or its pusher allows, such as ``tiny``, or ``model/tiny`` for no other kind; None
-    stands for all. With nothing in force nothing can be removed: the first revision of a cluster is never held.
+    ``said``: the names whose removal a commit or its pusher allows, such as ``tiny``, or ``model/tiny`` for one kind
+    only; None stands for all. With nothing in force, nothing can be removed: the first revision of a cluster is never
+    held.
     """
     removes = tuple(sorted(set(in_force) - set(incoming)))
     much = bool(removes) and (not incoming or 100 * len(removes) > max(100, PERCENT_MAX * len(in_force)))
@@ -56,13 +57,13 @@ def _named(key: ObjectKey, said: Collection[str]) -> bool:
 def serving(
     keys: Collection[ObjectKey], replicas: Collection[ReplicaId], gateway: bool
 ) -> frozenset[ObjectKey]:
-    """Return the objects that serve now: deployments with one of these replicas, and a gateway that runs."""
+    """Return the objects that serve now: deployments with one of these replicas, and a running gateway."""
     served = {replica.key for replica in replicas}
     return frozenset(key for key in keys if key in served or (key.kind == "Gateway" and gateway))
 
 
 def hold(revision: str, found: Removal, approved: Collection[str], over: str = "") -> Hold | None:
-    """Say why ``revision`` must not come into force yet instead of ``over``; None where it may."""
+    """Return why ``revision`` must not replace ``over`` yet; None if it may."""
     if revision in approved or not (found.unsaid or found.much):
         return None
     return Hold(revision, found.removes, found.of, over, () if found.much else found.unsaid)

@@ -1,8 +1,8 @@
 """Decides which changes of manifests wait for a sync window. Pure; the clock is an argument.
 
-A window that begins changes nothing, and neither does one that ends by itself: what is compared is the manifest in force
-and the newest one, object by object. Where they differ and the windows in force do not let the change in, the manifest in
-force stays. Healing does not ask here.
+The beginning or end of a window changes nothing by itself: the manifest in force is compared with the newest one,
+object by object. If they differ and the windows in force do not let the change in, the manifest in force stays. Healing
+does not ask here.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from reconciler.state.held_changes import HeldChange, HeldChanges
 from reconciler.state.identity import ObjectKey
 
 STEPS_MAX = 500
-"""How many times to look for the moment at which a change is let in, where one window follows the other."""
+"""Most windows in a row to follow, to find the moment at which a change is let in."""
 Manifests = Mapping[ObjectKey, Manifest]
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What comes into force of a revision."""
+    """The part of a revision that comes into force."""
 
     revision: str
     manifests: tuple[Manifest, ...]
     held: HeldChanges | None = None
     kept: Mapping[ObjectKey, Manifest | None] = field(default_factory=dict)
-    """The objects that stay as they were; None for one that is new and stays out."""
+    """The objects that stay as they were; None for a new object that stays out."""
     nothing: bool = False
-    """Whether nothing of it is new, so that the revision before stays in force."""
+    """True if nothing in it is new, so that the revision before stays in force."""
 
 
 def admit(
     revision: str, in_force: Manifests, incoming: Manifests, overridden: Iterable[str], now: float
 ) -> Admitted:
-    """Return what comes into force of ``incoming`` at ``now``, in seconds since the Unix epoch.
+    """Return the part of ``incoming`` that comes into force at ``now``, in seconds since the Unix epoch.
 
-    The windows of ``in_force`` decide, so that a commit does not take away the window that holds it. ``overridden``:
-    names of windows that let everything in for now.
+    The windows of ``in_force`` decide, so that a commit cannot remove the window that holds it. ``overridden``: names
+    of windows that let everything in for now.
     """
     if not any(isinstance(each, SyncWindow) for each in in_force.values()):
         return Admitted(revision, tuple(incoming.values()))  # without a look at each of a thousand objects
@@ -66,7 +66,7 @@ def admit(
 def refused_operations(
     manifests: Manifests, begun: Iterable[Operation], overridden: Collection[str], now: float
 ) -> list[str]:
-    """Return why operations may not begin at ``now``, a sentence for each, by the windows among ``manifests`` that say so."""
+    """Return a sentence for each operation that may not begin at ``now``, because of windows among ``manifests``."""
     windows = sorted(
         (each for each in manifests.values() if isinstance(each, SyncWindow)),
         key=lambda each: each.metadata.name,
@@ -96,7 +96,7 @@ def _hold_takers(
     in_force: Manifests,
     incoming: Manifests,
 ) -> None:
-    """Add the changes that give a deployment a name which another one keeps because its own change is held."""
+    """Add the changes that give a deployment a name that another deployment keeps, because its own change is held."""
     owners = {name: change for change in found.values() for name in _served_as(in_force.get(change.object))}
     while True:
         takers = {
@@ -114,7 +114,7 @@ def _hold_takers(
 
 
 def _served_as(manifest: Manifest | None) -> tuple[str, ...]:
-    """Return the names by which clients ask for a deployment; none for another object."""
+    """Return the names by which clients ask for a deployment; none for other kinds."""
     if not isinstance(manifest, ModelDeployment):
         return ()
     return (manifest.metadata.name, *manifest.spec.serving.aliases)
@@ -130,10 +130,10 @@ class _Gate:
         windows = (each for each in in_force.values() if isinstance(each, SyncWindow))
         self._windows = tuple(sorted(windows, key=lambda each: each.metadata.name))
         self._answers: dict[tuple[str, ...], tuple[tuple[str, ...], float | None] | None] = {}
-        """By the names of the windows that an object has."""
+        """Answers of ``closed`` by the names of an object's windows."""
 
     def held(self, key: ObjectKey, incoming: Manifest | None) -> HeldChange | None:
-        """Return what keeps out the change of an object; None if it comes into force."""
+        """Return the held change of an object; None if it comes into force."""
         about = [each for each in (self._in_force.get(key), incoming) if each is not None]
         if key.kind == "Model":
             about += self._users(key.name)
@@ -157,8 +157,8 @@ class _Gate:
 def closed(
     windows: Iterable[SyncWindow], overridden: frozenset[str], now: float
 ) -> tuple[tuple[str, ...], float | None] | None:
-    """Return the windows that keep changes out at ``now``, all of which are to be overridden to let them in, and from when
-    they let them in by themselves; None if they do already. The time is None where none is near."""
+    """Return the windows that keep changes out at ``now``, and when they will let them in by themselves; None if they
+    already do. To let changes in now, all these windows must be overridden. The time is None if none is near."""
     windows = tuple(windows)
     names: tuple[str, ...] = ()
     while blocker := _blocker(windows, overridden | {*names}, now):
@@ -177,7 +177,7 @@ def closed(
 def _blocker(
     windows: tuple[SyncWindow, ...], overridden: frozenset[str], now: float
 ) -> tuple[str, float] | None:
-    """Return a window that keeps changes out, and when to look again."""
+    """Return a window that keeps changes out, and the time of the next look; None if there is none."""
     for window in windows:
         end = window.spec.end(now)
         if window.spec.kind == "deny" and window.metadata.name not in overridden and end is not None:

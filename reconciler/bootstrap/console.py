@@ -1,4 +1,4 @@
-"""The console's process: it asks the controller in its home, and knows no other room."""
+"""The console's process: it asks the controller of its home, and knows no other room."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from .log_format import LOG_FORMAT
 log = logging.getLogger("reconciler")
 
 NICENESS = 10
-"""A page never takes a core from what serves."""
+"""Pages never take a core from processes that serve."""
 
 
 def run_console(home: Path, any_port: bool) -> int:
-    """Run the console until it is stopped; its exit status. ``any_port``: the next free one if it is taken."""
+    """Run the console until it is stopped; return its exit status. ``any_port``: use the next free port if it is
+    taken."""
     os.nice(NICENESS)
-    from reconciler.console.server import run_console  # takes half a second of a core that others need first
+    from reconciler.console.server import (
+        run_console,
+    )  # takes half a second of a core that other processes need first
     from reconciler.console.settings import Places
 
     log_to(sys.stderr, LOG_FORMAT)

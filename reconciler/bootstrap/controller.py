@@ -1,4 +1,4 @@
-"""The controller's process: everything that it acts on or asks, built once.
+"""The controller's process: all its parts, built once.
 
 The only module that knows every room but the gateway's.
 """
@@ -61,13 +61,13 @@ from .store import open_store
 
 log = logging.getLogger("reconciler")
 TIDY_SECONDS = 60.0
-"""How often the source is searched for what killed processes have left in it, and the whole store is examined."""
+"""Interval of searches of the source for leftovers of killed processes, and of examinations of the whole store."""
 EXIT_DEPOSED = 75
-"""Another controller has taken over, or is to: lock or store were replaced or damaged (``EX_TEMPFAIL``, sysexits.h)."""
+"""Another controller has taken over, or must: lock or store were replaced or damaged (``EX_TEMPFAIL``, sysexits.h)."""
 
 
 def run_controller(home: Path, watch: Path | None) -> int:
-    """Run the controller until it is stopped; its exit status. ``watch``: a folder instead of the repo."""
+    """Run the controller until it is stopped; return its exit status. ``watch``: a folder instead of the repository."""
     log_to(sys.stderr, LOG_FORMAT)
     place = Home(home.absolute())
     try:
@@ -149,7 +149,7 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
     publisher = Publisher(store, around.routes)
     seen = around.gateway()
     if seen is not None and seen.token >= store.token:
-        # The store was lost: the gateway listens to nobody older.
+        # The store was lost: the gateway refuses an older token.
         store.renew(above=seen.token)
 
     def tell(event: Event) -> None:
@@ -158,7 +158,7 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
     def serving(keys: Collection[ObjectKey]) -> frozenset[ObjectKey]:
         nodes = collector.nodes()
         if store.is_new and not all(seen.report for seen in nodes.values()):
-            return frozenset(keys)  # the store was lost, and not every node has said yet what runs there
+            return frozenset(keys)  # the store was lost, and not every node has reported its ranks yet
         alive = {rank.replica for seen in nodes.values() for rank in seen.ranks if rank.alive}
         return removals.serving(keys, alive | store.groups().keys(), around.gateway() is not None)
 
@@ -191,7 +191,7 @@ async def _source(home: Home, watch: Path | None) -> Source:
 async def _following(
     source: Source, loop: Loop, parts: Parts, remote: RemoteTasks | None
 ) -> AsyncIterator[None]:
-    """Let the loop read the source whenever it signals a change, and keep the home and the memory in order."""
+    """Let the loop read the source at each change, and keep the home and the memory in order."""
 
     async def follow() -> None:
         async for _ in source.changes():
@@ -219,8 +219,8 @@ async def _following(
 
 
 async def keep_what_lasts(parts: Parts) -> None:
-    """Keep what lasts out of Python's collections of garbage, which nothing interrupts: with a thousand nodes, one that
-    looks through everything takes a fifth of a second. That is what was imported, and what each revision brings."""
+    """Keep lasting objects out of Python's garbage collections: imported modules, and the objects of each revision.
+    Nothing interrupts a collection, and with a thousand nodes a full one takes a fifth of a second."""
     gc.freeze()
     kept = ""
     while True:
@@ -234,8 +234,8 @@ async def keep_what_lasts(parts: Parts) -> None:
 
 @contextlib.asynccontextmanager
 async def _asking(probe: GatewayProbe) -> AsyncIterator[None]:
-    """Ask the gateway whether it is ready, once before the first pass, which would else have to say that it is not known;
-    the loop looks at later answers by itself."""
+    """Ask the gateway whether it is ready, once before the first pass, which would otherwise report that it is not
+    known. The loop looks at later answers by itself."""
     await probe.look()
     task = asyncio.create_task(probe.run(), name="ask the gateway")
     try:

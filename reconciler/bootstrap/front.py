@@ -1,4 +1,4 @@
-"""A gateway on another machine than the controller's: the program of its file (``remote/runtime/gateway_file.py``)."""
+"""A gateway on a machine other than the controller's: the program of its file (``remote/runtime/gateway_file.py``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .gateway import run_gateway
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the gateway of the home in ``words``: its file, the home, and ``detach`` if it is to outlive who starts it."""
+    """Run the gateway of the home in ``words``: its file, the home, and ``detach`` if it should outlive its starter."""
     file, home, *more = words
     if more != ["detach"]:
         return run_gateway(Path(home), any_port=False)

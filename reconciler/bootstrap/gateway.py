@@ -23,9 +23,10 @@ log = logging.getLogger("reconciler")
 
 
 def run_gateway(home: Path, any_port: bool, take_over: bool = False) -> int:
-    """Run the gateway until it is stopped; its exit status. ``any_port``: the next free one if it is taken.
+    """Run the gateway until it is stopped; return its exit status. ``any_port``: use the next free port if it is taken.
 
-    ``take_over``: from the gateway that runs, if one does. The status is ``NOT_HANDED_OVER`` where that one cannot.
+    ``take_over``: take over from the running gateway, if there is one. The status is ``NOT_HANDED_OVER`` if it cannot
+    hand over.
     """
     log_to(sys.stderr, LOG_FORMAT)
     place = Home(home.absolute())
@@ -40,7 +41,7 @@ def run_gateway(home: Path, any_port: bool, take_over: bool = False) -> int:
 
 
 def _successor(place: Home, any_port: bool) -> int:
-    """Run the gateway from when it has taken over from the one that runs."""
+    """Take over from the running gateway, then run this one."""
     with contextlib.ExitStack() as stack:
 
         def inherit(descriptor: int) -> Lock:

@@ -1,6 +1,6 @@
-"""A cluster's home: its folders, what may be one, and the locks of its services.
+"""A cluster's home: its folders, its checks, and the locks of its services.
 
-Every command that changes something needs it: nothing is imported here that takes long.
+Every command that changes something needs it, so it imports nothing that takes long.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 
 CONTROLLER, GATEWAY, CONSOLE = "controller", "gateway", "console"
-"""The services of a home, as their commands and locks are named."""
+"""The services of a home, by the names of their commands and locks."""
 
 
 TAKE_OVER = "--take-over"
-"""Has a service take over from the one that runs."""
+"""Option of a service that takes over from the running one."""
 NOT_HANDED_OVER = 3
-"""Exit status of a service that was to take over, where the one that runs does not know how."""
+"""Exit status of a service that should take over, if the running one does not know how."""
 
 
 def own_start() -> str:
-    """Return how this process was started: in the same way whether it is to take over or not."""
+    """Return the start of this process, without the option to take over."""
     return started_as([word for word in sys.argv[1:] if word != TAKE_OVER])
 
 
@@ -70,27 +70,27 @@ class Home:
 
     @property
     def prompts(self) -> Path:
-        """Return the path of the gateway's file of prompts that it refuses."""
+        """Return the path of the gateway's file of refused prompts."""
         return self.root / "prompts.json"
 
     @property
     def console(self) -> Path:
-        """Return the path of the console's file of where it listens."""
+        """Return the path of the file with the console's address."""
         return self.root / "console.json"
 
     @property
     def supervision(self) -> Path:
-        """Return the path of the file of what `up` did to services that gave no answer."""
+        """Return the path of the file with the acts of `up` on services that gave no answer."""
         return self.root / "supervision.json"
 
     @property
     def usage(self) -> Path:
-        """Return the path of the gateway's file of what keys have used."""
+        """Return the path of the gateway's file with the use of keys."""
         return self.root / "usage.json"
 
     @property
     def gateway_figures(self) -> Path:
-        """Return the path of the gateway's file of what requests did."""
+        """Return the path of the gateway's file with figures of requests."""
         return self.root / "figures.json"
 
     @property
@@ -100,12 +100,12 @@ class Home:
 
     @property
     def fronts(self) -> Path:
-        """Return the path of the controller's file of the nodes that have a gateway of their own."""
+        """Return the path of the controller's file of the nodes that have their own gateway."""
         return self.root / "fronts.json"
 
     @property
     def addresses(self) -> Path:
-        """Return the path of the controller's file of where machines answered last."""
+        """Return the path of the controller's file of the addresses at which machines answered last."""
         return self.root / "addresses.json"
 
     @property
@@ -149,9 +149,9 @@ class Home:
 
     def check(self) -> None:
         """Raise ``Invalid`` if this path cannot be a home, ``Unwritable`` if it cannot be written now, ``Conflict`` if it is
-        a copy of a home that is still there."""
+        a copy of a home that still exists."""
         try:
-            agent_socket(str(self.run), "any")  # there is a limit to the length of a socket's path
+            agent_socket(str(self.run), "any")  # the length of a socket's path is limited
         except ValueError as error:
             raise Invalid(str(error)) from None
         if not self.root.exists():
@@ -184,7 +184,7 @@ class Home:
 
     @contextlib.contextmanager
     def lock_to_hand_over(self, service: str) -> Iterator[Lock]:
-        """Do the same for a service that hands its lock over to the next one."""
+        """Do the same for a service that hands its lock over to its successor."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         origin.settle(self.root)
         with held(self.lock_of(service), own_start()) as (lock, holder):

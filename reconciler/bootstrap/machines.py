@@ -24,7 +24,7 @@ from reconciler.wire.node import NodeReport
 from .home import Home
 
 CONNECTING_MAX = 16
-"""SSH connections that are made at a time."""
+"""Most SSH connections that are set up at a time."""
 
 
 class ClusterMachines(MachinePool):
@@ -42,7 +42,7 @@ class ClusterMachines(MachinePool):
         self._probes = Probes(time.time)
 
     async def probe(self, link: AgentConnection, report: NodeReport, refresh: bool) -> MachineFacts:
-        """Ask the probes that are due. Raises as ``Machines.probe``."""
+        """Run the probes that are due. Raises as ``Machines.probe``."""
         return await self._probes(link, report, refresh)
 
     def expire_probes(self, report: NodeReport) -> None:
@@ -59,7 +59,7 @@ class ClusterMachines(MachinePool):
 
 
 def machines_of(home: Home) -> ClusterMachines:
-    """Build the machines of the cluster whose home this is."""
+    """Build the machines of the cluster of a home."""
     bundle = write_bundle(home.root / "agents")
     gate = asyncio.Semaphore(CONNECTING_MAX)
     last = LastAddresses(home.addresses)
@@ -67,7 +67,9 @@ def machines_of(home: Home) -> ClusterMachines:
 
     def make(name: NodeName, access: Access) -> Machine:
         if access.ssh is not None:
-            from reconciler.remote.nodes import node_over_ssh  # a cluster on one machine need not wait for it
+            from reconciler.remote.nodes import (
+                node_over_ssh,
+            )  # slow, and a cluster on one machine does not need it
 
             whole = bundle_of(bundle, wheelhouse)
             return node_over_ssh.SshNode(name, access, whole, gate, home.gateway_key, last)

@@ -1,8 +1,8 @@
-"""Tells a home from a copy of it: who starts the copy means something else than who starts the home.
+"""Distinguishes a home from a copy of it, which must not act as the home.
 
-``home.json`` says where the home is, on which machine and file system, and has an id that a copy shares. A home that was moved, or
-that another path leads to, is the same and goes on by itself; so does one that was put back in its place. A copy beside its original
-is refused: it would take the machines and the messages of the original for its own.
+``home.json`` has the path of the home, its machine and file system, and an id that a copy shares. A home that was
+moved, or that another path leads to, is the same and continues by itself; so does a home that was put back in its
+place. A copy is refused while its original exists: it would take the original's machines and messages for its own.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _ADVICE = (
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a home is."""
+    """The place of a home."""
 
     id: str
     path: str
     place: str
-    """Its file system and its inode, which a copy never has."""
+    """Its file system and inode, which differ in every copy."""
     machine: str
     name: str
     """The name of the machine, for people."""
 
 
 def settle(root: Path) -> None:
-    """Write down where this home is, unless it is a copy of another one. Raises ``Conflict`` for a copy."""
+    """Write down the place of this home. Raises ``Conflict`` if it is a copy of another home."""
     known = _read(root)
     here = _here(root, known.id if known else secrets.token_hex(16))
     if here == known:
@@ -61,7 +61,7 @@ def settle(root: Path) -> None:
 
 
 def _other(root: Path, here: Origin, known: Origin | None) -> str:
-    """Return why this is a copy; empty if it is the home itself, wherever that is now."""
+    """Return why this is a copy; empty if it is the home itself, which may have been moved."""
     if known is None:
         return ""
     there = Path(known.path)
@@ -75,7 +75,7 @@ def _other(root: Path, here: Origin, known: Origin | None) -> str:
     if known.place == here.place:  # one disk, two machines
         user = next((lock for lock in _LOCKS if holder(root / lock) is not None), "")
         return f"{root} is in use on {known.name} ({user} is held there); end it there first" if user else ""
-    if not (root / "addresses.json").exists():  # which has the machines that were reached with SSH
+    if not (root / "addresses.json").exists():  # the file of machines that were reached over SSH
         return ""
     return (
         f"{root} was at {known.path} on {known.name}, whose controller may still use the same machines."
@@ -84,8 +84,8 @@ def _other(root: Path, here: Origin, known: Origin | None) -> str:
 
 
 def _started_elsewhere(root: Path, known: Origin | None) -> str:
-    """Return why a home without ``home.json`` is a copy: an older version, which wrote none, ran in the original when it was copied,
-    and its lock has the command."""
+    """Return why a home without ``home.json`` is a copy; empty if it is none. An older version, which wrote no such
+    file, ran in the original when it was copied, and its lock has the command."""
     if known is not None:
         return ""
     with suppress(OSError, ValueError):

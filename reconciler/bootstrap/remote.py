@@ -1,4 +1,4 @@
-"""What follows the home's remote repository, and shows at a forge what becomes of its commits."""
+"""The tasks that follow the home's remote repository, and show the outcome of its commits at a forge."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from .home import Home
 log = logging.getLogger(__name__)
 
 FAILED_SECONDS = 60.0
-"""After an unexpected error."""
+"""Wait after an unexpected error."""
 VERIFY_SECONDS = 30.0
-"""How long what fetches waits for the event loop, to ask whether this controller is still the one that writes."""
+"""Longest wait of a fetch for the event loop, to ask whether this controller may still write."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteTasks:
-    """What runs beside the loop, for as long as it runs."""
+    """The tasks that run in parallel to the loop, as long as it runs."""
 
     following: Following
     reporting: Reporting
@@ -55,7 +55,7 @@ class RemoteTasks:
 
 
 async def _lasting(run: Callable[[], Awaitable[None]]) -> None:
-    """Run what must not end. Begin it again after an unexpected error."""
+    """Run a task that must not end. Begin it again after an unexpected error."""
     while True:
         try:
             await run()
@@ -67,8 +67,8 @@ async def _lasting(run: Callable[[], Awaitable[None]]) -> None:
 
 
 def remote_of(home: Home, source: Source, loop: Loop, parts: Parts) -> RemoteTasks | None:
-    """Return what follows the home's remote repository, and let source and gateway know of it; None where manifests come
-    from a folder."""
+    """Return the tasks that follow the home's remote repository, and connect them with source and gateway; None where
+    manifests come from a folder."""
     if not isinstance(source, GitSource):
         return None
     running = asyncio.get_running_loop()
@@ -82,7 +82,7 @@ def remote_of(home: Home, source: Source, loop: Loop, parts: Parts) -> RemoteTas
         foreseen = pushes.foreseen(read_fetched(repo, old, new), None)
         body = asyncio.run_coroutine_threadsafe(foreseen, running).result(VERIFY_SECONDS)
         said = [line.removeprefix("reconciler: ") for line in body["lines"]]
-        return "" if body["accept"] else "\n".join(said[:-1])  # the last one says that main stays
+        return "" if body["accept"] else "\n".join(said[:-1])  # the last line says that main stays
 
     remote = Remote(
         ClusterRepo(home.repo),

@@ -1,7 +1,7 @@
-"""The lock of a service: held as long as its process lives, and readable by whoever looks for the process.
+"""The lock of a service: held as long as its process lives, and readable by others that look for the process.
 
-The kernel releases a lock with its process, also where nobody asks for the process's end. So the lock, and not the number
-in it, tells whether the service runs.
+The kernel releases a lock when its process ends for any reason. So the lock, and not the number in it, shows whether
+the service runs.
 """
 
 from __future__ import annotations
@@ -40,43 +40,41 @@ class Holder:
 
 
 def started_as(arguments: Sequence[str]) -> str:
-    """Return what tells whether a running service is the one that would be started: program, version, arguments."""
+    """Return program, version and arguments, which tell whether a running service is the one that would be started."""
     return shlex.join([sys.executable, str(Path(__file__).parents[1]), __version__, *arguments])
 
 
 class Lock:
-    """A lock that this process holds, or another one by now, to which it was handed over."""
+    """A lock that this process holds, or has handed over to another process."""
 
     def __init__(self, path: Path, file: FileIO, description: str) -> None:
-        """``file``: opened to append."""
+        """``file`` is open for appending."""
         self._file = file
         self._words = f"{os.getpid()}\n{description}\n".encode()
         self.written = False
-        """Whether it says who holds it."""
+        """True if it names its holder."""
         self.identity = FileIdentity.held(str(path), file.fileno())
 
     def write(self) -> None:
-        """Write down who holds it, unless another process does. Raises ``OSError``: then it says nothing."""
+        """Write down the holder, unless it is another process. Raises ``OSError``: then the lock names nobody."""
         if self._file.closed:
             return
         self._file.truncate(0)
-        if self._file.write(self._words) != len(
-            self._words
-        ):  # half a number would be that of another process
+        if self._file.write(self._words) != len(self._words):  # half a number would name another process
             self._file.truncate(0)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self.written = True
 
     def fileno(self) -> int:
-        """Return its descriptor: whoever has it holds the lock."""
+        """Return its descriptor. A process that has the descriptor holds the lock."""
         return self._file.fileno()
 
     def let_go(self) -> None:
-        """Close the descriptor. Another process holds the lock, and the file is its own."""
+        """Close the descriptor, because another process holds the lock now and owns the file."""
         self._file.close()
 
     def give_back(self) -> None:
-        """Show that this process ends in order, unless another one holds the lock."""
+        """Show that this process ends in order, unless another process holds the lock."""
         if not self._file.closed:
             self._file.truncate(0)
 
@@ -93,12 +91,12 @@ def held(path: Path, description: str) -> Iterator[tuple[Lock, None] | tuple[Non
         lock = Lock(path, file, description)
         lock.write()
         yield lock, None
-        lock.give_back()  # not after an error: so an empty lock is one that was given back in order
+        lock.give_back()  # not after an error: an empty lock was given back in order
 
 
 @contextlib.contextmanager
 def inherited(path: Path, descriptor: int, description: str) -> Iterator[Lock]:
-    """Hold the lock at ``path`` by a descriptor that another process has handed over, also where it cannot be written."""
+    """Hold the lock at ``path`` by a descriptor that another process has handed over, even if it cannot be written."""
     with os.fdopen(descriptor, "ab+", buffering=0) as file:
         lock = Lock(path, file, description)
         try:
@@ -110,7 +108,7 @@ def inherited(path: Path, descriptor: int, description: str) -> Iterator[Lock]:
 
 
 def holder(path: Path) -> Holder | None:
-    """Return the process that holds the lock at ``path``; None where nobody does."""
+    """Return the process that holds the lock at ``path``; None if there is none."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -149,6 +147,6 @@ def process_state(pid: int) -> str:
 
 
 def _holder(path: Path) -> Holder:
-    """Return what the lock says; of one that has just been taken, nothing yet."""
+    """Return the holder that the lock names; a lock that was just taken names nobody yet."""
     number, _, description = path.read_text(encoding="utf-8").strip().partition("\n")
     return Holder(int(number) if number.isdecimal() else 0, description)

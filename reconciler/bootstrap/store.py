@@ -1,4 +1,4 @@
-"""Opens the store, and begins a new one where it is damaged or gone: the nodes know the rest."""
+"""Opens the store, and begins a new one if it is damaged or gone: the nodes know the rest."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _CONSEQUENCES = (
 
 
 def open_store(home: Home, now: float) -> Store:
-    """Open the store as the only controller of the home, and report once if it had to be begun anew.
+    """Open the store as the only controller of the home, and report once if a new one had to be begun.
 
-    Raises ``Invalid`` for a store of a newer version, ``Unwritable`` where nothing can be written now, and ``OSError``
-    where a damaged store cannot be moved: these stay as they are.
+    Raises ``Invalid`` for a store of a newer version, ``Unwritable`` if nothing can be written now, and ``OSError`` if
+    a damaged store cannot be moved. In these cases the store stays as it is.
     """
     try:
         store = Store(home.store)
@@ -41,7 +41,7 @@ def open_store(home: Home, now: float) -> Store:
 
 
 def _begin(home: Home, store: Store, now: float, reason: str, text: str) -> None:
-    """Note in a new store which nodes may have an agent, and what became of the store before, if there was one."""
+    """Note in a new store the nodes that may have an agent, and the fate of the previous store, if there was one."""
     for name in home.nodes_with_agents():
         store.keep_agent(name)
     if text:

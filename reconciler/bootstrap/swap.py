@@ -1,7 +1,7 @@
-"""Replaces a home's files by restored ones: all of them or none, whatever happens meanwhile.
+"""Replaces a home's files by restored ones: all of them or none, even if it is interrupted.
 
-The new files are staged beside the old ones, complete and checked. One rename decides; further renames follow, which
-anybody may continue: the next controller does, and every other user of the files.
+The new files are staged next to the old ones, complete and checked. One rename decides. Further renames follow, which
+every process may continue: the next controller does, and so does every other user of the files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reconciler.wire.file_identity import FileIdentity
 ASIDE = "state.before-restore"
 """Folder of the replaced files, until the next restore."""
 LOCK_SECONDS = 30.0
-"""How long another process may take to finish a replacement, which is a few renames."""
+"""Longest wait for another process to finish a replacement, which is a few renames."""
 LOCK_LOOK_SECONDS = 0.05
 _STAGED, _DRAFT = ".restoring", ".restoring.part"
 _NAMES = ("cluster.git", "source.yaml", "store.db-wal", "store.db-shm", "store.db")
@@ -32,12 +32,12 @@ def stage(home: Path) -> Path:
 
 
 def drop(home: Path) -> None:
-    """Forget what was staged and not decided."""
+    """Remove files that were staged but not decided."""
     shutil.rmtree(home / _DRAFT, ignore_errors=True)
 
 
 def decide(home: Path) -> None:
-    """Make the staged files those of the home. Raises ``OSError``."""
+    """Make the staged files the files of the home. Raises ``OSError``."""
     for folder, _, files in os.walk(home / _DRAFT):
         for name in files:
             _sync(Path(folder, name))
@@ -56,7 +56,7 @@ def finish(home: Path) -> bool:
         return False
     try:
         _lock(descriptor)
-        if FileIdentity.held(str(staged), descriptor).replaced:  # somebody else has finished it meanwhile
+        if FileIdentity.held(str(staged), descriptor).replaced:  # another process has finished it meanwhile
             return True
         if (staged / "old").exists():
             _move_aside(home, staged / "old")

@@ -1,4 +1,4 @@
-"""Plan to Outcomes: every step once, side by side, none of them deciding anything."""
+"""Plan to Outcomes: every step runs once and in parallel, and none decides anything."""
 
 from .executor import Executor
 from .tools import Tools

@@ -17,7 +17,7 @@ LISTENS_SECONDS = 30.0
 """Time for a process that was just started to listen."""
 TRY_SECONDS = 0.2
 SILENT_SECONDS = 300.0
-"""Longest time in which nothing is copied: the file before may be verified meanwhile."""
+"""Longest pause between copied bytes, in which the previous file may be verified."""
 
 
 async def carry(

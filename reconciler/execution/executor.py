@@ -1,4 +1,4 @@
-"""Runs steps side by side and reports what became of them. A pass never waits for a step."""
+"""Runs steps in parallel and reports their outcomes. A pass never waits for a step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RETRY_SECONDS_MAX = 60.0
 BEGUN_MAX = 8
 """Steps that begin in one turn of the event loop."""
 FAILURES_KEPT_SECONDS = 600.0
-"""A step that has not been tried for so long is not wanted any more."""
+"""A step that has not been tried for this long is no longer wanted."""
 
 
 class Executor:
@@ -39,7 +39,7 @@ class Executor:
         self._deposed = deposed
         self._over = False
         self._waiting: deque[Step] = deque()
-        """Steps of a plan that begin after the others."""
+        """Steps of a plan that have not begun yet."""
         self._tasks: dict[asyncio.Task[str], tuple[Step, float]] = {}
         self._subjects: Counter[str] = Counter()
 
@@ -64,7 +64,7 @@ class Executor:
             self._begin()
 
     def _begin(self) -> None:
-        """Begin some steps, and the next ones when these had their turn: many steps write to the store at once."""
+        """Begin some steps, and the others in later turns of the event loop, because many steps write to the store."""
         loop = asyncio.get_running_loop()
         for _ in range(min(BEGUN_MAX, len(self._waiting))):
             step = self._waiting.popleft()
@@ -75,7 +75,7 @@ class Executor:
             loop.call_soon(self._begin)
 
     def abandon(self) -> None:
-        """Give up on what is running, and start nothing more."""
+        """Give up the running steps, and start no more."""
         self._over = True
         self._waiting.clear()
         for task in self._tasks:
@@ -86,7 +86,7 @@ class Executor:
         self.tools.volatile = self.tools.volatile.shifted(seconds)
 
     async def close(self) -> None:
-        """Abandon all steps and wait for them. The next controller observes what they had done by then."""
+        """Abandon all steps and wait for them. The next controller observes their effects."""
         tasks = tuple(self._tasks)
         self.abandon()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -94,7 +94,7 @@ class Executor:
     def _end(self, task: asyncio.Task[str]) -> None:
         step, started = self._tasks.pop(task)
         self._subjects[step.subject] -= 1
-        self._subjects += Counter()  # drops what has come down to zero
+        self._subjects += Counter()  # drops counts of zero
         if task.cancelled():
             return
         error = task.exception()
@@ -116,7 +116,7 @@ class Executor:
         return f"internal error: {error!r}"
 
     def _note(self, step: Step, problem: str, unwritten: bool) -> None:
-        """Remember that a step failed and when to retry it, or forget earlier failures after a success."""
+        """Remember a failed step and the time of its retry, or forget earlier failures after a success."""
         failures = dict(self.tools.volatile.failures)
         before = failures.get(step.key)
         if not problem:

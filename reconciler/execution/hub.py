@@ -15,7 +15,7 @@ ENDPOINT_VARIABLE = "HF_ENDPOINT"
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """The hub as the environment of ``reconciler up`` has it."""
+    """The hub that the environment of ``reconciler up`` names."""
 
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 

@@ -41,7 +41,7 @@ async def _converse(connect: Connect) -> None:
     try:
         writer.write(frames.encode(to_wire(Hello("controller", SPOKEN))))
         last = await _ask(reader, writer, _COMPLETION)
-        if isinstance(last, Failed) and last.parameter == "model":  # which is for embeddings
+        if isinstance(last, Failed) and last.parameter == "model":  # the model is for embeddings
             last = await _ask(reader, writer, _VECTOR)
         if isinstance(last, Failed):
             raise Refused("ProofFailed", f"{last.code}: {last.text}")

@@ -10,7 +10,7 @@ from reconciler.state import NodeName
 from reconciler.state.machine.runtimes import Runtimes, Tidied
 
 AGAIN_SECONDS = 600.0
-"""After which a runtime that was in use is looked at again."""
+"""Time until the next look at a runtime that was in use."""
 NEWS_SECONDS = 2.0
 """Time between two reports of progress."""
 
@@ -21,7 +21,7 @@ def _nothing() -> None:
 
 @dataclass(slots=True)
 class Builder:
-    """``clock`` gives seconds since the Unix epoch; ``on_news`` is called when there is something new to show."""
+    """``clock`` gives seconds since the Unix epoch; ``on_news`` is called when there is new progress to show."""
 
     machines: Machines
     clock: Callable[[], float]
@@ -33,11 +33,12 @@ class Builder:
 
     @property
     def known(self) -> Runtimes:
-        """Return what is known now."""
+        """Return the known state of all runtimes."""
         return Runtimes(self.machines.runtimes, dict(self._built), dict(self._progress), dict(self._tidied))
 
     async def build(self, name: NodeName) -> str:
-        """Put the managed runtime on a node; a detail worth reporting. Raises as ``Machines.build_runtime``."""
+        """Put the managed runtime on a node, and return a detail worth reporting. Raises as
+        ``Machines.build_runtime``."""
 
         def tell(text: str) -> None:
             self._progress[name] = text
@@ -53,7 +54,8 @@ class Builder:
         return f"runtime {self._built[name]}"
 
     async def prune(self, name: NodeName, key: str) -> str:
-        """Remove old runtimes of a node that has ``key`` now; a detail worth reporting. Raises as ``build``."""
+        """Remove old runtimes of a node that has ``key`` now, and return a detail worth reporting. Raises as
+        ``build``."""
         done = await self.machines.prune_runtimes(name)
         again = self.clock() + AGAIN_SECONDS if done.used else None
         self._tidied[name] = Tidied(key, again)

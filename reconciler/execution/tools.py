@@ -1,4 +1,4 @@
-"""The interfaces with which handlers act, and note what they did."""
+"""The interfaces with which handlers act, and note their acts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group on trial, over rank 0's socket: its ranks measure, then it answers so many requests at once."""
+"""A group on trial, over rank 0's socket: its ranks measure, then it answers several requests at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Answered:
     """The result of several simultaneous requests."""
 
     tokens: int
-    """After the first one of each."""
+    """Number of tokens after the first one of each answer."""
     seconds: float
     """Seconds from the first token of any answer to the last token of all."""
     failures: int

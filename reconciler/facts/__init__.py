@@ -1,4 +1,4 @@
 """Facts of a running cluster in a file, so that a change can be planned where no controller runs. Pure.
 
-``recorded.py`` says what is recorded, and plans with it. ``privacy.py`` says which texts may leave the cluster.
+``recorded.py`` records facts, and plans with them. ``privacy.py`` lists the texts that may leave the cluster.
 """

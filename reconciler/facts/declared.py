@@ -1,4 +1,5 @@
-"""What of the manifests and operations in force goes along with the facts: a plan of a change says what it changes."""
+"""The manifests and operations in force that are recorded with the facts, so that a plan can describe changes of
+them."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from .form import Malformed
 from .privacy import HIDDEN
 
 SERVED: dict[str, type[Manifest]] = {"Model": Model, "ModelDeployment": ModelDeployment}
-"""The kinds of which a plan says how they change. Nodes are left out, for they say how machines are reached."""
+"""The kinds whose changes a plan describes. Nodes are left out, because they have the access to machines."""
 
 
 def written(manifests: Iterable[Manifest]) -> list[dict[str, Any]]:
@@ -23,7 +24,7 @@ def written(manifests: Iterable[Manifest]) -> list[dict[str, Any]]:
 
 
 def anonymous(operations: Iterable[Operation]) -> tuple[Operation, ...]:
-    """Return what operations do, without who asked for it and why. Approvals do nothing to a plan, and are left out."""
+    """Return operations without their authors and reasons. Approvals do not affect a plan, and are left out."""
     fields = {"by": HIDDEN, "reason": ""}
     return tuple(
         each.model_copy(update={"spec": each.spec.model_copy(update=fields)})
@@ -33,12 +34,12 @@ def anonymous(operations: Iterable[Operation]) -> tuple[Operation, ...]:
 
 
 def served(bodies: Sequence[Any], place: str) -> tuple[Manifest, ...]:
-    """Return Models and ModelDeployments of plain JSON. Raises ``Malformed``."""
+    """Return Models and ModelDeployments from plain JSON. Raises ``Malformed``."""
     return tuple(_read(SERVED, body, f"{place}[{at}]") for at, body in enumerate(bodies))
 
 
 def operations(bodies: Sequence[Any], place: str) -> tuple[Operation, ...]:
-    """Return operations of plain JSON. Raises ``Malformed``."""
+    """Return operations from plain JSON. Raises ``Malformed``."""
     found = (_read({"Operation": Operation}, body, f"{place}[{at}]") for at, body in enumerate(bodies))
     return tuple(each for each in found if isinstance(each, Operation))
 

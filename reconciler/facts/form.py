@@ -22,11 +22,11 @@ _WORDS: dict[Any, str] = {str: "a text", int: "a whole number", float: "a number
 
 
 class Malformed(ValueError):
-    """A value is not what its field holds; the text begins with its place."""
+    """A value does not fit its field; the text begins with its place."""
 
 
 def outline(value: Any, disguise: Disguise) -> Any:
-    """Return a snapshot as plain JSON, without what has its default, and every text in its form."""
+    """Return a snapshot as plain JSON, without fields that have their defaults, and every text in its form."""
     return _plain(value, disguise, None)
 
 
@@ -71,13 +71,13 @@ def _default(each: dataclasses.Field[Any]) -> Any:
 
 @cache
 def camel(name: str) -> str:
-    """Write a field's name as JSON has it."""
+    """Return a field's name in JSON."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
 def read(hint: Any, value: Any, place: str) -> Any:
-    """Make what a field of this type holds of plain JSON. Raises ``Malformed``."""
+    """Return the value of a field of this type from plain JSON. Raises ``Malformed``."""
     if hint is Any:
         return value
     hint = getattr(hint, "__supertype__", hint)

@@ -1,6 +1,7 @@
-"""Which texts of the snapshots go into a file of facts, and in which form: a repository may be public.
+"""The texts of the snapshots that go into a file of facts, and their form, because a repository may be public.
 
-Numbers, answers and states always go. A text goes only if its field is listed here; every other one is left out.
+Numbers, answers and states always go into it. A text does only if its field is listed here; all other texts are left
+out.
 """
 
 from __future__ import annotations
@@ -33,36 +34,36 @@ from reconciler.wire.weights import (
 DOCUMENTATION = ipaddress.ip_network("192.0.2.0/24")
 """Addresses that belong to nobody (RFC 5737)."""
 HIDDEN = "hidden"
-"""Stands for a secret: that there is one decides whether a group can be completed."""
+"""Stands for a secret, because a group can be completed only if it has one."""
 _HOME = re.compile(r"/(?:Users|home)/[^/\s'\",;:]+|/(?:var/)?root(?=[/\s'\",;:]|$)")
 _IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
 
 
 @dataclass(slots=True)
 class Disguise:
-    """Replaces what is nobody's business. The same text is always replaced by the same."""
+    """Replaces private texts. Equal texts always have equal replacements."""
 
     public: frozenset[str] = frozenset()
-    """Texts that the manifests have as well."""
+    """Texts that the manifests have, too."""
     known: dict[str, str] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
 
     def kept(self, text: str) -> str:
-        """Names of the manifests, versions, and words of the product and of macOS."""
+        """Keep names of the manifests, versions, and words of the product and of macOS."""
         return text
 
     def written(self, text: str) -> str:
-        """Write a sentence or a path without homes of users and without public addresses."""
+        """Return a sentence or a path without homes of users and without public addresses."""
         if text in self.public:
             return text
         return _IPV4.sub(lambda found: self.address(found[0]), _HOME.sub("~", text))
 
     def identity(self, text: str) -> str:
-        """Number an id of a machine: only whether two are equal is used."""
+        """Replace an id of a machine by a number: only the equality of ids matters."""
         return self.known.setdefault(text, f"id-{len(self.known) + 1}") if text else ""
 
     def address(self, text: str) -> str:
-        """Keep an IPv4 address of a private network, and replace any other one; keep the prefix."""
+        """Keep an IPv4 address of a private network, and replace any other address; keep the prefix."""
         host, slash, prefix = text.partition("/")
         try:
             found = ipaddress.IPv4Address(host)
@@ -79,7 +80,7 @@ class Disguise:
         return text if ipaddress.ip_network(text, strict=False).is_private else str(DOCUMENTATION)
 
     def secret(self, text: str) -> str:
-        """Say that there is a secret."""
+        """Show only that there is a secret."""
         return HIDDEN if text else ""
 
 
@@ -151,4 +152,4 @@ LEFT_OUT: dict[type[Any], frozenset[str]] = {
     Ends: frozenset({"jumps"}),
     Memory: frozenset({"agents", "leaving", "deliveries", "unwritable", "locked"}),
 }
-"""Fields that do not go, whatever they hold."""
+"""Fields that are always left out."""

@@ -1,4 +1,4 @@
-"""What is recorded of a running cluster, and the plan that follows from it for other manifests."""
+"""The recorded facts of a running cluster, and the plan that follows from them for other manifests."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ AGAIN = "record them again with: reconciler facts export -o FILE"
 class Facts:
     """A cluster at one moment, as far as plans depend on it.
 
-    Without how machines are reached, which is in git; without objects that are just leaving; and without anything about
-    clients: their keys, what they asked, what they used.
+    Left out are the access to machines, which is in git; objects that are leaving; and everything about clients: their
+    keys, requests and usage.
     """
 
     at: float
-    """In seconds of the controller's clock."""
+    """Time in seconds of the controller's clock."""
     revision: str
     """The revision of the manifests that was in force."""
     in_force: tuple[ObjectKey, ...]
     """The objects in force: a revision that removes many of them is held."""
     agents: tuple[NodeName, ...] = ()
-    """The nodes whose agent was started. How they are reached is in the manifests."""
+    """The nodes whose agent was started. The manifests have the access to them."""
     nodes: Mapping[NodeName, NodeObservation] = field(default_factory=dict)
     gateway_problem: str = ""
     """Why the gateway does not listen; empty if it does, or if there is none."""
     memory: Memory = field(default_factory=lambda: Memory(token=0))
     served: tuple[Manifest, ...] = ()
-    """The Models and ModelDeployments in force, with what operations make of them."""
+    """The Models and ModelDeployments in force, with operations."""
     operations: tuple[Operation, ...] = ()
-    """Those in force, without who asked for them and why."""
+    """The operations in force, without their authors and reasons."""
 
     def judge(self, wished: Incoming, now: float) -> Verdict:
-        """Return what would become of other manifests, with the operations that were in force.
+        """Return the verdict on other manifests, with the operations that were in force.
 
-        Sync windows are as they are at ``now``, in seconds since the Unix epoch. Only those count that were in force, as
-        the other manifests have them.
+        Sync windows are open or closed at ``now``, in seconds since the Unix epoch. Only windows that were in force
+        count, as the other manifests have them.
         """
         laid = overlay(wished.manifests.values(), self.operations, self.at).manifests
         incoming = Desired.of(wished.revision, laid).objects()
         served = {ObjectKey(each.kind, each.metadata.name): each for each in self.served}
-        # How an object that is not recorded was is not known: it is taken not to change.
+        # The earlier state of an object that is not recorded is unknown: it counts as unchanged.
         was = {key: served.get(key, incoming.get(key)) for key in self.in_force}
         in_force = {key: manifest for key, manifest in was.items() if manifest is not None}
         live = Live(
@@ -72,20 +72,20 @@ class Facts:
         return judge(before, replace(wished, manifests=incoming), operations, live, now)
 
     def desired(self, verdict: Verdict) -> Desired:
-        """Return the desired state that follows from a verdict; of what is not recorded there is none."""
+        """Return the desired state that follows from a verdict, without objects that are not recorded."""
         found = verdict.in_force or InForce(self.revision, {}, {})
         return replace(Desired.of(found.revision, found.manifests.values()), held_changes=verdict.held)
 
     def costs(self, desired: Desired, plan: Plan) -> tuple[Cost, ...]:
-        """Return what the changes of deployments cost; ``plan`` is the one for them."""
+        """Return the costs of the changes of deployments; ``plan`` is the plan for them."""
         return tuple(foresee(Desired.of(self.revision, self.served), desired, self.memory.groups, plan))
 
     def plan(self, desired: Desired) -> Plan:
-        """Return the plan that the controller would have made at that moment of these manifests."""
+        """Return the plan that the controller would have made for these manifests at that moment."""
         accesses = {name: desired.accesses.get(name, LOCAL) for name in self.agents}
         observed = Observed(self.nodes, GatewayObservation(0, None, self.gateway_problem))
         memory = replace(self.memory, agents=accesses)
-        # What is random in a plan, such as a group's ports and secret, is not shown.
+        # Random parts of a plan, such as a group's ports and secret, are not shown.
         return plan(desired, observed, memory, self.at, entropy="0" * 64)
 
 
@@ -97,9 +97,9 @@ def facts_of(
     in_force: tuple[ObjectKey, ...],
     operations: tuple[Operation, ...] = (),
 ) -> Facts:
-    """Return what is recorded of these snapshots; texts in it are not disguised yet.
+    """Return the facts of these snapshots; their texts are not disguised yet.
 
-    ``desired``: with the ``operations`` laid over the manifests.
+    ``desired``: the manifests with the ``operations`` laid over them.
     """
     return Facts(
         now,
@@ -117,7 +117,7 @@ def facts_of(
 def written(facts: Facts, desired: Desired, product: str) -> dict[str, Any]:
     """Return the content of a file, every text in the form that may leave the cluster.
 
-    ``desired``: the manifests, of which nothing has to be disguised. ``product``: the version that records.
+    ``desired``: the manifests, whose texts need no disguise. ``product``: the version that records.
     """
     disguise = Disguise(frozenset(each.python for each in desired.accesses.values() if each.python))
     return {

@@ -1,4 +1,4 @@
-"""Entry point of a fetcher: one job in, progress out, and no life beyond that of the agent that asked."""
+"""Entry point of a fetcher: it reads one job, writes progress, and ends with the agent that started it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ EXIT_WITHOUT = 1
 
 
 def main() -> int:
-    """Fetch what standard input requests. Return 0 if there are weights then."""
+    """Fetch the weights of the job on standard input. Return 0 on success."""
     report = ProgressReport(os.dup(1))
-    os.dup2(2, 1)  # nothing but progress may reach standard output, whatever libraries print
+    os.dup2(2, 1)  # only progress may reach standard output, even if libraries print
     job = from_wire(FetchJob, json.loads(sys.stdin.buffer.readline()))
     threading.Thread(target=_end_with_agent, name="wait for the end of the agent", daemon=True).start()
     try:

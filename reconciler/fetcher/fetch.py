@@ -1,6 +1,6 @@
 """Fetches weights until they are complete and verified, file by file.
 
-The weights are assembled in a folder beside the final one, which appears by one rename: visible weights are always
+The weights are assembled in a folder next to the final one, which appears by one rename. So visible weights are always
 complete and verified.
 """
 
@@ -36,7 +36,7 @@ ATTEMPTS_MAX = 3
 """Most downloads of a file whose content is wrong or that stops arriving."""
 TRY_SECONDS = 1.0
 LOCK_SECONDS = 20.0
-"""A fetcher that is killed is gone by then."""
+"""A killed fetcher is gone within this time."""
 
 
 def fetch(job: FetchJob, report: ProgressReport) -> tuple[FileReport, ...]:
@@ -87,7 +87,7 @@ class _Fetch:
         """Files that are, or were, completely present."""
 
     def close(self) -> None:
-        """Let go of where they come from."""
+        """Close the connection to the source of the weights."""
         self._repository.close()
 
     def run(self) -> tuple[FileReport, ...]:
@@ -130,7 +130,7 @@ class _Fetch:
         return only is None or not is_shard(name) or name in only or name in self._held
 
     def _lacks_code(self, folder: Folder) -> bool:
-        """Return whether it was listed when no code was wanted."""
+        """Return whether the files were listed when no code was wanted."""
         record = folder.record
         return self._job.source.code and not any(
             file.name.endswith(".py") for file in (record.files if record else ())

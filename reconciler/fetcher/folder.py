@@ -1,4 +1,4 @@
-"""The folder of some weights, its record, and the verified files of it."""
+"""The folder of some weights, its record, and its verified files."""
 
 from __future__ import annotations
 

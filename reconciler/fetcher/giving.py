@@ -1,6 +1,7 @@
 """``python -m reconciler.fetcher.giving FOLDER SOCKET``: give verified weights to nodes that have none.
 
-It ends with the agent that has started it, whose end closes its standard input, or when nobody has come in a while.
+It ends with the agent that has started it, whose end closes its standard input, or when nobody has connected for a
+while.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ IDLE_SECONDS = 120.0
 
 
 def main(folder: Path, path: Path) -> None:
-    """Serve every connection in a thread of its own."""
+    """Serve every connection in its own thread."""
     threading.Thread(target=_end_with_agent, daemon=True).start()
     path.unlink(missing_ok=True)
     working: list[threading.Thread] = []

@@ -1,7 +1,7 @@
-"""A repository on the hub, over the real client: which files are wanted, and their bytes.
+"""A repository on the hub, over the real client: the wanted files, and their bytes.
 
-``hf_hub_download`` of huggingface_hub 2 begins a file again when its process was killed (each has a name of its
-own for what it has got so far); its ``http_get``, on which that stands, goes on from where a file ends.
+``hf_hub_download`` of huggingface_hub 2 begins a file again after its process was killed, because each process names
+its partial file differently. ``http_get``, which it calls, continues at the end of a file.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ UNSERVED = ("README*", "LICENSE*", "*.md", "training_args*", "trainer_state*", "
 CODE = ("*.py",)
 ANSWER_SECONDS = 30.0
 constants.DOWNLOAD_CHUNK_SIZE = 256 * 1024
-"""``http_get`` loses what it has of a piece when the connection breaks: with the client's own 10 MB a bad line would
-never get any further."""
+"""``http_get`` loses an incomplete piece when the connection breaks: with the client's own 10 MB, a fetch over a bad
+line would never make progress."""
 _BROKEN = (httpx2.TransportError, httpx2.StreamError, errors.OfflineModeIsEnabled)
 _UNCONNECTED = (httpx2.ConnectError, httpx2.ConnectTimeout)
 
@@ -61,7 +61,7 @@ class Repository:
     def __init__(self, source: FetchSource) -> None:
         self._source = source
         self._endpoint = source.endpoint or None
-        # False rather than None: the client would look for a token that somebody else has left on the machine.
+        # False, because with None the client would look for a token that somebody else has left on the machine.
         self._token = os.environ.get(TOKEN_VARIABLE) or False
 
     def close(self) -> None:
@@ -173,7 +173,7 @@ class Repository:
             missing = f"no commit {source.revision[:10]} in" if _no_revision(error) else "no"
             text = f"{self._endpoint_name()} has {missing} {what}, or shows it only with a permitted token"
             return Unfetched(FetchProblem.NOT_FOUND, text)
-        if status == 416:  # what is wanted begins where the hub's file ends
+        if status == 416:  # the wanted part begins where the hub's file ends
             return Unfetched(FetchProblem.TRUNCATED, f"{what} ended before its last byte")
         if status >= 500 or status in (408, 429):
             return Unfetched(FetchProblem.UNREACHABLE, f"{self._endpoint_name()} answers {status} for {what}")

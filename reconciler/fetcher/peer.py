@@ -1,8 +1,8 @@
 """Weights from another node that has them: the same files as from the hub, over a connection that the controller makes.
 
-This side listens on a Unix socket, the giving side on one of its own node, and the controller carries the bytes between
-them. A question is a line of JSON, ``{"get": name, "offset": n}``, with ``"length": n`` where that is enough; the answer a line
-``{"size": n}`` and n bytes. Of a weight file of which it has only an outline, a node gives no more than that.
+Each side listens on a Unix socket of its node, and the controller carries the bytes between them. A question is a line
+of JSON, ``{"get": name, "offset": n}``, with ``"length": n`` if a part is enough. The answer is a line ``{"size": n}``
+and n bytes. If a node has only the outline of a weight file, it gives only the outline.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PIECE_BYTES = 1024 * 1024
 
 
 class Peer:
-    """The node at the other end; it is used as the hub's ``Repository`` is. Everything raises ``Unfetched``."""
+    """The node at the other end, with the methods of the hub's ``Repository``. Everything raises ``Unfetched``."""
 
     def __init__(self, source: FetchSource, path: str) -> None:
         self._source = source
@@ -49,7 +49,7 @@ class Peer:
         self._path = path
 
     def close(self) -> None:
-        """Let go of the connection and of the socket."""
+        """Close the connection and the socket."""
         Path(self._path).unlink(missing_ok=True)
         self._listener.close()
         if self._connection is not None:

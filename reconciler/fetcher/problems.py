@@ -8,7 +8,7 @@ from reconciler.wire.weights import FetchProblem, FileReport
 
 
 class Unfetched(Exception):
-    """``problem`` is one of ``FetchProblem``, the text a sentence for people, without any secret."""
+    """``problem`` is a value of ``FetchProblem``; the text is a sentence for people, without secrets."""
 
     def __init__(self, problem: str, text: str) -> None:
         self.problem = problem
@@ -18,7 +18,7 @@ class Unfetched(Exception):
 
 
 def of_disk(error: OSError) -> Unfetched:
-    """Return the problem for a disk that cannot be written."""
+    """Return the problem of a disk that cannot be written."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     what = f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
     return Unfetched(FetchProblem.DISK_FULL if full else FetchProblem.FAILED, what)

@@ -26,11 +26,11 @@ class ProgressReport:
         self._total = 0
         self._written_at = 0.0
         self._came = 0
-        """Bytes that came over the network, or that were hashed, since the start of the phase."""
+        """Bytes that were received or hashed since the start of the phase."""
         self._marks: deque[tuple[float, int]] = deque()
 
     def begin(self, phase: str, total: int, done: int = 0, file: str = "") -> None:
-        """Begin another phase, or another file."""
+        """Begin a new phase or a new file."""
         if phase != self._phase:
             self._came = 0
             self._marks.clear()

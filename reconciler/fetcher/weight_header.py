@@ -1,4 +1,4 @@
-"""The header of a weight file, without its tensors: eight bytes of length, and so much JSON."""
+"""The header of a weight file, without its tensors: eight bytes of length, and JSON of this length."""
 
 from __future__ import annotations
 

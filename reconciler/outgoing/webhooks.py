@@ -1,4 +1,4 @@
-"""Sends webhooks: the only room that sends data out of the cluster. Checks certificates, and follows no redirect."""
+"""Sends webhooks. Checks certificates, and follows no redirects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The readiness of an ApiKey: whether it is valid, for which models, and what it has used."""
+"""The readiness of an ApiKey: its validity, its models, and its use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
 
 
 def _previous(key: ApiKey, snapshots: Snapshots) -> str:
-    """Return that earlier secrets are good as well, and whether keys are asked for at all."""
+    """Return a note if earlier secrets are still good, or if the Gateway asks for no keys."""
     gateway = snapshots.desired.gateway
     if gateway is None or gateway.spec.auth.mode == "none":
         return "; the Gateway asks for no keys: spec.auth.mode is not keys"
@@ -46,7 +46,7 @@ def _previous(key: ApiKey, snapshots: Snapshots) -> str:
 
 
 def _used(name: str, snapshots: Snapshots) -> dict[str, Any]:
-    """Return what the key has used, as far as the gateway has said."""
+    """Return the use of the key, as far as the gateway has reported it."""
     gateway = snapshots.observed.gateway
     used = next((each for each in gateway.usage if each.name == name), None) if gateway is not None else None
     if used is None:

@@ -1,4 +1,5 @@
-"""Says what is not known yet, so that its status stays, and what is on its way, so that it is no warning. Pure."""
+"""Recognises states that are not known yet, whose status stays, and objects on their way, which cause no warning.
+Pure."""
 
 from __future__ import annotations
 
@@ -17,20 +18,20 @@ from .snapshots import ConditionState, Readiness, Snapshots, Statuses
 AS_WISHED = (RefusedBecause.STOPPED, RefusedBecause.RESTARTING)
 """Reasons for waiting that a person has requested; they do not hinder the object."""
 GATEWAY_SECONDS = 10.0
-"""How long after the controller a gateway may come up: `up` starts both at once."""
+"""Time after the controller's start in which a gateway may come up: `up` starts both at once."""
 NOT_KNOWN = {
     "Fabric": (fabric.UNKNOWN,),
     "Gateway": ("GatewayDown", "NotListening", "NotAsked"),
     "Model": ("NotLookedFor", "NotFetched"),
 }
-"""By kind, the reasons of an object that is not ready that it also has while nothing is known of it."""
+"""By kind, the reasons of objects that are not ready that also apply while nothing is known about them."""
 
 
 # --- not known yet ---------------------------------------------------------------------------------
 
 
 def is_awaited(key: ObjectKey, snapshots: Snapshots, planned: ByObject) -> bool:
-    """Return whether what the status of an object follows from is not known yet, as after a start of the controller."""
+    """Return whether the facts behind the status of an object are not known yet, as after a start of the controller."""
     if key in snapshots.memory.leaving or key in planned.refused:
         return False
     match key.kind:
@@ -50,7 +51,7 @@ def is_awaited(key: ObjectKey, snapshots: Snapshots, planned: ByObject) -> bool:
 
 
 def _is_examined(model: str, snapshots: Snapshots) -> bool:
-    """Return whether a node is about to tell about the weights of a Model."""
+    """Return whether a node is about to report on the weights of a Model."""
     path = snapshots.desired.models[model].spec.source.folder
     return any(
         (report := seen.model(path)) is None or report.examining
@@ -83,8 +84,8 @@ def last_known(
 
 
 def _are_unseen(key: ObjectKey, snapshots: Snapshots) -> bool:
-    """Return whether each replica of a deployment that does not serve has a group, and of that a node that was not seen
-    since the controller started, and is about to report."""
+    """Return whether each replica of a deployment that does not serve has a group with a node that was not seen since
+    the controller started, and is about to report."""
     lacking = list(_lacking(key, snapshots))
     groups = [snapshots.memory.groups.get(each) for each in lacking]
     return bool(lacking) and all(
@@ -95,7 +96,7 @@ def _are_unseen(key: ObjectKey, snapshots: Snapshots) -> bool:
 
 
 def _lacking(key: ObjectKey, snapshots: Snapshots) -> Iterator[ReplicaId]:
-    """Yield the wanted replicas of a ModelDeployment that do not serve; none of another kind."""
+    """Yield the wanted replicas of a ModelDeployment that do not serve; none for other kinds."""
     deployment = snapshots.desired.deployments.get(DeploymentName(key.name))
     if key.kind != "ModelDeployment" or deployment is None:
         return
@@ -110,7 +111,7 @@ def _lacking(key: ObjectKey, snapshots: Snapshots) -> Iterator[ReplicaId]:
 
 
 def is_expected(key: ObjectKey, statuses: Statuses, snapshots: Snapshots) -> bool:
-    """Return whether an object is not ready although nothing is wrong: it is being started, or was stopped as requested."""
+    """Return whether an object is not ready although nothing is wrong: it is starting, or was stopped as requested."""
     if snapshots.desired.stopping:
         return True
     ready, stalled = (statuses[key].condition(kind) for kind in ("Ready", "Stalled"))
@@ -148,7 +149,7 @@ def _is_ready(condition: Condition | None) -> bool:
 
 
 def _is_new(replica: ReplicaId, snapshots: Snapshots) -> bool:
-    """Return whether a replica that does not serve has never served or failed as the group that it is."""
+    """Return whether the present group of a replica that does not serve has neither served nor failed yet."""
     record, failed = snapshots.memory.groups.get(replica), snapshots.observed.failed(replica)
     if record is None:
         return failed is None
@@ -156,7 +157,7 @@ def _is_new(replica: ReplicaId, snapshots: Snapshots) -> bool:
 
 
 def gateway_waits(statuses: Statuses, snapshots: Snapshots) -> str:
-    """Return what the gateway is about to do by itself, for people; empty where it is ready, or will not soon be: it connects
+    """Return the gateway's next act by itself, for people; empty if it is ready, or will not be ready soon. It connects
     to a group within a second."""
     if snapshots.desired.stopping:
         return ""
@@ -177,7 +178,7 @@ def gateway_waits(statuses: Statuses, snapshots: Snapshots) -> str:
 
 
 def _just_serve(statuses: Statuses, snapshots: Snapshots) -> bool:
-    """Return whether all deployments are ready, and were not for long."""
+    """Return whether all deployments are ready, and have not been for long."""
     found = [status.condition("Ready") for key, status in statuses.items() if key.kind == "ModelDeployment"]
     since = max((each.since for each in found if each is not None), default=0.0)
     return all(map(_is_ready, found)) and (

@@ -1,4 +1,4 @@
-"""What manifests and plan say of each object, sorted once: a status is written without searching the whole plan."""
+"""The parts of manifests and plan for each object, sorted once, so that no status has to search the whole plan."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ByObject:
     """The ends of declared links, by their nodes."""
 
     def of_node(self, key: ObjectKey) -> tuple[object, ...]:
-        """Return everything here that the status of a Node follows from."""
+        """Return every part that the status of a Node follows from."""
         name = NodeName(key.name)
         return (
             *(
@@ -61,7 +61,7 @@ class ByObject:
 
     @classmethod
     def of(cls, desired: Desired, plan: Plan) -> ByObject:
-        """Sort a plan, and the cables of the manifests that it was made for."""
+        """Sort a plan, and the cables of its manifests."""
         ends: dict[str, list[End]] = {}
         for fabric in desired.fabrics.values():
             for link in fabric.spec.cables:

@@ -1,4 +1,4 @@
-"""What is to be done about the certificate of the endpoint."""
+"""The condition of the endpoint's certificate, with the steps for a person."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from reconciler.state import ServedCertificate
 from .snapshots import ConditionState, Snapshots
 
 TYPE = "CertificateProblem"
-"""The type of the condition, which is true where a person has something to do."""
+"""The type of the condition, which is true if a person has to act."""
 _DAY = 24 * 3600.0
 EXPIRES_SOON = ((7 * _DAY, "ExpiresWithin7Days"), (30 * _DAY, "ExpiresWithin30Days"))
-"""The seconds before its end from which on a person is told, each once; the shortest first."""
+"""Seconds before its end at which a person is told, once for each; the shortest first."""
 
 
 def conditions(name: str, snapshots: Snapshots) -> tuple[ConditionState, ...]:
-    """Return the condition of a Gateway's certificate; none for one that speaks plain HTTP.
+    """Return the condition of a Gateway's certificate; none for a Gateway that speaks plain HTTP.
 
-    Its texts have dates and no counts of days: what is told once stays as it is.
+    Its texts have dates and no counts of days, so that they do not change.
     """
     wanted, seen = snapshots.desired.gateway, snapshots.observed.gateway
     if wanted is None or wanted.metadata.name != name or wanted.spec.tls is None:
@@ -32,7 +32,7 @@ def conditions(name: str, snapshots: Snapshots) -> tuple[ConditionState, ...]:
 
 
 def steps(tls: GatewayTls) -> str:
-    """Return what a person does about a certificate."""
+    """Return the steps that a person takes for a certificate."""
     return (
         f"put a good certificate, with those that lead to its authority, into {tls.certificate} and its key into {tls.key}:"
         " the gateway reads them as soon as they change, and keeps its connections"

@@ -1,4 +1,4 @@
-"""The conditions of every object, written here only."""
+"""The conditions of every object, which only this module writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .snapshots import ConditionState, Readiness, Snapshots, Statuses
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The status of a Node, and all that it was made from."""
+    """The status of a Node, and everything that it was made from."""
 
     seen: NodeObservation | None
     rest: tuple[object, ...]
@@ -27,20 +27,20 @@ class _Known:
 
 
 Known = dict[ObjectKey, _Known]
-"""What the last pass knew of each Node; ``each_status`` keeps it up to date."""
+"""The last pass's knowledge of each Node; ``each_status`` keeps it up to date."""
 
 
 def statuses(snapshots: Snapshots, previous: Statuses) -> dict[ObjectKey, ObjectStatus]:
-    """Return the status of every object in force, and of removed objects of which something still runs."""
+    """Return the status of every object in force, and of removed objects that still have something running."""
     return dict(each_status(snapshots, previous, {}))
 
 
 def each_status(
     snapshots: Snapshots, previous: Statuses, known: Known
 ) -> Iterator[tuple[ObjectKey, ObjectStatus]]:
-    """Yield them one after the other, in the order of kinds and names.
+    """Yield the statuses one after the other, in the order of kinds and names.
 
-    Most nodes have neither a new report nor another plan than in the pass before: their statuses stay.
+    Most nodes have neither a new report nor a changed plan since the pass before: their statuses stay.
     """
     keys = snapshots.desired.objects().keys() | snapshots.memory.leaving.keys()
     planned = ByObject.of(snapshots.desired, snapshots.plan)
@@ -72,8 +72,7 @@ def _of_node(
     before: ObjectStatus | None,
     known: Known,
 ) -> ObjectStatus:
-    """Return the status of a Node. Made from the same as the one before, it is that one: the time is only read for what
-    has changed."""
+    """Return the status of a Node: the one before, unless a part that it was made from has changed."""
     desired, memory, name = snapshots.desired, snapshots.memory, NodeName(key.name)
     seen, parity = snapshots.observed.nodes.get(name), likeness.condition(name)
     rest = (
@@ -101,12 +100,12 @@ def _status(
     more: tuple[ConditionState, ...],
     before: ObjectStatus | None,
 ) -> ObjectStatus:
-    """Return the status of an object; ``more``: the conditions that only its kind has."""
+    """Return the status of an object; ``more`` has the conditions that only its kind has."""
     leaving = snapshots.memory.leaving.get(key)
     found = READINESS[key.kind](key.name, snapshots) if leaving is None else LEAVING
     ready = before.condition("Ready") if before else None
     if found.ready and _is_acted_on(key, snapshots) and not (ready and ready.status):
-        # Its agent may answer before the step that starts it has ended: Ready comes after that, in the events too.
+        # Its agent may answer before the step that starts it has ended: Ready comes after the step, in the events too.
         found = found._replace(ready=False, reason="Acting", message="a step about it has not ended yet")
     generation = leaving.generation if leaving else snapshots.desired.generations.get(key, 1)
     stalled = _stalled(planned.refused.get(key), planned.troubles.get(key))
@@ -124,7 +123,7 @@ def _is_acted_on(key: ObjectKey, snapshots: Snapshots) -> bool:
 
 
 def _ready(found: Readiness, refusal: Refusal | None, stalled: ConditionState) -> ConditionState:
-    """Return why an object cannot become ready, if known, instead of what is missing."""
+    """Return the reason why an object cannot become ready, if known, instead of the missing parts."""
     if found.ready or refusal is None:
         return ConditionState("Ready", found.ready, found.reason, found.message)
     if refusal.reason in AS_WISHED:
@@ -141,7 +140,7 @@ def _reconciling(planned: ByObject, key: ObjectKey) -> ConditionState:
 
 
 def _stalled(refusal: Refusal | None, trouble: Trouble | None) -> ConditionState:
-    """Return what only a person can change, with the exact steps if known, and the reason."""
+    """Return the obstacle that only a person can remove, with the reason, and the exact steps if known."""
     if refusal is not None and refusal.reason in AS_WISHED:
         refusal = None
     if refusal is not None:

@@ -37,13 +37,13 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
 
 
 def serving_text(name: DeploymentName, snapshots: Snapshots) -> str:
-    """Return how many of a deployment's replicas serve; that it is not in force where it is not."""
+    """Return how many of a deployment's replicas serve, or that it is not in force."""
     known = name in snapshots.desired.deployments
     return readiness(name, snapshots).message if known else "it is not in force"
 
 
 def _later(name: str, snapshots: Snapshots) -> int:
-    """Count the replicas whose spec has changed, and that are changed later."""
+    """Count the replicas whose spec has changed but that are replaced later."""
     later = (WaitingFor.ROLLOUT, WaitingFor.PAUSED)
     waiting = snapshots.plan.waiting
     count = snapshots.desired.deployments[DeploymentName(name)].spec.replicas
@@ -54,7 +54,7 @@ def _later(name: str, snapshots: Snapshots) -> int:
 
 
 def _prompt_reuse(deployment: ModelDeployment, snapshots: Snapshots) -> str:
-    """Return how its groups use what they have read for prompts that begin alike."""
+    """Return how its groups reuse their prefix cache for prompts that begin alike."""
     model = snapshots.desired.models.get(deployment.spec.model)
     if deployment.spec.serving.prefix_cache == 0:
         return f"{PromptReuse.NONE} (serving.prefixCache is 0)"
@@ -82,7 +82,7 @@ def _group(record: GroupRecord, observed: Observed, extra: bool) -> dict[str, An
 
 
 def _failure(record: GroupRecord, observed: Observed) -> dict[str, Any]:
-    """Return how the last group ended, and the rank whose log explains it, until another group serves."""
+    """Return the end of the last group, and the rank whose log explains it, until another group serves."""
     failed = observed.failed(record.replica)
     if failed is None or serving(record, observed) is not None:
         return {}
@@ -90,7 +90,7 @@ def _failure(record: GroupRecord, observed: Observed) -> dict[str, Any]:
 
 
 def _spread(record: GroupRecord) -> dict[str, str]:
-    """Return how a group of several ranks is split and joined, and why."""
+    """Return the split and the transport of a group of several ranks, with the reasons."""
     return {
         "strategy": _because(record.strategy, record.strategy_why),
         "transport": _because(record.transport, record.transport_why),

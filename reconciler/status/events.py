@@ -71,7 +71,7 @@ def _changes(key: ObjectKey, before: ObjectStatus | None, after: ObjectStatus, n
 
 
 def _told(condition: Condition) -> tuple[bool, str]:
-    """Return what of a condition makes an event when it changes: of a problem, also what it is and what is to be done."""
+    """Return the parts of a condition whose change makes an event: for a problem, also its text."""
     if condition.type in _TOLD_WITH_REASON:
         return condition.status, f"{condition.reason}: {condition.message}" if condition.status else ""
     return condition.status, condition.message if condition.type == "Stalled" else ""
@@ -92,7 +92,7 @@ def endings(observed: Observed, now: float) -> list[Event]:
 
 
 def event(outcome: Outcome, now: float) -> Event | None:
-    """Return the event of an executed step; None for steps without interest."""
+    """Return the event of an executed step; None for steps that interest nobody."""
     step = outcome.step
     if outcome.problem:
         return Event(now, step.object, True, f"{type(step).__name__}Failed", f"{step}: {outcome.problem}")

@@ -11,9 +11,9 @@ from reconciler.state.machine.links import LinkState, LinkStatus
 from .snapshots import Readiness, Snapshots
 
 UNKNOWN = "LinksUnknown"
-"""Reason of a Fabric of which no cable is known to be wrong, and some are not known at all."""
+"""Reason of a Fabric without a known fault, but with cables in an unknown state."""
 NAMED_MAX = 1
-"""Most links in a summary; every link has a row of its own."""
+"""Most links in a summary; every link has its own row."""
 _FAULTS = {
     LinkState.MISSING: "{} is missing",
     LinkState.WRONG_PORT: "{} is in the wrong port",
@@ -30,7 +30,7 @@ def of_fabric(name: str, snapshots: Snapshots) -> Readiness:
 
 
 def readiness(links: Sequence[LinkStatus]) -> Readiness:
-    """Return ready if every declared link is known to be as declared, with a row for each cable."""
+    """Return ready if every declared link is known to be fine, with a row for each cable."""
     declared = [link for link in links if link.state is not LinkState.UNDECLARED]
     counts = Counter(link.state for link in declared)
     extra = {

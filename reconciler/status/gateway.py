@@ -1,4 +1,4 @@
-"""The readiness of a Gateway: where it listens, and what it answers there."""
+"""The readiness of a Gateway: its address, and its answer there."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _other(seen: FrontObservation) -> dict[str, Any]:
 
 
 def door(gateway: Gateway, manifests: Iterable[Manifest]) -> Routes:
-    """Return what the routes say of the endpoint itself: where it listens, and who may use it."""
+    """Return routes with the endpoint's own settings: its address, and its keys."""
     spec = gateway.spec
     keys = () if spec.auth.mode == "none" else tuple(_keys(manifests))
     return Routes(
@@ -94,9 +94,9 @@ def door(gateway: Gateway, manifests: Iterable[Manifest]) -> Routes:
 
 
 def behind_on_keys(snapshots: Snapshots) -> tuple[tuple[NodeName | None, str], ...]:
-    """Return the gateways that have other keys than those in force: their nodes, None for the controller's own machine,
-    and why they cannot be reached: then nobody knows which keys they have. One that does not listen is left out, and so is one
-    of a version that does not say."""
+    """Return the gateways whose keys are not those in force: their nodes, None for the controller's own machine, and
+    why they cannot be reached. The keys of an unreachable gateway are unknown. Left out are a gateway that does not
+    listen, and one of a version that does not report its keys."""
     wanted, seen = snapshots.desired.gateway, snapshots.observed.gateway
     if wanted is None or wanted.spec.auth.mode == "none" or seen is None or seen.endpoint is None:
         return ()
@@ -120,7 +120,7 @@ def _access_log(spec: GatewayAccessLog) -> AccessLog:
 
 
 def _keys(manifests: Iterable[Manifest]) -> Iterable[AccessKey]:
-    """Yield the keys as each gateway knows them."""
+    """Yield the keys in the form for gateways."""
     for key in manifests:
         if isinstance(key, ApiKey):
             spec, most = key.spec, key.spec.limits

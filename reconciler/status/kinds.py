@@ -1,4 +1,4 @@
-"""The function for the readiness of each kind: a new kind needs a module, and a row here."""
+"""The function for the readiness of each kind. A new kind needs a module and a row here."""
 
 from __future__ import annotations
 

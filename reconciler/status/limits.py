@@ -1,4 +1,4 @@
-"""Whether the limits of keys hold over all gateways together, or are divided among them."""
+"""The condition of keys' limits: shared by all gateways, or divided among them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from reconciler.state import LimitsObservation
 from .snapshots import ConditionState, Snapshots
 
 TYPE = "LimitsDivided"
-"""The type of the condition, which is true where a gateway grants its share of each limit, and no more."""
+"""The type of the condition, which is true if a gateway grants only its share of each limit."""
 
 
 def conditions(name: str, snapshots: Snapshots) -> tuple[ConditionState, ...]:
-    """Return the condition of a Gateway's limits; none where there is one gateway alone and no store, or no keys."""
+    """Return the condition of a Gateway's limits; none if there is only one gateway and no store, or no keys."""
     wanted, seen = snapshots.desired.gateway, snapshots.observed.gateway
     if wanted is None or wanted.metadata.name != name or wanted.spec.auth.mode == "none":
         return ()
@@ -36,7 +36,7 @@ def conditions(name: str, snapshots: Snapshots) -> tuple[ConditionState, ...]:
 
 
 def as_json(seen: LimitsObservation | None) -> dict[str, Any] | None:
-    """Return how limits are counted as the status shows it."""
+    """Return the counting of limits as the status shows it."""
     if seen is None:
         return None
     return {

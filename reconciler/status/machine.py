@@ -8,8 +8,8 @@ from reconciler.state import MachineFacts, PortFacts
 
 
 def as_json(facts: MachineFacts) -> dict[str, Any]:
-    """Return plain JSON for ``mac``; empty before the first probe. Excludes values that change all the time, and
-    hardware identifiers."""
+    """Return plain JSON for ``mac``; empty before the first probe. Values that change all the time and hardware
+    identifiers are left out."""
     found = _known(
         {
             "model": facts.model,

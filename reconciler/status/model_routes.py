@@ -26,15 +26,17 @@ from reconciler.wire.launch import Phase, RankId
 from reconciler.wire.sampling import Repetition, SamplingDefaults
 
 DEAF_SECONDS = 20.0
-"""A rank 0 that takes no requests for so long is not routed to: longer than any healthy one needs to read what waits."""
+"""A rank 0 that takes no requests for this long gets none: any healthy one needs less time to read what waits."""
 
 
 def serving(record: GroupRecord, observed: Observed) -> ObservedRank | None:
-    """Return rank 0 of a group that may be routed to: proven, every rank ready when last seen, and rank 0 takes requests;
-    else None. No group is while a later one of its replica lives, which an older copy of the store does not know.
+    """Return rank 0 of a group that may get requests, else None. The group must be proven, every rank was ready when
+    last seen, and rank 0 takes requests. No later group of its replica may live, which an older copy of the store does
+    not know.
 
-    Ranks stay routed while their agent is down or hangs, because they run without it. They do not if their node
-    does not answer at all: whether they run is then unknown, even if later only the agent turns out to be missing.
+    Ranks keep getting requests while their agent is down or hangs, because they run without it. If their node does not
+    answer at all, they get none: it is then unknown whether they run, even if later only the agent turns out to be
+    missing.
     """
     nodes = (observed.nodes.get(name) for name in record.members)
     if any(node is not None and node.silent for node in nodes):
@@ -50,7 +52,7 @@ def serving(record: GroupRecord, observed: Observed) -> ObservedRank | None:
 
 
 FORMED_KEPT = 8
-"""Groups of each replica that a route tells of: a gateway that was stopped for a while asks about earlier ones."""
+"""Groups of each replica in a route: a gateway that was stopped for a while needs earlier ones."""
 
 
 def routes(desired: Desired, observed: Observed, memory: Memory, plan: Plan) -> tuple[Route, ...]:
@@ -83,7 +85,7 @@ def routes(desired: Desired, observed: Observed, memory: Memory, plan: Plan) -> 
 
 
 def _refused(name: DeploymentName, plan: Plan) -> str:
-    """Return the reason why a deployment is not served until somebody acts; empty where there is none."""
+    """Return the reason why a deployment is not served until a person acts; empty if there is none."""
     of = ObjectKey("ModelDeployment", name)
     return next(
         (
@@ -96,7 +98,7 @@ def _refused(name: DeploymentName, plan: Plan) -> str:
 
 
 def _repetition(deployment: ModelDeployment) -> Repetition | None:
-    """Return when answers end that only repeat themselves; None: never."""
+    """Return the repetition that ends an answer; None if none does."""
     wanted = deployment.spec.serving.stop_repetition
     if wanted is None:
         return None
@@ -104,7 +106,7 @@ def _repetition(deployment: ModelDeployment) -> Repetition | None:
 
 
 def _embeds(deployment: ModelDeployment, desired: Desired, observed: Observed) -> bool:
-    """Return whether a model is for embeddings: as declared, else as its files say on a node that has read them."""
+    """Return whether a model is for embeddings: as declared, else as its files say on a node that has read these."""
     if deployment.spec.serving.embedding is not None:
         return True
     model = desired.models.get(deployment.spec.model)
@@ -127,7 +129,7 @@ def _formed(name: DeploymentName, deployment: ModelDeployment, memory: Memory) -
 
 
 def _back_offs(plan: Plan) -> dict[ReplicaId, float]:
-    """Return when the back-off of each replica is over that waits for it."""
+    """Return the end of the back-off of each replica that waits for it."""
     return {
         waiting.replica: waiting.until
         for waiting in plan.waiting
@@ -136,14 +138,14 @@ def _back_offs(plan: Plan) -> dict[ReplicaId, float]:
 
 
 def _attempt_at(name: DeploymentName, deployment: ModelDeployment, waits: Mapping[ReplicaId, float]) -> float:
-    """Return when the next attempt is made to form any group, where all wait for their back-offs; else 0."""
+    """Return the time of the next attempt to form any group, if all wait for their back-offs; else 0."""
     found = [waits.get(ReplicaId(name, index)) for index in range(deployment.spec.replicas)]
     known = [at for at in found if at is not None]
     return min(known) if len(known) == len(found) else 0.0
 
 
 def _indexes(deployment: ModelDeployment) -> range:
-    """Return the numbers of a deployment's replicas, with those of extra ones."""
+    """Return the numbers of a deployment's replicas, including extra ones."""
     count = deployment.spec.replicas
     return range(count + deployment.spec.strategy.extra(count))
 
@@ -161,7 +163,7 @@ def _backends(
         index = record.replica.index
         first = serving(record, observed)
         if first and index >= deployment.spec.replicas and _is_stopped(first.report.id, memory, plan):
-            continue  # one beside those that are asked for, whose time is over
+            continue  # an extra replica whose time is over
         if first:
             machine = _machine(first.node, desired, observed, memory)
             members = tuple(record.members)
@@ -174,8 +176,8 @@ def _is_stopped(rank: RankId, memory: Memory, plan: Plan) -> bool:
 
 
 def _machine(name: NodeName, desired: Desired, observed: Observed, memory: Memory) -> Machine | None:
-    """Return how the gateway connects to a node on another machine: at the controller's resolved address if known,
-    because host names may depend on the user's own configuration."""
+    """Return the SSH server of a node on another machine for the gateway, with the controller's resolved address if
+    known, because host names may depend on the user's own configuration."""
     wanted = desired.nodes.get(name)
     access = wanted.spec if wanted else memory.agents.get(name)
     if access is None or access.ssh is None:

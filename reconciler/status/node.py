@@ -1,6 +1,6 @@
 """The conditions of a node: faults of its machine, and the steps to take.
 
-Each is a threshold on the newest observation, without memory: equal observations give equal conditions.
+Each follows from the newest observation alone: equal observations give equal conditions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .by_object import ByObject
 from .snapshots import ConditionState, Readiness, Snapshots
 
 MEMORY_FREE_LEAST = 0.05
-"""Fraction of the machine's memory that must be free. With less the system is about to swap, which slows ranks; macOS
+"""Fraction of the machine's memory that must be free. With less, the system is about to swap, which slows ranks; macOS
 then reports memory pressure itself."""
 SKEW_SECONDS_MAX = 2.0
 """No decision uses a node's clock, but with a larger skew the times in its logs mislead people."""
@@ -63,8 +63,8 @@ def conditions(
     planned: ByObject,
     parity: ConditionState,
 ) -> tuple[ConditionState, ...]:
-    """Return all conditions, in the order to read them: each matters only if those before it are fine. ``parity``: whether
-    the node matches most others. Whatever of ``planned`` is read here is listed in its ``of_node``."""
+    """Return all conditions, in the order to read them: each matters only if those before it are fine. ``parity`` shows
+    whether the node matches most others. All parts of ``planned`` that are read here are listed in its ``of_node``."""
     report = seen.report if seen else None
     return (
         _reachable(seen),
@@ -207,7 +207,7 @@ def _versions(report: NodeReport) -> str:
 
 
 def _quarantined(name: NodeName, planned: ByObject) -> ConditionState:
-    """Return whether a node is quarantined, why, and what a person can do about it."""
+    """Return whether a node is quarantined, with the reason and the steps for a person."""
     found = planned.quarantined.get(name)
     if found is None:
         return ConditionState("Quarantined", False, "NotQuarantined", "")

@@ -1,8 +1,9 @@
-"""The cluster's own metrics: each family of series, and what it is made of. Pure.
+"""The cluster's own metrics: each family of series, and its source. Pure.
 
-Names, units and labels follow https://prometheus.io/docs/practices/naming/ and kube-state-metrics, where that has the same:
-``kube_node_status_condition``, ``kube_deployment_spec_replicas``. All are gauges. Labels are names of declared objects and
-values of enums, never a key, a client or a text: how many series there are depends on how many objects are declared.
+Names, units and labels follow https://prometheus.io/docs/practices/naming/ and, where it has the same metric,
+kube-state-metrics: ``kube_node_status_condition``, ``kube_deployment_spec_replicas``. All are gauges. Labels are names
+of declared objects and values of enums, never a key, a client or a text. So the number of series depends on the number
+of declared objects.
 """
 
 from __future__ import annotations
@@ -28,18 +29,19 @@ PHASES = tuple(phase for phase in Phase.ALL if phase != Phase.EXITED)
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What series are made of."""
+    """The input of all series."""
 
     snapshots: Snapshots
     statuses: Statuses
     incidents: Collection[Incident] = ()
-    """All that are open."""
+    """All open incidents."""
     verbs: Collection[str] = ()
-    """Of each operation by which the cluster differs from git."""
+    """The verb of each operation by which the cluster differs from git."""
     source_up: bool | None = None
-    """Whether the remote repository has answered last; None where there is none, or it was not asked yet."""
+    """True if the remote repository gave an answer to the last question; None if there is none, or it was not asked
+    yet."""
     answered_at: float | None = None
-    """When it did last, in seconds since the Unix epoch."""
+    """Time of its last answer, in seconds since the Unix epoch."""
     version: str = ""
 
     def named(self, kind: str) -> Iterator[ObjectKey]:
@@ -55,12 +57,12 @@ class View:
                 yield seen
 
     def ranks(self) -> Iterator[RankReport]:
-        """Yield the ranks that run on these."""
+        """Yield the ranks that run on these nodes."""
         yield from (rank.report for seen in self.reached() for rank in seen.ranks if rank.alive)
 
 
 Value = float | None
-"""None where it is not known: there is no series then."""
+"""None if the value is not known: there is no series then."""
 Series = Iterable[tuple[tuple[str, ...], Value]]
 """The values of the labels, and the value of each series."""
 
@@ -84,7 +86,8 @@ def _one(of: Callable[[View], Value]) -> Callable[[View], Series]:
 
 
 def _counted(every: Iterable[str], of: Callable[[View], Iterable[str]]) -> Callable[[View], Series]:
-    """Return how often each of these comes, also those that do not: an alert needs a series before it fires."""
+    """Return how often each name occurs, including those that never do, because an alert needs a series before it
+    fires."""
     names = tuple(every)
 
     def series(view: View) -> Series:

@@ -24,7 +24,7 @@ class Snapshots:
     now: float
 
     def wants(self, replica: ReplicaId) -> bool:
-        """Return whether a replica is asked for, or serves beside those that are."""
+        """Return whether a replica is wanted, or serves as an extra one."""
         extra = replica in self.memory.groups and self.desired.may_be_extra(replica)
         return extra or replica in self.desired.replicas()
 
@@ -35,7 +35,7 @@ class Snapshots:
 
     def about_to_report(self, name: NodeName) -> bool:
         """Return whether a node's facts are unknown and come soon: its agent is being started, or probes run for the
-        first time since the controller or the machine was."""
+        first time since the start of the controller or the machine."""
         seen = self.observed.nodes.get(name)
         if seen is None or seen.contact is Contact.UNREACHABLE:
             return False
@@ -52,7 +52,7 @@ class ConditionState(NamedTuple):
 
 
 class Readiness(NamedTuple):
-    """Whether an object matches its spec, and the status fields beside conditions."""
+    """The readiness of an object, with the fields of its status in addition to conditions."""
 
     ready: bool
     reason: str

@@ -1,4 +1,4 @@
-"""The readiness of a SyncWindow: whether it is open now, until when or from when, and what it holds."""
+"""The readiness of a SyncWindow: whether it is open now, its next end or beginning, and the changes that it holds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .snapshots import Readiness, Snapshots
 
 
 def readiness(name: str, snapshots: Snapshots) -> Readiness:
-    """Return ready: a window is nothing that could fail. The reason says whether it is active."""
+    """Return ready, because a window cannot fail. The reason says whether it is active."""
     window = snapshots.desired.others[ObjectKey("SyncWindow", name)]
     assert isinstance(window, SyncWindow)
     now, held = snapshots.now, snapshots.desired.held_changes

@@ -78,7 +78,7 @@ def of_hub(path: str, desired: Desired, observed: Observed) -> Readiness:
 
 
 def _limits(reports: Iterable[ModelReport | None]) -> str:
-    """Return notes that requests with tools are refused and that prompts are read anew, with the reasons."""
+    """Return notes if requests with tools are refused or every prompt is read again, with the reasons."""
     known = [report for report in reports if report is not None]
     note = next((report.note for report in known if report.note), "")
     tools = next((report.tools for report in known if report.tools), "")
@@ -92,8 +92,8 @@ def _limits(reports: Iterable[ModelReport | None]) -> str:
 
 
 def prompt_reuse(path: str, observed: Observed) -> str:
-    """Return how what was read of a prompt can be used for others, with the reason if it cannot; ``unknown`` where no
-    node's runtime has said it."""
+    """Return how the prefix cache of weights can be reused, with the reason if it cannot; ``unknown`` if no node's
+    runtime has reported it."""
     report = observed.reusing.get(path)
     if report is None:
         return "unknown"
@@ -119,7 +119,7 @@ LOW_SHARE, LOW_BYTES = 0.05, 4 * 10**9
 
 
 def disk_pressure(report: NodeReport | None) -> ConditionState:
-    """Return whether the disk of a node's weights runs low, the reason, and what to do."""
+    """Return whether the disk of a node's weights runs low, with the reason and the remedy."""
     if report is None or report.models_free_bytes is None or not report.models_total_bytes:
         return ConditionState("DiskPressure", False, "DiskUnknown", "")
     free, total = report.models_free_bytes, report.models_total_bytes

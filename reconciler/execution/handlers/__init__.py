@@ -3,7 +3,7 @@
 ============  =====================================================
 module        steps that it carries out
 ============  =====================================================
-``groups``    what is written to the store about groups and objects
+``groups``    writes to the store about groups and objects
 ``ranks``     changes of ranks
 ``agents``    starts and ends of agents
 ``machines``  restarts and repairs of machines
@@ -11,7 +11,7 @@ module        steps that it carries out
 ``weights``   weights on nodes
 ============  =====================================================
 
-``requests`` is how agents are asked for a change.
+``requests`` asks agents for changes.
 """
 
 from __future__ import annotations
@@ -85,5 +85,5 @@ HANDLERS: Mapping[type[Step], Callable[[Any, Tools], Awaitable[str | None]]] = d
 
 
 async def carry_out(step: Step, tools: Tools) -> str:
-    """Do one step. Returns a detail worth reporting; raises what went wrong."""
+    """Do one step. Returns a detail worth reporting; raises the handler's error."""
     return await HANDLERS[type(step)](step, tools) or ""

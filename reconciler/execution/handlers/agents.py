@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 async def start(step: StartAgent, tools: Tools) -> None:
-    """Start an agent, in place of the one that runs where the step says so."""
+    """Start an agent, in place of the running one if the step says so."""
     tools.groups.keep_agent(step.node, step.access)
     try:
         if step.replaces:
@@ -32,8 +32,10 @@ async def start(step: StartAgent, tools: Tools) -> None:
 
 async def stop(step: StopAgent, tools: Tools) -> None:
     """End an agent. An agent that cannot be reached may continue to run, and is not forgotten."""
-    tools.links.link(step.node)  # fails without a connection, before anything is begun
-    await tools.machines.withdraw(step.node)  # first: else the node would be forgotten with the key let in
+    tools.links.link(step.node)  # fails without a connection, before anything begins
+    await tools.machines.withdraw(
+        step.node
+    )  # first: otherwise the key would still be accepted on a forgotten node
     await _end(tools, step.node)
     tools.groups.drop_agent(step.node)
 

@@ -1,4 +1,4 @@
-"""Steps about groups and objects: all but the proof are only written to the store."""
+"""Steps about groups and objects: all but the proof only write to the store."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from reconciler.state.plan import SetBack
 
 
 async def adopt(step: AdoptGroup, tools: Tools) -> None:
-    """Write down a group that runs already."""
+    """Write down a running group."""
     tools.groups.adopt(step.group)
 
 
 async def allocate(step: AllocateEpoch, tools: Tools) -> None:
-    """Write down a new group, and why there is one."""
+    """Write down a new group, and the reason for it."""
     tools.groups.allocate(step.group, step.attempt, step.failed, step.wasted_verbs)
 
 
@@ -40,7 +40,7 @@ async def free_transport(step: FreeTransport, tools: Tools) -> None:
 
 
 async def set_back(step: SetBack, tools: Tools) -> None:
-    """Note which weights are served in place of those that did not come up."""
+    """Note the spec that is served in place of the one that did not come up."""
     tools.groups.set_back(step.replica.deployment, step.rollback)
 
 

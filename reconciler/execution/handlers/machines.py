@@ -18,12 +18,12 @@ REPAIR_SECONDS_MAX = 45.0
 
 
 async def empty(step: EmptyNode, tools: Tools) -> None:
-    """Note that a machine is going to restart, so that its ranks are drained first."""
+    """Note that a machine will restart, so that its ranks are drained first."""
     tools.groups.note_reboot(step.node, step.reboot)
 
 
 async def reboot(step: RebootNode, tools: Tools) -> None:
-    """Restart a machine. The restart is stored first, so that the next controller knows of it whatever happens."""
+    """Restart a machine. The restart is stored first, so that the next controller knows about it in any case."""
     tools.groups.note_reboot(step.node, step.reboot)
     try:
         await tools.machines.reboot(step.node)
@@ -44,7 +44,7 @@ async def repair(step: RepairNode, tools: Tools) -> None:
         request = Repair(tools.token, step.id, step.boot_id, step.changes)
         await ask(tools, link, request, REPAIR_SECONDS_MAX)
     except Unreachable:
-        with suppress(Unwritable):  # it may be carried out yet: not, where the agent sees a later token first
+        with suppress(Unwritable):  # it may still be carried out, unless the agent sees a later token first
             tools.groups.renew()
         raise
     finally:

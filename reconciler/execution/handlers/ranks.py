@@ -24,7 +24,7 @@ async def start(step: StartRank, tools: Tools) -> None:
 
 
 async def stop(step: StopRank, tools: Tools) -> None:
-    """Ask a rank to end, and note by when it should have."""
+    """Ask a rank to end, and note the time by which it should have ended."""
     await change(tools, step.node, node.StopRank(tools.token, step.id, step.grace_seconds))
     gone_by = tools.clock() + step.grace_seconds
     stops = tools.volatile.stops.items()
@@ -34,7 +34,7 @@ async def stop(step: StopRank, tools: Tools) -> None:
 
 
 async def go_on(step: ContinueRank, tools: Tools) -> None:
-    """Continue a rank that stands still."""
+    """Continue a stopped rank."""
     # Noted before the attempt, so that unconfirmed attempts are limited too.
     known = (*tools.volatile.continued.get(step.id, ()), tools.clock())
     continued = {**tools.volatile.continued, step.id: known[-CONTINUATIONS_KEPT:]}

@@ -15,12 +15,12 @@ REQUEST_SECONDS_MAX = 15.0
 
 
 def deposed(error: Refused) -> Deposed:
-    """Make a refusal by a node the end of this controller."""
+    """Return the error that ends this controller, for a refusal by a node."""
     return Deposed(f"a node obeys another controller: {error}: this one ends")
 
 
 async def ask(tools: Tools, link: AgentConnection, request: Any, seconds: float | None = None) -> Any:
-    """Return an agent's answer. Raises ``Deposed`` where the agent obeys another controller by now."""
+    """Return an agent's answer. Raises ``Deposed`` if the agent now obeys another controller."""
     try:
         return await link.request(request, timeout=seconds or REQUEST_SECONDS_MAX)
     except Refused as error:
@@ -30,13 +30,13 @@ async def ask(tools: Tools, link: AgentConnection, request: Any, seconds: float 
 
 
 async def change(tools: Tools, name: NodeName, request: Any) -> None:
-    """Ask an agent for a change, and remember how new an observation must be to show it."""
+    """Ask an agent for a change, and remember the first observation that can show it."""
     link, number = tools.links.link(name)
     try:
         done = await ask(tools, link, request)
     except Unreachable:
-        # It may be carried out yet: only what is seen over a later connection can be believed, and only of an
-        # agent that has seen a later token, and so refuses the request from there on.
+        # It may still be carried out. Only observations over a later connection count, and only from an agent that
+        # has seen a later token, and therefore refuses the request from then on.
         tools.wrote(name, Write(number + 1, 0))
         with suppress(Unwritable):
             tools.groups.renew()
@@ -50,5 +50,5 @@ async def change(tools: Tools, name: NodeName, request: Any) -> None:
 async def reconnect(tools: Tools, name: NodeName) -> None:
     """Connect to a node again, so that the connection is new from its first packet on."""
     await tools.links.renew(name)
-    with suppress(Unreachable):  # which everybody sees
+    with suppress(Unreachable):  # everybody sees the lost contact
         await tools.links.reach(name, starts=False)

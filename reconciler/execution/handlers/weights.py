@@ -13,7 +13,8 @@ from .requests import change
 
 
 async def fetch(step: FetchWeights, tools: Tools) -> None:
-    """Begin a fetch; of one from another node the bytes go through here, and the step lasts as long as they do."""
+    """Begin a fetch. If the weights come from another node, this step carries their bytes, and lasts as long as they
+    do."""
     source = replace(step.source, endpoint=tools.hub.endpoint)
     if step.origin is None:
         secret = tools.hub.token(step.token)

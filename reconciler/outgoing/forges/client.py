@@ -1,4 +1,5 @@
-"""Speaks to a forge. Each request is tried a few times, and given up then: a forge that is away costs nothing else."""
+"""Sends requests to a forge. Each is tried a few times and then given up, so that an unreachable forge costs no
+more."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ ANSWER_BYTES_MAX = 4 * 1024 * 1024
 COMMENT_CHARACTERS_MAX = 60_000
 """GitHub takes 65,536."""
 MARKER = "<!-- reconciler: the plan of this change -->"
-"""By which the one comment of a pull request is found again."""
+"""The mark of the one comment of a pull request, by which it is found again."""
 
 
 class _Busy(Unreachable):
@@ -53,7 +54,7 @@ class Forge:
     wait_seconds_max: float = RETRY_SECONDS_MAX
 
     async def show(self, commit: str, state: State, text: str) -> None:
-        """Show what became of a commit. Raises ``Refused`` and ``Unreachable``."""
+        """Show the outcome of a commit. Raises ``Refused`` and ``Unreachable``."""
         described = clipped(text, DESCRIPTION_CHARACTERS_MAX)
         try:
             await self._call(self.interface.status(self.project, commit, state, described))
@@ -73,9 +74,9 @@ class Forge:
     async def comment(
         self, number: int, text: str, marker: str = MARKER, authors: Collection[str] = ()
     ) -> None:
-        """Write the one comment of a pull request, or change it; one that is as it should be is left.
+        """Write the one comment of a pull request, or change it if its text differs.
 
-        ``marker``: its first line. ``authors``: whose comments count, by their logins; empty for anybody's.
+        ``marker``: its first line. ``authors``: logins of the users whose comments count; empty for all users.
         """
         body = f"{marker}\n{clipped(text, COMMENT_CHARACTERS_MAX)}"
         async for item in self._items(lambda page: self.interface.comments(self.project, number, page)):
@@ -101,7 +102,8 @@ class Forge:
                 return
 
     async def _call(self, call: Call) -> Any:
-        """Return the answer. Raises ``Refused`` for one that trying again does not change, and ``Unreachable``."""
+        """Return the answer. Raises ``Refused`` for an answer that another attempt does not change, and
+        ``Unreachable``."""
         retrying = AsyncRetrying(
             stop=stop_after_attempt(ATTEMPTS_MAX),
             wait=wait_random_exponential(multiplier=0.5, max=self.wait_seconds_max),

@@ -1,4 +1,4 @@
-"""The interfaces of forges as far as they are used: which request does what. Pure.
+"""The used parts of the interfaces of forges: the requests and their answers. Pure.
 
 Sources: docs.github.com/rest (commit statuses, pulls, issue comments); docs.gitlab.com/api (commits, merge requests, notes);
 the OpenAPI description that each Forgejo and Gitea serves at /swagger.v1.json.
@@ -16,9 +16,9 @@ from reconciler.resources.git_repository import Forge, GitRepositorySpec, host_a
 
 State = Literal["pending", "success", "failure"]
 CONTEXT = "reconciler"
-"""Under which name the status is shown."""
+"""The name under which the status is shown."""
 DESCRIPTION_CHARACTERS_MAX = 140
-"""GitHub's limit, the smallest."""
+"""GitHub's limit, which is the smallest."""
 PAGE = 50
 
 
@@ -38,14 +38,14 @@ class PullRequest:
     number: int
     commit: str
     branch: str
-    """The branch that is to be merged."""
+    """The branch to be merged."""
     fork: bool
-    """Whether that branch is in another repository."""
+    """True if the branch is in another repository."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """What differs from forge to forge. ``project`` in paths is the repository, as the forge writes it in paths."""
+    """The differences between forges. ``project`` is the repository, as the forge writes it in paths."""
 
     base: Callable[[str], str]
     """From the host of the remote to the base URL."""
@@ -57,7 +57,7 @@ class Interface:
     open: Callable[[str, str, int], Call]
     """The open pull requests: from project, branch and page, which counts from 1."""
     pull_request: Callable[[Mapping[str, Any]], tuple[PullRequest, str]]
-    """From an item of these to a pull request and the branch that it is against."""
+    """From an item of the open pull requests to a pull request and its target branch."""
     comments: Callable[[str, int, int], Call]
     """From project, number and page."""
     add: Callable[[str, int, str], Call]
@@ -163,7 +163,7 @@ INTERFACES: Mapping[Forge, Interface] = {
 
 
 def place(spec: GitRepositorySpec) -> tuple[Interface, str, str]:
-    """Return the interface, its base URL and the project in paths. Raises ``Invalid`` where these are not known."""
+    """Return the interface, its base URL and the project in paths. Raises ``Invalid`` if these are not known."""
     assert spec.forge is not None
     host, path = host_and_project(spec.url)
     interface, project = INTERFACES[spec.forge.type], spec.forge.project or path
