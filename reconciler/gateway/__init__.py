@@ -13,6 +13,6 @@ It knows routes, not nodes. Read ``app`` first: it puts the paths together. A re
 ``routing``    holds a request, chooses a group, continues on another after a loss
 =============  ======================================================================================
 
-Beside them stand ``events`` and ``errors``, which travel between the rooms, ``health`` and ``metrics``, and PURE
-``admission``: which connections may stay. ``routing.fairness`` says the same of requests.
+``events`` and ``errors`` travel between the rooms. ``health`` and ``metrics`` report. PURE ``admission`` decides
+which connections may stay, and ``routing.fairness`` which requests go first.
 """

@@ -1,7 +1,7 @@
 """Which connections of clients may stay: bounded in all, for each address, and in time. Pure: no clock, no socket.
 
-Where there are too many, the oldest that has no request makes room, one with an unfinished head before an idle one. A
-client that sends its request at once is then let in, however many others send nothing.
+If there are too many, the oldest one without a request is closed; those with an unfinished head go before idle ones.
+So a client that sends its request at once is let in, however many others send nothing.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Protocol
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """The most connections, and how many seconds each may do nothing."""
+    """The most connections, and the seconds that each may do nothing."""
 
     in_all: int
     of_one: int
-    """The most of one address: seven in eight of all. Programs on this machine share an address, and so do all users of
-    a proxy or a web page: a small number would refuse them."""
+    """The most from one address: seven eighths of all. Programs on this machine share an address, and so do all users
+    of a proxy or a web page. A smaller number would refuse them."""
     leaving: int
     """The most that were refused and have not closed their side yet."""
     head_seconds: float = 10.0
@@ -27,11 +27,11 @@ class ConnectionLimits:
     idle_seconds: float = 75.0
     """Between two requests on one connection."""
     leaving_seconds: float = 1.0
-    """How long a refused client has to read why."""
+    """The time that a refused client has to read the reason."""
     unread_seconds: float = 5.0
-    """After how long without reading anything of a waiting answer its request gives way to others."""
+    """A request gives way to others when its client has read nothing of the answer for this long."""
     unread_end_seconds: float = 60.0
-    """After how long without reading anything its connection is closed."""
+    """The connection is closed when its client has read nothing for this long."""
 
     @classmethod
     def of(cls, descriptors: int) -> ConnectionLimits:
@@ -45,9 +45,9 @@ class ConnectionLimits:
 
 
 class Stage(Enum):
-    """What a connection is doing."""
+    """The state of a connection."""
 
-    # The library's is written in Python, and each request asks for it a dozen times.
+    # The library's hash is written in Python, and each request asks for it a dozen times.
     __hash__ = object.__hash__
 
     UNFINISHED = "unfinished"
@@ -97,7 +97,8 @@ class Admission:
         self.limits = limits
         self.ended: Counter[End] = Counter()
         self.last_answers = False
-        """Whether each connection's next answer is its last, and says so: another process has the listening socket."""
+        """True if each connection's next answer is its last and says so, because another process has the listening
+        socket."""
         self._since: dict[Stage, dict[Connection, float]] = {stage: {} for stage in Stage}
         """When each connection entered its stage; the oldest first."""
         self._stage: dict[Connection, Stage] = {}
@@ -173,7 +174,7 @@ class Admission:
         self._since[stage][connection] = now
 
     def _oldest_without_request(self, newcomer: Connection, address: str | None) -> Connection | None:
-        """Return who makes room: any, or one of the same address."""
+        """Return the connection that makes room: any, or one from the same address."""
         for stage in (Stage.UNFINISHED, Stage.IDLE):
             for connection in self._since[stage]:
                 if connection is not newcomer and address in (None, connection.address):

@@ -1,4 +1,4 @@
-"""What the metrics page has that is looked up at each scrape: groups, connections of clients, lines of the access log."""
+"""Metrics that are looked up at each scrape: groups, connections of clients, lines of the access log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reconciler.wire.generation import KeptPrefixes
 from .admission import Admission, End, Stage
 
 Seen = tuple[str, int, int, bool, KeptPrefixes | None]
-"""A routed group: model, replica, epoch, whether it is connected, and what it last said of its prefix cache."""
+"""A routed group: model, replica, epoch, whether it is connected, and its last report of its prefix cache."""
 
 
 class Replicas(Collector):

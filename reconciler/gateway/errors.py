@@ -23,18 +23,18 @@ class ApiError(ReconcilerError):
     retry_after: int | None = None
     """Seconds."""
     retry: bool | None = None
-    """Whether a retry can help, where the status alone would mislead."""
+    """True if a retry can help, False if not; None if the status says it already."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """Further headers, in every dialect."""
     figures: Figures | None = None
-    """What the client's key has left, where that is why."""
+    """The rest of the limits of the client's key, if a limit is the reason."""
 
     def __str__(self) -> str:
         return self.text
 
 
 class ClientGone(ReconcilerError):
-    """The client has closed its connection; nobody waits for the answer."""
+    """The client has closed its connection, and nobody waits for the answer."""
 
 
 def invalid(text: str, param: str | None, code: str | None = None) -> ApiError:
@@ -88,7 +88,7 @@ def not_http(why: str) -> ApiError:
 
 
 def http_version(version: str) -> ApiError:
-    """Return the error for another major version of HTTP than this endpoint speaks."""
+    """Return the error for a major version of HTTP that this endpoint does not speak."""
     return ApiError(
         505,
         "invalid_request_error",
@@ -98,7 +98,7 @@ def http_version(version: str) -> ApiError:
 
 
 def unknown_expectation(value: str) -> ApiError:
-    """Return the error for an expectation that nobody here can meet."""
+    """Return the error for an expectation that this endpoint cannot meet."""
     return ApiError(
         417,
         "invalid_request_error",
@@ -108,7 +108,7 @@ def unknown_expectation(value: str) -> ApiError:
 
 
 def unknown_transfer_coding(value: str) -> ApiError:
-    """Return the error for a body in a transfer coding beside chunks (RFC 9112, 6.1)."""
+    """Return the error for a body in a transfer coding other than chunks (RFC 9112, 6.1)."""
     return ApiError(
         501,
         "invalid_request_error",
@@ -160,7 +160,7 @@ def too_many_connections() -> ApiError:
 
 
 def key_missing() -> ApiError:
-    """Return the error for a request without a key, where keys are on."""
+    """Return the error for a request without a key while keys are on."""
     return ApiError(
         401,
         "authentication_error",
@@ -187,7 +187,7 @@ def key_revoked(text: str) -> ApiError:
 
 
 def key_expired(text: str) -> ApiError:
-    """Return the error for a key, or a secret of one, whose time is over."""
+    """Return the error for a key or a secret that has expired."""
     return ApiError(401, "authentication_error", "expired_api_key", text, retry=False, headers=(_BAD_KEY,))
 
 
@@ -203,7 +203,7 @@ def model_forbidden(model: str, key: str) -> ApiError:
 
 
 def rate_limited(text: str, retry_after: int | None, figures: Figures) -> ApiError:
-    """Return the error for a request beyond what its key may use now. ``retry_after``: None where no waiting helps."""
+    """Return the error for a request beyond what its key may use now. ``retry_after`` is None if no waiting helps."""
     return ApiError(
         429,
         "rate_limit_error",
@@ -263,7 +263,7 @@ def model_not_found(model: str) -> ApiError:
 
 
 def model_loading(model: str, retry_after: int) -> ApiError:
-    """Return the error for a model of which no group was there in time."""
+    """Return the error for a model that had no group in time."""
     return ApiError(
         503,
         "server_error",
@@ -275,7 +275,8 @@ def model_loading(model: str, retry_after: int) -> ApiError:
 
 
 def model_refused(model: str, reason: str, retry_after: int) -> ApiError:
-    """Return the error for a model of which no group can be formed until somebody acts. ``reason`` is the condition's."""
+    """Return the error for a model whose groups cannot be formed until somebody acts. ``reason`` is the
+    condition's."""
     return ApiError(
         503,
         "server_error",
@@ -288,8 +289,8 @@ def model_refused(model: str, reason: str, retry_after: int) -> ApiError:
 
 
 def model_waiting(model: str, seconds: int) -> ApiError:
-    """Return the error for a model of which no group can be there in time: its groups failed, and the next attempt is
-    made so many seconds from now."""
+    """Return the error for a model that cannot have a group in time: its groups failed, and the next attempt is made
+    in ``seconds``."""
     return ApiError(
         503,
         "server_error",
@@ -301,7 +302,7 @@ def model_waiting(model: str, seconds: int) -> ApiError:
 
 
 def prompt_quarantined(model: str, groups: int, request: str, seconds: int) -> ApiError:
-    """Return the error for a prompt that ended so many groups; ``request`` is the one that was the last to."""
+    """Return the error for a prompt that ended ``groups`` groups; ``request`` was the last one to do so."""
     ended = f"{groups} groups of the model {model!r} ended while they answered it, the last one for {request}"
     return ApiError(
         422,
@@ -319,7 +320,7 @@ def overloaded(text: str) -> ApiError:
 
 
 def older_group() -> ApiError:
-    """Return the error for a question to ranks of a version that knew no questions yet."""
+    """Return the error for a question to ranks of an older version, which know no questions."""
     return ApiError(
         501,
         "server_error",
@@ -331,7 +332,7 @@ def older_group() -> ApiError:
 
 
 def shutting_down() -> ApiError:
-    """Return the error for a request that the gateway does not finish any more."""
+    """Return the error for a request that the gateway no longer finishes."""
     return ApiError(
         503, "server_error", "shutting_down", "the gateway is being stopped", retry_after=2, retry=True
     )

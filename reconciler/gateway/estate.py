@@ -1,4 +1,4 @@
-"""What a gateway hands over: it stops to accept, says what there is, and lets go of it, or goes on."""
+"""The parts that a gateway hands over. It stops accepting, describes them, and lets go of them or continues."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .routing.pool import Pool
 
 
 class Estate:
-    """The parts of a gateway that another one gets."""
+    """The parts of a gateway that the next one gets."""
 
     def __init__(
         self,
@@ -30,8 +30,9 @@ class Estate:
         moving: asyncio.Lock,
         still: Callable[[bool], object],
     ) -> None:
-        """``listening`` returns where it listens, as the routes have it, and with what. ``moving`` is held while it follows
-        other routes; ``still`` is called with whether it is to follow none."""
+        """``listening`` returns the address, as the routes have it, and the listener. ``moving`` is held while the
+        gateway follows new routes. ``still`` is called with True to follow no routes, and with False to follow them
+        again."""
         self._listening = listening
         self._pool = pool
         self._sharing = sharing
@@ -46,15 +47,15 @@ class Estate:
         return self._listening()[1]
 
     def offer(self) -> Offer:
-        """Return what it listens on."""
+        """Return the address that it listens on."""
         listen, listener = self._listening()
         return Offer(listen, listener.address)
 
     @contextlib.asynccontextmanager
     async def still(self) -> AsyncIterator[None]:
-        """Have it follow no routes within the block; after the block it does again, unless it has let go. Waits until it has
-        followed those that it follows just now."""
-        self._still(True)  # before the lock: nobody else begins to wait for that
+        """Make the gateway follow no routes within the block, after those that it follows just now. After the block
+        it follows them again, unless it has let go."""
+        self._still(True)  # before the lock, so that nobody else begins to wait for it
         try:
             async with self._moving:
                 yield
@@ -63,12 +64,12 @@ class Estate:
                 self._still(False)
 
     async def pause(self) -> None:
-        """Stop to accept, and to count in a store that others share."""
+        """Stop accepting, and stop counting in a shared store."""
         await self._listener.pause()
         await self._sharing.close()
 
     def given(self) -> tuple[Sequence[int], Given]:
-        """Return the descriptors of the listening socket and of the lock, and what goes with them."""
+        """Return the descriptors of the listening socket and of the lock, and the message that goes with them."""
         lock = [] if self._lock is None else [self._lock.fileno()]
         now = self._pool.desk.now().monotonic
         listen, listener = self._listening()
@@ -76,12 +77,12 @@ class Estate:
         return (listener.fileno(), *lock), given
 
     def bequeath(self, heir: Heir | None) -> None:
-        """Have the heir told of all that is used from now on; None: it is counted here again."""
+        """Report all further use to the heir; with None, count it here again."""
         self._pool.desk.heir = heir
         self._files.bequeath(heir)
 
     async def resume(self) -> None:
-        """Go on as before ``pause``. Raises ``Conflict`` where it cannot accept again."""
+        """Continue as before ``pause``. Raises ``Conflict`` if it cannot accept again."""
         try:
             await self._listener.resume()
         except OSError as error:
@@ -90,7 +91,7 @@ class Estate:
             ) from error
 
     def let_go(self) -> None:
-        """Close what another gateway has now."""
+        """Close the descriptors that another gateway has now."""
         self._left = True
         self._listener.let_go()
         if self._lock is not None:

@@ -8,7 +8,7 @@ from typing import Literal
 from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Prefill, Scored, ToolCall
 
 Event = Accepted | Prefill | Scored | Delta | ToolCall | Finished | Failed
-"""What a rank sends about one request."""
+"""An event that a rank sends about one request."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Working:
     replica: int
     epoch: int
     nodes: tuple[str, ...]
-    """Where its ranks are, in their order."""
+    """The nodes of its ranks, in their order."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,12 +26,12 @@ class Waiting:
     """From here on no group works on the answer, until the next ``Working``."""
 
     reason: Literal["group", "turn"]
-    """There is no group that could, or others go first."""
+    """There is no group for it, or others go first."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reading:
-    """The group reads the prompt, and has read a part of it. That it has read all of it is not told: then comes text."""
+    """The group has read a part of the prompt. No event says that it has read all: text follows then."""
 
     done: int
     """Tokens, of ``total``."""
@@ -39,10 +39,11 @@ class Reading:
 
 
 Answer = Accepted | Scored | Delta | ToolCall | Finished
-"""What a dialect gets of it: ``Accepted`` first and once, ``Finished`` last, nothing twice but tokens of a prompt."""
+"""The events that a dialect gets: ``Accepted`` first and once, ``Finished`` last, none twice except tokens of a
+prompt."""
 
 Report = Working | Waiting | Reading
-"""How an answer fares: a dialect gets that too where ``Parsed.reports`` asks for it, also before ``Accepted``."""
+"""The progress of an answer. A dialect gets it if ``Parsed.reports`` asks for it, also before ``Accepted``."""
 
 Part = Answer | Report
 

@@ -1,4 +1,4 @@
-"""The gateway's files of what it has counted, each of which one gateway writes at a time."""
+"""The files with the gateway's counts. One gateway at a time writes each of them."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ log = logging.getLogger(__name__)
 
 
 class Files:
-    """Keeps ``usage.json``, ``figures.json`` and ``prompts.json`` up to date, as long as no other gateway does."""
+    """Keeps ``usage.json``, ``figures.json`` and ``prompts.json`` up to date while no other gateway does."""
 
     def __init__(self, home: Path, pool: Pool, predecessor: Predecessor | None) -> None:
-        """``predecessor``: whose counts this gateway has, and goes on with; without one it reads what is in the files."""
+        """``predecessor`` is the gateway whose counts this one continues. Without one, the counts come from the
+        files."""
         self._home = home
         self._pool = pool
         self._heir: Heir | None = None
         self._predecessor = predecessor
         self._handed: tuple[ModelFigures, ...] = ()
-        """The counts when another gateway took over."""
+        """The counts at the time when another gateway took over."""
         self._usage = UsageFile(home / "usage.json", pool.desk, known=predecessor is not None)
         pool.quarantined = self._tell_quarantined
         if predecessor is not None:
@@ -42,30 +43,30 @@ class Files:
         self._telling = asyncio.create_task(figures_file.keep(home / "figures.json", self._counted))
 
     def bequeath(self, heir: Heir | None) -> None:
-        """Write nothing any more, and tell the heir; None: write again."""
+        """Stop writing, and report to the heir; with None, write again."""
         self._handed = self.figures()
         self._heir = heir
         self._usage.written = heir is None
         if heir is None:
-            self._tell_quarantined()  # what the other one was told is in no file
+            self._tell_quarantined()  # the reports to the other gateway are in no file
 
     def figures(self) -> tuple[ModelFigures, ...]:
-        """Return what all requests have done, also those of a gateway that finishes its answers."""
+        """Return the figures of all requests, including those of a gateway that finishes its answers."""
         bounds, own = self._pool.metrics.figures()
         return own if self._predecessor is None else together(own, self._predecessor.models, bounds)
 
     def since_handed(self) -> tuple[ModelFigures, ...]:
-        """Return what they have done since another gateway has taken over."""
+        """Return the figures since another gateway took over."""
         return since(self.figures(), self._handed)
 
     def quarantine(self, prompts: tuple[QuarantinedPrompt, ...]) -> None:
-        """Refuse the prompts of a gateway that finishes its answers, too."""
+        """Refuse also the prompts that a gateway refuses while it finishes its answers."""
         for prompt in prompts:
             self._pool.suspects(prompt.model).quarantine(prompt)
         self._tell_quarantined()
 
     def close(self) -> None:
-        """Write what has changed last."""
+        """Write the last changes."""
         self._saving.cancel()
         self._telling.cancel()
         self._usage.save()
@@ -83,8 +84,8 @@ class Files:
 
 
 def write_state(home: Path, state: dict[str, object]) -> bool:
-    """Write ``gateway.json`` unless it says this already. Returns whether that worked: a full disk is no reason to stop
-    serving."""
+    """Write ``gateway.json`` unless it says this already. Returns False if that failed: a full disk is no reason to
+    stop serving."""
     target = home / "gateway.json"
     draft = target.with_name(f".{target.name}.new")
     content = orjson.dumps(state, option=orjson.OPT_APPEND_NEWLINE)
@@ -100,5 +101,5 @@ def write_state(home: Path, state: dict[str, object]) -> bool:
 
 
 def cannot_listen(problem: str) -> dict[str, object]:
-    """Return what ``gateway.json`` says of a gateway that ends because it cannot listen."""
+    """Return the contents of ``gateway.json`` for a gateway that ends because it cannot listen."""
     return {"version": 1, "pid": os.getpid(), "endpoint": None, "problem": problem}

@@ -1,4 +1,4 @@
-"""The gateway as one ASGI application: what every request passes, in one pass, before its endpoint."""
+"""The gateway as one ASGI application: the checks that every request passes before its endpoint."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "OPTIONS", "PUT", "DELETE", "PATCH"
 
 
 class Front:
-    """Takes every request: gives it an id, refuses what may not ask, and hands it to its endpoint; counts and records the
-    answer. As layers around one another, each with a coroutine for each part of an answer, the same took a third of the
-    time of a short request.
+    """Takes every request: gives it an id, refuses it or hands it to its endpoint, then counts and records the
+    answer. Layers of middleware, each with a coroutine for each part of an answer, took a third of the time of a
+    short request.
 
     ``new_id`` draws ids of requests; ``now``: seconds since the Unix epoch.
     """
@@ -109,13 +109,13 @@ class Front:
             return
         endpoint = self._plain.get((scope["method"], scope["path"]))
         if endpoint is None:
-            scope["app"] = self  # has the router raise what it does not find, rather than answer
+            scope["app"] = self  # makes the router raise an error for an unknown path, rather than answer
             endpoint = self._router
         await endpoint(scope, receive, passage.send)
 
     def _id_headers(self, scope: Scope) -> Headers:
-        """Give a request its id: the client's own where it is well formed. Returns the headers that tell it; where clients
-        know ``x-request-id`` by another name, by both."""
+        """Give a request its id: the client's own if it is well formed. Returns the headers with the id, under
+        ``x-request-id`` and under the name that the dialect's clients know."""
         given = next((value.decode("latin-1") for name, value in scope["headers"] if name == _ID), "")
         scope["request_id"] = id = given if _REQUEST_ID.fullmatch(given) else "req_" + self._new_id()
         known_as = self._paths.dialect(scope["path"]).id_header
@@ -145,7 +145,7 @@ class _Passage:
         self._record = record
         self._count = count
         self.headers = headers
-        """What the answer has beside the headers of its endpoint."""
+        """Headers that the answer has in addition to those of its endpoint."""
         self.began = False
 
     async def send(self, message: Message) -> None:

@@ -1,5 +1,5 @@
-"""``/``, ``/health``, ``/ping``, ``/ready`` and ``/metrics``: for clients that look whether there is anything, load balancers,
-scripts and Prometheus. ``/ping`` is SageMaker's name of ``/health``, which vLLM has as well."""
+"""``/``, ``/health``, ``/ping``, ``/ready`` and ``/metrics``: for clients that check the server, load balancers,
+scripts and Prometheus. ``/ping`` is SageMaker's name for ``/health``; vLLM has it too."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Probes:
         self._pool = pool
 
     async def root(self, request: Request) -> Response:
-        """Answer who this is; Claude Code and Ollama's clients ask with HEAD whether anybody is there."""
+        """Answer with the name of this product. Claude Code and Ollama's clients send HEAD to check the server."""
         return _json(200, {"name": "reconciler", "version": __version__, "models": "/v1/models"})
 
     async def health(self, request: Request) -> Response:
-        """Answer 200 as long as this process runs, whatever the groups do."""
+        """Answer 200 as long as this process runs, whatever the state of the groups."""
         return _json(200, {"status": "ok"})
 
     async def ready(self, request: Request) -> Response:
@@ -44,7 +44,7 @@ class Probes:
         return _json(200, {"status": "ready", "models": models})
 
     async def metrics(self, request: Request) -> Response:
-        """Answer with all metrics in Prometheus' text format. With keys on, only a key that may read them gets there."""
+        """Answer with all metrics in Prometheus' text format. With keys on, this needs a key that may read them."""
         key = caller_of(request.scope).key
         if key is not None and not key.metrics:
             rendered = DEFAULT.rendered(metrics_forbidden(key.name))

@@ -1,8 +1,8 @@
 """Metrics of the gateway, for Prometheus.
 
-Names and meanings are vLLM's where it has them (vllm/v1/metrics/loggers.py), so that its dashboards show this
-endpoint too; what only this product has begins with ``reconciler``. Times are as the gateway sees them.
-The label ``model_name`` is the deployment's name, whatever alias a client used.
+Names and meanings are vLLM's if it has them (vllm/v1/metrics/loggers.py), so that its dashboards show this endpoint
+too. Names of further metrics begin with ``reconciler``. Times are as the gateway sees them. The label ``model_name`` is
+the deployment's name, whatever alias a client used.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _TOTAL = (
     120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0,
 )  # fmt: skip
 _TOKENS = tuple(float(m * 10**e) for e in range(7) for m in (1, 2, 5))
-"""vLLM's buckets: quantiles of both can be compared."""
+"""vLLM's buckets, so that quantiles of both can be compared."""
 
 _LABELS = ("model_name",)
 
 
 class _Stage(Enum):
-    __hash__ = object.__hash__  # the library's is written in Python, and each request asks for it eight times
+    __hash__ = object.__hash__  # the library's is in Python, and each request asks for it eight times
     WAITING = "waiting"
     """Held by the gateway or queued by a group."""
     RUNNING = "running"
@@ -54,8 +54,8 @@ class _Stage(Enum):
 
 
 class _Times:
-    """A histogram of one model, cheaper to add to than the library's, which asks for a lock three times: a request adds to
-    eight of them, and each token to one."""
+    """A histogram of one model. Adding to it costs less than to the library's, which takes a lock three times: a
+    request adds to eight histograms, and each token to one."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self._bounds = bounds
@@ -64,7 +64,7 @@ class _Times:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Return how many values were counted up to each bound, and beyond the last."""
+        """Return the number of values up to each bound, and beyond the last."""
         return tuple(self._counts)
 
     def observe(self, value: float) -> None:
@@ -73,7 +73,7 @@ class _Times:
         self._sum += value
 
     def add_to(self, family: HistogramMetricFamily, model: str) -> None:
-        """Add all that was counted."""
+        """Add all counts."""
         names = [*map(floatToGoString, self._bounds), "+Inf"]
         buckets = list(zip(names, map(float, accumulate(self._counts)), strict=True))
         family.add_metric((model,), buckets, self._sum)
@@ -153,23 +153,23 @@ class Timeline:
 
     @property
     def reading(self) -> tuple[int, int] | None:
-        """Return how many tokens of how many have been read of the prompt; None before the first part, once all are,
-        and while the request waits."""
+        """Return the number of read tokens of the prompt, and of all its tokens. None before the first part, once all
+        are read, and while the request waits."""
         return self._reading
 
     @property
     def cached_tokens(self) -> int:
-        """Return how many tokens of the prompt were there already; known at the end."""
+        """Return the number of cached tokens of the prompt; known at the end."""
         return self._cached
 
     @property
     def tokens(self) -> int:
-        """Return how many tokens were generated."""
+        """Return the number of generated tokens."""
         return self._tokens
 
     @property
     def first_token(self) -> float | None:
-        """Return how many seconds after the request its first token came; None if none did."""
+        """Return the seconds from the request to its first token; None if there was none."""
         return None if self._first_at is None else self._first_at - self._began
 
     def on_event(self, event: Event, now: float) -> None:
@@ -183,14 +183,14 @@ class Timeline:
             case Accepted() if self._prompt is None and event.prompt_tokens:
                 self._count_prompt(len(event.prompt_tokens))
             case Finished():
-                if self._prompt is None:  # only its end tells the tokens of texts whose vectors were wanted
+                if self._prompt is None:  # only the end has the tokens of texts whose vectors were wanted
                     self._count_prompt(event.prompt_tokens)
                 self._count_tokens(max(0, event.completion_tokens - self._tokens))
                 self._counts.cache_queries += event.prompt_tokens
                 self._counts.cache_hits += event.cached_tokens
                 self._cached = event.cached_tokens
             case _:
-                pass  # a tool call comes with its tokens, and ``Run`` decides what a failure means
+                pass  # a tool call comes with its tokens, and ``Run`` decides the meaning of a failure
 
     def _count_prompt(self, tokens: int) -> None:
         self._prompt = tokens
@@ -225,7 +225,7 @@ class Timeline:
         self._enter(_Stage.WAITING, now)
 
     def give_way(self, now: float) -> None:
-        """Note that the request waits again: another one has its place."""
+        """Note that the request waits again: another request has its place."""
         self._counts.gave_way.inc()
         self._enter(_Stage.WAITING, now)
 
@@ -235,7 +235,7 @@ class Timeline:
         if self._stage is _Stage.WAITING:
             self._waited += now - self._entered
         else:
-            self._reading = None  # whoever goes on reads the prompt anew
+            self._reading = None  # the next group reads the prompt again
         self._counts.stages[self._stage] -= 1
         self._counts.stages[stage] += 1
         self._stage, self._entered = stage, now
@@ -294,7 +294,7 @@ _HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelCounts], _Times]], ...] = (
 
 
 class _Counted(Collector):
-    """Collects what is counted here rather than by the library."""
+    """Collects the counts that are kept here rather than in the library."""
 
     def __init__(self, models: Mapping[str, ModelCounts]) -> None:
         self._models = models
@@ -342,12 +342,12 @@ class Metrics:
         """By the values of their labels: the library looks for them under a lock."""
 
     def show(self, admission: Admission, lines_dropped: Callable[[], int]) -> None:
-        """Have the page show clients' connections too, and what the access log has lost."""
+        """Show clients' connections and the losses of the access log on the page too."""
         self.add(Connections(admission))
         self.add(AccessLog(lines_dropped))
 
     def add(self, collector: Collector) -> None:
-        """Have the page show what a collector has at each scrape."""
+        """Show a collector's metrics on the page at each scrape."""
         self._registry.register(collector)
 
     def begin(self, model: str, now: float) -> Timeline:
@@ -358,8 +358,8 @@ class Metrics:
         return Timeline(counts, now)
 
     def answered(self, handler: str, method: str, status: int) -> None:
-        """Count an HTTP answer. ``handler`` is one of the known paths, and ``method`` one that HTTP has; never what a client
-        made up."""
+        """Count an HTTP answer. ``handler`` is one of the known paths, and ``method`` one of HTTP's methods, never a
+        client's invention."""
         answer = (handler, method, f"{status // 100}xx")
         counter = self._answers.get(answer)
         if counter is None:
@@ -367,7 +367,7 @@ class Metrics:
         counter.inc()
 
     def figures(self) -> tuple[tuple[float, ...], tuple[ModelFigures, ...]]:
-        """Return the bounds of the times to first tokens, and the counts that plots of the last hours are made of."""
+        """Return the bounds of the times to first tokens, and the counts for plots of the last hours."""
         return _FIRST_TOKEN, tuple(
             ModelFigures(
                 model,

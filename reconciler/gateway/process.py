@@ -29,11 +29,11 @@ log = logging.getLogger(__name__)
 
 EXIT_CANNOT_LISTEN = 2
 WRITE_SECONDS = 1.0
-"""How often to try to write a lock that the disk has no room for."""
+"""The interval of attempts to write a lock that the disk has no room for."""
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's loop where it is installed."""
+    """Return uvloop's loop if it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -42,9 +42,9 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def run_gateway(home: Path, any_port: bool, claim: Claim = NOTHING_TO_CLAIM) -> int:
-    """Serve until SIGTERM or SIGINT, or until another gateway has taken over and all answers are given. Returns the exit
-    status: 0; 2 when it cannot listen, or has no good certificate while the gateway before may have one; 1 when that one hands
-    nothing over. Then that one goes on.
+    """Serve until SIGTERM or SIGINT, or until another gateway has taken over and all answers are given. Returns the
+    exit status: 0; 2 if it cannot listen, or has no good certificate while the gateway before may have one; 1 if the
+    gateway before hands nothing over, and therefore continues.
 
     Reads ``home/routes.json``, and writes ``home/gateway.json``, ``home/prompts.json``, ``home/usage.json`` and
     ``home/figures.json``. The lock of the home is watched.
@@ -65,7 +65,7 @@ def run_gateway(home: Path, any_port: bool, claim: Claim = NOTHING_TO_CLAIM) -> 
 
 
 def _new_id() -> str:
-    return os.urandom(12).hex()  # what ``secrets`` does, with fewer layers: three are drawn for each request
+    return os.urandom(12).hex()  # as ``secrets`` does, with fewer layers, because each request draws three
 
 
 def _new_seed() -> int:
@@ -95,7 +95,7 @@ async def _serve_until_signalled(home: Path, any_port: bool, claim: Claim) -> No
 
 
 async def write_down(lock: Lock) -> None:
-    """Write down who holds the lock as soon as the disk has room for it: until then nobody finds this process by it."""
+    """Write the holder of the lock as soon as the disk has room: until then, nobody finds this process through it."""
     while not lock.written:
         await asyncio.sleep(WRITE_SECONDS)
         with contextlib.suppress(OSError):
@@ -103,7 +103,7 @@ async def write_down(lock: Lock) -> None:
 
 
 async def watch_identity(home: Path, stop: asyncio.Event, *held: FileIdentity) -> None:
-    """Stop when the home, or the lock in it, is removed: another gateway may serve what replaces it."""
+    """Stop when the home, or the lock in it, is removed: another gateway may serve its replacement."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     if held:
         await wait_until_replaced(*held)

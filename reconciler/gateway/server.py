@@ -1,6 +1,6 @@
 """One gateway: waits for routes, listens at their address, follows it when it changes, stops in order.
 
-Where another gateway runs, it takes over from that one once it is ready, and hands over to the next one.
+If another gateway runs, it takes over from it once it is ready. It hands over to the next one in turn.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ log = logging.getLogger(__name__)
 
 CONTROLLER_SOCKET = "controller.sock"
 RETRY_SECONDS = 1.0
-"""How often an address that is taken is tried again."""
+"""The interval of attempts at an address that is in use."""
 FINISH_SECONDS = 3600.0
-"""How long a gateway finishes its answers after another one has taken over: the longest answer that the console waits for.
-Nobody waits for the end of this one, so a long answer costs nothing but its memory."""
+"""The longest time that a gateway finishes answers after another has taken over: the longest answer that the console
+waits for. Nobody waits for this gateway's end, so a long answer costs only memory."""
 _FINISH_LOOK_SECONDS = 0.1
 _SAY_SECONDS = 2.0
-"""How long the last words to the gateway that has taken over may take."""
+"""The longest time for the last messages to the gateway that has taken over."""
 _STATE_RETRY_SECONDS = 1.0
 _CLOSE_LOOKS, _CLOSE_LOOK_SECONDS = 50, 0.02
-"""How long a listening socket may take to close, and how often to look."""
+"""The number of looks until a listening socket is closed, and their interval."""
 _LAST_WORDS_SECONDS = 5.0
-"""How long clients have to read the error that ends their stream when the gateway stops."""
+"""The time that clients have to read the error that ends their stream when the gateway stops."""
 
 
 async def serve(
@@ -70,11 +70,11 @@ async def serve(
 ) -> None:
     """Serve until ``stop`` is set, then let running requests end for ``timing.shutdown`` seconds.
 
-    ``limits``: of connections; by default what the descriptors of this process allow. ``claim``: its lock, which the
-    next gateway gets, or the one that it takes over from.
+    ``limits``: of connections; by default as many as the descriptors of this process allow. ``claim``: its lock, which
+    the next gateway gets, or the gateway that it takes over from.
 
-    Raises ``Invalid`` or ``Conflict`` when the first address cannot be listened on; a later one that
-    cannot leaves the gateway where it is. Raises ``NotHandedOver`` when nothing can be taken over.
+    Raises ``Invalid`` or ``Conflict`` if it cannot listen at the first address; if a later one fails, it stays at the
+    old one. Raises ``NotHandedOver`` if nothing can be taken over.
     """
     file = RoutesFile(home / "routes.json")
     if not await file.wait(stop):
@@ -147,14 +147,14 @@ class _Gateway:
         self._started_at = sources.now()
         self._wanted = ""
         self._problem = ""
-        """Why it does not listen at the address of the routes."""
+        """The reason that it does not listen at the address of the routes."""
         self._rewrite: asyncio.TimerHandle | None = None
         self._listener: Listener | None = None
         self._leaving: set[asyncio.Task[None]] = set()
         self._inheritance: Inheritance | None = None
         self._talking: asyncio.Task[None] | None = None
         self._handing = False
-        """Whether another gateway is taking over, or has: nothing moves or is written any more."""
+        """True if another gateway is taking over or has: addresses and files stay as they are."""
         self._moving = asyncio.Lock()
         pool.replaced = self._changed.set
 
@@ -173,7 +173,7 @@ class _Gateway:
         giver: Giving | None = None
         giving: asyncio.Task[Heir] | None = None
         try:
-            giver = self._giver(files, lock)  # first: whoever reads where this one listens may ask it at once
+            giver = self._giver(files, lock)  # first: readers of the address may ask it at once
             await (self._move() if self._listener is None else self._follow())
             giving = None if giver is None else asyncio.create_task(giver.run(), name="hand over")
             while not stopping.done():
@@ -197,7 +197,7 @@ class _Gateway:
             stopping.cancel()
             if giving is not None:
                 giving.cancel()
-                await asyncio.wait([giving])  # it may have to undo what it has begun
+                await asyncio.wait([giving])  # it may have to undo its first steps
             if giver is not None:
                 giver.close()
             await self._end()
@@ -207,7 +207,8 @@ class _Gateway:
             self._logs.close()
 
     async def _end_overdue(self) -> None:
-        """End connections whose clients send nothing, and keep ``gateway.json``, which somebody may remove, until cancelled."""
+        """End connections whose clients send nothing, and restore ``gateway.json`` if somebody removes it, until
+        cancelled."""
         while True:
             await asyncio.sleep(self._admission.limits.leaving_seconds)
             self._follow_descriptors()
@@ -217,7 +218,7 @@ class _Gateway:
             await end_overdue(self._admission)
 
     def _follow_descriptors(self) -> None:
-        """Take no more connections than the system allows at this moment: it may be told of another limit meanwhile."""
+        """Take no more connections than the system allows at this moment: the limit may change."""
         count = descriptors.limit()
         if count != self._descriptors:
             self._descriptors = count
@@ -226,7 +227,7 @@ class _Gateway:
             self._write_state()
 
     def _follow_certificate(self) -> None:
-        """Use the certificate as it is in its files now."""
+        """Use the certificate that is in its files now."""
         routes = self._pool.file.current
         if routes is not None and self._certificates.follow(routes.tls):
             self._write_state()
@@ -264,7 +265,7 @@ class _Gateway:
         self._write_state()
 
     async def _bound(self, listen: str) -> socket.socket:
-        """Return a socket that listens; the old one stops before where both have one port, as Linux asks for."""
+        """Return a listening socket. If both have the same port, the old one stops first, as Linux requires."""
         keys, old = self._pool.file.ring is not None, self._listener
         same_port = old is not None and _port(old.address) == _port(listen)
         try:
@@ -305,7 +306,7 @@ class _Gateway:
             self._rewrite = asyncio.get_running_loop().call_later(_STATE_RETRY_SECONDS, self._write_state)
 
     def _endpoint(self, address: str) -> str:
-        """Return the URL for clients: by a declared name that the certificate is good for, if there is one."""
+        """Return the URL for clients, with a declared name that the certificate covers, if there is one."""
         if not self._certificates.wanted:
             return f"http://{address}/v1"
         shown = self._certificates.certificate
@@ -326,7 +327,8 @@ class _Gateway:
     # --- another gateway takes over ----------------------------------------------------------------
 
     def _giver(self, files: Files, lock: Lock | None) -> Giving | None:
-        """Wait for the next gateway; None where that cannot be, and it replaces this one when this one has ended."""
+        """Wait for the next gateway. Return None if that is impossible; the next one then starts after this one has
+        ended."""
         estate = Estate(
             self._listening, self._pool, self._sharing, files, lock, self._moving, self._keep_still
         )
@@ -345,8 +347,8 @@ class _Gateway:
         self._changed.set()
 
     async def _finish(self, heir: Heir, stop: asyncio.Event) -> None:
-        """Answer whoever is connected, until all have gone or ``stop`` is set. Each client's next answer says that its
-        connection is closed: to close one that is idle could meet its next request."""
+        """Answer connected clients until all have gone or ``stop`` is set. Each client's next answer says that its
+        connection is closed: closing an idle one could cross its next request."""
         log.info("another gateway has taken over; this one finishes its answers")
         heir.stop = stop.set
         self._admission.last_answers = True
@@ -358,7 +360,8 @@ class _Gateway:
 
     @property
     def _connected(self) -> bool:
-        """Return whether anybody is still connected, or the gateway before has not finished, whose counts pass this one."""
+        """Return whether a client is still connected, or the gateway before, whose counts pass through this one, has
+        not finished."""
         before = self._inheritance
         waits = before is not None and not before.predecessor.gone.is_set()
         return waits or bool(self._leaving) or (self._listener is not None and self._listener.connected)
@@ -371,7 +374,7 @@ class _Gateway:
                 task.cancel()
 
     async def _end(self) -> None:
-        """Take no new requests, wait for those that run, then fail the rest: none is cut silently."""
+        """Take no new requests, wait for running ones, then fail the rest: none is cut silently."""
         tasks = set(self._leaving)
         if self._inheritance is not None:
             self._inheritance.predecessor.end()

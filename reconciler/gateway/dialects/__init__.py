@@ -1,4 +1,5 @@
-"""The API surfaces of the gateway: bodies to ``Generate``, and answers and errors to what clients parse. All pure.
+"""The API surfaces of the gateway: they turn bodies into ``Generate``, and answers and errors into the form that
+clients parse. All pure.
 
-Read ``dialect`` first: it is what each surface provides. ``table`` lists the surfaces.
+Read ``dialect`` first: it has the interface of a surface. ``table`` lists the surfaces.
 """

@@ -1,4 +1,4 @@
-"""Parameters that mean something to Anthropic's clients alone; ``parameter_table`` has them with all others. Pure.
+"""Parameters of Anthropic's clients alone; ``parameter_table`` has them with all others. Pure.
 
 The names are from anthropic 2.13.0 (``types/beta/message_create_params.py``).
 """
@@ -60,4 +60,5 @@ ANTHROPIC_ROWS: tuple[Row, ...] = (
         on=OF_OPENAI,
     ),
 )
-"""Each name that works on one path, and what becomes of it on the others; and what has another name here."""
+"""Names that work on one path, with their treatment on the others, and names of parameters that have another name
+here."""

@@ -1,7 +1,8 @@
 """The content of messages as text, which is all that models take here. Pure.
 
-An agent sends its whole history with every request, so that a part which is refused once is refused for ever. Only the newest
-message of the user is refused for one; in older messages and in results of tools a placeholder stands for it.
+An agent sends its whole history with every request, so a part that is refused once would be refused for ever. Only
+the newest message of the user is refused for such a part. In older messages and in results of tools, a placeholder
+stands for it.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ REPLACED: Mapping[str, tuple[str, str, str]] = {
         "what only the provider's own servers know",
     ),
 }
-"""By the name in the answer's header: what is not taken, what is sent instead, and what is lost."""
+"""By the name in the answer's header: the content that is not taken, its replacement, and the loss."""
 _NOUNS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("image", "image_url", "input_image", "computer_screenshot"), (IMAGES, "image")),
     **dict.fromkeys(("document", "file", "input_file", "container_upload"), (DOCUMENTS, "document")),
     **dict.fromkeys(("audio", "input_audio"), (AUDIO, "audio")),
 }
 _TEXTS = ("text", "refusal", "thinking")
-"""Where parts that are text have it, whatever their type."""
+"""The fields with the text of a part, whatever its type."""
 _UNNAMEABLE = re.compile(r"[^\w .,()+-]+")
 _NAME_MAX = 80
 
@@ -55,18 +56,20 @@ class Contents:
 
     @property
     def replaced(self) -> tuple[Replaced, ...]:
-        """Return what placeholders stand for."""
+        """Return the kinds of content that placeholders stand for."""
         return tuple(Replaced(kind, count) for kind, count in self._counts.items())
 
     def text(self, fields: Fields, name: str, newest: bool = False, required: bool = False) -> str:
-        """Return a field that is a string or a list of parts; unless it is ``required``, it may be absent, or anything else.
+        """Return a field that is a string or a list of parts. Unless it is ``required``, it may be absent or anything
+        else.
 
-        Raises ``ApiError`` (400) with the path of what is wrong, and in the ``newest`` message of what is no text.
+        Raises ``ApiError`` (400) with the path of a faulty field and, in the ``newest`` message, of a part that is no
+        text.
         """
         return "\n".join(self.texts(fields, name, newest, required))
 
     def texts(self, fields: Fields, name: str, newest: bool = False, required: bool = False) -> Sequence[str]:
-        """Return the same as the texts of its parts."""
+        """Return such a field as the texts of its parts."""
         value = fields.value(name)
         if isinstance(value, str):
             return (value,)
@@ -100,7 +103,7 @@ class Contents:
 
 
 def _text_of(part: Fields, contents: Contents) -> str | None:
-    """Return the text of a part; None where it has none."""
+    """Return the text of a part; None if it has none."""
     for key in _TEXTS:
         if isinstance(part.value(key), str):
             return str(part.value(key))
@@ -122,7 +125,7 @@ def _headed(part: Fields, text: str, source: str | None = None) -> str:
 
 
 def _name_of(part: Fields) -> str:
-    """Return what a document is called."""
+    """Return the name of a document."""
     file: Any = part.value("file")
     names = (
         part.value("title"),

@@ -1,6 +1,6 @@
-"""How many tokens the prompt of a request has, instead of an answer to it. Pure.
+"""The number of tokens in a prompt, instead of an answer to it. Pure.
 
-Rank 0 counts them, with the template, the tokenizer and the defaults of the answer.
+Rank 0 counts them with the template, the tokenizer and the defaults that an answer would have.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from .openai.shape import dumps
 
 
 def counting(generate: Generate) -> Generate:
-    """Return the question of how long the prompt of a request is."""
+    """Return the question for the length of a request's prompt."""
     return dataclasses.replace(generate, tokens_max=0, form=FREE, question=Question())
 
 
 class CountReply:
-    """Writes the number as ``input_tokens``, beside what else the object has."""
+    """Writes the number as ``input_tokens``, next to the other fields of the object."""
 
     def __init__(self, heading: Mapping[str, Any]) -> None:
         self._heading = heading
         self._count = 0
 
     def add(self, pieces: Sequence[Piece]) -> None:
-        """Keep what rank 0 says."""
+        """Keep the answer of rank 0."""
         self._count += sum(answer.prompt_tokens for _, answer in pieces if isinstance(answer, Finished))
 
     def body(self) -> bytes:

@@ -36,11 +36,11 @@ class Stream(Protocol):
     content_type: bytes
 
     def keep_alive(self) -> bytes:
-        """Return an event of the protocol that changes nothing, for a silence, also the one before the first part: some clients
-        read every line as an event, and some proxies hand a comment on as one."""
+        """Return an event of the protocol that changes nothing, for any silence, even before the first part. A
+        comment would not do: some clients read every line as an event, and some proxies turn a comment into one."""
 
     def encode(self, pieces: Sequence[Piece]) -> bytes:
-        """Return all of ``pieces``, for one write; nothing where clients see none of them."""
+        """Return all of ``pieces``, for one write; nothing if clients see none of them."""
 
     def error(self, error: ApiError) -> bytes:
         """Return the end of a stream that broke."""
@@ -63,21 +63,21 @@ def is_stream(answer: Stream | Reply) -> TypeIs[Stream]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parsed:
-    """A request, and what writes the answer to it."""
+    """A request, and the writer of its answer."""
 
     model: str
     """As the client named it, or the only one there is."""
     choices: Sequence[Generate]
-    """One for each answer. Without their ids, which belong to attempts."""
+    """One for each answer, without ids: these belong to attempts."""
     answer: Stream | Reply
     session: str = ""
     """The client's name for requests that begin alike."""
     headers: Headers = ()
     """Sent with the answer."""
     answers: int = 1
-    """How many of ``choices`` answer the same prompt: its tokens count once."""
+    """The number of ``choices`` that answer the same prompt, whose tokens count once."""
     reports: bool = False
-    """Whether ``answer`` is to be told how they fare."""
+    """True if ``answer`` gets reports of the progress."""
 
 
 class Catalog(Protocol):
@@ -92,7 +92,8 @@ class Catalog(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Generation:
-    """A path for which rank 0 reads a prompt: to answer it, or to say something of it (``Generate.question``)."""
+    """A path for which rank 0 reads a prompt: to answer it, or to answer a question about it
+    (``Generate.question``)."""
 
     method: str
     path: str
@@ -108,7 +109,7 @@ class Lookup:
     path: str
     """``{name:path}`` stands for a name that may have slashes in it."""
     answer: Callable[[Catalog, Mapping[str, str]], bytes]
-    """To JSON, from what the braces in ``path`` stand for. Raises ``ApiError``."""
+    """Returns JSON for the values of the braces in ``path``. Raises ``ApiError``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ class RenderError(Protocol):
     """Writes an error as the clients of a dialect parse it."""
 
     def __call__(self, error: ApiError, request_id: str = "") -> RenderedError:
-        """``request_id`` is empty where the request was refused before it had one."""
+        """``request_id`` is empty if the request was refused before it had one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -137,11 +138,11 @@ class Dialect:
     render_error: RenderError
     """Without ``ApiError.headers`` and ``ApiError.figures``."""
     id_header: str = ""
-    """What its clients call the header ``x-request-id``, which their answers have as well."""
+    """Its clients' name for the header ``x-request-id``; answers have both."""
     base: str = ""
-    """What its clients add to the address for their base URL."""
+    """The suffix that its clients add to the address for their base URL."""
     left: Callable[[Figures], Headers] = openai_headers
-    """Writes what a key has left."""
+    """Writes the rest of a key's limits."""
 
     def rendered(self, error: ApiError, request_id: str = "") -> RenderedError:
         """Return an error with all its headers."""

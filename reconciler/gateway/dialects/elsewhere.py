@@ -1,4 +1,4 @@
-"""Paths of other servers and services, for which clients ask, and which there are not here: whose they are, and what to
+"""Paths of other servers and services that clients ask for and that do not exist here, with their owners and what to
 use instead. ``docs/endpoint.md`` has the same table. Pure.
 
 The paths are from the references of Ollama (``docs/api.md``), LM Studio (REST API v0 and v1), llama.cpp
@@ -12,7 +12,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Paths of which the same is to be said, with all below them."""
+    """Paths with the same answer, and all paths below them."""
 
     whose: str
     paths: tuple[str, ...]
@@ -88,11 +88,11 @@ ROWS: tuple[Elsewhere, ...] = (
     Elsewhere("Anthropic", ("/v1/messages/batches",), "send the requests one by one, several at a time"),
     Elsewhere("Anthropic", ("/v1/complete",), "use `POST /v1/completions`"),
 )
-"""No path may stand in two rows, and none of this endpoint's own in any."""
+"""No path may stand in two rows, and no path of this endpoint in any."""
 
 
 def found(path: str) -> Elsewhere | None:
-    """Return the row of a path, or of what it is below."""
+    """Return the row of a path, or of a path above it."""
     rows = [(name, row) for row in ROWS for name in row.paths if path == name or path.startswith(name + "/")]
     return max(rows, key=lambda each: len(each[0]))[1] if rows else None
 

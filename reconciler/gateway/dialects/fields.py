@@ -31,7 +31,8 @@ class Fields:
         return tuple(self._fields)
 
     def lacks(self, names: Set[str]) -> bool:
-        """Return whether there is none of these fields. One question instead of many: most requests name few parameters."""
+        """Return whether there is none of these fields. It is one question instead of many, because most requests
+        name few parameters."""
         return self._fields.keys().isdisjoint(names)
 
     def value(self, name: str) -> Any:
@@ -66,7 +67,7 @@ class Fields:
         value = self._fields.get(name)
         if value is None:
             return None
-        if isinstance(value, float) and value.is_integer():  # JSON has one kind of numbers: 16.0 is whole
+        if isinstance(value, float) and value.is_integer():  # JSON has one type of number: 16.0 is whole
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             large = isinstance(value, (int, float)) and value > high
@@ -89,7 +90,8 @@ class Fields:
         return value
 
     def id(self, name: str) -> str:
-        """Return the id of a call, as the client has it of whichever server answered then: some count, some have none."""
+        """Return the id of a call, as the server that answered then gave it to the client: some servers count, some
+        give none."""
         value = self._fields.get(name)
         if isinstance(value, (dict, list)):
             raise invalid(f"{name} must be a string", self.path(name))
@@ -112,7 +114,7 @@ class Fields:
         return Fields(value, self.path(name))
 
     def objects(self, name: str) -> Iterator[Fields]:
-        """Yield the objects of a list; none where it is absent."""
+        """Yield the objects of a list; nothing if it is absent."""
         value = self._fields.get(name)
         if value is None:
             return
@@ -124,7 +126,7 @@ class Fields:
             yield Fields(entry, f"{self.path(name)}[{index}]")
 
     def entries(self, name: str) -> Iterator[str | Fields]:
-        """Yield strings and objects of a list; what is neither as JSON, and null not at all."""
+        """Yield the entries of a list: strings and objects as they are, others as JSON, null not at all."""
         for index, entry in enumerate(self._fields[name]):
             path = f"{self.path(name)}[{index}]"
             if isinstance(entry, dict):
@@ -139,7 +141,7 @@ class Fields:
         return value if isinstance(value, str) else orjson.dumps(value).decode()
 
     def plain(self) -> Mapping[str, Any]:
-        """Return the object as it was parsed, if it is not nested too deeply."""
+        """Return the object as it was parsed. Raises ``ApiError`` if it is nested too deeply."""
         if too_deep(self._fields):
             raise invalid(f"nested more than {DEPTH_MAX} levels deep", self._prefix)
         return self._fields

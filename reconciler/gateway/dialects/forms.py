@@ -1,6 +1,6 @@
-"""What requests ask of the form of an answer, whatever the dialect. Pure.
+"""The form of an answer that requests ask for, in any dialect. Pure.
 
-A rank checks whether it can hold answers to it, for that depends on the model's family and tokenizer.
+A rank checks whether it can hold answers to the form, because that depends on the model's family and tokenizer.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ToolUse:
-    """How a request wants its tools to be used."""
+    """The use of tools that a request asks for."""
 
     offered: bool = True
-    """Whether the model sees them at all."""
+    """True if the model sees them at all."""
     required: bool = False
-    """Whether the answer has to be calls."""
+    """True if the answer must be calls."""
     names: tuple[str, ...] = ()
-    """Those that may be called; empty: all."""
+    """The tools that may be called; empty: all."""
 
 
 def schema_form(schema: Any, path: str) -> Form:
@@ -85,8 +85,8 @@ def form_of(
     known: Collection[str],
     path: str = "tool_choice",
 ) -> Form:
-    """Return the form of an answer. ``strict`` tools have arguments that satisfy their schema, ``known`` are all of the
-    request's tools. Raises ``ApiError`` (400) where ``use``, which ``path`` has, does not agree with them."""
+    """Return the form of an answer. ``strict`` tools have arguments that satisfy their schema; ``known`` are all
+    tools of the request. Raises ``ApiError`` (400) if ``use``, the field ``path``, does not agree with them."""
     if (use.required or use.names) and not known:
         raise invalid("there are no tools to call", path)
     there = frozenset(known)

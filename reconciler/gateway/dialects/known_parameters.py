@@ -1,6 +1,6 @@
-"""What becomes of parameters that somebody knows and that do nothing here: refused by name. Pure.
+"""Refuses by name the parameters that another server knows and that do nothing here. Pure.
 
-What is in no row of the table is known to nobody and ignored.
+A parameter in no row of the table is known to nobody and is ignored.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _KNOWN_INSIDE: Mapping[tuple[str, str], Row] = {
 
 
 def refuse_unsupported(fields: Fields, path: str) -> None:
-    """Raise ``ApiError`` (400) for a parameter that somebody knows and that has no effect on this path, unless its value has
-    none either. ``path`` is one of ``PATHS``."""
+    """Raise ``ApiError`` (400) for a parameter that another server knows and that has no effect on this path, unless
+    its value has no effect anywhere. ``path`` is one of ``PATHS``."""
     for name in fields.names():
         row = _KNOWN.get((path, name))
         if row is not None and path not in row.works and not row.accepts(name, fields.value(name)):

@@ -1,4 +1,4 @@
-"""What there is to say of parameters that clients may send. Pure."""
+"""The treatment of parameters that clients may send. Pure."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ Idle = tuple[Any, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """Parameters of which the same is to be said."""
+    """Parameters with the same treatment."""
 
     names: Mapping[str, Idle]
-    """Each with the values that are accepted where it does not work."""
+    """Each with the values that are accepted on paths where it does not work."""
     known_to: tuple[str, ...]
     note: str
     works: frozenset[str] = NONE
     """The paths on which it is parsed."""
     harmless: bool = False
-    """Whether no value of it changes an answer, so that all are accepted."""
+    """True if no value changes an answer, so that all are accepted."""
     on: frozenset[str] = ALL
     """The paths that this row is about."""
     code: str = "unsupported_parameter"
     """The code of the error that refuses it: clients go on without some parameters, if the error has the code for that."""
 
     def accepts(self, name: str, value: Any) -> bool:
-        """Return whether a value may stand there although it is not parsed."""
+        """Return whether a value is accepted although it is not parsed."""
         return self.harmless or value is None or any(_same(value, idle) for idle in self.names[name])
 
 
 def each(names: str, *idle: Any) -> dict[str, Idle]:
-    """Return names, of which each has the same values without effect."""
+    """Return names that have the same values without effect."""
     return dict.fromkeys(names.split(), idle)
 
 

@@ -1,4 +1,4 @@
-"""Every parameter that clients of OpenAI, Anthropic and of other servers of models may send, and our own.
+"""Every parameter that clients of OpenAI, Anthropic and other model servers may send, and our own.
 ``docs/endpoint.md`` has the same table. Pure.
 
 The names are from the request models of openai 3.52.0 (``types/chat/completion_create_params.py``,
@@ -353,7 +353,7 @@ INSIDE: Mapping[str, tuple[Row, ...]] = {
     ),
     "text": (
         Row(each("format"), (OPENAI,), "", ONLY_RESPONSES),
-        # Codex and agents' SDKs send it by the name of the model, unasked.
+        # Codex and SDKs of agents send it unasked, depending on the model's name.
         Row(each("verbosity"), (OPENAI,), "", harmless=True),
     ),
     "tools[]": (Row(each("defer_loading", False), (VLLM,), "the model sees all tools"),),
@@ -362,4 +362,4 @@ INSIDE: Mapping[str, tuple[Row, ...]] = {
         Row(each("defer_loading", False), (VLLM,), "the model sees all tools"),
     ),
 }
-"""The same of objects within a request."""
+"""The same for objects within a request."""

@@ -1,4 +1,4 @@
-"""What a key has left, in the headers that SDKs and agents read. Pure."""
+"""The rest of a key's limits, in the headers that SDKs and agents read. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reconciler.gateway.figures import Figure, Figures
 Headers = Sequence[tuple[bytes, bytes]]
 
 _Names = tuple[bytes, bytes, bytes]
-"""Of the headers that tell a limit, what remains of it, and when it is whole again."""
+"""Of the headers with a limit, its rest, and the time when it is whole again."""
 _OPENAI: tuple[_Names, _Names] = (
     (b"x-ratelimit-limit-requests", b"x-ratelimit-remaining-requests", b"x-ratelimit-reset-requests"),
     (b"x-ratelimit-limit-tokens", b"x-ratelimit-remaining-tokens", b"x-ratelimit-reset-tokens"),

@@ -1,4 +1,4 @@
-"""The headers of an answer, with what of a conversation the model, or its chat template, does not take. Pure."""
+"""The headers of an answer, which count the content that the model or its chat template does not take. Pure."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ class Head:
     replaced: Sequence[Replaced] = ()
 
     def after(self, pieces: Sequence[Piece]) -> Head:
-        """Return the head with what rank 0 tells: the choices of a request have the same prompt."""
+        """Return the head with the counts of rank 0, which hold for all choices, because these have the same
+        prompt."""
         told = [answer.replaced for index, answer in pieces if index == 0 and isinstance(answer, Accepted)]
         return Head(self.headers, (*self.replaced, *told[0])) if told else self
 
     def lines(self) -> Headers:
-        """Return the headers, one with how many of each kind were replaced among them, if there are any."""
+        """Return the headers. If content was replaced, one of them has the number of each kind."""
         counts: Counter[str] = Counter()
         for each in self.replaced:
             if _KIND.fullmatch(each.kind):

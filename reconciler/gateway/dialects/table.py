@@ -59,4 +59,4 @@ DIALECTS: tuple[Dialect, ...] = (
 """No path may stand in two rows."""
 
 DEFAULT = DIALECTS[0]
-"""Writes the errors of requests whose path is in no row."""
+"""Writes the errors for paths in no row."""

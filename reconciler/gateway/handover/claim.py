@@ -1,4 +1,4 @@
-"""By what a gateway may serve a home."""
+"""The right of a gateway to serve a home."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from .taking import Taking
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Claim:
-    """The lock of a home, or the gateway that has it and is to hand it over; neither where nobody else serves that home."""
+    """The lock of a home, or the gateway that has it and must hand it over; neither if nobody else serves that
+    home."""
 
     lock: Lock | None = None
     before: Taking | None = None

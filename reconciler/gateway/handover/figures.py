@@ -1,4 +1,4 @@
-"""Counts of requests at two gateways, of which one has taken over from the other. Pure."""
+"""Adds the counts of a gateway to those of the gateway that has taken over from it. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reconciler.wire.figures import ModelFigures
 def together(
     own: Sequence[ModelFigures], other: Sequence[ModelFigures], bounds: Sequence[float]
 ) -> tuple[ModelFigures, ...]:
-    """Return the counts of both, by deployment; of the other only what is counted by as many ``bounds`` as the own ones."""
+    """Return the sums by deployment. Counts of the other gateway with another number of ``bounds`` are left out."""
     found = {each.model: each for each in own}
     for each in other:
         if len(each.first_token) != len(bounds) + 1:  # another version, with other bounds
@@ -21,7 +21,7 @@ def together(
 
 
 def since(now: Sequence[ModelFigures], before: Sequence[ModelFigures]) -> tuple[ModelFigures, ...]:
-    """Return what was counted since ``before``, and what runs and waits now."""
+    """Return the counts since ``before``, and the numbers of running and waiting requests now."""
     early = {each.model: each for each in before}
     return tuple(_combined(each, early[each.model], -1) if each.model in early else each for each in now)
 

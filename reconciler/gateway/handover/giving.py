@@ -1,4 +1,5 @@
-"""An old gateway's side, until it has let go: who asks for everything gets it, or nothing has changed."""
+"""An old gateway's side until it has let go. It hands everything over to the gateway that asks, or nothing has
+changed."""
 
 from __future__ import annotations
 
@@ -35,37 +36,37 @@ from .messages import HELLO_SECONDS, SOCKET, Waiting, check_hello, hello, listen
 log = logging.getLogger(__name__)
 
 READY_SECONDS = 60.0
-"""How long a new gateway may take until it is ready to answer, after it has said hello."""
+"""The longest time from a new gateway's hello until it is ready to answer."""
 SWITCH_SECONDS = 20.0
-"""How long it may take from its question until it has taken everything. Meanwhile connections wait in the system."""
+"""The longest time from its question until it has taken everything. Meanwhile connections wait in the system."""
 AGAIN_SECONDS = 0.5
-"""After how long the next who asks is answered, after one got nothing: what was missing may be missing still."""
+"""The pause after a failed handover until the next gateway that asks is answered: the reason may still hold."""
 
 
 class Gateway(Protocol):
-    """What is handed over."""
+    """The parts that are handed over."""
 
     def offer(self) -> Offer:
-        """Return what it listens on."""
+        """Return the address that it listens on."""
 
     def still(self) -> AbstractAsyncContextManager[None]:
-        """Have it follow no routes within the block; after the block it does again, unless it has let go. Waits until it has
-        followed those that it follows just now."""
+        """Make the gateway follow no routes within the block, after those that it follows just now. After the block
+        it follows them again, unless it has let go."""
 
     async def pause(self) -> None:
-        """Stop to accept, and to count in a store that others share."""
+        """Stop accepting, and stop counting in a shared store."""
 
     def given(self) -> tuple[Sequence[int], Given]:
-        """Return the descriptors of the listening socket and of the lock, and what goes with them."""
+        """Return the descriptors of the listening socket and of the lock, and the message that goes with them."""
 
     def bequeath(self, heir: Heir | None) -> None:
-        """Have the heir told of all that is used from now on; None: it is counted here again."""
+        """Report all further use to the heir; with None, count it here again."""
 
     async def resume(self) -> None:
-        """Go on as before ``pause``. Raises ``Conflict`` where it cannot accept again."""
+        """Continue as before ``pause``. Raises ``Conflict`` if it cannot accept again."""
 
     def let_go(self) -> None:
-        """Close what another gateway has now."""
+        """Close the descriptors that another gateway has now."""
 
 
 class Giving:
@@ -74,19 +75,19 @@ class Giving:
     def __init__(
         self, home: Path, gateway: Gateway, desk: Desk, figures: Callable[[], tuple[ModelFigures, ...]]
     ) -> None:
-        """Listen in ``home``. ``figures``: what all requests have done. Raises ``OSError``."""
+        """Listen in ``home``. ``figures`` returns the figures of all requests. Raises ``OSError``."""
         self._listening = listen(home / SOCKET)
         self._gateway = gateway
         self._desk = desk
         self._figures = figures
 
     def close(self) -> None:
-        """Wait for nobody any more."""
+        """Stop waiting."""
         self._listening.close()
 
     async def run(self) -> Heir:
-        """Wait until everything is handed over. Return who has it. Raises ``Conflict`` where nobody has it, and this gateway
-        cannot accept again."""
+        """Wait until everything is handed over, and return the heir. Raises ``Conflict`` if nobody has taken over and
+        this gateway cannot accept again."""
         with contextlib.closing(self._listening):
             while True:
                 try:
@@ -100,7 +101,8 @@ class Giving:
                 await asyncio.sleep(AGAIN_SECONDS)
 
     async def _hand_over(self) -> Heir:
-        """Hand everything over to the next who asks. Raises whatever keeps it from that; nothing has changed then."""
+        """Hand everything over to the next gateway that asks. Raises the error that prevents it; nothing has changed
+        then."""
         sock, _ = await asyncio.get_running_loop().sock_accept(self._listening)
         try:
             return await self._answer(sock)
@@ -109,7 +111,7 @@ class Giving:
             raise
 
     async def _answer(self, sock: socket.socket) -> Heir:
-        """Hand everything over. Raises ``OSError`` and ``WireError`` where nothing was."""
+        """Hand everything over. Raises ``OSError`` and ``WireError`` if nothing was handed over."""
         if not same_user(sock):
             raise WireError("who asks belongs to another user")
         connection = Waiting(sock, OLD_RECEIVES)
@@ -134,14 +136,14 @@ class Giving:
             self._gateway.let_go()
         try:
             await connection.send(Yours())
-        except OSError as error:  # it has died in this moment, as any gateway may
+        except OSError as error:  # it has died at this moment, as any gateway may
             log.warning("the gateway that has taken over is gone: %s", error)
         return heir
 
     async def _say_all(self, connection: Waiting, heir: Heir) -> None:
         descriptors, given = self._gateway.given()
         counted = tuple(counted_by(self._desk))
-        self._gateway.bequeath(heir)  # from the moment on in which that was counted
+        self._gateway.bequeath(heir)  # from the moment of those counts
         await connection.send_with(descriptors, given)
         await connection.send(*counted, Complete())
         if not isinstance(await connection.receive(), Taken):
@@ -149,7 +151,7 @@ class Giving:
 
 
 def counted_by(desk: Desk) -> Iterator[CountedKey | OpenRequest]:
-    """Return all that a gateway has counted; it shares nothing with others at this moment."""
+    """Return all counts of a gateway that shares no store with others at this moment."""
     now, ledger = desk.now(), desk.ledger
     assert isinstance(ledger, MemoryLedger)
     used = {each.name: each for each in desk.book.snapshot()}

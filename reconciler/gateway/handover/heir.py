@@ -1,4 +1,5 @@
-"""What a gateway says to the one that has taken over, as long as it finishes answers: who may begin, and what each has used."""
+"""A gateway's messages to its heir while it finishes answers: requests for permission to begin, and the use of
+each."""
 
 from __future__ import annotations
 
@@ -33,31 +34,32 @@ from .messages import Waiting
 log = logging.getLogger(__name__)
 
 TELL_SECONDS = 1.0
-"""How often it says how far its requests are: what is lost of them if it is killed."""
+"""The interval at which it reports the progress of its requests: a gateway that is killed loses that much."""
 ANSWER_SECONDS = 2.0
-"""How long a request may wait for the new gateway's word, which takes a millisecond. Then this one decides alone."""
+"""The longest time that a request waits for the new gateway's word, which takes a millisecond. Then this one decides
+alone."""
 _ALONE = "what is used from now on is counted in this process alone, and is lost when it ends"
 
 
 class Heir:
-    """The other gateway. It may be gone at any time: then every gateway counts what it lets in, and nobody adds it up."""
+    """The other gateway. It may disappear at any time. Then each gateway counts only the requests that it lets in."""
 
     def __init__(
         self, connection: Waiting, desk: Desk, figures: Callable[[], tuple[ModelFigures, ...]]
     ) -> None:
-        """``figures`` returns what all requests have done since this gateway has let go."""
+        """``figures`` returns the figures of all requests since this gateway has let go."""
         self.stop: Callable[[], object] = lambda: None
         """Called when the new gateway is being stopped."""
         self._connection = connection
         self._desk = desk
         self._figures = figures
         self._said: asyncio.Queue[object | None] = asyncio.Queue()
-        """None after the last."""
+        """None follows the last one."""
         self._asked: dict[int, asyncio.Future[Grant | Refusal | None]] = {}
         self._gone = False
 
     async def begin(self, number: int, name: str, limits: KeyLimits, tokens: int) -> Grant | Refusal | None:
-        """Let a request in; None where nobody answers."""
+        """Let a request in; None if nobody answers."""
         if self._gone:
             return None
         answer: asyncio.Future[Grant | Refusal | None] = asyncio.get_running_loop().create_future()
@@ -76,7 +78,7 @@ class Heir:
             del self._asked[number]
 
     def ended(self, number: int, usage: Usage, never_began: bool) -> None:
-        """Count what a request has used."""
+        """Count the use of a request."""
         if not self._gone:
             self._said.put_nowait(Ended(number, usage.prompt, usage.completion, never_began))
 
@@ -86,12 +88,12 @@ class Heir:
             self._said.put_nowait(Seen(name))
 
     def quarantined(self, prompts: tuple[QuarantinedPrompt, ...]) -> None:
-        """Say which prompts are refused now."""
+        """Report the prompts that are refused now."""
         if not self._gone:
             self._said.put_nowait(Quarantined(prompts))
 
     def forget(self) -> None:
-        """Answer all who wait: nobody else will."""
+        """Answer all requests that wait: nobody else will."""
         self._gone = True
         for answer in self._asked.values():
             if not answer.done():
@@ -114,7 +116,7 @@ class Heir:
             self._connection.sock.close()
 
     def close(self) -> None:
-        """Have ``run`` end when all is said."""
+        """Make ``run`` end once all messages are sent."""
         self._said.put_nowait(self._running())
         self._said.put_nowait(None)
 
@@ -154,10 +156,10 @@ class Heir:
 def _verdict(said: Granted | Denied) -> Grant | Refusal:
     figures = Figures(_figure(said.requests), _figure(said.tokens), said.now)
     if isinstance(said, Granted):
-        return Grant(0, 0, figures)  # what is reserved, and when, is the other's to know
+        return Grant(0, 0, figures)  # the other gateway knows what is reserved, and when
     try:
         limit = Limit(said.limit)
-    except ValueError as error:  # one that only a newer version knows
+    except ValueError as error:  # a message that only a newer version knows
         raise WireError(str(error)) from None
     retry = math.inf if said.retry_seconds is None else said.retry_seconds
     return Refusal(limit, retry, figures, said.limits)

@@ -1,4 +1,4 @@
-"""What a gateway begins with that has taken over from another."""
+"""The state that a gateway takes over from another."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ from .taking import Taking
 log = logging.getLogger(__name__)
 
 GROUPS_SECONDS = 5.0
-"""How long a gateway waits until all groups can be asked, before it takes over. Requests wait for the others."""
+"""The longest time that a gateway waits for connections to all groups before it takes over. Requests wait for the
+rest."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Inheritance:
-    """What a gateway has of the one before."""
+    """The state of the gateway before."""
 
     sock: socket.socket
     listen: str
-    """As the routes of that one had it."""
+    """The address as that gateway's routes had it."""
     lock: Lock | None
     prompts: tuple[QuarantinedPrompt, ...]
     predecessor: Predecessor
@@ -40,13 +41,14 @@ class Inheritance:
 
 
 async def take_over(before: Taking, pool: Pool, sharing: Sharing, certificates: Certificates) -> Inheritance:
-    """Take over once all groups can be asked. Raises ``Invalid`` and ``NotHandedOver``: the other one goes on."""
+    """Take over once all groups can be asked. Raises ``Invalid`` and ``NotHandedOver``; the other one continues
+    then."""
     parse_listen(before.offer.listen, pool.file.ring is not None)
     await pool.until_ready(GROUPS_SECONDS)
     routes = pool.file.current
     assert routes is not None
     certificates.follow(routes.tls)
-    if certificates.wanted and certificates.context is None:  # the other one may have read a good one before
+    if certificates.wanted and certificates.context is None:  # the other one may have a good one
         raise Invalid(certificates.problem)
     handed = await asyncio.to_thread(before.take)
     predecessor = Predecessor(pool.desk)

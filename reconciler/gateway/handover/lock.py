@@ -1,4 +1,4 @@
-"""The lock of a gateway's home, as far as it goes from one process to another."""
+"""The lock of a gateway's home, when it passes from one process to another."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ class Lock(Protocol):
 
     @property
     def written(self) -> bool:
-        """Return whether it says who holds it."""
+        """Return whether the file names the holder."""
 
     def write(self) -> None:
-        """Write down who holds it, unless another process does. Raises ``OSError``."""
+        """Write the holder to the file, unless another process holds it. Raises ``OSError``."""
 
     def fileno(self) -> int:
-        """Return its descriptor: whoever has it holds the lock."""
+        """Return its descriptor: the process that has it holds the lock."""
 
     def let_go(self) -> None:
         """Close the descriptor. Another process holds the lock, and the file is its own."""
 
 
 Inherit = Callable[[int], Lock]
-"""Makes a lock of a descriptor that another process has handed over, and writes down who holds it now, if that can be written."""
+"""Makes a lock from a descriptor that another process has handed over, and writes the new holder to the file if that
+is possible."""

@@ -1,4 +1,4 @@
-"""Frames over a Unix socket between two gateways, of which one may carry descriptors. Both must belong to one user."""
+"""Frames over a Unix socket between two gateways of one user. A frame may carry descriptors."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from reconciler.wire.handover import SPOKEN
 SOCKET = "gateway.sock"
 """Its name in the home."""
 HELLO_SECONDS = 2.0
-"""How long either side may take for its first words: one that takes longer is not waited for."""
+"""The longest time for the first words of either side."""
 READ_BYTES = 64 * 1024
 _DESCRIPTORS_MAX = 4
 _CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-"""Has a descriptor come as one that no child gets; macOS has nothing like it."""
+"""Makes descriptors arrive closed to child processes; macOS has no such flag."""
 _UCRED = struct.Struct("3i")
 _XUCRED = struct.Struct("2I")
 _SOL_LOCAL, _LOCAL_PEERCRED = 0, 1
 
 
 class NotHandedOver(Exception):
-    """The other gateway hands nothing over, for a reason that is said."""
+    """The other gateway hands nothing over; the text says why."""
 
 
 def user_of_peer(sock: socket.socket) -> int:
@@ -50,19 +50,20 @@ def hello(role: str) -> Hello:
 
 
 def check_hello(said: Any, role: str) -> None:
-    """Raise ``WireError`` where these are not the first words of ``role``, or have no version that this side speaks."""
+    """Raise ``WireError`` if these are not the first words of ``role``, or have no version that this side speaks."""
     if not isinstance(said, Hello) or said.role != role:
         raise WireError(f"expected the Hello of a {role}, got {type(said).__name__}")
     agree(SPOKEN, said.versions)
 
 
 def listen(path: Path) -> socket.socket:
-    """Return a listening socket at ``path``, for this user alone. It replaces what is there. Raises ``OSError``."""
+    """Return a listening socket at ``path``, for this user alone. It replaces an existing file. Raises
+    ``OSError``."""
     sock = socket.socket(socket.AF_UNIX)
     try:
         path.unlink(missing_ok=True)
         sock.bind(str(path))
-        path.chmod(0o600)  # before listen: nobody can connect until then
+        path.chmod(0o600)  # before ``listen``, so that nobody can connect yet
         sock.listen(4)
         sock.setblocking(False)
     except OSError:
@@ -72,12 +73,12 @@ def listen(path: Path) -> socket.socket:
 
 
 class Blocking:
-    """One side that waits, each time for a given time at most."""
+    """A side that blocks, for a given time at most."""
 
     def __init__(self, sock: socket.socket, known: dict[str, type]) -> None:
         self.sock = sock
         self.descriptors: list[int] = []
-        """All that came."""
+        """All descriptors that came."""
         self._known = known
         self.decoder = Decoder()
         self.come: list[dict[str, Any]] = []
@@ -88,7 +89,8 @@ class Blocking:
         self.sock.sendall(encode(to_wire(message)))
 
     def receive(self, seconds: float) -> Any:
-        """Return the next message. Raises ``OSError`` where none comes in time, or none any more, and ``WireError``."""
+        """Return the next message. Raises ``OSError`` if none comes in time or the connection is closed, and
+        ``WireError``."""
         self.sock.settimeout(seconds)
         while not self.come:
             chunk, found, flags, _ = socket.recv_fds(self.sock, READ_BYTES, _DESCRIPTORS_MAX, _CLOSE_ON_EXEC)
@@ -109,10 +111,10 @@ class Blocking:
 
 
 class Waiting:
-    """One side within an event loop, which goes on meanwhile."""
+    """A side within an event loop, which continues meanwhile."""
 
     def __init__(self, sock: socket.socket, known: dict[str, type], before: Blocking | None = None) -> None:
-        """``before``: whoever used the socket until now, and may have read more than was asked for."""
+        """``before`` used the socket until now, and may have read further messages."""
         self.sock = sock
         sock.setblocking(False)
         self._known = known
@@ -131,7 +133,7 @@ class Waiting:
         await self._loop.sock_sendall(self.sock, frame[sent:])
 
     async def receive(self) -> Any:
-        """Return the next message. Raises ``ConnectionResetError`` where none comes any more, and ``WireError``."""
+        """Return the next message. Raises ``ConnectionResetError`` if the connection is closed, and ``WireError``."""
         while not self._come:
             chunk = await self._loop.sock_recv(self.sock, READ_BYTES)
             if not chunk:

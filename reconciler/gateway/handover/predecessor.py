@@ -1,4 +1,4 @@
-"""What a gateway hears of the one that it has taken over from, as long as that finishes answers."""
+"""Messages from the gateway before, while it finishes its answers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class _Told:
-    """A request of the other gateway, as far as that has said."""
+    """A request of the other gateway, with its last reported use."""
 
     def __init__(self, usage: Usage = Usage()) -> None:  # noqa: B008 - it is frozen
         self.told = usage
@@ -51,24 +51,24 @@ class _Told:
 
 
 class Predecessor:
-    """The other gateway's requests, counted here. One that is killed has used what it has said last."""
+    """The other gateway's requests, counted here. If it is killed, its last reports count."""
 
     def __init__(self, desk: Desk) -> None:
         self.quarantined: Callable[[tuple[QuarantinedPrompt, ...]], object] = lambda prompts: None
         """Called with the prompts that the other gateway refuses."""
         self.models: tuple[ModelFigures, ...] = ()
-        """What its requests have done since this gateway has taken over."""
+        """The figures of its requests since this gateway took over."""
         self.gone = asyncio.Event()
         """Set when it has ended."""
         self._desk = desk
         self._open: dict[int, tuple[Ticket, _Told]] = {}
         self._said: asyncio.Queue[object] = asyncio.Queue()
-        """What it is to be told: at most one answer to each request that waits there, and the end."""
+        """Messages to it: at most one answer to each request that waits there, and the end."""
 
-    # --- what it had counted -----------------------------------------------------------------------
+    # --- its counts before -------------------------------------------------------------------------
 
     def restore(self, keys: list[CountedKey], requests: list[OpenRequest], now: float) -> None:
-        """Go on from what it has counted until ``now``, by its clock."""
+        """Continue from its counts until ``now``, by its clock."""
         ahead = self._desk.now().monotonic - now
         later = 0 if abs(ahead) < 1.0 else math.ceil(ahead)  # mostly the two have one clock
         ledger = self._desk.ledger
@@ -85,10 +85,10 @@ class Predecessor:
             grant = Grant(each.tokens, each.second + later, Figures())
             self._open[each.number] = self._desk.adopt(_caller(each.name), grant, told), told
 
-    # --- what it does now --------------------------------------------------------------------------
+    # --- its work now ------------------------------------------------------------------------------
 
     async def run(self, connection: Waiting) -> None:
-        """Listen to it until it is gone, then settle what it has not. Closes the connection."""
+        """Listen to it until it is gone, then settle its open requests. Closes the connection."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._speak(connection))
@@ -106,7 +106,7 @@ class Predecessor:
             self.gone.set()
 
     def end(self) -> None:
-        """Have it stop, because this gateway is being stopped."""
+        """Make it stop, because this gateway is being stopped."""
         self._said.put_nowait(End())
 
     async def _speak(self, connection: Waiting) -> None:
@@ -120,7 +120,7 @@ class Predecessor:
             case Ended() if said.number in self._open:
                 self._open[said.number][1].told = Usage(said.prompt, said.completion)
                 self._settle(said.number, said.never_began)
-            case Ended():  # it never asked for this one, or was denied it
+            case Ended():  # it never asked to let this request in, or was refused
                 pass
             case Seen():
                 self._desk.seen(_caller(said.name))

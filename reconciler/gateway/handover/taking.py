@@ -1,4 +1,5 @@
-"""A new gateway's side: it asks the one that runs for its listening socket, its lock and its counts. It waits in a thread."""
+"""A new gateway's side: it asks the running one for its listening socket, its lock and its counts. It waits in a
+thread."""
 
 from __future__ import annotations
 
@@ -30,27 +31,28 @@ from .messages import HELLO_SECONDS, SOCKET, Blocking, NotHandedOver, check_hell
 log = logging.getLogger(__name__)
 
 GIVE_SECONDS = 15.0
-"""How long the old gateway may take to stop accepting and to say what it has counted: a store of limits may need a second."""
+"""The longest time for the old gateway to stop accepting and to send its counts: a store of limits may need a
+second."""
 M = TypeVar("M")
 
 
 @dataclasses.dataclass(slots=True)
 class Handed:
-    """What the old gateway has said."""
+    """The messages of the old gateway."""
 
     given: Given
     sock: socket.socket
-    """It listens."""
+    """The listening socket."""
     keys: list[CountedKey]
     requests: list[OpenRequest]
 
 
 class Taking:
-    """A conversation with the gateway of a home. Close it where nothing was taken."""
+    """A conversation with the gateway of a home. Close it if nothing was taken."""
 
     def __init__(self, home: Path, inherit: Inherit, any_port: bool) -> None:
-        """Begin it. Raises ``NotHandedOver`` where no gateway answers, or one that does not know how, or that listens on
-        another port than the routes say and ``any_port`` allows none."""
+        """Begin it. Raises ``NotHandedOver`` if no gateway answers, if it cannot hand over, or if it listens on
+        another port than the routes say and ``any_port`` is False."""
         self._inherit = inherit
         self._handed: Handed | None = None
         self.sock = socket.socket(socket.AF_UNIX)
@@ -73,7 +75,7 @@ class Taking:
         self.sock.close()
 
     def take(self) -> Handed:
-        """Have the old gateway stop accepting, and say all. Raises ``NotHandedOver``; it goes on then."""
+        """Make the old gateway stop accepting and send its counts. Raises ``NotHandedOver``; it continues then."""
         with contextlib.ExitStack() as stack, _told():
             self.side.send(Take())
             given = self._next(Given, GIVE_SECONDS)
@@ -93,7 +95,8 @@ class Taking:
         return handed
 
     def own(self) -> Lock | None:
-        """Have the old gateway let go; return the lock, if it had one. Raises ``NotHandedOver`` where it has not let go."""
+        """Make the old gateway let go; return the lock, if it had one. Raises ``NotHandedOver`` if it has not let
+        go."""
         with _told():
             self.side.send(Taken())
             self._next(Yours, GIVE_SECONDS)
@@ -112,7 +115,7 @@ class Taking:
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """Tell what fails before the old gateway has let go from all that may fail later."""
+    """Turn errors before the old gateway has let go into ``NotHandedOver``."""
     try:
         yield
     except (OSError, WireError) as error:

@@ -1,4 +1,4 @@
-"""Tells the controller that there may be something new in the remote repository."""
+"""Tells the controller that the remote repository may have changed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from reconciler.wire.codec import Hello, WireError, to_wire
 log = logging.getLogger(__name__)
 
 SECONDS_MAX = 2.0
-"""How long the controller may take; it looks regularly in any case."""
+"""The longest time for the controller's answer; it looks regularly in any case."""
 
 
 class Announcer:
-    """Sends one message at a time to ``path``, the controller's socket. What comes meanwhile is one more."""
+    """Sends one message at a time to ``path``, the controller's socket. All announcements in the meantime are one
+    further message."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -25,7 +26,8 @@ class Announcer:
         self._sending: asyncio.Task[None] | None = None
 
     def announce(self, at: float) -> None:
-        """Tell the controller soon, without waiting. ``at``: when the news came, in seconds since the Unix epoch."""
+        """Tell the controller soon, without waiting. ``at`` is the time of the news, in seconds since the Unix
+        epoch."""
         self._due = at
         if self._sending is None:
             self._sending = asyncio.create_task(self._send(), name="announce a webhook")

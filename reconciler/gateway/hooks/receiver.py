@@ -1,8 +1,8 @@
-"""``POST /hooks/git``: a forge says that something was pushed. Nothing of the message is believed but that.
+"""``POST /hooks/git``: a forge says that something was pushed. The rest of the message is not used.
 
-Who knows the secret is answered before anything is done. A message that comes once more is accepted too, for some senders always
-send the same; but all repeats together have the controller look once in ``AGAIN_SECONDS``. Without a secret there is no such
-path.
+A sender that knows the secret gets its answer before anything is done. A repeated message is accepted too, because
+some senders always send the same one. But all repeats together make the controller look once in ``AGAIN_SECONDS``.
+Without a secret, the path does not exist.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ BODY_BYTES_MAX = 1024 * 1024
 BODY_SECONDS_MAX = 10.0
 SECRET_CHARACTERS_MIN = 16
 REMEMBERED_SECONDS, REMEMBERED_MAX = 3600.0, 4096
-"""How long, and how many, messages are remembered that were taken."""
+"""The time that accepted messages are remembered, and the most of them."""
 AGAIN_SECONDS = 10.0
-"""How often repeats have the controller look: who has recorded a message can cause no more."""
+"""The interval at which repeats make the controller look: a sender of recorded messages cannot cause more."""
 
 
 class Receiver:
-    """Takes messages, and calls ``announce`` with the time for each new one. ``place`` returns where the secret is; None if
-    there is no webhook."""
+    """Takes messages, and calls ``announce`` with the time for each new one. ``place`` returns the place of the
+    secret; None if there is no webhook."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Receiver:
         self._again: asyncio.TimerHandle | None = None
         """Set for ``AGAIN_SECONDS`` after a look for a repeat."""
         self._due = False
-        """Whether another repeat has come meanwhile."""
+        """True if another repeat has come meanwhile."""
 
     async def receive(self, request: Request) -> Response:
         """Answer 202 to a message that is signed; 401, 404, 408 or 413 to others."""
@@ -88,7 +88,8 @@ class Receiver:
         return Response(b'{"status": "accepted"}', 202, media_type="application/json")
 
     def _repeated(self) -> None:
-        """Have the controller look for a repeated message: now, or at the end of the time since the last such look."""
+        """Make the controller look because of a repeated message: now, or ``AGAIN_SECONDS`` after the last such
+        look."""
         if self._again is not None:
             self._due = True
             return
@@ -102,7 +103,8 @@ class Receiver:
             self._repeated()
 
     def _new(self, message: bytes, now: float) -> bool:
-        """Return whether a message is new, and remember it. It is known by its content, which is signed; its id is not."""
+        """Return whether a message is new, and remember it. Its content identifies it, because its id is not
+        signed."""
         while self._taken and (
             next(iter(self._taken.values())) < now - REMEMBERED_SECONDS or len(self._taken) >= REMEMBERED_MAX
         ):
@@ -113,7 +115,7 @@ class Receiver:
         return True
 
     def _secret(self) -> str:
-        """Return the secret as it is now; empty if there is none that can be used, which is logged once."""
+        """Return the secret as it is now; empty if none can be used. The reason is logged once."""
         place = self._place()
         if place is None:
             return ""
@@ -125,7 +127,7 @@ class Receiver:
 
 
 def _read(place: HookSecret, environ: Mapping[str, str]) -> tuple[str, str]:
-    """Return the secret, and what is wrong with it."""
+    """Return the secret, and its fault."""
     where = place.file or place.env
     try:
         secret = find_secret(place.file or None, place.env, environ)

@@ -1,4 +1,4 @@
-"""Checks who sent a webhook, by the secret that both know. Pure; comparisons take the same time whatever is sent.
+"""Checks the sender of a webhook by the secret that both know. Pure. Comparisons take the same time for any message.
 
 The first header of ``_SCHEMES`` that is there decides: a bad one is not rescued by another.
 
@@ -7,7 +7,7 @@ The first header of ``_SCHEMES`` that is there decides: a bad one is not rescued
 - ``webhook-signature: v1,BASE64`` over id, time and body: GitLab's signing token (gitlab.com, merge request 230944), as the
   Standard Webhooks have it. Its secret begins with ``whsec_``.
 - ``X-Gitlab-Token``: GitLab's secret token, as it is.
-- ``X-Signature: sha256=HEX``: what senders of one's own use; Flux's ``generic-hmac`` is the same.
+- ``X-Signature: sha256=HEX``: for your own senders; Flux's ``generic-hmac`` is the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 
 STANDARD_PREFIX = "whsec_"
 AGE_SECONDS_MAX = 300.0
-"""How old a signed time may be, or how far ahead."""
+"""The most that a signed time may be in the past or in the future."""
 
 Headers = Mapping[str, str]
 

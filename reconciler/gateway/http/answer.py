@@ -18,9 +18,9 @@ from .exchange import Exchange
 
 JSON = b"application/json"
 PIECE_BYTES = 64 * 1024
-"""The most of an answer that is written at once."""
+"""The most bytes of an answer that are written at once."""
 _UNBUFFERED = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
-"""Proxies hand each part of a stream on as it comes."""
+"""Makes proxies pass on each part of a stream at once."""
 
 
 async def send_reply(send: Send, runs: Runs, reply: Reply, timing: Timing, head: Head) -> None:
@@ -36,7 +36,7 @@ _COMMENT = b": keep-alive\n\n"
 
 
 class _Straight:
-    """Writes what comes of a stream straight to its connection."""
+    """Writes the parts of a stream straight to its connection."""
 
     def __init__(self, stream: Stream, body: Exchange) -> None:
         self._stream = stream
@@ -56,11 +56,11 @@ class _Straight:
         return True
 
     def written(self) -> None:
-        """Note that the client has been sent something."""
+        """Note that bytes were sent to the client."""
         self.written_at = self._loop.time()
 
     def silent_for(self, seconds: float) -> float:
-        """Return in how many seconds nothing will have been written for so long."""
+        """Return the seconds until nothing has been written for ``seconds``."""
         return self.written_at + seconds - self._loop.time()
 
 
@@ -74,12 +74,12 @@ async def send_stream(
     body: Exchange,
     comments: bool,
 ) -> None:
-    """Send an answer as it comes. An error before the first part is raised and is a status; after it, it is the last
-    part, and ``failed`` is told.
+    """Send an answer as it comes. An error before the first part is raised and becomes a status. A later error is the
+    last part, and goes to ``failed``.
 
-    After a silence, and where it begins with one, it has an event that changes nothing, or with ``comments`` a comment.
+    During a silence, also at the beginning, it sends an event that changes nothing, or with ``comments`` a comment.
 
-    Once it has begun, its text goes to ``body`` while the client reads, past everything that stands before ``send``.
+    After the first part, and while the client reads, text goes to ``body`` and skips all layers around ``send``.
     """
     pieces: Sequence[Piece] = await runs.next(timing.headers_after)
     headers = head.after(pieces).lines()
@@ -126,8 +126,8 @@ async def send_json(send: Send, status: int, body: bytes, headers: Headers = ())
 
 
 async def _send_part(send: Send, part: bytes, more: bool) -> None:
-    """Send a part in pieces: before each, the server waits for a client that does not read. Below TLS, one write of all of it
-    would be taken, however much waits there."""
+    """Send a part in pieces. Before each, the server waits for a client that does not read. TLS would accept the whole
+    part in one write, however much waits below it."""
     for at in range(0, len(part) - PIECE_BYTES, PIECE_BYTES):
         await send({"type": "http.response.body", "body": part[at : at + PIECE_BYTES], "more_body": True})
     last = part[(max(0, len(part) - 1) // PIECE_BYTES) * PIECE_BYTES :]

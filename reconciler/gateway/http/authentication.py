@@ -1,4 +1,4 @@
-"""Finds out who sends a request, which is refused where keys are on and it has none."""
+"""Finds out who sends a request, and refuses one without a key while keys are on."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from reconciler.wire.generation import Route
 from .paths import Paths
 
 SCOPE_KEY = "caller"
-"""Where the scope of a request has its ``Caller``."""
+"""The key of a request's ``Caller`` in its scope."""
 _KEY_HEADERS = (b"x-api-key", b"api-key")
-"""Anthropic's and Azure's; beside them there is ``Authorization: Bearer``."""
+"""Anthropic's and Azure's, in addition to ``Authorization: Bearer``."""
 
 
 def caller_of(scope: Scope) -> Caller:
@@ -29,16 +29,16 @@ def caller_of(scope: Scope) -> Caller:
 
 
 def client_of(scope: Scope) -> str:
-    """Return by which name people know who sends a request: its key's, or its address."""
+    """Return the name of the sender for people: the name of its key, or its address."""
     caller: Caller | None = scope.get(SCOPE_KEY)
     return f"key {caller.key_name}" if caller is not None and caller.key else f"address {_address(scope)}"
 
 
 class Authentication:
-    """Knows who sends a request. ``ring`` returns the keys that are in force; None where keys are off.
+    """Knows who sends a request. ``ring`` returns the keys in force; None while keys are off.
 
-    Without keys only this machine may ask, whatever the gateway listens on: its address and its keys change one after
-    the other.
+    Without keys, only this machine may ask, whatever the gateway listens on, because its address and its keys change
+    one after the other.
     """
 
     def __init__(self, paths: Paths, ring: Callable[[], KeyRing | None], now: Callable[[], float]) -> None:
@@ -66,7 +66,7 @@ class Authentication:
 
 
 def _secrets(scope: Scope) -> Iterator[str]:
-    """Yield the secrets that a request has. Some clients send two: one that is good is enough."""
+    """Yield the secrets of a request. Some clients send two; one good secret is enough."""
     for name, value in scope["headers"]:
         if name == b"authorization":
             scheme, _, secret = value.partition(b" ")
@@ -77,9 +77,9 @@ def _secrets(scope: Scope) -> Iterator[str]:
 
 
 def _client(scope: Scope) -> str:
-    """Return who asks without a key that is checked: a digest of the one that it sends all the same, or its address.
+    """Return the identity of a client while keys are off: a digest of the secret that it sends anyway, or its address.
 
-    A program that sends several is several clients.
+    A program that sends several secrets is several clients.
     """
     for secret in _secrets(scope):
         return "key " + hashlib.blake2b(secret.encode(), digest_size=8).hexdigest()
@@ -93,7 +93,8 @@ def _address(scope: Scope) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _is_local(address: str) -> bool:
-    """Return whether a client is on this machine; one without an address is, for it comes through a file."""
+    """Return whether a client is on this machine. A client without an address is, because it comes through a Unix
+    socket."""
     try:
         return not address or ipaddress.ip_address(address).is_loopback
     except ValueError:
@@ -113,7 +114,7 @@ class OwnCatalog:
         return {name: route for name, route in names.items() if self._caller.may_use(route.model)}
 
     def find(self, name: str) -> Route | None:
-        """Return the route of a name. Raises ``ApiError`` (403) where the caller may not use it."""
+        """Return the route of a name. Raises ``ApiError`` (403) if the caller may not use it."""
         route = self._catalog.find(name)
         if route is not None and not self._caller.may_use(route.model):
             raise model_forbidden(name, self._caller.key_name)
@@ -121,5 +122,5 @@ class OwnCatalog:
 
 
 def catalog_for(caller: Caller, catalog: Catalog) -> Catalog:
-    """Return what of the catalog a caller may use."""
+    """Return the part of the catalog that a caller may use."""
     return OwnCatalog(catalog, caller) if caller.key is not None and caller.key.models else catalog

@@ -1,4 +1,4 @@
-"""Codings of a request's body (RFC 9110, 8.4.1): decoded in short steps, and bounded by what comes out of them."""
+"""Codings of a request's body (RFC 9110, 8.4.1): decoded in short steps, with a bound on the output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ else:
     from backports import zstd
 
 STEP_BYTES = 64 * 1024
-"""The most bytes that one step reads, and that it returns: it takes less than a millisecond, and then other tasks run."""
+"""The most bytes that one step reads, and that it returns. It takes less than a millisecond; then other tasks run."""
 LAYERS_MAX = 3
 """The most codings of one body, applied one over the other."""
 MEMBERS_MAX = 4096
@@ -27,7 +27,7 @@ _WINDOW_LOG_MAX = 23
 
 
 class _Decoder(Protocol):
-    """As those of the standard library since ``lzma``."""
+    """The interface of the standard library's decoders since ``lzma``."""
 
     @property
     def eof(self) -> bool: ...
@@ -42,7 +42,7 @@ class _Decoder(Protocol):
 
 
 class _Inflated:
-    """The decoder of ``zlib``, which is older than that shape."""
+    """The decoder of ``zlib``, which is older than that interface."""
 
     def __init__(self, bits: int) -> None:
         self._zlib = zlib.decompressobj(bits)
@@ -67,7 +67,7 @@ def _gzip(_: bytes) -> _Decoder:
 
 
 def _deflate(body: bytes) -> _Decoder:
-    """``deflate`` is zlib's format (RFC 9110, 8.4.1.2); some clients leave its two bytes of head and its checksum away."""
+    """``deflate`` is zlib's format (RFC 9110, 8.4.1.2); some clients leave out its two-byte header and its checksum."""
     has_head = body[0] & 15 == zlib.DEFLATED and int.from_bytes(body[:2]) % 31 == 0
     return _Inflated(zlib.MAX_WBITS if has_head else -zlib.MAX_WBITS)
 
@@ -98,8 +98,8 @@ def codings_of(value: str) -> list[str]:
 
 
 async def decoded(body: bytes, codings: list[str], bytes_max: int) -> bytes:
-    """Return a body without its codings. Raises ``ApiError``: 413 as soon as more than ``bytes_max`` bytes come out of one,
-    400 where it is not what they say."""
+    """Return a body without its codings. Raises ``ApiError``: 413 as soon as one has more than ``bytes_max`` bytes of
+    output, 400 if the body does not match its codings."""
     for coding in reversed(codings):
         if not body:
             break
@@ -118,8 +118,8 @@ async def decoded(body: bytes, codings: list[str], bytes_max: int) -> bytes:
 
 
 def _parts(body: bytes, new: Callable[[], _Decoder]) -> Iterator[bytes]:
-    """Decode step by step. A body may consist of several members or frames (RFC 1952, 2.2; RFC 8878, 3). Raises ``EOFError``
-    for one that ends too early."""
+    """Decode step by step. A body may consist of several members or frames (RFC 1952, 2.2; RFC 8878, 3). Raises
+    ``EOFError`` if it ends too early."""
     decoder, members = new(), 1
     for at in range(0, len(body), STEP_BYTES):
         data = body[at : at + STEP_BYTES]

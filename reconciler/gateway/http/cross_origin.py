@@ -1,4 +1,4 @@
-"""Web pages of other sites, where the Gateway names them: answers to browsers' questions before a request.
+"""Answers to browsers' questions before requests of web pages on other sites that the Gateway names.
 
 The Fetch standard calls this CORS: https://fetch.spec.whatwg.org/#http-cors-protocol.
 """
@@ -17,9 +17,11 @@ _HEADER_NAMES = re.compile(r"[\s,A-Za-z0-9!#$%&'*+.^_`|~-]{1,4096}")
 _VARY: Pairs = ((b"vary", b"Origin"),)
 _METHODS = b"GET, HEAD, POST"
 _REMEMBER_SECONDS = b"600"
-"""How long a browser need not ask again: a change of the manifest is seen by then. Chromium takes no more than 7200."""
+"""The time in which a browser need not ask again, and after which it sees a change of the manifest. Chromium takes no
+more than 7200."""
 _NO_CREDENTIALS_NEEDED = (b"access-control-expose-headers", b"*")
-"""Pages may read all headers, as rate limits and request ids. The ``*`` holds because no cookies are asked for."""
+"""Pages may read all headers, such as rate limits and request ids. The ``*`` is valid because requests have no
+cookies."""
 
 
 def allowed(origin: str, origins: Collection[str]) -> bool:
@@ -28,22 +30,22 @@ def allowed(origin: str, origins: Collection[str]) -> bool:
 
 
 def headers_for(origin: str, origins: Collection[str]) -> Pairs:
-    """Return what answers have in addition where pages of ``origins`` may ask. ``origin`` is of the page that asks, and empty
-    where none does. Never with cookies."""
+    """Return the additional headers of answers if pages of ``origins`` may ask. ``origin`` is that of the page, and
+    empty for other clients. Cookies are never allowed."""
     if not origin or not allowed(origin, origins):
         return _VARY
     return (*_allowing(origin, origins), _NO_CREDENTIALS_NEEDED)
 
 
 def is_question(scope: Scope, origin: str, origins: Collection[str]) -> bool:
-    """Return whether a browser asks with a request whether a page that may ask here may send what it wants to."""
+    """Return whether a request is a browser's question about the next request of a page that may ask here."""
     asks = scope["method"] == "OPTIONS" and bool(origin) and allowed(origin, origins)
     return asks and "access-control-request-method" in Headers(scope=scope)
 
 
 async def answer_question(scope: Scope, origin: str, origins: Collection[str], send: Send) -> None:
-    """Answer such a question, a preflight request. SDKs add headers of their own to each request: whatever is asked for is
-    allowed."""
+    """Answer such a question, a preflight request. It allows all headers, because SDKs add their own to each
+    request."""
     asked = Headers(scope=scope)
     more = [(b"access-control-allow-methods", _METHODS), (b"access-control-max-age", _REMEMBER_SECONDS)]
     names = asked.get("access-control-request-headers", "")

@@ -1,15 +1,15 @@
-"""What few file descriptors mean for clients."""
+"""The effect of few file descriptors on clients."""
 
 from __future__ import annotations
 
 from reconciler.gateway.admission import ConnectionLimits
 
 FEW = 1024
-"""With fewer, a page that is open for some dozens of people may find no connection left."""
+"""With fewer, a page that dozens of people have open may find no connection left."""
 
 
 def shortage(count: int) -> str:
-    """Return what so few descriptors mean, in a sentence; empty where there are enough."""
+    """Return the effect of so few descriptors in a sentence; empty if there are enough."""
     if count >= FEW:
         return ""
     most = ConnectionLimits.of(count).in_all

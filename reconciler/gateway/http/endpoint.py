@@ -20,7 +20,7 @@ from .reading import told_of_client
 from .request_body import read_body
 
 SESSION_HEADER = b"x-session-affinity"
-"""Clients that send it want all requests with the same value to go to the same group."""
+"""The header of clients that want requests with the same value to go to the same group."""
 
 
 class GenerationEndpoint:

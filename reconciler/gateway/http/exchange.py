@@ -1,7 +1,7 @@
-"""One request and its answer on a connection, as uvicorn calls the application with them.
+"""One request and its answer on a connection, as uvicorn passes them to the application.
 
-It differs from uvicorn's own in what it costs: the head of an answer is written together with the first part of its body,
-and parts of a stream are written without a coroutine for each.
+It costs less than uvicorn's own: the head of an answer is written together with the first part of its body, and parts
+of a stream are written without a coroutine for each.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from reconciler.gateway.admission import Admission
 from reconciler.gateway.errors import ApiError
 
 SCOPE_KEY = "exchange"
-"""Where a request's scope has its ``Exchange``, in its ``state``."""
+"""The key of a request's ``Exchange`` in the ``state`` of its scope."""
 _BODILESS = (204, 304)
-"""Answers that have no body, whatever was asked."""
+"""Statuses of answers that have no body, whatever the request."""
 _UNSAFE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
-"""What no header's value may have in it (RFC 9110, 5.5): some repeat what clients have sent."""
+"""The characters that no header's value may have (RFC 9110, 5.5): some values repeat text from clients."""
 
 
 class Exchange(RequestResponseCycle):
     """``send`` and ``receive`` of ASGI, and the body of an answer that has begun."""
 
     admission: Admission
-    """Says whether answers are to be the last of their connections."""
+    """Its ``last_answers`` says that answers must be the last on their connections."""
     following: Collection[object]
     """Requests of the same connection that have come already."""
     told: Callable[[bytes], None] | None = None
     """Called with each part that ``write`` writes."""
     objection: ApiError | None = None
-    """Why the request is refused whatever it asks for, or why its body has no end."""
+    """The reason to refuse the request in any case, or the reason that its body has no end."""
     close: Callable[[], None]
-    """Closes the connection behind the answer."""
+    """Closes the connection after the answer."""
     _head = b""
-    """Of an answer of which nothing is written yet."""
+    """The head of an answer that has no written part yet."""
     _until_close = False
-    """True where the end of the connection ends the body: HTTP/1.0 knows no chunks."""
+    """True if the end of the connection ends the body: HTTP/1.0 knows no chunks."""
 
     @property
     def arrived(self) -> bool:
@@ -54,8 +54,8 @@ class Exchange(RequestResponseCycle):
         return not self.flow.write_paused
 
     def write(self, part: bytes) -> None:
-        """Write a part of the body at once, in a chunk as HTTP has it (RFC 9112, 7.1). It must not be empty: that would be
-        the end."""
+        """Write a part of the body at once, in a chunk as HTTP has it (RFC 9112, 7.1). It must not be empty: an empty
+        chunk is the end."""
         self.transport.write(b"%x\r\n%b\r\n" % (len(part), part))
         if self.told is not None:
             self.told(part)

@@ -1,4 +1,4 @@
-"""TLS before HTTP: a connection counts as unfinished from its first moment, and no handshake outlives its time."""
+"""TLS before HTTP: a connection counts as unfinished from its first moment, and each handshake has a time limit."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .protocol import UNREAD_BYTES, Protocol
 
 
 class Handshake(asyncio.Protocol):
-    """One connection until TLS is agreed on. Then it is a ``protocol``'s, with all that came meanwhile.
+    """One connection until TLS is agreed on. Then ``protocol`` gets it, with all data that came meanwhile.
 
-    asyncio's own listener for TLS tells nothing of a connection before its handshake is over: ten thousand that say
-    nothing would be counted nowhere, and keep their descriptors for a minute.
+    asyncio's own listener for TLS reports a connection only after its handshake. Ten thousand silent connections would
+    be counted nowhere, and would keep their descriptors for a minute.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class Handshake(asyncio.Protocol):
         certificates: Certificates,
         others: set[Handshake],
     ) -> None:
-        """``others``: those that are not over; this one is among them until it is."""
+        """``others`` has all unfinished handshakes, this one among them."""
         self.address = ""
         self._protocol = protocol
         self._others = others
@@ -34,12 +34,12 @@ class Handshake(asyncio.Protocol):
         self._certificates = certificates
         self._raw: asyncio.Transport | None = None
         self._early: list[bytes] = []
-        """What was decrypted before ``protocol`` knows its transport."""
+        """Data that was decrypted before ``protocol`` knows its transport."""
         self._ended = False
         self._agreeing: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._raw = cast(asyncio.Transport, transport)  # uvloop's are none by inheritance
+        self._raw = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from it
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else ""
         self._others.add(self)
@@ -107,8 +107,8 @@ class Handshake(asyncio.Protocol):
 class _Begun:
     """A coroutine that runs up to its first wait at once, not when a task gets to it.
 
-    ``start_tls`` takes the connection over in that part. Later, what the client sends first would be lost: uvloop reads
-    it before any task runs.
+    ``start_tls`` takes the connection over in that part. Later, the client's first bytes would be lost, because uvloop
+    reads them before any task runs.
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, asyncio.Transport | None]) -> None:
@@ -125,7 +125,7 @@ class _Begun:
         return self.send(None)
 
     def send(self, value: Any) -> Any:
-        """Go on, as a coroutine does."""
+        """Continue, as a coroutine does."""
         return self._waits_for.pop() if self._waits_for else self._coroutine.send(value)
 
     def throw(self, error: BaseException) -> Any:

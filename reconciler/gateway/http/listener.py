@@ -27,14 +27,14 @@ _OPENING_TURNS = 2
 
 
 class Listener:
-    """Serves ``app`` on a socket from its making on."""
+    """Serves ``app`` on a socket from the moment it is made."""
 
     def __init__(
         self, app: ASGIApp, sock: socket.socket, admission: Admission, certificates: Certificates
     ) -> None:
         self.address = address_of(sock)
         self._sock = sock
-        """Stays as long as this listens; what accepts has a copy, which is closed to pause."""
+        """Stays open as long as this listens. The server accepts on a copy, which is closed to pause."""
         self._handshakes: set[Handshake] = set()
         config = uvicorn.Config(
             app,
@@ -61,7 +61,7 @@ class Listener:
         return self._sock.fileno()
 
     async def pause(self) -> None:
-        """Accept no more, and listen on: who connects waits in the system. Connections stay."""
+        """Stop accepting, but keep listening: new clients wait in the system. Connections stay."""
         await self._server.begun.wait()
         await self._server.accept_no_more()
 
@@ -74,7 +74,8 @@ class Listener:
         self._sock.close()
 
     def leave(self) -> asyncio.Task[None]:
-        """Stop listening; the returned task ends with the last connection. Who is in a handshake has asked for nothing."""
+        """Stop listening; the returned task ends with the last connection. Handshakes are ended: they have no request
+        yet."""
         self._sock.close()
         self._server.leave()
         for handshake in tuple(self._handshakes):
@@ -86,8 +87,8 @@ class Listener:
             await self._server.serve(sockets=[accepting])
 
     def _connections(self, admission: Admission, certificates: Certificates) -> type[asyncio.Protocol]:
-        """Return what uvicorn calls for each connection. Whether it is to speak TLS is looked up then: a Gateway that
-        begins or ceases to declare it keeps its address, and its connections."""
+        """Return the function that uvicorn calls for each connection. Each call looks up TLS again: a Gateway that
+        begins or ceases to declare it keeps its address and its connections."""
 
         def make(*args: Any, **kwargs: Any) -> asyncio.Protocol:
             protocol = functools.partial(Protocol, admission, *args, **kwargs)
@@ -101,7 +102,7 @@ class Listener:
 class _Server(uvicorn.Server):
     """A server that leaves signals to the process, which may have two of these while its address changes.
 
-    Uvicorn looks ten times a second whether it is to end; this one is told.
+    Uvicorn checks ten times a second whether it should end; this one gets a signal.
     """
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -116,10 +117,10 @@ class _Server(uvicorn.Server):
         self.begun.set()
 
     async def accept_no_more(self) -> None:
-        """Close what accepts, and no connection.
+        """Close the accepting sockets, and no connection.
 
-        Whoever was accepted last gets a connection first: asyncio opens it two turns of the loop later, and forgets the
-        client if its server has been closed by then (``asyncio/base_events.py``, ``Server._attach``).
+        The client that was accepted last gets its connection first. asyncio opens it two turns of the loop later, and
+        forgets the client if its server has been closed by then (``asyncio/base_events.py``, ``Server._attach``).
         """
         loop = asyncio.get_running_loop()
         for server in self.servers:

@@ -7,11 +7,11 @@ import asyncio
 from reconciler.gateway.admission import Admission
 
 _ENDS_AT_ONCE = 50
-"""Connections that are ended without a request going on in between: ending one takes some 50 µs."""
+"""The number of connections that are ended before requests continue: ending one takes some 50 µs."""
 
 
 async def end_overdue(admission: Admission) -> None:
-    """End the connections that are overdue, a few at a time: thousands may have come together, and so end together."""
+    """End the connections that are overdue, a few at a time. Thousands that came together are due together."""
     overdue = admission.overdue(asyncio.get_running_loop().time())
     for number, (connection, stage) in enumerate(overdue):
         if number and number % _ENDS_AT_ONCE == 0:

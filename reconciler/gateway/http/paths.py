@@ -22,10 +22,10 @@ class Endpoint:
     path: str
     """``{name:path}`` stands for a name that may have slashes in it."""
     app: Callable[..., Any]
-    """What Starlette takes: an ASGI application, or a function from a request to a response."""
+    """An ASGI application, or a function from a request to a response: the two that Starlette takes."""
     dialect: Dialect
     open: bool = False
-    """Whether it needs no key, also where keys are on."""
+    """True if it needs no key even while keys are on."""
 
     def matches(self, path: str) -> bool:
         """Return whether a request for ``path`` comes here, whatever its method."""
@@ -46,8 +46,8 @@ class Paths:
         return [Route(each.path, each.app, methods=[each.method]) for each in self._endpoints]
 
     def plain(self) -> dict[tuple[str, str], ASGIApp]:
-        """Return the endpoints that are ASGI applications and have no name in their path, by method and path: nothing has to
-        be searched for them."""
+        """Return the endpoints that are ASGI applications and have no name in their path, by method and path. They need
+        no search."""
         return {
             (each.method, each.path): each.app
             for each in self._endpoints
@@ -63,8 +63,8 @@ class Paths:
         return path in self._open
 
     def dialect(self, path: str) -> Dialect:
-        """Return the dialect that a client of ``path`` speaks: of a path that is none, the one of what it is below, or of
-        what was meant."""
+        """Return the dialect that a client of ``path`` speaks. For an unknown path, this is the dialect of the path
+        above it, or of the path that the client probably meant."""
         if path in self._plain:
             return self._plain[path]
         matching = [each.dialect for each in self._endpoints if each.matches(path)]
@@ -79,7 +79,7 @@ class Paths:
         return [taken for method in methods for taken in ([method, "HEAD"] if method == "GET" else [method])]
 
     def advice(self, path: str, address: str) -> str:
-        """Return what to say of a path that is none here. ``address`` is the scheme and the host that the client uses."""
+        """Return the message for an unknown path. ``address`` is the scheme and the host that the client uses."""
         row, meant = elsewhere.found(path), self._meant(path)
         if row is not None and (meant is None or path.startswith("/v1/") or elsewhere.is_named(path)):
             return f"{path}, of {row.whose}, is not served here: {row.instead}"
@@ -91,8 +91,8 @@ class Paths:
         return f"no such endpoint: {path}; use {meant.method} {meant.path}{url}"
 
     def _meant(self, path: str) -> Endpoint | None:
-        """Return the endpoint that a path would be with another base URL: without ``/v1``, with it twice, with a slash at
-        its end, below something else."""
+        """Return the endpoint that a path would reach with another base URL: without ``/v1``, with it twice, with a
+        slash at its end, below another folder."""
         asked = "/" + "/".join(part for part in path.split("/") if part)
         tails = {
             each.path.removeprefix("/v1"): each for each in reversed(self._endpoints) if "{" not in each.path

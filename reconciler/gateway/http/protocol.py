@@ -32,10 +32,11 @@ from .exchange import Exchange
 from .reading import SCOPE_KEY, Reading
 
 HEAD_BYTES_MAX = 64 * 1024
-"""The most bytes of a request's line and headers; also of what follows a body."""
+"""The most bytes of a request's line and headers, and of the trailers after a body."""
 
 UNREAD_BYTES = 16 * 1024
-"""How much of an answer waits in the gateway, beside what the system buffers, until it waits for the client."""
+"""The most bytes of an answer that the gateway holds, in addition to the system's buffers, before it waits for the
+client."""
 
 
 _PATH_MAX = 256
@@ -48,7 +49,7 @@ class HeadTooLargeError(Exception):
 
 
 class Protocol(HttpToolsProtocol):
-    """One connection. Refuses in the shape in which everything else is refused."""
+    """One connection. Its refusals have the same shape as all others."""
 
     def __init__(self, admission: Admission, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -56,12 +57,12 @@ class Protocol(HttpToolsProtocol):
         self._admission = admission
         self._reading: Reading | None = None
         self._fed = 0
-        """Bytes of which the parser has told nothing yet but single headers."""
+        """Bytes from which the parser has reported only single headers so far."""
         self._in_head = False
         self._hosts = 0
         """The number of headers ``host`` in this head."""
         self._offered = False
-        """True while the parser stops behind a head that offers another protocol."""
+        """True while the parser stops after a head that offers another protocol."""
         self._objection: ApiError | None = None
         self._leaving = False
         """True once nothing more is read."""
@@ -71,7 +72,7 @@ class Protocol(HttpToolsProtocol):
         self._raw: asyncio.Transport | None = None
 
     def sealed_in(self, raw: asyncio.Transport) -> None:
-        """Note the transport below TLS, before the connection is made: what it holds is not read either."""
+        """Note the transport below TLS, before the connection is made: its unread bytes count too."""
         self._raw = raw
 
     # --- from the transport ------------------------------------------------------------------------
@@ -97,7 +98,7 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse some bytes. A parser keeps what is no body: more than a head may have is refused unread."""
+        """Parse some bytes. A parser keeps all bytes outside bodies: more than a head may have is refused unread."""
         if self._leaving:
             return
         self._fed += len(data)
@@ -126,8 +127,8 @@ class Protocol(HttpToolsProtocol):
                 self._pass_over_offer()
 
     def _pass_over_offer(self) -> None:
-        """Parse a head again without its offer of another protocol, which a server may ignore (RFC 9110, 7.8). With the offer,
-        the parser takes the body and all that follows for bytes of that protocol."""
+        """Parse a head again without its offer of another protocol, which a server may ignore (RFC 9110, 7.8). With the
+        offer, the parser takes the body and all later bytes for that protocol."""
         version = self.parser.get_http_version().encode()
         head = [b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version)]
         head += [b"%b: %b\r\n" % (name, value) for name, value in self.headers if name != b"upgrade"]
@@ -162,7 +163,7 @@ class Protocol(HttpToolsProtocol):
             self._admission.move(self, Stage.UNFINISHED, self.loop.time())
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header. Ignore those behind a body (RFC 9110, 6.5.1): the request was checked before they came."""
+        """Take a header. Ignore those after a body (RFC 9110, 6.5.1): the request was checked before they came."""
         if not self._in_head:
             return
         name, value = name.lower(), value.rstrip(_BLANK)
@@ -182,18 +183,18 @@ class Protocol(HttpToolsProtocol):
         if size > HEAD_BYTES_MAX:
             raise HeadTooLargeError
         if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
-            self._offered = True  # the parser stops behind this head, which is read again without the offer
+            self._offered = True  # the parser stops after this head, which is read again without the offer
             return
         self._fed = 0
         self._begin(self._complete_scope())
 
     def _complete_scope(self) -> str:
-        """Put what is asked for into the scope of ASGI. Returns the version of HTTP."""
+        """Put method and URL into the scope of ASGI. Returns the version of HTTP."""
         version: str = self.parser.get_http_version()
         if version not in ("1.1", "1.0"):
             if not version.startswith("1."):
                 self._objection = http_version(version)
-            version = "1.1"  # the highest that is spoken here (RFC 9110, 2.5)
+            version = "1.1"  # the highest version that this endpoint speaks (RFC 9110, 2.5)
         self.scope["http_version"] = version
         self.scope["method"] = method = self.parser.get_method().decode("ascii")
         self.scope["path"], self.scope["raw_path"], self.scope["query_string"] = "", b"", b""
@@ -206,8 +207,8 @@ class Protocol(HttpToolsProtocol):
         return version
 
     def _locate(self) -> None:
-        """Put path and query of the URL into the scope; of an absolute one also its host, which counts instead of the
-        header's (RFC 9112, 3.2.2)."""
+        """Put path and query of the URL into the scope. The host of an absolute URL replaces the header's (RFC 9112,
+        3.2.2)."""
         url = httptools.parse_url(self.url)
         raw = url.path or b"/"
         path = raw.decode("ascii")
@@ -220,7 +221,7 @@ class Protocol(HttpToolsProtocol):
             self.headers.append((b"host", authority))
 
     def _begin(self, version: str) -> None:
-        """Answer the request, or let it wait behind those that were sent before without waiting for their answers."""
+        """Answer the request, or let it wait for earlier requests of a client that does not wait for answers."""
         before, exchange = self.cycle, self._exchange(version)
         self.cycle = exchange
         self.scope["state"][EXCHANGE] = exchange
@@ -260,7 +261,7 @@ class Protocol(HttpToolsProtocol):
         self._fed = 0
         super().on_message_complete()
         if not self.pipeline:
-            self.flow.resume_reading()  # the end of the connection is read like everything else
+            self.flow.resume_reading()  # the end of the connection must be read too
 
     def on_response_complete(self) -> None:
         if self._over:
@@ -268,7 +269,7 @@ class Protocol(HttpToolsProtocol):
             return
         super().on_response_complete()
         if self.cycle.response_complete:
-            # Its state leads back to it: nothing else would free the two before the collector does.
+            # Its state leads back to it. Otherwise only the garbage collector would free the two.
             self.cycle.scope["state"].clear()
             stage = Stage.UNFINISHED if self._in_head else Stage.IDLE
             self._admission.move(self, stage, self.loop.time())
@@ -276,11 +277,9 @@ class Protocol(HttpToolsProtocol):
     # --- ends --------------------------------------------------------------------------------------
 
     def _flaw(self, error: httptools.HttpParserError) -> ApiError:
-        """Return what is wrong with bytes that cannot be parsed."""
+        """Return the error for bytes that cannot be parsed."""
         if self._in_head and self.url == b"*" and self.parser.get_method() == b"PRI":
-            return http_version(
-                "2"
-            )  # its clients begin so where they know of no other version (RFC 9113, 3.4)
+            return http_version("2")  # its clients begin so if they assume that version (RFC 9113, 3.4)
         if isinstance(error.__context__, httptools.HttpParserInvalidURLError):
             error = error.__context__
         return not_http(str(error) or "it cannot be parsed")
@@ -323,11 +322,11 @@ class Protocol(HttpToolsProtocol):
             case Stage.IDLE:
                 self._admission.ended[End.IDLE] += 1
                 if self._unread_bytes():
-                    self.end()  # to close would wait for a client that does not read
+                    self.end()  # ``close`` would wait for a client that does not read
                 else:
                     self.transport.close()
             case Stage.LEAVING if self.flow.write_paused:
-                return  # it still reads what was said before; ``Reading`` ends it if it does not
+                return  # it still reads the earlier answer; ``Reading`` ends it if it does not
             case _:
                 self.end()
 
@@ -336,7 +335,7 @@ class Protocol(HttpToolsProtocol):
         self.transport.abort()
 
     def _unread_bytes(self) -> int:
-        """Return how much waits in this process for the client to read."""
+        """Return the bytes that wait in this process for the client to read them."""
         below = self._raw.get_write_buffer_size() if self._raw is not None else 0
         return self.transport.get_write_buffer_size() + below
 
@@ -351,7 +350,7 @@ class Protocol(HttpToolsProtocol):
         self._close_when_read()
 
     def _close_after(self) -> None:
-        """Close behind the last answer. If the client may still be sending, let it read that answer first."""
+        """Close after the last answer. If the client may still be sending, let it read that answer first."""
         cycle = cast(Exchange, self.cycle)
         if self._leaving or self.pipeline or cycle.more_body or cycle.objection is not None:
             self._close_when_read()
@@ -359,11 +358,11 @@ class Protocol(HttpToolsProtocol):
             self.transport.close()
 
     def _close_when_read(self) -> None:
-        """Close once the client has read the answer: while it still sends, a reset would take it away from it."""
+        """Close once the client has read the answer. While it still sends, a reset would destroy the answer."""
         self._leaving = self._over = True
         self._admission.move(self, Stage.LEAVING, self.loop.time())
         if self._raw is not None:
-            self.transport.close()  # says goodbye, and takes what comes until the client does too
+            self.transport.close()  # closes its own direction, and reads until the client closes too
             return
         try:
             self.transport.write_eof()
@@ -372,13 +371,13 @@ class Protocol(HttpToolsProtocol):
 
 
 def _address(transport: asyncio.Transport, name: str) -> tuple[str, int] | None:
-    """Return one end of a connection; an address of IPv6 has more parts than the two."""
+    """Return one end of a connection. An IPv6 address has more parts than these two."""
     found = transport.get_extra_info(name)
     return (str(found[0]), int(found[1])) if isinstance(found, tuple) else None
 
 
 def _path(url: bytes) -> str:
-    """Return the path of a URL that may be cut off or wrong, which decides who its client is likely to be."""
+    """Return the path of a URL that may be cut off or wrong. It decides which dialect the client probably speaks."""
     return url.partition(b"?")[0][:_PATH_MAX].decode("latin-1")
 
 

@@ -1,4 +1,4 @@
-"""Whether the client of a connection reads its answer, and whether it is still there."""
+"""Watches whether the client of a connection reads its answer, and whether it is still connected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.types import Scope
 from reconciler.gateway.admission import ConnectionLimits
 
 SCOPE_KEY = "reading"
-"""Where a request's scope has the ``Reading`` of its connection, in its ``state``."""
+"""The key of the connection's ``Reading`` in the ``state`` of a request's scope."""
 
 
 def _tell_nobody(unread: bool = False) -> None:
@@ -19,7 +19,7 @@ def _tell_nobody(unread: bool = False) -> None:
 
 
 class Reading:
-    """Looks at one connection while its socket takes nothing more, which it says with ``pause`` and ``resume``.
+    """Watches one connection while its socket takes no more bytes, between ``pause`` and ``resume``.
 
     A client reads as long as fewer bytes wait for it at each look, however slowly.
     """
@@ -46,13 +46,13 @@ class Reading:
         self._read_at = 0.0
 
     def pause(self) -> None:
-        """The socket takes nothing more."""
+        """The socket takes no more bytes."""
         self.resume()
         self._fewest, self._read_at = self._waiting_bytes(), self._loop.time()
         self._look_later()
 
     def resume(self) -> None:
-        """The socket takes more again, or is closed."""
+        """The socket takes bytes again, or is closed."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -85,8 +85,8 @@ class Reading:
 
 @contextlib.contextmanager
 def told_of_client(scope: Scope, tell: Callable[[bool], None], gone: Callable[[], None]) -> Iterator[None]:
-    """Have ``tell`` called whenever the client of a request stops to read its answer, and when it goes on; and ``gone``
-    when it goes away, or at once if it has already."""
+    """Call ``tell`` whenever the client of a request stops or continues reading its answer, and ``gone`` when it
+    disconnects, or at once if it has already."""
     reading: Reading = scope["state"][SCOPE_KEY]
     reading.tell, reading.tell_gone = tell, gone
     if reading.is_gone:

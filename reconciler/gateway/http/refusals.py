@@ -1,4 +1,4 @@
-"""Requests that are refused before their endpoint, and the answers to those that have none."""
+"""Requests that are refused before their endpoint, and the answers to requests without an endpoint."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _ADDRESS_MAX = 300
 
 
 class ForeignPages:
-    """Finds requests that a web page of another site makes its visitor's browser send.
+    """Finds requests that a web page of another site makes a visitor's browser send.
 
-    Browsers reach loopback addresses, also by names that the owner of a page points there (DNS rebinding). They name
-    the page's site in ``Origin`` with every POST, and the page's own host in ``Host`` always; other clients send no
-    ``Origin``. Without API keys, this check alone protects the models from web pages. An IP address in ``Host`` is good:
-    virtual machines call their host so (10.0.2.2 of QEMU), and no name led there.
+    Browsers reach loopback addresses, also through names that the owner of a page points there (DNS rebinding). They
+    send the page's site in ``Origin`` with every POST, and the requested host in ``Host`` always. Other clients send no
+    ``Origin``. Without API keys, this check alone protects the models from web pages. An IP address in ``Host`` is
+    good: virtual machines use one for their host (10.0.2.2 in QEMU), and it cannot be rebound.
 
-    With keys, any host is right, because a page knows no key, whatever name leads it here. A page may then come from
-    the host that it asks; pages of other hosts are refused as before, so that none tries keys in its visitors' names.
+    With keys, any host is good, because a page knows no key. A page may then come from the host that it asks. Pages of
+    other hosts are refused as before, so that none tries out keys from its visitors' browsers.
 
-    ``hosts`` returns further names under which the endpoint may be addressed, in lower case; ``origins`` those whose
-    pages the Gateway lets in; ``keys`` whether keys are on.
+    ``hosts`` returns further names of the endpoint in lower case, ``origins`` the origins whose pages the Gateway lets
+    in, and ``keys`` whether keys are on.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ForeignPages:
         self._origins = origins
 
     def refusal(self, scope: Scope) -> ApiError | None:
-        """Return why a request is refused; None where it is not."""
+        """Return why a request is refused; None if it is not."""
         origins, keys = _given(scope, b"origin"), self._keys()
         if keys and not origins:
             return None
@@ -72,15 +72,16 @@ def _is_own(authority: str, further: Collection[str]) -> bool:
 
 
 class ErrorPages:
-    """Answers to requests that come to no endpoint, or whose endpoint fails, in the shape that their client parses."""
+    """Answers to requests that have no endpoint, or whose endpoint fails, in the shape that their client parses."""
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
 
     def refuse(self, request: Request, error: HTTPException) -> Response:
-        """Answer what the router refuses: 404 and 405, with the paths and methods that there are, or that were meant."""
+        """Answer the router's refusals, 404 and 405, with the paths and methods that exist, or that the client probably
+        meant."""
         path = request.scope["path"]
-        if path == "*" and request.method == "OPTIONS":  # whether the server is there (RFC 9110, 9.3.7)
+        if path == "*" and request.method == "OPTIONS":  # a check of the server (RFC 9110, 9.3.7)
             return Response(status_code=204)
         if error.status_code == 405:
             allowed = ", ".join(self._paths.methods(path))
@@ -93,7 +94,7 @@ class ErrorPages:
         )
 
     def fail(self, request: Request) -> Response:
-        """Answer for a defect of the gateway."""
+        """Answer in case of a defect in the gateway."""
         return self._response(request, internal("the gateway failed unexpectedly"), {})
 
     def _response(self, request: Request, error: ApiError, headers: dict[str, str]) -> Response:

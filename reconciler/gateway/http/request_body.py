@@ -1,4 +1,4 @@
-"""Bodies of requests: how large they may be, and how long they may take."""
+"""Bodies of requests, with bounds on size and time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .codings import codings_of, decoded
 from .exchange import exchange_of
 
 BODY_BYTES_MAX = 12 * 1024 * 1024
-"""Less than a frame to a rank holds, so that the token ids to resume with fit as well."""
+"""Smaller than a frame to a rank, so that the token ids of a resumed answer fit as well."""
 
 
 async def read_body(scope: Scope, receive: Receive, seconds: float, bytes_max: int = BODY_BYTES_MAX) -> bytes:
@@ -25,7 +25,7 @@ async def read_body(scope: Scope, receive: Receive, seconds: float, bytes_max: i
         if name == b"content-encoding":
             coded.append(value.decode("latin-1"))
     codings = codings_of(",".join(coded)) if coded else []
-    if exchange_of(scope).arrived:  # nearly always; there is nothing to wait for
+    if exchange_of(scope).arrived:  # nearly always, without a wait
         body = await _read(scope, receive, bytes_max)
     else:
         try:

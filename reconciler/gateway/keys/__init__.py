@@ -1,4 +1,4 @@
-"""Who may use the endpoint, and how much of it: keys, what each has left, and what each has used.
+"""API keys: the clients that may use the endpoint, their limits, and their use.
 
 Read ``caller`` first: every request has one.
 """

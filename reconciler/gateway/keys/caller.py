@@ -1,4 +1,4 @@
-"""Who sends a request, and the keys by which it is known. Pure."""
+"""The sender of a request, and the keys that identify it. Pure."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from reconciler.wire.keys import AccessKey, hash_of, looks_mistyped
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sends a request: a key where keys are on, else whom its header or its address names."""
+    """The sender of a request: a key while keys are on, else the client that its header or its address identifies."""
 
     client: str
-    """Equal for requests that are treated alike, in queues for one."""
+    """Equal for requests of one client, for instance in queues."""
     key: AccessKey | None = None
-    """None where keys are off, and on the paths that need none."""
+    """None while keys are off, and on paths that need no key."""
     hash: str = ""
-    """Of the secret that it sent."""
+    """The hash of the secret that it sent."""
 
     @property
     def key_name(self) -> str:
-        """Return the name of its key; empty where it has none."""
+        """Return the name of its key; empty if it has none."""
         return self.key.name if self.key is not None else ""
 
     def may_use(self, model: str) -> bool:
@@ -34,7 +34,7 @@ class KeyRing(keys.KeyRing):
     """The keys of one version of the routes."""
 
     def identify(self, secret: str, now: float) -> Caller:
-        """Return who sends a secret. ``now`` is in seconds since the Unix epoch. Raises ``ApiError`` (401)."""
+        """Return the sender of a secret. ``now`` is in seconds since the Unix epoch. Raises ``ApiError`` (401)."""
         hashed = hash_of(secret)
         key = self.key(hashed)
         if key is None:
@@ -45,7 +45,7 @@ class KeyRing(keys.KeyRing):
         return Caller(f"key {key.name}", key, hashed)
 
     def ended(self, hashed: str, now: float) -> ApiError | None:
-        """Return why the secret with this hash is refused; None where it is not."""
+        """Return why the secret with this hash is refused; None if it is not."""
         objection = self.objection(hashed, now)
         if objection is None:
             return None

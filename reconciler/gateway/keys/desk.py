@@ -1,4 +1,4 @@
-"""Where a key's requests are let in, and settled when they end; and where those of a key that is good no longer are ended."""
+"""Lets a key's requests in, settles them when they end, and ends those of keys that are no longer good."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .ledger import Grant, Ledger, Limit, MemoryLedger, Moment, Refusal
 from .usage import Book, Usage
 
 LOOKS_SECONDS = 1.0
-"""How often the secrets of running requests are looked at: their time may be over."""
+"""The interval at which the secrets of running requests are checked: they may have expired."""
 
 
 class Metered(Protocol):
     """A request of a key while it runs."""
 
     def usage(self, answers: int) -> Usage:
-        """Return its tokens so far, where every ``answers`` choices have the same prompt."""
+        """Return its tokens so far. Every ``answers`` choices have the same prompt."""
 
     def end(self, error: ApiError) -> None:
         """End it with an error."""
@@ -38,17 +38,17 @@ class Heir(Protocol):
     """The gateway that has taken over, and counts for both."""
 
     async def begin(self, number: int, name: str, limits: KeyLimits, tokens: int) -> Grant | Refusal | None:
-        """Let a request in; None where nobody answers."""
+        """Let a request in; None if nobody answers."""
 
     def ended(self, number: int, usage: Usage, never_began: bool) -> None:
-        """Count what a request has used."""
+        """Count the use of a request."""
 
     def seen(self, name: str) -> None:
         """Note that a key was used."""
 
 
 class Ticket:
-    """One request of a key. Use as a context manager: leaving it settles what the request has used."""
+    """One request of a key. Use as a context manager: leaving it settles the request's use."""
 
     __slots__ = ("_answers", "_desk", "_metered", "caller", "counted_here", "figures", "grant", "number")
 
@@ -68,10 +68,10 @@ class Ticket:
         self.grant = grant
         self.number = number
         self.counted_here = counted_here
-        """Whether this gateway's ledger has granted it, and not that of the one that has taken over."""
+        """True if this gateway's ledger has granted it, and not the heir's."""
         self.caller = caller
         self.figures = grant.figures if grant is not None else Figures()
-        """What the key has left."""
+        """The rest of the key's limits."""
 
     def __enter__(self) -> Ticket:
         return self
@@ -105,14 +105,14 @@ class Desk:
         self._looked_at = 0.0
         self._numbers = itertools.count(1)
         self.heir: Heir | None = None
-        """Who counts since another gateway has taken over; None before."""
+        """The gateway that has taken over and counts now; None before."""
         self.book = Book()
         self.ledger: Ledger = MemoryLedger()
 
     async def admit(
         self, caller: Caller, choices: Sequence[Generate], answers: int, metered: Metered
     ) -> Ticket:
-        """Let a request in. Raises ``ApiError`` (429) where its key has used up what it may."""
+        """Let a request in. Raises ``ApiError`` (429) if its key has reached a limit."""
         key = caller.key
         if key is None:
             return Ticket(self, caller, None, metered, answers)
@@ -127,13 +127,13 @@ class Desk:
     async def open(
         self, caller: Caller, name: str, limits: KeyLimits, tokens: int, metered: Metered, answers: int = 1
     ) -> Ticket | Refusal:
-        """Let in a request of a key that takes so many tokens at most."""
+        """Let in a request of a key that takes at most ``tokens`` tokens."""
         number, asked = next(self._numbers), self.heir
         verdict = await self._ask_heir(number, name, limits, tokens)
         here = verdict is None
         if verdict is None:
             verdict = await self.ledger.reserve(name, limits, tokens, self.now())
-            if isinstance(verdict, Grant) and self.heir is not asked:  # which has taken over meanwhile
+            if isinstance(verdict, Grant) and self.heir is not asked:  # it has taken over meanwhile
                 decided = await self._decided(number, name, limits, tokens, verdict)
                 if decided is not None:
                     here, verdict = False, decided
@@ -146,7 +146,7 @@ class Desk:
         return self._note(Ticket(self, caller, verdict, metered, answers, number, here))
 
     def adopt(self, caller: Caller, grant: Grant, metered: Metered) -> Ticket:
-        """Go on with a request that another gateway has let in, and has counted in what this one goes on from."""
+        """Continue with a request that another gateway has let in, and that is in the counts taken over from it."""
         self.ledger.adopt(caller.key_name, grant, self.now())
         return self._note(Ticket(self, caller, grant, metered, 1, next(self._numbers)))
 
@@ -162,25 +162,25 @@ class Desk:
     async def _decided(
         self, number: int, name: str, limits: KeyLimits, tokens: int, own: Grant
     ) -> Grant | Refusal | None:
-        """Ask the other gateway about a request that this one has granted; None where the own grant holds."""
+        """Ask the other gateway about a request that this one has granted; None if this one's grant holds."""
         holds = False
         try:
             decided = await self._ask_heir(number, name, limits, tokens)
             holds = decided is None
-        finally:  # also where the client leaves meanwhile
+        finally:  # also if the client leaves meanwhile
             if not holds:
                 self.ledger.release(name, own, self.now())
         return decided
 
     def seen(self, caller: Caller) -> None:
-        """Note that a key was used for something that costs nothing."""
+        """Note that a key was used for a request that costs nothing."""
         if caller.key is not None:
             self.book.seen(caller.key.name, self._wall())
             if self.heir is not None:
                 self.heir.seen(caller.key.name)
 
     def close(self, ticket: Ticket, grant: Grant, usage: Usage, never_began: bool) -> None:
-        """Settle what a request has used. One that ``never_began``, which was not its client's fault, does not count."""
+        """Settle the use of a request. One that ``never_began`` through no fault of its client does not count."""
         self._open.pop(ticket, None)
         if self.heir is not None:
             self.heir.ended(ticket.number, usage, never_began)
@@ -196,11 +196,11 @@ class Desk:
 
     @property
     def open_tickets(self) -> tuple[Ticket, ...]:
-        """Return those of requests that run."""
+        """Return the tickets of running requests."""
         return tuple(self._open)
 
     def follow(self, ring: KeyRing | None) -> None:
-        """Take note of other keys: forget what those have used that are there no longer, and end their requests."""
+        """Use the keys of ``ring``: forget the use of removed keys, and end requests that are refused now."""
         if ring is None:
             return
         names = frozenset(ring.keys)
@@ -209,14 +209,14 @@ class Desk:
         self._end_refused(ring)
 
     def look(self, ring: KeyRing | None) -> None:
-        """End requests whose secrets are good no longer; called often, and does that once a second."""
+        """End requests whose secrets are no longer good. It is called often, and acts once a second."""
         now = self._monotonic()
         if ring is not None and now - self._looked_at >= LOOKS_SECONDS:
             self._looked_at = now
             self._end_refused(ring)
 
     def restore(self, used: Sequence[KeyUsage]) -> None:
-        """Go on with the day's counts from before a restart."""
+        """Continue with the day's counts from before a restart."""
         self.book.restore(used)
         for each in used:
             self.ledger.restore(each.name, each.day, each.tokens)
@@ -250,7 +250,7 @@ def _refusal(key: AccessKey, refusal: Refusal, tokens: int) -> ApiError:
 
 
 def _said(key: AccessKey, limit: Limit, limits: KeyLimits, tokens: int) -> str:
-    """Return which limit was met."""
+    """Return the name of the limit that was met."""
     name = f"the API key {key.name!r}"
     match limit:
         case Limit.PARALLEL:

@@ -1,4 +1,4 @@
-"""How many tokens a request may take, before a rank has read it. Pure."""
+"""The tokens that a request may take, estimated before a rank has read it. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from reconciler.wire.generation import Generate
 from reconciler.wire.keys import KeyLimits
 
 USUAL_ANSWER = 1024
-"""Tokens that are reserved for an answer whose client names no most."""
+"""Tokens that are reserved for an answer if the client gives no limit."""
 BYTES_PER_TOKEN, BYTES_PER_TOKEN_MAX = 3, 4
-"""Of a prompt's JSON. Tokenizers of today have some four bytes of English in a token, and three of Chinese."""
+"""For a prompt's JSON. Tokens of today's tokenizers have some four bytes of English, or three of Chinese."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,17 +21,18 @@ class Estimate:
     """Tokens of a request: its prompts, each once, and its answers."""
 
     least: int
-    """What it takes in any case that it allows for: where this is over a limit, no waiting helps."""
+    """The lowest estimate: if it is over a limit, no waiting helps."""
     usual: int
 
     def within(self, limits: KeyLimits) -> int:
-        """Return how many to reserve: what is usual, but no more than a limit allows where less may do."""
+        """Return the tokens to reserve: the usual number, but no more than the limits allow, and never fewer than
+        ``least``."""
         most = min(limits.tokens_per_minute or self.usual, limits.tokens_per_day or self.usual)
         return max(self.least, min(self.usual, most))
 
 
 def estimate(choices: Sequence[Generate], answers: int) -> Estimate:
-    """Return how many tokens a request may take, of whose choices every ``answers`` have the same prompt."""
+    """Return the tokens that a request may take. Every ``answers`` of its choices have the same prompt."""
     prompts = [_prompt_bytes(choice) for choice in choices[::answers]]
     named = sum(choice.tokens_max for choice in choices if choice.tokens_max is not None)
     unnamed = sum(1 for choice in choices if choice.tokens_max is None)
@@ -42,8 +43,8 @@ def estimate(choices: Sequence[Generate], answers: int) -> Estimate:
 
 
 def _prompt_bytes(choice: Generate) -> int:
-    """Return the bytes of a prompt; as many as its tokens usually have where these are known. A question of which nothing
-    is computed takes none."""
+    """Return the bytes of a prompt; if only its tokens are known, the bytes that these usually have. A question without
+    computation takes none."""
     if not choice.computes:
         return 0
     if choice.texts is not None:

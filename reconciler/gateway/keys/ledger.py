@@ -1,7 +1,7 @@
-"""What each key may still use: reserved when a request begins, settled when it ends. Pure: no clock.
+"""Counts the use of each key against its limits: reserved when a request begins, settled when it ends. Pure: no clock.
 
-``Ledger`` is what the endpoint needs of it, so that several gateways may share one. ``MemoryLedger`` counts for one
-gateway alone.
+``Ledger`` is the interface that the endpoint needs, so that several gateways can share one. ``MemoryLedger`` counts for
+one gateway alone.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .window import Window
 
 DAY_SECONDS = 86_400
 PARALLEL_RETRY_SECONDS = 1.0
-"""After how long to try again where too many requests of a key are open: nobody knows when one ends."""
+"""The time to wait if too many requests of a key are open: nobody knows when one ends."""
 
 
 class Limit(Enum):
-    """What may be used up."""
+    """The limits of a key."""
 
     PARALLEL = "parallel_requests"
     REQUESTS = "requests_per_minute"
@@ -32,11 +32,11 @@ class Limit(Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Grant:
-    """A request that may begin, and what was reserved for it."""
+    """A request that may begin, and the tokens reserved for it."""
 
     tokens: int
     second: int
-    """In which it was counted."""
+    """The second in which it was counted."""
     figures: Figures
 
 
@@ -46,10 +46,10 @@ class Refusal:
 
     limit: Limit
     retry_seconds: float
-    """When to try again; infinity where that does not help, before the next day or ever."""
+    """The time to wait; infinity if waiting does not help, before the next day or ever."""
     figures: Figures
     limits: KeyLimits
-    """Those that were in force: of several gateways each may have its share."""
+    """The limits in force: each of several gateways may have its share."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,33 +58,33 @@ class Moment:
 
     monotonic: float
     wall: float
-    """Since the Unix epoch: days are counted by it. 0 where the day stays as it is."""
+    """Since the Unix epoch, to count days; 0 if the day stays as it is."""
 
 
 class Ledger(Protocol):
-    """Counts what keys use."""
+    """Counts the use of keys."""
 
     async def reserve(self, name: str, limits: KeyLimits, tokens: int, now: Moment) -> Grant | Refusal:
-        """Count a request that begins, and the tokens that it may take; nothing where it may not begin."""
+        """Count a request that begins, and the tokens that it may take. A refused request is not counted."""
 
     def settle(self, name: str, grant: Grant, tokens: int, now: Moment) -> None:
-        """Count the tokens of a request that has ended, instead of those that were reserved."""
+        """Replace the reserved tokens of a request by those that it took."""
 
     def release(self, name: str, grant: Grant, now: Moment) -> None:
         """Forget a request that never began: neither it nor its tokens count."""
 
     def adopt(self, name: str, grant: Grant, now: Moment) -> None:
-        """Count a request as open that another gateway has granted, and whose tokens are counted already."""
+        """Count a request as open that another gateway has granted. Its tokens are counted already."""
 
     def keep(self, names: frozenset[str]) -> None:
         """Forget all other keys."""
 
     def restore(self, name: str, day: int, tokens: int) -> None:
-        """Go on with a day's count from before."""
+        """Continue with a day's count from before."""
 
 
 class Account:
-    """What one key has used."""
+    """The use of one key."""
 
     __slots__ = ("_other", "day", "open", "requests", "reserved", "tokens", "used_today")
 
@@ -92,7 +92,7 @@ class Account:
         self.requests = Window()
         self.tokens = Window()
         self.open = 0
-        """Requests that have begun and not ended."""
+        """The number of requests that have begun and not ended."""
         self.reserved = 0
         """Their tokens."""
         self.day = 0
@@ -100,10 +100,10 @@ class Account:
         self.used_today = 0
         """Tokens of requests that have ended on this day."""
         self._other = (0, 0)
-        """The day that was counted before, and its tokens."""
+        """The previous counted day, and its tokens."""
 
     def begin(self, tokens: int, now: Moment) -> int:
-        """Count a request that begins. Returns the second by which its tokens are found."""
+        """Count a request that begins. Returns the second under which its tokens are counted."""
         self.open += 1
         self.reserved += tokens
         self.requests.take(1, now.monotonic)
@@ -111,7 +111,7 @@ class Account:
 
     def begin_day(self, wall: float) -> None:
         """Count for the day of the clock. A clock that is set back by a day continues that day's count; any other begins at
-        zero. So a clock that was ahead keeps nobody out."""
+        zero. So a clock that was ahead locks nobody out."""
         day = int(wall // DAY_SECONDS)
         if wall and day != self.day:
             used = self._other[1] if self._other[0] == day else 0
@@ -119,14 +119,14 @@ class Account:
             self.day, self.used_today = day, used
 
     def refused(self, limits: KeyLimits, tokens: int, now: Moment) -> tuple[Limit, float] | None:
-        """Return the limit that a request would exceed, and when to try again; None where it may begin."""
+        """Return the limit that a request would exceed, and the time to wait; None if it may begin."""
         if limits.parallel_requests is not None and self.open >= limits.parallel_requests:
             return Limit.PARALLEL, PARALLEL_RETRY_SECONDS
         if limits.tokens_per_day is not None:
             if self.used_today + tokens > limits.tokens_per_day:
                 return Limit.DAY, math.inf
             if self.used_today + self.reserved + tokens > limits.tokens_per_day:
-                return Limit.DAY, PARALLEL_RETRY_SECONDS  # what is open may take less than was reserved
+                return Limit.DAY, PARALLEL_RETRY_SECONDS  # open requests may take less than is reserved
         for limit, window, amount, most in (
             (Limit.REQUESTS, self.requests, 1, limits.requests_per_minute),
             (Limit.TOKENS, self.tokens, tokens, limits.tokens_per_minute),
@@ -138,7 +138,7 @@ class Account:
         return None
 
     def figures(self, limits: KeyLimits, now: Moment) -> Figures:
-        """Return what is left."""
+        """Return the rest of the limits."""
         requests = tokens = None
         if limits.requests_per_minute is not None:
             requests = _figure(self.requests, limits.requests_per_minute, now)
@@ -156,7 +156,7 @@ def _figure(window: Window, limit: int, now: Moment) -> Figure:
 
 
 def share_of(limits: KeyLimits, gateways: int) -> KeyLimits:
-    """Return what one of so many gateways may grant alone: the same part of each limit, and at least 1."""
+    """Return the limits for one of so many gateways: the same part of each limit, and at least 1."""
     if gateways == 1:
         return limits
 
@@ -172,19 +172,19 @@ def share_of(limits: KeyLimits, gateways: int) -> KeyLimits:
 
 
 class MemoryLedger:
-    """Counts for one gateway. It knows as many keys as have asked, of those that there are."""
+    """Counts for one gateway. It has an account for each existing key that has asked."""
 
     def __init__(self, gateways: int = 1) -> None:
         self.gateways = gateways
-        """How many there are: each has its share of every limit."""
+        """The number of gateways: each has its share of every limit."""
         self._accounts: dict[str, Account] = {}
 
     async def reserve(self, name: str, limits: KeyLimits, tokens: int, now: Moment) -> Grant | Refusal:
-        """Count a request that begins, and the tokens that it may take; nothing where it may not begin."""
+        """Count a request that begins, and the tokens that it may take. A refused request is not counted."""
         return self.decide(name, limits, tokens, now)
 
     def decide(self, name: str, limits: KeyLimits, tokens: int, now: Moment) -> Grant | Refusal:
-        """Do the same at once, by this gateway's share."""
+        """Do the same synchronously, by this gateway's share."""
         share, account = share_of(limits, self.gateways), self.account(name, now)
         refused = account.refused(share, tokens, now)
         if refused is not None:
@@ -192,7 +192,7 @@ class MemoryLedger:
         return Grant(tokens, account.begin(tokens, now), account.figures(share, now))
 
     def settle(self, name: str, grant: Grant, tokens: int, now: Moment) -> None:
-        """Count the tokens of a request that has ended, instead of those that were reserved."""
+        """Replace the reserved tokens of a request by those that it took."""
         account = self.account(name, now)
         account.open -= 1
         account.reserved -= grant.tokens
@@ -208,7 +208,7 @@ class MemoryLedger:
         account.requests.correct(grant.second, -1)
 
     def adopt(self, name: str, grant: Grant, now: Moment) -> None:
-        """Count a request as open that another gateway has granted, and whose tokens are counted already."""
+        """Count a request as open that another gateway has granted. Its tokens are counted already."""
         account = self.account(name, now)
         account.open += 1
         account.reserved += grant.tokens
@@ -220,12 +220,12 @@ class MemoryLedger:
         }
 
     def restore(self, name: str, day: int, tokens: int) -> None:
-        """Go on with a day's count from before."""
+        """Continue with a day's count from before."""
         account = self._accounts.setdefault(name, Account())
         account.day, account.used_today = day, tokens
 
     def go_on(self, name: str, account: Account) -> None:
-        """Go on from what another gateway has counted for a key."""
+        """Continue from another gateway's counts for a key."""
         self._accounts[name] = account
 
     def names(self) -> tuple[str, ...]:
@@ -233,7 +233,7 @@ class MemoryLedger:
         return tuple(self._accounts)
 
     def account(self, name: str, now: Moment) -> Account:
-        """Return what a key has used, as of now."""
+        """Return the use of a key, as of now."""
         account = self._accounts.get(name)
         if account is None:
             account = self._accounts[name] = Account()

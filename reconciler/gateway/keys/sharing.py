@@ -1,4 +1,4 @@
-"""Which ledger a gateway has: its own, its share, or one that it shares through a store, as the routes say."""
+"""Chooses a gateway's ledger as the routes say: its own, its share, or one that it shares through a store."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from .shared.ledger import Gateway, SharedLedger
 from .shared.store import SharedStore
 
 CLOSE_TRIES = 3
-"""How often the talk with a store is ended."""
+"""The number of attempts to end the calls to a store."""
 CLOSE_SECONDS = 2.5
-"""How long that may take: two answers of the store."""
+"""The longest time for an attempt: two answers of the store."""
 OWN = "-"
-"""The name of the controller's own gateway among all; no node has it."""
+"""The name of the controller's own gateway among all gateways; no node has it."""
 
 
 class Sharing(Collector):
-    """Gives the desk its ledger. ``own``: what this gateway alone has counted."""
+    """Gives the desk its ledger. ``own`` has the counts of this gateway alone."""
 
     def __init__(self, desk: Desk, process: str) -> None:
         self._desk = desk
         self.process = process
-        """By which the store knows what was counted: a gateway that takes over goes on with it."""
+        """The id of this gateway's counts in the store; a gateway that takes over continues with it."""
         self.changed: Callable[[], object] = lambda: None
         """Called when ``state`` has changed."""
         self.own = MemoryLedger()
@@ -67,11 +67,11 @@ class Sharing(Collector):
         for _ in range(CLOSE_TRIES):
             if running is None or running.done():
                 return
-            running.cancel()  # a client of a store may lose that while it closes its connection
+            running.cancel()  # a client of a store may lose the cancellation while it closes its connection
             await asyncio.wait([running], timeout=CLOSE_SECONDS)
 
     def state(self) -> dict[str, Any] | None:
-        """Return how limits are counted; None where one gateway alone counts, or nobody."""
+        """Return how limits are counted; None if one gateway counts alone, or none does."""
         if not self._keys or (self.own.gateways == 1 and self._place is None):
             return None
         shared = self._shared
@@ -83,7 +83,7 @@ class Sharing(Collector):
         }
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metrics of a store, where there is one."""
+        """Return the metrics of a store, if there is one."""
         if self._shared is None:
             return
         up = "1 where limits are shared through the store, 0 where this gateway has its share of them."

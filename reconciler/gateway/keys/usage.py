@@ -1,4 +1,4 @@
-"""What keys have used at this gateway: for a restart, for the status of each ApiKey, and for Prometheus."""
+"""The use of keys at this gateway: for a restart, for the status of each ApiKey, and for Prometheus."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reconciler.wire.keys import KeyUsage
 from .ledger import DAY_SECONDS, Limit
 
 KEYS_SHOWN_MAX = 1000
-"""The most keys of which there are metrics: every name is a series of its own in Prometheus."""
+"""The most keys with metrics: every name is a separate series in Prometheus."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Usage:
     prompt: int = 0
     completion: int = 0
     cached: int = 0
-    """Of the prompt, those that did not have to be read."""
+    """The cached tokens of the prompt."""
 
     @property
     def total(self) -> int:
@@ -34,8 +34,8 @@ class Usage:
 
 
 class KeyCounts:
-    """The counts of one key since this process began, which never go down, and of the present day. ``requests`` has those that
-    have ended; ``requests_today`` also those that run."""
+    """The counts of one key: since this process began, which never go down, and of the present day. ``requests`` counts
+    ended requests; ``requests_today`` also running ones."""
 
     __slots__ = (
         "_other",
@@ -55,7 +55,7 @@ class KeyCounts:
         self.day = self.requests_today = self.tokens_today = 0
         self.last_used = 0.0
         self._other = (0, 0, 0)
-        """The day that was counted before, its requests and its tokens."""
+        """The previous counted day, its requests and its tokens."""
 
     def begin_day(self, wall: float) -> None:
         """Count for the day of the clock, as ``ledger.Account`` does."""
@@ -86,9 +86,9 @@ class Book:
         self._of(name, wall).last_used = wall
 
     def never_began(self, name: str, wall: float) -> None:
-        """Take a request back from the day's."""
+        """Take a request out of the day's count."""
         counts = self._of(name, wall)
-        counts.requests_today -= counts.requests_today > 0  # it may have been counted on the day before
+        counts.requests_today -= counts.requests_today > 0  # it may be in the count of the day before
 
     def ended(self, name: str, usage: Usage, wall: float) -> None:
         """Count a request that has ended, and its tokens."""
@@ -99,7 +99,7 @@ class Book:
         counts.tokens_today += usage.total
 
     def refused(self, name: str, limit: Limit, wall: float) -> None:
-        """Count a request that was over a limit."""
+        """Count a request that exceeded a limit."""
         self._of(name, wall).refused[limit] += 1
 
     def keep(self, names: frozenset[str]) -> None:
@@ -110,14 +110,14 @@ class Book:
         self.changes += bool(gone)
 
     def snapshot(self) -> tuple[KeyUsage, ...]:
-        """Return the counts of the day of each key that was ever used."""
+        """Return the day's counts of each key that was ever used."""
         return tuple(
             KeyUsage(name, each.day, each.tokens_today, each.requests_today, int(each.last_used))
             for name, each in sorted(self._counts.items())
         )
 
     def restore(self, used: Iterable[KeyUsage]) -> None:
-        """Go on with counts from before."""
+        """Continue with counts from before."""
         for each in used:
             counts = self._counts[each.name] = KeyCounts()
             counts.day, counts.tokens_today, counts.requests_today = each.day, each.tokens, each.requests

@@ -1,4 +1,4 @@
-"""The file of what keys have used: the gateway goes on with the day's counts after a restart, and the controller reads
+"""The file with the use of keys. The gateway continues with the day's counts after a restart, and the controller reads
 it for the status of each ApiKey."""
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .desk import Desk
 log = logging.getLogger(__name__)
 
 SAVED_SECONDS = 2.0
-"""How often it is written while keys are in use: what a gateway that is killed forgets of a day."""
+"""The interval of writes while keys are in use: a gateway that is killed forgets that much of a day."""
 
 
 def read(path: Path) -> tuple[KeyUsage, ...]:
-    """Return what keys have used; nothing where there is no valid file."""
+    """Return the use of keys; nothing without a valid file."""
     try:
         file = from_wire(KeysUsage, orjson.loads(path.read_bytes()))
         if file.version not in SPOKEN:
@@ -37,11 +37,11 @@ def read(path: Path) -> tuple[KeyUsage, ...]:
 
 
 class UsageFile:
-    """Keeps the file up to date, and begins with what it says unless the counts are ``known`` better."""
+    """Keeps the file up to date, and begins with its contents, unless the counts are already ``known``."""
 
     def __init__(self, path: Path, desk: Desk, known: bool = False) -> None:
         self.written = True
-        """Whether this gateway writes it: not while another one counts."""
+        """True if this gateway writes it, and not another one that counts."""
         self._path = path
         self._desk = desk
         self._written = -1 if known else 0
@@ -49,7 +49,7 @@ class UsageFile:
             desk.restore(read(path))
 
     async def keep(self) -> None:
-        """Write it now and then, until cancelled."""
+        """Write it regularly, until cancelled."""
         while True:
             await asyncio.sleep(SAVED_SECONDS)
             self.save()

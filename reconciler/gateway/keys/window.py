@@ -1,8 +1,8 @@
-"""How much was used in the last minute. Pure: no clock.
+"""The use in the last minute. Pure: no clock.
 
-A token bucket that holds a minute's worth lets twice as much through in its first minute: what it holds, and what it gets
+A token bucket that holds a minute's worth lets twice as much through in its first minute: its contents, and the refill
 meanwhile. This one counts by the second instead, so that no 60 seconds, wherever they begin, have more than the limit.
-It costs at most a second's worth of the limit, and at most 61 numbers a key.
+It costs at most a second's worth of the limit, and 61 numbers for each key.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SECONDS = 60
 
 
 class Window:
-    """Amounts by the second in which they were taken. Times are in seconds of one clock, and only grow."""
+    """Amounts by the second in which they were taken. Times are in seconds of one clock that only grows."""
 
     __slots__ = ("_amounts", "_seconds", "total")
 
@@ -23,16 +23,16 @@ class Window:
         self._seconds: deque[int] = deque()
         self._amounts: dict[int, int] = {}
         self.total = 0
-        """What was taken in the last minute, as of the last call."""
+        """The sum of the last minute, as of the last call."""
 
     def forget(self, now: float) -> None:
-        """Drop what is older than a minute."""
+        """Drop amounts older than a minute."""
         oldest = math.floor(now) - SECONDS
         while self._seconds and self._seconds[0] < oldest:
             self.total -= self._amounts.pop(self._seconds.popleft())
 
     def take(self, amount: int, now: float) -> int:
-        """Count an amount. Returns the second by which ``correct`` finds it."""
+        """Count an amount. Returns its second, for ``correct``."""
         second = math.floor(now)
         if second not in self._amounts:
             self._seconds.append(second)
@@ -42,13 +42,13 @@ class Window:
         return second
 
     def correct(self, second: int, change: int) -> None:
-        """Change what was taken in a second, unless that is older than a minute and counts no longer."""
+        """Change the amount of a second, unless it is older than a minute and no longer counts."""
         if second in self._amounts:
             self._amounts[second] += change
             self.total += change
 
     def room_in(self, amount: int, limit: int, now: float) -> float:
-        """Return after how many seconds ``amount`` fits under ``limit``; 0 for now, infinity for never."""
+        """Return the seconds until ``amount`` fits under ``limit``; 0 for now, infinity for never."""
         self.forget(now)
         if amount > limit:
             return math.inf
@@ -62,21 +62,21 @@ class Window:
         raise AssertionError("an empty window has room for the limit")
 
     def reset_in(self, now: float) -> float:
-        """Return after how many seconds nothing is left of what was taken."""
+        """Return the seconds until no amount is left."""
         self.forget(now)
         return self._seconds[-1] + SECONDS + 1 - now if self.total else 0.0
 
     def taken(self) -> list[int]:
-        """Return, one after the other, each second in which something was taken, and how much was."""
+        """Return, in one flat list, each second with an amount, and that amount."""
         return [each for second in self._seconds for each in (second, self._amounts[second])]
 
     def go_on(self, taken: Sequence[int], later: int = 0) -> None:
-        """Go on from what another one has ``taken``, whose clock shows ``later`` seconds less."""
+        """Continue from the list ``taken`` of another window, whose clock is ``later`` seconds behind."""
         self._seconds = deque(second + later for second in taken[::2])
         self._amounts = dict(zip(self._seconds, taken[1::2], strict=True))
         self.total = sum(taken[1::2])
 
     def ages(self, now: float) -> list[float]:
-        """Return, one after the other, how long ago each second began in which something was taken, and how much was."""
+        """Return, in one flat list, the age in seconds of each second with an amount, and that amount."""
         self.forget(now)
         return [each for second in self._seconds for each in (now - second, self._amounts[second])]

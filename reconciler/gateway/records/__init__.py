@@ -1,5 +1,5 @@
-"""The access log: one line of JSON for each request, written beside the event loop and kept for a while.
+"""The access log: one line of JSON for each request, written in a thread and kept for a while.
 
-Start with ``entry.py``, what a line has; ``middleware.py`` makes the lines, ``file.py`` bounds their files, and
-``writer.py`` is the thread that writes them.
+Start with ``entry.py``, which has the fields of a line. ``recording.py`` makes the lines, ``writer.py`` is the thread
+that writes them, and ``file.py`` bounds their files.
 """

@@ -1,4 +1,4 @@
-"""What the access log has of one request: who, what, how much, how long, and how it ended. Pure."""
+"""One request in the access log: its client, its path, sizes, times, and its end. Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from reconciler.gateway.errors import ApiError
 from reconciler.gateway.routing.runs import Runs
 
 SCOPE_KEY = "entry"
-"""Where a request's scope has its ``Entry``, if there is a log."""
+"""The key of a request's ``Entry`` in its scope, if there is a log."""
 NAME_CHARACTERS = 256
-"""How much is kept of a path, or of the name of a model: clients make them up."""
+"""The most characters of a path or of a model's name: clients make them up."""
 
 
 @dataclasses.dataclass(slots=True)
 class Entry:
-    """One request. Filled in by whoever learns of something."""
+    """One request. Each part of the gateway fills in the fields that it knows."""
 
     at: float
-    """When it came, in seconds since the Unix epoch."""
+    """The time when it came, in seconds since the Unix epoch."""
     method: str
     path: str
     request: str = ""
@@ -35,7 +35,7 @@ class Entry:
     """0: it ended without an answer."""
     model: str = ""
     runs: Runs | None = None
-    """What generates the answer; None for other requests."""
+    """The generation of the answer; None for other requests."""
     error: str = ""
     """The code of the error that ended it."""
     received: int = 0
@@ -43,7 +43,7 @@ class Entry:
     sent: int = 0
     """Bytes of the answer's body."""
     passed: Callable[[bytes], None] | None = None
-    """Notes a part of that body."""
+    """Notes a part of the answer's body."""
 
     def line(self, first_byte: float | None, seconds: float) -> bytes:
         """Return the line, once the request is over. Times are in seconds from its beginning."""
@@ -76,14 +76,14 @@ class Entry:
 
 
 def note_runs(scope: Scope, model: str, runs: Runs) -> None:
-    """Note what generates the answer to a request."""
+    """Note the generation of the answer to a request."""
     entry: Entry | None = scope.get(SCOPE_KEY)
     if entry is not None:
         entry.model, entry.runs = model[:NAME_CHARACTERS], runs
 
 
 def noting(scope: Scope) -> Callable[[bytes], None] | None:
-    """Return what notes the parts of an answer that go past ``send``; None where there is no log."""
+    """Return the function that notes parts of an answer that skip ``send``; None without a log."""
     entry: Entry | None = scope.get(SCOPE_KEY)
     return entry.passed if entry is not None else None
 
@@ -96,7 +96,7 @@ def note_error(scope: Scope, error: ApiError) -> None:
 
 
 def stamp(at: float) -> str:
-    """Return a time as other logs of the product have it: RFC 3339 in UTC, with milliseconds."""
+    """Return a time in the format of the product's other logs: RFC 3339 in UTC, with milliseconds."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -1,4 +1,4 @@
-"""The file of what requests did, which the controller reads for the plots of the last hours."""
+"""The file with the figures of requests, which the controller reads for the plots of the last hours."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ log = logging.getLogger(__name__)
 Counted = tuple[tuple[float, ...], tuple[ModelFigures, ...]]
 
 SAVED_SECONDS = 5.0
-"""How often it is written while requests come: twice as often as the controller measures."""
+"""The interval of writes while requests come: half the controller's interval of measurements."""
 
 
 async def keep(path: Path, counted: Callable[[], Counted | None]) -> None:
-    """Write it now and then where something has changed, until cancelled. A full disk is no reason to stop serving.
+    """Write it regularly if something has changed, until cancelled. A full disk is no reason to stop serving.
 
     ``counted`` returns bounds and counts; None while another gateway writes the file.
     """

@@ -1,6 +1,7 @@
 """A log file with bounds: rotated by size and time, and kept for a while. Used by one thread of a gateway.
 
-Two gateways write it while one finishes its answers after the other has taken over. They take turns by a lock of the folder.
+Two gateways write it while one finishes its answers after the other has taken over. They take turns through a lock on
+the folder.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from reconciler.wire.clock import SLACK_SECONDS
 from reconciler.wire.front import AccessLog
 
 TURN_LOOKS, TURN_LOOK_SECONDS = 50, 0.02
-"""How long a turn of the other gateway is waited for, which takes a write, and how often to look."""
+"""The number of looks for the end of the other gateway's turn, which takes one write, and their interval."""
 
 
 class RotatedFile:
@@ -28,7 +29,7 @@ class RotatedFile:
         self.bounds = bounds
 
     def batches(self, lines: Iterable[bytes]) -> Iterator[list[bytes]]:
-        """Divide lines into batches, each of which fits into one file, unless it is a single line."""
+        """Divide lines into batches that fit into one file each. A longer line is a batch alone."""
         batch: list[bytes] = []
         size = 0
         for line in lines:
@@ -56,14 +57,14 @@ class RotatedFile:
                 self._write(descriptor, text)
             except OSError:
                 if alone:
-                    os.ftruncate(descriptor, before)  # a part of a line would spoil the next one too
+                    os.ftruncate(descriptor, before)  # a partial line would spoil the next one too
                 raise
         finally:
             os.close(descriptor)
 
     @contextmanager
     def _turn(self) -> Iterator[bool]:
-        """Keep other gateways from the folder, and yield whether that can be: one that is suspended keeps its turn."""
+        """Lock the folder against other gateways, and yield whether that worked: a suspended gateway keeps its turn."""
         descriptor = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
         try:
             yield _locked(descriptor)
@@ -71,7 +72,8 @@ class RotatedFile:
             os.close(descriptor)
 
     def tidy(self, now: float) -> None:
-        """Rotate what is due, and remove what was kept for long enough. A failure is left to the next time."""
+        """Rotate the file if it is due, and remove files that were kept long enough. After a failure, the next call
+        tries again."""
         with suppress(OSError), self._turn() as alone:
             if alone:
                 self._tidy(now)
@@ -84,7 +86,7 @@ class RotatedFile:
                 written_at = file.stat().st_mtime
                 if number > self.bounds.keep_files or written_at + self.bounds.keep_seconds < now:
                     file.unlink()
-                elif written_at > now + SLACK_SECONDS:  # of a clock that was ahead: its time counts from now
+                elif written_at > now + SLACK_SECONDS:  # the clock was ahead: count from now
                     os.utime(file, (now, now))
 
     def _write(self, descriptor: int, text: bytes) -> None:
@@ -93,7 +95,7 @@ class RotatedFile:
             rest = rest[os.write(descriptor, rest) :]
 
     def _rotate(self, more: int, now: float) -> None:
-        """Begin a new file if so many bytes more would be too many, or the file is of another interval."""
+        """Begin a new file if ``more`` bytes would be too many, or the file belongs to an earlier interval."""
         try:
             status = self._path.stat()
         except FileNotFoundError:
@@ -123,7 +125,7 @@ class RotatedFile:
 
 
 def _locked(descriptor: int) -> bool:
-    """Lock a folder until it is closed. Returns whether that was possible in time."""
+    """Lock a folder until its descriptor is closed. Returns whether that was possible in time."""
     for look in range(TURN_LOOKS):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

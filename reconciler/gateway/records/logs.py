@@ -1,4 +1,4 @@
-"""The logs that the Gateway declares at the moment."""
+"""The logs that the Gateway declares now."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ class Logs:
     def __init__(self, folder: Path, now: Callable[[], float]) -> None:
         self.access: Writer | None = None
         self.content: Writer | None = None
-        """None unless prompts and answers are to be kept too."""
+        """None unless prompts and answers are kept too."""
         self.now = now
         self._folder = folder
         self._dropped = 0
-        """By writers that have ended."""
+        """Lines lost by writers that have ended."""
 
     @property
     def dropped(self) -> int:
-        """Return how many lines were lost because the disk took none."""
+        """Return the number of lines that were lost because the disk took none."""
         return self._dropped + sum(writer.dropped for writer in (self.access, self.content) if writer)
 
     def follow(self, declared: AccessLog | None) -> None:
-        """Write what is declared now."""
+        """Write the logs that are declared now."""
         self.access = self._follow(self.access, ACCESS, declared)
         self.content = self._follow(
             self.content, CONTENT, declared if declared and declared.content else None
         )
 
     def close(self) -> None:
-        """Write what is left, for a bounded time."""
+        """Write the last lines, for a bounded time."""
         for writer in (self.access, self.content):
             if writer is not None:
                 writer.close()

@@ -1,4 +1,4 @@
-"""Makes a line of each request, from what passes by and what its endpoint notes."""
+"""Makes a line of each request, from its messages and from the notes of its endpoint."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .entry import SCOPE_KEY, Entry, stamp
 from .logs import Logs
 
 _PROBES = frozenset({"/health", "/ready"})
-"""Asked every few seconds, by the controller and by balancers: their lines would hide all others."""
+"""Paths that the controller and load balancers ask for every few seconds: their lines would hide all others."""
 CONTENT_BYTES_MAX = 16 * 1024 * 1024
-"""How much of a prompt, and of an answer, is kept."""
+"""The most bytes that are kept of a prompt, and of an answer."""
 
 
 def begin(logs: Logs, scope: Scope) -> Recording | None:
-    """Return what records a request; None where no log is kept, which then costs nothing."""
+    """Return the recording of a request; None if no log is kept, which costs nothing."""
     if logs.access is None or scope["path"] in _PROBES:
         return None
     return Recording(logs, scope)
@@ -39,7 +39,7 @@ class Recording:
         self.entry.passed = self.sent
 
     def receiving(self, receive: Receive) -> Receive:
-        """Return ``receive`` such that what comes through it is recorded."""
+        """Return a ``receive`` that records its messages."""
 
         async def recorded() -> Message:
             message = await receive()
@@ -58,7 +58,7 @@ class Recording:
         _keep(self._answered, body)
 
     def end(self, client: str) -> None:
-        """Write the line of the request, from whom it is, and its contents where these are kept."""
+        """Write the request's line with its sender, and its contents if these are kept."""
         entry = self.entry
         entry.client = client
         entry.passed = None

@@ -1,4 +1,4 @@
-"""The thread that writes lines: a disk that is slow or full costs lines, and never a request's time."""
+"""The thread that writes lines. A slow or full disk costs lines, and never a request's time."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .file import RotatedFile
 log = logging.getLogger(__name__)
 
 WAITING_BYTES_MAX = 16 * 1024 * 1024
-"""More than this is not kept for a disk that takes nothing: some 50,000 lines."""
+"""The most bytes that wait for a disk that takes nothing: some 50,000 lines."""
 GATHER_SECONDS = 0.05
-"""Lines of so long are written at once."""
+"""Lines of this period are written together."""
 TIDY_SECONDS = 60.0
 LAST_LINES_SECONDS = 2.0
 
@@ -30,7 +30,7 @@ class Writer:
         self.dropped = 0
         """Lines that were lost because the disk took none."""
         self._told = 0
-        """How many of them the log itself tells of."""
+        """The number of losses that the log itself reports."""
         self.file = file
         self._now = now
         self._lock = threading.Lock()
@@ -43,7 +43,7 @@ class Writer:
         self._thread.start()
 
     def put(self, line: bytes) -> None:
-        """Have a line written soon, or drop it. Never waits for the disk."""
+        """Queue a line, or drop it. Never waits for the disk."""
         with self._lock:
             if self._bytes + len(line) > WAITING_BYTES_MAX:
                 self.dropped += 1
@@ -54,12 +54,12 @@ class Writer:
             self._more.set()
 
     def end(self) -> None:
-        """Write what is left, and take no more."""
+        """Write the last lines, and take no more."""
         self._closing.set()
         self._more.set()
 
     def close(self) -> None:
-        """The same, and wait for it, for ``LAST_LINES_SECONDS`` at most."""
+        """Do the same, and wait for at most ``LAST_LINES_SECONDS``."""
         self.end()
         self._thread.join(LAST_LINES_SECONDS)
 
@@ -82,7 +82,7 @@ class Writer:
             self._write(batch)
 
     def _write(self, lines: Sequence[bytes]) -> None:
-        """Write some lines. If that fails they are lost; the first that can be written again says how many were."""
+        """Write some lines. If that fails, they are lost; the next successful write reports the number of losses."""
         now, lost = self._now(), self.dropped - self._told
         note = orjson.dumps({"time": stamp(now), "dropped": lost}, option=orjson.OPT_APPEND_NEWLINE)
         text = b"".join(lines)

@@ -1,4 +1,4 @@
-"""Which group has read what a request begins with: it need not read that again. Pure."""
+"""Finds the group that has read the beginning of a request and need not read it again. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import orjson
 from reconciler.wire.generation import Generate
 
 REMEMBERED_MAX = 32_768
-"""Beginnings of requests of all models together: a few MiB."""
+"""The most beginnings of requests, of all models together: a few MiB."""
 BEGINNINGS_MAX = 64
-"""Of one request. A long conversation is known by its last messages, and by its first."""
+"""The most beginnings of one request. A long conversation is identified by its last messages, and by its first."""
 TEXT_BLOCK = 1024
-"""A prompt without messages begins like another in blocks of so many characters."""
+"""Prompts without messages are compared in blocks of so many characters."""
 TOKENS_BLOCK = 256
 AHEAD_MAX = 4
-"""A group with so many requests more than another is left to work them off."""
+"""A group with so many more requests than another gets no further one."""
 
 K = TypeVar("K")
 Beginnings = Sequence[bytes]
@@ -27,7 +27,7 @@ Beginnings = Sequence[bytes]
 
 
 def beginnings(model: str, generate: Generate, session: str = "") -> Beginnings:
-    """Return the digests by which a request is known to begin like earlier ones."""
+    """Return the digests of a request's beginnings, to compare with earlier requests."""
     digest = hashlib.blake2b(orjson.dumps((model, generate.tools)), digest_size=8)
     found = []
     for part in _parts(generate):
@@ -44,7 +44,7 @@ def _named(model: str, session: str) -> bytes:
 
 
 def _parts(generate: Generate) -> Iterable[object]:
-    """Return what a prompt is made of, in pieces that another prompt may have too."""
+    """Return the pieces of a prompt that another prompt may have too."""
     text, tokens = generate.prompt, generate.prompt_tokens
     if text is not None:
         return (text[at : at + TEXT_BLOCK] for at in range(0, len(text), TEXT_BLOCK))
@@ -54,7 +54,8 @@ def _parts(generate: Generate) -> Iterable[object]:
 
 
 class Affinity(Generic[K]):
-    """The groups to which requests went, by how these began. What was not asked for the longest is forgotten first."""
+    """The groups that requests went to, by the beginnings of these. The least recently used beginning is forgotten
+    first."""
 
     def __init__(self) -> None:
         self._groups: OrderedDict[bytes, K] = OrderedDict()
@@ -68,10 +69,10 @@ class Affinity(Generic[K]):
             self._groups.popitem(last=False)
 
     def choose(self, begins: Beginnings, loads: Mapping[K, int], batch: int) -> K | None:
-        """Return the group that has read the most of a request, unless another would answer it sooner all the same.
+        """Return the group that has read the most of a request, unless another would still answer it sooner.
 
-        ``loads`` are the requests of each group that could take it; ``batch`` is how many one decodes together, 0 if
-        that is not known.
+        ``loads`` has the number of requests of each group that could take it. ``batch`` is the number that a group
+        decodes together, 0 if that is not known.
         """
         least = min(loads.values(), default=0)
         for digest in begins:

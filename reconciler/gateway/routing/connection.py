@@ -42,11 +42,11 @@ Reach = Callable[[Backend, asyncio.Protocol], Awaitable[None]]
 """Connects a protocol to a backend's socket. Raises ``OSError``."""
 
 UNSENT_BYTES_MAX = 4 * 1024 * 1024
-"""A backend that has more than this unread gets no new requests until it reads on."""
+"""A backend with more unread bytes gets no new requests until it continues reading."""
 
 
 class Listener(Protocol):
-    """Receives the events of one request. Called from the event loop's callbacks: must not block."""
+    """Receives the events of one request. It is called from callbacks of the event loop and must not block."""
 
     def on_events(self, events: Sequence[Event], now: float) -> None:
         """Take the events that have arrived together, in their order. ``now``: the time of the event loop."""
@@ -56,7 +56,7 @@ class Listener(Protocol):
 
 
 class RankConnection:
-    """The connection to one backend: opened on demand, with events paired with requests by their id.
+    """The connection to one backend: opened on demand; ids pair events with requests.
 
     ``notify`` is called whenever requests that wait for a backend should look again.
     """
@@ -70,7 +70,7 @@ class RankConnection:
         self.last_event_at = 0.0
         """When the last event of any of its requests came: a backend that works on others is not silent."""
         self.kept: KeptPrefixes | None = None
-        """What the group last said of its prefix cache."""
+        """The group's last report of its prefix cache."""
         self._timing = timing
         self._reach = reach
         self._notify = notify
@@ -96,7 +96,7 @@ class RankConnection:
         return self._opening is not None
 
     def silent(self, now: float, seconds: float) -> bool:
-        """Return whether it has requests, and no event of any of them has come for so long."""
+        """Return whether it has requests, and none of them has had an event for ``seconds``."""
         return bool(self._listeners) and now - self.last_event_at > seconds
 
     def open(self, now: float) -> None:
@@ -111,9 +111,9 @@ class RankConnection:
         self._backoff = self._timing.reconnect_first
 
     def submit(self, generate: Generate, listener: Listener, **attempt: Any) -> None:
-        """Send a request. ``attempt``: the fields of ``generate`` in which this attempt differs.
+        """Send a request. ``attempt`` has the fields of ``generate`` that this attempt changes.
 
-        Raises ``WireError`` when it does not fit into a frame.
+        Raises ``WireError`` if it does not fit into a frame.
         """
         if self._connection is None:
             raise WireError("not connected")
@@ -171,7 +171,7 @@ class RankConnection:
         self._backoff = min(self._backoff * 2, self._timing.reconnect_max)
 
     def _on_events(self, events: Sequence[Event]) -> None:
-        """Hand each request what has arrived for it, all at once: it is then one write to its client."""
+        """Hand each request all its new events at once, so that its client gets one write."""
         self.last_event_at = now = asyncio.get_running_loop().time()
         of_request: dict[str, list[Event]] = {}
         for event in events:
@@ -201,7 +201,8 @@ class RankConnection:
 
 
 def _read_json(body: bytes | bytearray) -> Any:
-    """Return what JSON says, a few times faster than the standard library, which reads halves of surrogate pairs too."""
+    """Return the value of JSON, a few times faster than the standard library, which handles the rest: halves of
+    surrogate pairs."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -226,10 +227,10 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.hello: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._greeted = False
-        """Whether the rank's ``Hello`` has come, and fits."""
+        """True once the rank's ``Hello`` has come, and fits."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by inheritance
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from it
         self._transport.set_write_buffer_limits(UNSENT_BYTES_MAX)
         self.write(encode(to_wire(Hello("gateway", SPOKEN))))
 

@@ -1,6 +1,6 @@
-"""What a request gets where its client does not say: first of its deployment, then of the model. Pure.
+"""Defaults for fields that a client leaves out: first those of the deployment, then those of the model. Pure.
 
-What is found out once stays with the request, so that an answer goes on elsewhere as it began.
+The request keeps the defaults of its first group, so that another group continues the answer in the same way.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from reconciler.wire.generation import REASONING_SWITCHES, Accepted, Generate, R
 from reconciler.wire.sampling import SamplingDefaults, known_of
 
 ASKS_FOR_REASONING = ("reasoning_effort", *REASONING_SWITCHES)
-"""A request that gives its template one of these has decided whether the model reasons."""
+"""The template variables with which a request decides whether the model reasons."""
 
 _UNSAID = SamplingDefaults()
 
 
 def with_defaults(generate: Generate, route: Route) -> Generate:
-    """Return the request with what its deployment says, where the client does not."""
+    """Return the request with its deployment's defaults for fields that the client leaves out."""
     known = known_of(route.sampling, generate.unset) if route.sampling != _UNSAID else {}
     sampling, unset = generate.sampling, generate.unset
     template = _template(generate.template, route.thinking)
@@ -46,7 +46,7 @@ def with_defaults(generate: Generate, route: Route) -> Generate:
 
 
 def settled(generate: Generate, accepted: Accepted) -> Generate:
-    """Return the request with what rank 0 has taken from the model's own defaults."""
+    """Return the request with the values that rank 0 has taken from the model's defaults."""
     if accepted.sampling is None:
         return generate
     return dataclasses.replace(generate, sampling=accepted.sampling, unset=())

@@ -1,4 +1,4 @@
-"""A delta out of the frame that rank 0 sends, with less than the codec does: they come by the thousand."""
+"""Reads deltas from frames of rank 0, with less work than the codec, because thousands come."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _FIELDS = ("type", "request", "tokens", "text")
 
 
 def plain_delta(frame: Mapping[str, Any]) -> Delta | None:
-    """Return a delta of tokens and text alone, as nearly all are. None for every other frame: the codec reads that, or says
-    what is wrong with it."""
+    """Return a delta of tokens and text alone, as nearly all are. Return None for every other frame: the codec reads
+    it, or reports its fault."""
     if len(frame) != len(_FIELDS) or frame.get("type") != "delta":
         return None
     request, tokens, text = frame.get("request"), frame.get("tokens"), frame.get("text")
@@ -21,6 +21,6 @@ def plain_delta(frame: Mapping[str, Any]) -> Delta | None:
     for token in tokens:
         if type(token) is not int:
             return None
-    made = object.__new__(Delta)  # fields that have their default are found in the class, as of any dataclass
+    made = object.__new__(Delta)  # fields with their default are found in the class, as in any dataclass
     made.__dict__.update(request=request, tokens=tuple(tokens), text=text)
     return made

@@ -1,17 +1,18 @@
-"""Whose request goes next where a model's groups have no room for all. Pure: no clock, no socket.
+"""Decides which request goes next when a model's groups do not have room for all. Pure: no clock, no socket.
 
-A group decodes at most ``Route.batch`` requests together. Further ones would wait there in the order in which they came,
-a client's one behind another's forty. So they wait here, and three rules decide:
+A group decodes at most ``Route.batch`` requests together. Further requests would wait there in order of arrival: one
+client's single request behind another's forty. So they wait here, and three rules decide:
 
-1. **Fewest first.** Of all that wait, a request of the client with the fewest in flight goes first.
-2. **Short ones first.** A request for few tokens goes before others, as long as few such are in flight.
-3. **Giving way.** Where a group is full, a request may take the place of another: of a long one, for a short one; of one
-   of a client that has at least two more in flight. One whose client reads nothing gives way to whatever else its group
-   has to do. What gives way waits for its next turn, and its answer goes on from the tokens so far. Its group then has
-   to read these and the prompt again, so it gives way only after some tokens, and not without end.
+1. **Fewest first.** A waiting request of the client with the fewest in flight goes first.
+2. **Short ones first.** A request for few tokens goes before others, as long as few short ones are in flight.
+3. **Giving way.** If a group is full, a request may take the place of another. A short one takes the place of a long
+one. Others take the place of a request whose client has at least two more in flight. A request whose client reads
+nothing gives way to any other work of its group. A request that gives way waits for its next turn, and its answer
+continues from the tokens so far. A group has to read these and the prompt again, so a request gives way only after some
+tokens, and only so often.
 
-A client is whom its API key names, or, without one, its address: programs of one machine are one client then, and rule 2
-alone is between them.
+The API key identifies a client, or, without keys, the address. Programs on one machine are then one client, and only
+rule 2 applies among them.
 """
 
 from __future__ import annotations
@@ -26,46 +27,49 @@ from reconciler.gateway.errors import overloaded
 from reconciler.wire.generation import Generate, Route
 
 SHORT_TOKENS = 64
-"""The most tokens of an answer that is short."""
+"""The most tokens of a short answer."""
 SHORT_SHARE = 4
-"""Short requests go before others in one of so many places of a batch."""
+"""Short requests go before others in one in ``SHORT_SHARE`` places of a batch."""
 TOKENS_PER_TURN = 16
-"""Tokens that an answer gets in a place before it gives way, so that it goes on however many ask for its place."""
+"""The tokens that an answer gets in a place before it gives way, so that it progresses however many ask for its
+place."""
 GIVES_WAY_MAX = 32
-"""How often one request gives way. Each time is an attempt, of which a request has twice as many."""
+"""The most times that one request gives way. Each time costs an attempt, and a request has twice as many attempts."""
 COST_MAX = 4096
-"""The most tokens that a group reads again because a request gives way, unless its client does not read: on a long
-context that would take longer than what it makes room for."""
+"""The most tokens that a group reads again because a request gives way, unless its client does not read. Reading a long
+context again would take longer than the request that gets the place."""
 WAITING_SHARE = 0.75
-"""The part of all that may wait which one client may have."""
+"""The share of the queue that one client may have."""
 FIRST_LOOKS_SECONDS = 0.05
-"""How often the first of those that wait looks whether one may give way by now."""
+"""The interval at which the first waiting request checks whether another may give way by now."""
 LOOKS_SECONDS = 5.0
-"""The same for all others, which are woken when they may go."""
+"""The same interval for all others, which are woken when they may go."""
 QUESTIONS_MAX = 4
-"""Questions that one group is asked at a time: it reads one after the other, beside the prompts of requests."""
+"""The most questions that a group gets at a time: it reads them one after the other, next to the prompts of
+requests."""
 
 
 def queue_of(generate: Generate, route: Route) -> tuple[str, int]:
-    """Return the queue that a request waits in, and how many of it one group has at a time.
+    """Return the queue of a request, and the number of its requests that a group has at a time.
 
-    What is computed takes a place in the batch. Another question waits for no answer, and no answer gives way to it.
+    A request with computation takes a place in the batch. A question without computation waits for no answer, and no
+    answer gives way to it.
     """
     return (route.model, route.batch) if generate.computes else (f"?{route.model}", QUESTIONS_MAX)
 
 
 class Queued(Protocol):
-    """A request that waits for a place in a batch, or has one."""
+    """A request that waits for a place in a batch or has one."""
 
     @property
     def tokens(self) -> int:
         """Return the number of tokens of its answer so far."""
 
     def wake(self) -> None:
-        """Have it look soon whether it may go."""
+        """Make it check soon whether it may go."""
 
     def give_way(self) -> None:
-        """Have its group stop, and wait for its next turn."""
+        """Stop its group, and wait for the next turn."""
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -78,20 +82,20 @@ class Turn:
     short: bool
     request: Queued
     number: int
-    """Grows with each request; kept when it gives way, so that it goes on before later ones of its client."""
+    """Grows with each request. A request that gives way keeps it, so that it goes before later ones of its client."""
     place: Hashable | None = None
     """The group that has it in its batch."""
     prompt: int = 0
-    """Tokens of its prompt, once they are known."""
+    """The number of tokens of its prompt, once that is known."""
     tokens_before: int = 0
-    """Tokens that it had when it got its place."""
+    """The number of tokens that it had when it got its place."""
     gave_way: int = 0
     unread: bool = False
     """Its client reads nothing of the answer."""
 
     @property
     def may_give_way(self) -> bool:
-        """Return whether it has got enough tokens in this place, is cheap to read again, and has not given way too
+        """Return whether it has enough tokens from this place, is cheap to read again, and has not given way too
         often."""
         got = self.request.tokens - self.tokens_before
         cheap = got >= TOKENS_PER_TURN and self.cost <= COST_MAX
@@ -99,12 +103,12 @@ class Turn:
 
     @property
     def cost(self) -> int:
-        """Return how many tokens a group has to read again after it gave way."""
+        """Return the number of tokens that a group has to read again after it gave way."""
         return self.prompt + self.request.tokens
 
 
 class Turns:
-    """All requests that wait for a place or have one. ``waiting_max``: the most that may wait."""
+    """All requests that wait for a place or have one. At most ``waiting_max`` may wait."""
 
     def __init__(self, waiting_max: int) -> None:
         self._waiting_max = waiting_max
@@ -123,10 +127,11 @@ class Turns:
         return Turn(model, client, short, request, next(self._numbers))
 
     def take(self, turn: Turn, place: Hashable, batch: int) -> float | None:
-        """Give ``turn`` a place at a group of ``batch`` places, or let it wait. With ``batch`` 0 there is always room.
+        """Give ``turn`` a place in a group with ``batch`` places, or let it wait. With ``batch`` 0, there is always
+        room.
 
-        Returns None when it has its place, else after how many seconds to look again. Raises ``ApiError`` when too many
-        wait already.
+        Returns None if it has its place, else the seconds until the next look. Raises ``ApiError`` if too many wait
+        already.
         """
         self._batch[turn.model] = batch
         if batch and not self._may_go(turn, place, batch):
@@ -139,7 +144,7 @@ class Turns:
         return None
 
     def leave(self, turn: Turn) -> None:
-        """Free the place of a request that has ended, or that waits no longer."""
+        """Free the place of a request that has ended or no longer waits."""
         if turn.place is not None:
             self._exit(turn)
         elif turn in self._waiting:
@@ -149,14 +154,15 @@ class Turns:
         self._wake_first(turn.model)
 
     def read(self, turn: Turn, unread: bool) -> None:
-        """Note whether the client of a request reads its answer. If not, the group has something better to do, or not."""
+        """Note whether the client of a request reads its answer. If not, the request gives way to other work of its
+        group."""
         turn.unread = unread
         if unread and turn.place is not None:
             self._free_of_unread(turn.place)
             self._wake_first(turn.model)
 
     def look_again(self) -> None:
-        """Wake whoever may go first of each model: there may be another group."""
+        """Wake the first request of each model: there may be another group."""
         for model in {turn.model for turn in self._waiting}:
             self._wake_first(model)
 
@@ -176,7 +182,7 @@ class Turns:
         return True
 
     def _free_of_unread(self, place: Hashable) -> None:
-        """Have a group leave what nobody reads, if it has anything else."""
+        """Make requests that nobody reads give way, if their group has other work."""
         here = self._places.get(place, {})
         if not all(turn.unread for turn in here):
             for turn in [turn for turn in here if turn.unread and turn.may_give_way]:
@@ -188,14 +194,15 @@ class Turns:
         turn.request.give_way()
 
     def _first(self, model: str, newcomer: Turn | None = None) -> Turn:
-        """Return who goes first by rules 1 and 2, of those that wait and ``newcomer``."""
+        """Return the first by rules 1 and 2, among the waiting requests and ``newcomer``."""
         waiting: Iterable[Turn] = (turn for turn in self._waiting if turn.model == model)
         among = waiting if newcomer is None else itertools.chain(waiting, (newcomer,))
         short = self._short_may_go_first(model)
         return min(among, key=lambda turn: (not (short and turn.short), self._count(turn), turn.number))
 
     def _gives_way(self, turn: Turn, taken: Iterable[Turn]) -> Turn | None:
-        """Return who gives way to ``turn`` by rule 3: of the client with the most, what costs least to read again."""
+        """Return the request that gives way to ``turn`` by rule 3: the cheapest to read again, of the client with the
+        most."""
         able = [other for other in taken if other.may_give_way]
         unread = [other for other in able if other.unread]
         if unread:
@@ -215,7 +222,7 @@ class Turns:
     # --- bookkeeping ---------------------------------------------------------------------------------
 
     def _wait(self, turn: Turn) -> None:
-        """Let a request wait. One that has tokens already always may: its work so far would be lost."""
+        """Let a request wait. A request with tokens always may: its work so far would be lost."""
         if turn in self._waiting:
             return
         if not turn.request.tokens:

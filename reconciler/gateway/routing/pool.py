@@ -30,12 +30,12 @@ log = logging.getLogger(__name__)
 
 
 class Waiter(Protocol):
-    """A request that looks again when something has changed."""
+    """A request that looks again after a change."""
 
     suspicion: Suspicion
 
     def wake(self) -> None:
-        """Have the request look again soon."""
+        """Make the request look again soon."""
 
 
 class Pool:
@@ -72,21 +72,21 @@ class Pool:
         self._connections: dict[Key, RankConnection] = {}
         self._running: dict[Waiter, None] = {}
         self._held: dict[Waiter, None] = {}
-        """Those that wait, in the order in which they came: whoever has waited for longest looks first."""
+        """Waiting requests in the order in which they came: the one that has waited longest looks first."""
         self._look = asyncio.Event()
         self._follow()
 
     def pseudonym(self, client: str) -> str:
-        """Return a name by which groups can tell clients apart, and which says nothing else."""
+        """Return a name that tells clients apart for groups, and reveals nothing else."""
         return hashlib.blake2b(client.encode(), key=self._secret, digest_size=8).hexdigest()
 
     @property
     def hold_seconds(self) -> float:
-        """How long a request may wait for a group."""
+        """The longest time that a request waits for a group."""
         return self.file.current.hold_seconds if self.file.current is not None else 0.0
 
     def find(self, name: str) -> Route | None:
-        """Return the route of a name, or None; an unknown name is looked for in the file once more."""
+        """Return the route of a name, or None. An unknown name is looked up in the file once more."""
         route = self.file.find(name)
         if route is None and self.refresh():
             route = self.file.find(name)
@@ -98,7 +98,7 @@ class Pool:
         return self.file.names()
 
     def connected(self) -> dict[str, int]:
-        """Return how many groups of each model can take requests now."""
+        """Return the number of groups of each model that can take requests now."""
         counts = dict.fromkeys(self.file.models(), 0)
         for model, _, _, ready, _ in self._replicas():
             counts[model] += ready
@@ -113,10 +113,10 @@ class Pool:
     def choose(
         self, route: Route, avoid: Container[RankConnection], begins: Beginnings = ()
     ) -> RankConnection | None:
-        """Return the connected backend that has read the most of a request, else the one with the fewest requests; start
-        to connect to those that are not.
+        """Return the connected backend that has read the most of a request, else the one with the fewest requests.
+        Start to connect to the others.
 
-        One that stands still is chosen only where there is no other: its group is about to be replaced.
+        A silent one is chosen only if there is no other: its group is about to be replaced.
         """
         now = asyncio.get_running_loop().time()
         allowed = route.stall_seconds or math.inf
@@ -134,7 +134,7 @@ class Pool:
         return able[near or min(loads, key=loads.__getitem__)] if able else None
 
     def may_choose(self, route: Route, avoid: Container[RankConnection]) -> bool:
-        """Return whether ``choose`` finds a backend now, or will once a connection that is being opened is there."""
+        """Return whether ``choose`` finds a backend now, or will when a connection has opened."""
         self.choose(route, avoid)
         connections = [self._connections[key_of(backend)] for backend in route.backends]
         return any(
@@ -142,7 +142,7 @@ class Pool:
         )
 
     def limits(self, route: Route | None = None) -> Limits:
-        """Return the bounds of requests; ``route`` tells when the next attempt is made to form a group."""
+        """Return the bounds of requests; ``route`` has the time of the next attempt to form a group."""
         if route is not None and (route.attempt_at or route.refused) and not route.backends:
             attempt_in = max(0.0, route.attempt_at - self.wall()) if route.attempt_at else None
             return Limits(self.timing, self.hold_seconds, attempt_in, route.refused)
@@ -160,9 +160,9 @@ class Pool:
         self._held.pop(run, None)
 
     def hold(self, run: Waiter, started: bool) -> bool:
-        """Wake ``run`` at each change until it is released. Returns False when too many wait already.
+        """Wake ``run`` at each change until it is released. Returns False if too many wait already.
 
-        A request that has ``started`` is always held: its work so far would be lost.
+        A ``started`` request is always held: its work so far would be lost.
         """
         if run not in self._held and len(self._held) >= self.timing.held_max and not started:
             return False
@@ -171,7 +171,8 @@ class Pool:
         return True
 
     def holds(self, run: Waiter) -> bool:
-        """Return whether ``run`` waits for a backend; one that does not, and has none, waits for others."""
+        """Return whether ``run`` waits for a backend. A run without a backend that does not wait for one waits for its
+        turn."""
         return run in self._held
 
     def release(self, run: Waiter) -> None:
@@ -190,7 +191,7 @@ class Pool:
         return True
 
     async def watch(self) -> None:
-        """Follow the routes file and reconnect for those who wait, until cancelled."""
+        """Follow the routes file and reconnect for waiting requests, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             self.refresh()
@@ -207,7 +208,7 @@ class Pool:
                     await self._look.wait()
 
     async def until_ready(self, seconds: float) -> None:
-        """Wait until every routed backend can be asked, for some seconds at most: requests wait for the others."""
+        """Wait until every routed backend is connected, for some seconds at most: requests wait for the others."""
         for _ in range(round(seconds / self.timing.routes_held)):
             if all(each.ready for each in self._connections.values()):
                 return
@@ -242,7 +243,7 @@ class Pool:
         self.wake_held()
 
     def wake_held(self) -> None:
-        """Have all requests that are held look again."""
+        """Make all held requests look again."""
         for run in tuple(self._held):
             run.wake()
         self.turns.look_again()
@@ -257,7 +258,7 @@ class Pool:
         return found
 
     def crowded(self, model: str, beside: Suspicion) -> bool:
-        """Return whether another request without a new token is with a group of the model."""
+        """Return whether a group of the model has another request without a new token."""
         others = (run.suspicion for run in self._running if run.suspicion is not beside)
         return any(suspicion.likely(model) for suspicion in others)
 
@@ -267,7 +268,7 @@ class Pool:
         return tuple(prompt for suspects in self._suspects.values() for prompt in suspects.quarantined(wall))
 
     def _judge(self) -> None:
-        """Settle the deaths of which the routes, or a new connection, say what they were."""
+        """Settle the deaths that the routes or a new connection explain."""
         now, wall, before = asyncio.get_running_loop().time(), self.wall(), self.quarantined_prompts()
         routes = self.file.models()
         for model, suspects in self._suspects.items():
@@ -276,10 +277,10 @@ class Pool:
             self.quarantined()
 
     def _suspicion(self, route: Route | None, group: Group) -> int | None:
-        """Return how much the end of a group points to a request, in points; None where that is not known yet."""
+        """Return the points by which the end of a group incriminates a request; None if they are not known yet."""
         replica, epoch = group
         if route is None or replica >= (route.replicas or replica + 1):
-            return 0  # nobody wants it any more
+            return 0  # no longer wanted
         for backend in route.backends:
             if (backend.replica, backend.epoch) == group and self._connections[key_of(backend)].ready:
                 return 0  # only the connection was lost

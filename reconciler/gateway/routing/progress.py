@@ -1,7 +1,7 @@
-"""The state of one request, and what follows from each event. Pure: no clock, no socket, no log.
+"""The state of one request, and the decision after each event. Pure: no clock, no socket, no log.
 
-A request goes through attempts. ``seek`` decides while it has none, ``begin`` starts one, and ``step`` decides about
-each event of it. ``Run`` carries the decisions out.
+A request goes through attempts. ``seek`` decides while it has none, ``begin`` starts one, and ``step`` decides after
+each of its events. ``Run`` carries the decisions out.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Prefil
 from .timeouts import Timing
 
 RETRY_AFTER_MAX = 30
-"""Seconds. A client that comes back finds out sooner that a group is there than one that waits for long."""
+"""Seconds. A client that retries soon finds a new group sooner than one that waits long."""
 _FINISHED = ("stop", "length", "tool_calls")
-"""A rank that ends an answer for any other reason has not finished it."""
+"""For any other reason, the answer is not finished."""
 
 C = TypeVar("C", bound=Hashable)
-"""A connection to a backend: here only a name for it."""
+"""A connection to a backend, here only as a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +41,16 @@ class Limits:
 
     timing: Timing
     hold_seconds: float
-    """How long a request may wait for a group."""
+    """The longest time that a request waits for a group."""
     attempt_in: float | None = None
-    """In how many seconds the next attempt is made to form a group; None if that is not known."""
+    """The seconds until the next attempt to form a group; None if that is not known."""
     refused: str = ""
     """``Route.refused``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tokens:
-    """The token ids of an answer. Adding some takes the same time however many there are already."""
+    """The token ids of an answer. The time to add some does not depend on the number so far."""
 
     count: int = 0
     _last: tuple[int, ...] = ()
@@ -84,7 +84,7 @@ class Attempt(Generic[C]):
 
 @dataclass(frozen=True, slots=True)
 class Progress(Generic[C]):
-    """The results of all attempts so far. Times are in seconds of one monotonic clock."""
+    """The result of all attempts so far. Times are in seconds of one monotonic clock."""
 
     deadline: float
     """When the request is given up unless a backend works on it."""
@@ -101,9 +101,10 @@ class Progress(Generic[C]):
     """The reason of ``Finished``; empty while the answer goes on."""
 
     def after(self, tokens: tuple[int, ...]) -> Progress[C]:
-        """Return the progress after further text, with its tokens: all that ``step`` decides about it.
+        """Return the progress after further text with its tokens.
 
-        Called for every token, as the three below are for every request, and ``replace`` would take several times as long.
+        It is called for every token, and the three methods below for every request; ``replace`` would take several
+        times as long.
         """
         more = self.tokens.plus(tokens)
         return Progress(
@@ -159,7 +160,7 @@ class Progress(Generic[C]):
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """An event beside those of the wire: the connection broke, or the backend was silent for too long."""
+    """An event that is not of the wire: the connection broke, or the backend was silent for too long."""
 
 
 # --- decisions ----------------------------------------------------------------------------------------
@@ -181,7 +182,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Ignore:
-    """Nothing follows for the client."""
+    """Send the client nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +190,11 @@ class Requeue:
     """The attempt is over. Wait for another backend."""
 
     loss: str = ""
-    """Why the backend did not finish what it had begun; empty where it refused the request in order."""
+    """The reason that the backend did not finish the answer; empty if it properly refused the request."""
     draining: bool = False
     """The backend takes no new requests."""
     unless_alone: ApiError | None = None
-    """Fail with this error where no other backend may take the request."""
+    """Fail with this error if no other backend may take the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +213,7 @@ class Send(Generic[C]):
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Wait for a backend, and look again at ``until`` at the latest."""
+    """Wait for a backend, and look again by ``until``."""
 
     until: float
 
@@ -228,7 +229,7 @@ Next: TypeAlias = tuple[Progress[C], Attempt[C] | None, Decision]
 def seek(
     progress: Progress[C], connection: C | None, model: str, now: float, limits: Limits
 ) -> Send[C] | Hold | Fail:
-    """Decide what to do without an attempt. ``connection``: of a backend that can take the request now."""
+    """Decide the next step without an attempt. ``connection`` is that of a backend that can take the request now."""
     if progress.attempts >= limits.timing.attempts_max:
         return Fail(internal(f"given up after {progress.attempts} attempts"))
     if connection is not None:
@@ -244,7 +245,7 @@ def seek(
 
 
 def postponed(progress: Progress[C], until: float, limits: Limits) -> Progress[C]:
-    """Return the progress of a request that waits although a backend could take it: that is not its own wait."""
+    """Return the progress of a request that waits although a backend could take it: such a wait does not count."""
     return replace(progress, deadline=max(progress.deadline, until + limits.hold_seconds))
 
 
@@ -258,9 +259,9 @@ def begin(progress: Progress[C], connection: C, name: str, now: float) -> tuple[
 
 
 def silent_at(attempt: Attempt[C], connection_last_event_at: float, limits: Limits) -> float:
-    """Return when a backend that is no longer routed to counts as lost.
+    """Return the time when a backend without a route counts as lost.
 
-    One that works on other requests is not silent: this one has to wait for its turn.
+    A backend that works on other requests is not silent: this request has to wait for its turn.
     """
     return max(attempt.last_event_at, connection_last_event_at) + limits.timing.withdrawn_silence
 
@@ -268,10 +269,10 @@ def silent_at(attempt: Attempt[C], connection_last_event_at: float, limits: Limi
 def step(
     progress: Progress[C], attempt: Attempt[C], event: Event | Lost, now: float, limits: Limits
 ) -> Next[C]:
-    """Decide what follows from one event of an attempt.
+    """Decide the next step after one event of an attempt.
 
-    Tokens are delivered in the order in which they come, and a resumed attempt begins after the last one, so
-    that none comes twice. A resumed attempt repeats earlier tool calls: the index tells new ones from old ones.
+    Tokens are delivered in the order in which they come, and a resumed attempt begins after the last one, so that none
+    comes twice. A resumed attempt repeats earlier tool calls; the index separates new calls from old ones.
     """
     accepted = attempt.accepted or isinstance(event, Accepted)
     attempt = Attempt(attempt.connection, attempt.request, now, accepted)
@@ -298,13 +299,13 @@ def step(
 def _refused(
     progress: Progress[C], attempt: Attempt[C], failed: Failed, now: float, limits: Limits
 ) -> Next[C]:
-    """Try another backend where that can help."""
+    """Try another backend if that can help."""
     match failed.code:
         case "context_length_exceeded":
             parameter = failed.parameter or "messages"
             return progress, None, Fail(invalid(failed.text, parameter, "context_length_exceeded"))
         case "invalid_request" if failed.parameter == "tokens_max":
-            # Only a rank that knows no questions refuses it: clients cannot ask for less than one token.
+            # Only a rank that knows no questions refuses this: clients cannot ask for less than one token.
             waiting = _avoiding(_waiting(progress, attempt, now, limits), attempt, now, limits)
             return waiting, None, Requeue(unless_alone=older_group())
         case "invalid_request":

@@ -1,4 +1,4 @@
-"""Prompts as they are told of: a hash and a size. Pure."""
+"""Prompts as other processes see them: a hash and a size. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .suspects import Prompt
 
 
 def digest(model: str, generate: Generate) -> str:
-    """Return the SHA-256, in hexadecimal, of the model's name and all that the rank's template is given.
+    """Return the SHA-256, in hexadecimal, of the model's name and all input of the rank's template.
 
-    How tokens are chosen is not part of it: a client that tries once more with another seed sends the same prompt. A
-    question about a prompt is another prompt: that it was answered does not show that the model can read this one.
+    Sampling is not part of it: a client that tries once more with another seed sends the same prompt. A question about
+    a prompt is another prompt: an answer to it does not show that the model can read this one.
     """
     given: tuple[object, ...] = (
         model,
@@ -30,7 +30,7 @@ def digest(model: str, generate: Generate) -> str:
 
 
 def describe(model: str, generate: Generate, request: str, tokens: int) -> Prompt:
-    """Return how a prompt is told of. ``tokens``: its length, 0 where no rank has said it."""
+    """Return a prompt as other processes see it. ``tokens`` is its length, 0 if no rank has reported it."""
     size = len(orjson.dumps((generate.messages, generate.prompt, generate.prompt_tokens, generate.texts)))
     parts = [
         (len(generate.messages), "message"),

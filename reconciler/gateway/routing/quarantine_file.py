@@ -1,4 +1,4 @@
-"""The file of quarantined prompts: the gateway continues with it after a restart, and the controller reads it."""
+"""The file of quarantined prompts. The gateway continues with it after a restart, and the controller reads it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def read(path: Path) -> tuple[QuarantinedPrompt, ...]:
-    """Return the prompts in the file; none where there is no valid one."""
+    """Return the prompts in the file; none without a valid file."""
     try:
         file = from_wire(QuarantinedPrompts, orjson.loads(path.read_bytes()))
         if file.version not in SPOKEN:

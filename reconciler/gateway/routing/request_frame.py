@@ -1,4 +1,5 @@
-"""A request as the frame that rank 0 gets, written by a library that knows dataclasses: the codec takes five times as long."""
+"""Writes a request as the frame for rank 0, with a library that knows dataclasses: the codec takes five times as
+long."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ _TYPE = {"type": to_wire(Generate("", ()))["type"]}
 
 
 def request_frame(generate: Generate, **others: Any) -> bytes:
-    """Return the frame, without the fields that are as they are by default. ``others`` stand in it instead of the request's own:
-    a copy with them would cost more than all the rest. Raises ``WireError`` if it is too long."""
+    """Return the frame, without fields that have their default. ``others`` replaces fields of the request: a copy of it
+    would cost more than all the rest. Raises ``WireError`` if it is too long."""
     told = {**_TYPE}
     for name, default in _FIELDS:
         value = others[name] if name in others else getattr(generate, name)

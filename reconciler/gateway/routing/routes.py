@@ -22,7 +22,7 @@ _REMIND_SECONDS = 30.0
 
 
 def parse_routes(text: bytes) -> Routes:
-    """Return the routes in a file's bytes. Raises ``WireError`` with what is wrong."""
+    """Return the routes in a file's bytes. Raises ``WireError`` with the fault."""
     try:
         frame = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -42,7 +42,7 @@ class RoutesFile:
         self._by_name: dict[str, Route] = {}
         self.current: Routes | None = None
         self.ring: KeyRing | None = None
-        """The keys in force; None where requests need none."""
+        """The keys in force; None if requests need none."""
 
     def refresh(self) -> bool:
         """Read the file if it has changed. Returns whether there are new routes.
@@ -68,7 +68,7 @@ class RoutesFile:
         return self.take(routes)
 
     async def wait(self, stop: asyncio.Event) -> bool:
-        """Wait for routes, as long as it takes the controller, or for ``stop``. Returns whether there are routes."""
+        """Wait without limit for the controller's routes, or for ``stop``. Returns whether there are routes."""
         loop = asyncio.get_running_loop()
         remind_at = loop.time() + _REMIND_SECONDS
         while not self.refresh() and not stop.is_set():
@@ -93,12 +93,12 @@ class RoutesFile:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Return the further names under which clients may address the endpoint."""
+        """Return the further names of the endpoint for clients."""
         return self.current.hosts if self.current is not None else ()
 
     @property
     def hook(self) -> HookSecret | None:
-        """Return where the secret of the webhook is; None where there is no webhook."""
+        """Return the place of the webhook's secret; None if there is no webhook."""
         return self.current.hook if self.current is not None else None
 
     @property

@@ -1,7 +1,7 @@
-"""One answer of a request, through as many backends as it takes.
+"""One answer of a request, from as many backends as it takes.
 
-``progress`` decides; a ``Run`` sends, wakes, counts and asks the pool. What has arrived is kept as token ids, so that
-after a loss another group continues the answer (``Generate.resume``) and the client sees a pause.
+``progress`` decides; a ``Run`` sends, wakes, counts and asks the pool. It keeps the token ids so far, so that after a
+loss another group continues the answer (``Generate.resume``) and the client sees a pause.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class Run:
-    """One request until its ``Finished``. Use as a context manager: leaving it cancels what still runs.
+    """One request until its ``Finished``. Use as a context manager: leaving it cancels the running attempt.
 
     Never waits: ``wake`` is called whenever ``answers`` or ``next_look`` may have something new.
     """
@@ -65,14 +65,16 @@ class Run:
         request: str = "",
         session: str = "",
     ) -> None:
-        """``name`` is unique; ``request`` is the client's id for it, ``session`` its name for what belongs together."""
+        """``name`` is unique; ``request`` is the client's id for it, ``session`` the client's name for requests that
+        belong together."""
         self._pool = pool
         self._model = model
         self._generate = generate
         self._name = name
         self._wake = wake
         self.take: Callable[[Sequence[Delta]], bool] = lambda _: False
-        """Called with further text where all before it was taken: ``answers`` does not return what this takes."""
+        """Called with further text if all text before it was taken. ``answers`` does not return text that this
+        takes."""
         self._client = client
         self._session = session
         self._begins: Beginnings = ()
@@ -81,19 +83,19 @@ class Run:
         self._began = self._loop.time()
         self._decided: Progress[RankConnection] = Progress(self._began + pool.hold_seconds)
         self._taken: list[int] | None = None
-        """The tokens of what ``take`` has taken since; None for nothing."""
+        """The tokens that ``take`` has taken since the last call of ``answers``; None if there was none."""
         self._attempt: Attempt[RankConnection] | None = None
         self._inbox: deque[Event | Lost] = deque()
         """Events of the attempt, in the order in which they came."""
         self._kept: list[Answer] = []
-        """What ``answers`` returns first: it came before the request gave way."""
+        """Parts from before the request gave way, which ``answers`` returns first."""
         self._abandoned = False
         self._prompt_tokens = 0
         self._finished: Finished | None = None
         """The last event of the attempt, once it has come."""
         self.suspicion = Suspicion(pool, generate, name, request or name)
         self.timeline: Timeline | None = None
-        """What is measured; None before it is known that there is such a model."""
+        """The measurements; None before the model is known to exist."""
         self.groups: list[tuple[int, int]] = []
         """Replica and epoch of each group that it was sent to."""
         self._turn: Turn | None = None
@@ -138,8 +140,8 @@ class Run:
         self._turn, self._wake, self.take = None, lambda: None, lambda _: False  # all lead back to it
 
     def usage(self) -> Usage:
-        """Return the tokens so far, also those that the client has not been handed yet. A question of which nothing is
-        computed has none."""
+        """Return the tokens so far, including those that the client does not have yet. A question without computation
+        has none."""
         if not self._generate.computes:
             return Usage()
         if self._finished is not None:
@@ -149,9 +151,9 @@ class Run:
         return Usage(self._prompt_tokens, self.tokens + unread)
 
     def answers(self) -> Sequence[Answer]:
-        """Return all that has arrived since the last call. Raises ``ApiError`` when the request cannot be answered.
+        """Return all parts since the last call. Raises ``ApiError`` if the request cannot be answered.
 
-        What arrived before a failure is returned first; the next call meets the failure.
+        Parts from before a failure are returned first; the next call raises the failure.
         """
         now, limits = self._loop.time(), self._pool.limits()
         answers, self._kept = self._kept, []
@@ -166,9 +168,9 @@ class Run:
         return answers
 
     def next_look(self) -> float:
-        """Find a backend, or check that the present one is still there. Returns when to do so again.
+        """Find a backend, or check that the present one still exists. Returns the time of the next look.
 
-        Raises ``ApiError`` when the request cannot be answered.
+        Raises ``ApiError`` if the request cannot be answered.
         """
         now = self._loop.time()
         return self._find_connection(now) if self._attempt is None else self._watch(self._attempt, now)
@@ -176,7 +178,7 @@ class Run:
     # --- called from callbacks ---------------------------------------------------------------------
 
     def on_events(self, events: Sequence[Event], now: float) -> None:
-        """Take events of the attempt: all that is no text is kept until ``answers`` is called."""
+        """Take events of the attempt. All events other than text are kept until ``answers`` is called."""
         timeline, suspicion = self.timeline, self.suspicion
         deltas: list[Delta] = []
         for event in events:
@@ -212,7 +214,7 @@ class Run:
         self._abandoned = True
 
     def wake(self) -> None:
-        """Have ``next_look`` called soon."""
+        """Request a call of ``next_look`` soon."""
         self._wake()
 
     # --- turns -------------------------------------------------------------------------------------
@@ -228,7 +230,7 @@ class Run:
             self._pool.turns.read(self._turn, unread)
 
     def give_way(self) -> None:
-        """Have the group stop, for another request. A request whose end has come has no place to give."""
+        """Stop the group for another request. A request whose end has come has no place to give."""
         now = self._loop.time()
         self._kept = list(self.answers())
         self._detach(cancel=True)
@@ -245,11 +247,11 @@ class Run:
                 self._turn.prompt = self._prompt_tokens
         elif isinstance(event, Finished | Failed):
             self._finished = event if isinstance(event, Finished) else self._finished
-            if self._turn is not None:  # its place is free, whether or not the client has read it all
+            if self._turn is not None:  # its place is free, whether or not the client has read everything
                 self._pool.turns.leave(self._turn)
 
     def _waits_until(self, route: Route, connection: RankConnection | None, now: float) -> float | None:
-        """Take a place in the batch of a group. Returns None, or when to look again where others go first."""
+        """Take a place in the batch of a group. Returns None, or the time of the next look if others go first."""
         queue, places = queue_of(self._generate, route)
         if self._turn is None:
             self._turn = self._pool.turns.turn(queue, self._client, self._generate.tokens_max, self)
@@ -264,13 +266,13 @@ class Run:
         return now + wait
 
     def _renew(self, now: float) -> None:
-        """Renew the deadline: there is a group, and only others go first."""
+        """Renew the deadline: there is a group, but others go first."""
         self._progress = dataclasses.replace(self._progress, deadline=now + self._pool.hold_seconds)
 
     # --- without an attempt ------------------------------------------------------------------------
 
     def _find_connection(self, now: float) -> float:
-        """Send the request to a backend if there is one. Returns when to look again without news."""
+        """Send the request to a backend if there is one. Returns the time of the next look if there is no news."""
         route = self._route()
         if self._generate.computes:
             self._look_at(route)
@@ -296,19 +298,19 @@ class Run:
                 return self._watch(self._send(chosen, now), now)
 
     def _look_at(self, route: Route) -> None:
-        """Note which groups may have read the beginning of the prompt, and that an answer to it was asked for."""
+        """Begin to measure the request, and compute its beginnings if several groups may have read them."""
         if self.timeline is None:
             self.timeline = self._pool.metrics.begin(route.model, self._began)
         if len(route.backends) > 1 and not self._begins:
             self._begins = beginnings(route.model, self._generate, self._session)
 
     def _hold(self) -> None:
-        """Be woken at each change. Raises ``ApiError`` where too many are already."""
+        """Wait for changes. Raises ``ApiError`` if too many wait already."""
         if not self._pool.hold(self, started=self._progress.attempts > 0):
             raise overloaded("too many requests are waiting for a model already")
 
     def _route(self) -> Route:
-        """Return the model's route. Raises ``ApiError`` where it cannot take the request."""
+        """Return the model's route. Raises ``ApiError`` if it cannot take the request."""
         route = self._pool.find(self._model)
         if route is None:
             raise model_not_found(self._model)
@@ -335,7 +337,7 @@ class Run:
     # --- with an attempt ---------------------------------------------------------------------------
 
     def _watch(self, attempt: Attempt[RankConnection], now: float) -> float:
-        """Leave a backend that is no longer routed to and silent. Returns when to look again."""
+        """Leave a silent backend without a route. Returns the time of the next look."""
         connection, limits = attempt.connection, self._pool.limits()
         if not connection.withdrawn:
             return now + limits.timing.withdrawn_silence
@@ -355,7 +357,7 @@ class Run:
         decision: Decision,
         now: float,
     ) -> None:
-        """Do what a decision asks for. Raises ``ApiError`` where it is a failure."""
+        """Carry out a decision. Raises ``ApiError`` if it is a failure."""
         self._progress = progress
         match decision:
             case Deliver() | Ignore():

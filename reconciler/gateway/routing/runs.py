@@ -19,7 +19,7 @@ from .run import Run
 
 
 class Outlet(Protocol):
-    """Takes text of an answer as it comes, past whoever waits for ``Runs.next``."""
+    """Takes text of an answer as it comes, without waking the caller of ``Runs.next``."""
 
     def take(self, pieces: Sequence[Piece]) -> bool:
         """Take the next pieces, or return False."""
@@ -27,15 +27,15 @@ class Outlet(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tally:
-    """What the answers of one request took together."""
+    """The sums of one request's answers."""
 
     prompt: int
-    """Tokens; prompts of several answers are counted as often as there are answers."""
+    """Tokens; a prompt counts once for each of its answers."""
     cached: int
-    """Tokens of the prompts that were there already."""
+    """Cached tokens of the prompts."""
     completion: int
     first_token: float | None
-    """Seconds from the request to the first token of any; None if there was none."""
+    """Seconds from the request to the first token of any answer; None if there was none."""
     end: str
     """How they ended: ``stop``, ``length``, ``tool_calls``, ``abort``, ``error``; each once, with commas."""
     groups: tuple[tuple[int, int], ...]
@@ -43,7 +43,7 @@ class Tally:
 
 
 class Runs:
-    """All choices until the last one's ``Finished``. Use as a context manager: leaving it cancels what still runs."""
+    """All choices until the last one's ``Finished``. Use as a context manager: leaving it cancels the running ones."""
 
     def __init__(
         self,
@@ -56,8 +56,8 @@ class Runs:
         session: str = "",
         reports: bool = False,
     ) -> None:
-        """``name`` is unique; ``request`` is the client's id for it, ``session`` its name for what belongs together. With
-        ``reports``, ``next`` also tells how they fare."""
+        """``name`` is unique; ``request`` is the client's id for it, ``session`` the client's name for requests that
+        belong together. With ``reports``, ``next`` also returns reports of the progress."""
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
@@ -72,12 +72,12 @@ class Runs:
         for index, run in enumerate(self._runs):
             run.take = functools.partial(self._take, index)
         self._reported: list[Report | None] | None = [None] * len(self._runs) if reports else None
-        """The last report of each; None where none are wanted."""
+        """The last report of each; None if the request asks for none."""
         self._read: list[tuple[int, int] | None] = [None] * len(self._runs)
-        """How much of its prompt each has told last."""
+        """The last reported part of each prompt, in tokens, and its length."""
         self.outlet: Outlet | None = None
-        """Takes text that comes while ``next`` waits, which goes on waiting: to wake a task for each token costs more
-        than all the rest. What it does not take, ``next`` returns."""
+        """Takes text while ``next`` waits, and lets it wait: waking a task for each token costs more than all the rest.
+        ``next`` returns the text that it does not take."""
         self._leaving = contextlib.ExitStack()
 
     @property
@@ -98,9 +98,10 @@ class Runs:
         self._leaving.close()
 
     async def next(self, seconds: float) -> Sequence[Piece]:
-        """Return all that has arrived since the last call, or nothing after ``seconds`` without any.
+        """Return all parts since the last call, or nothing after ``seconds`` without any.
 
-        Raises ``ApiError`` when one of the choices cannot be answered, or after ``end``; ``ClientGone`` after ``abandon``.
+        Raises ``ApiError`` if one of the choices cannot be answered, or after ``end``; ``ClientGone`` after
+        ``abandon``.
         """
         return_at = self._loop.time() + seconds
         while True:
@@ -122,7 +123,7 @@ class Runs:
             await self._sleep(min(return_at, look_at))
 
     def tally(self) -> Tally:
-        """Return what they took, as far as they have come."""
+        """Return the sums so far."""
         lines = [run.timeline for run in self._runs if run.timeline is not None]
         first = [line.first_token for line in lines if line.first_token is not None]
         return Tally(
@@ -147,7 +148,8 @@ class Runs:
         self._wake()
 
     def usage(self, answers: int) -> Usage:
-        """Return the tokens of all choices so far, of which every ``answers`` have the same prompt, which counts once."""
+        """Return the tokens of all choices so far. Every ``answers`` choices have the same prompt, which counts
+        once."""
         each = [run.usage() for run in self._runs]
         prompts = [each[at : at + answers] for at in range(0, len(each), answers)]
         return Usage(
@@ -162,7 +164,7 @@ class Runs:
             run.read(unread)
 
     def _reports(self, last: list[Report | None]) -> Sequence[Piece]:
-        """Return how those fare that fare otherwise than they did at their last report."""
+        """Return reports of the choices whose progress has changed since their last report."""
         pieces: list[Piece] = []
         for index, run in enumerate(self._runs):
             report = self._report(run)
@@ -187,7 +189,7 @@ class Runs:
             self._waiter.set_result(None)
 
     def _take(self, index: int, deltas: Sequence[Delta]) -> bool:
-        """Hand further text of a choice to the outlet, where everything before it has been handed on."""
+        """Hand further text of a choice to the outlet, if all text before it has been handed on."""
         waiter, outlet = self._waiter, self.outlet
         if outlet is None or waiter is None or waiter.done():
             return False
@@ -200,9 +202,9 @@ class Runs:
             return True
 
     async def _sleep(self, until: float) -> None:
-        """Sleep until then at the latest, or until a run wants another look.
+        """Sleep until ``until``, or until a run wants another look.
 
-        A timer that is due earlier stays: nearly every sleep is over long before.
+        A timer that is due earlier stays: nearly every sleep ends long before.
         """
         if self._woken:
             return

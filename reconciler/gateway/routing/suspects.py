@@ -1,12 +1,12 @@
 """The requests that may have ended a group: suspicion, trials apart, quarantine. Pure: no clock, no socket, no log.
 
 A prompt that a group was working on when it died is suspected. Of several, those without a new token since they were
-sent are the likelier ones. Suspects go on one at a time, and no other request begins beside one, so that a second death
-tells which one it was: its prompt is quarantined, and all others go on. A suspect that gets new tokens is cleared. It
-needs more of them each time that it was there once more.
+sent are likelier. Suspects continue one at a time, and no other request begins meanwhile, so that a second death
+identifies the prompt. That prompt is quarantined, and all others continue. A suspect that gets new tokens is cleared.
+It needs more tokens after each further death.
 
-The controller's reason for the end of a group decides how much it counts (``state.Suspicion``): a cable or a machine
-that explains it clears all who were there.
+The controller's reason for the end of a group decides how much the end counts (``state.Suspicion``). A cable or a
+machine that explains it clears all prompts that were there.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from reconciler.wire.clock import seconds_left
 from reconciler.wire.prompts import EndedGroup, QuarantinedPrompt
 
 STRONG = 2
-"""Points of an end that the controller says nothing about: ``state.Suspicion.STRONG``."""
+"""Points of an end that the controller does not explain: ``state.Suspicion.STRONG``."""
 GUILTY_ALONE = 2 * STRONG
-"""Points from which a prompt is quarantined that was the only likely one at the last death."""
+"""Points that quarantine a prompt that was the only likely one at the last death."""
 GUILTY = 4 * STRONG
-"""Points from which it is quarantined though others were as likely."""
+"""Points that quarantine a prompt although others were as likely."""
 TURN_SECONDS = 60.0
-"""How long a request waits at most for the trials of others."""
+"""The longest time that a request waits for the trials of others."""
 SUSPECTED_SECONDS = 600.0
-"""A suspicion that nothing was added to for so long is dropped."""
+"""A suspicion without new evidence for so long is dropped."""
 QUARANTINED_SECONDS = 3600.0
-"""How long a prompt is refused: by then its model, its runtime or its machines may have changed."""
+"""The time that a prompt is refused. After it, the model, the runtime or the machines may have changed."""
 QUARANTINED_MAX = 256
 SUSPECTS_MAX = 1024
 """The most prompts that are remembered; the oldest are dropped."""
 CLEARING_FACTOR = 16
-"""By so much more new tokens clear a suspect each time that it was there when a group died."""
+"""The factor by which each further death raises the number of new tokens that clear a suspect."""
 
 Group = tuple[int, int]
 """A replica's index and its epoch."""
@@ -45,12 +45,12 @@ V = TypeVar("V")
 
 
 class Prompt(NamedTuple):
-    """A prompt as it is told of: its content is not part of it."""
+    """A prompt as other processes see it, without its content."""
 
     digest: str
-    """SHA-256 of the model's name and all that the template is given, in hexadecimal."""
+    """SHA-256 of the model's name and all input of the template, in hexadecimal."""
     request: str
-    """The id of the request that it came with, as the client knows it."""
+    """The id of its request, as the client knows it."""
     shape: str
     """Its size, for people."""
 
@@ -62,9 +62,9 @@ class _Suspect:
     groups: tuple[Group, ...] = ()
     cleared: bool = False
     likely: bool = False
-    """It was once among the likely ones, and not only somewhere in its answer."""
+    """True if it was once among the likely ones, and not only somewhere in its answer."""
     since: float = 0.0
-    """When something was last added."""
+    """The time of the last evidence."""
 
     @property
     def clearing_tokens(self) -> int:
@@ -74,15 +74,15 @@ class _Suspect:
 
 @dataclass(slots=True)
 class _Death:
-    """The end of a group of which the controller has not said yet what it was."""
+    """The end of a group that the controller has not explained yet."""
 
     at: float
     present: dict[str, tuple[Prompt, bool]] = field(default_factory=dict)
-    """By digest: the prompt, and whether it was making progress."""
+    """The prompts by digest, each with whether it was making progress."""
 
     @property
     def likely(self) -> set[str]:
-        """The prompts without progress, or all where there is none."""
+        """The prompts without progress, or all if every one had some."""
         stuck = {digest for digest, (_, progressing) in self.present.items() if not progressing}
         return stuck or set(self.present)
 
@@ -111,26 +111,26 @@ class Suspects:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody is suspected or refused: no digest needs to be computed then."""
+        """True if no prompt is suspected or refused: no digest needs to be computed then."""
         return not (self._quarantined or self._suspects or self._deaths)
 
     def quarantined(self, wall: float) -> tuple[QuarantinedPrompt, ...]:
-        """Return the prompts that are refused, oldest first; those whose time is over are forgotten."""
+        """Return the refused prompts, oldest first; expired ones are forgotten."""
         self._quarantined = {d: prompt for d, prompt in self._quarantined.items() if _holds(prompt, wall)}
         return tuple(self._quarantined.values())
 
     def refused(self, digest: str, wall: float) -> QuarantinedPrompt | None:
-        """Return why a prompt is refused; None where it is not."""
+        """Return why a prompt is refused; None if it is not."""
         prompt = self._quarantined.get(digest)
         return prompt if prompt is not None and _holds(prompt, wall) else None
 
     # --- turns -------------------------------------------------------------------------------------
 
     def turn(self, run: str, digest: str, waited: float, crowded: bool, now: float) -> float | None:
-        """Return when a request should ask again before it is sent; None where it may be sent now.
+        """Return the time when a request should ask again before it is sent; None if it may be sent now.
 
-        ``waited``: for how many seconds it has been asking. ``crowded``: whether another request without a new token
-        is with a group already, whose death would tell nothing then.
+        ``waited``: the seconds since it first asked. ``crowded``: whether a group already has another request without a
+        new token, so that its death would identify neither.
         """
         self._forget(now)
         if waited >= TURN_SECONDS:
@@ -148,13 +148,13 @@ class Suspects:
         return now + TURN_SECONDS - waited
 
     def begun(self, run: str, attempt: str, digest: str, now: float) -> None:
-        """Note that a request was sent: a suspect's is a trial, unless another one's goes on."""
+        """Note that a request was sent. A suspect's request is a trial, unless another trial is running."""
         self._waiting.pop(run, None)
         if self._trial is None and self.suspected(digest):
             self._trial = _Trial(digest, attempt, now + TURN_SECONDS)
 
     def progressing(self, digest: str, tokens: int) -> bool:
-        """Return whether an attempt with so many new tokens is no likely cause of a death."""
+        """Return whether so many new tokens make an attempt an unlikely cause of a death."""
         suspect = self._suspects.get(digest)
         return tokens >= (suspect.clearing_tokens if suspect else 1)
 
@@ -181,7 +181,7 @@ class Suspects:
     # --- deaths ------------------------------------------------------------------------------------
 
     def died(self, group: Group, run: str, prompt: Prompt, progressing: bool, now: float) -> None:
-        """Note that a group died while it worked on this prompt; called for each run that it had."""
+        """Note that a group died while it worked on this prompt. It is called for each run of the group."""
         death = self._deaths.setdefault(group, _Death(now))
         before = death.present.get(prompt.digest)
         death.present[prompt.digest] = (prompt, progressing and (before is None or before[1]))
@@ -189,9 +189,10 @@ class Suspects:
         self._waiting[run] = prompt.digest
 
     def judge(self, points: Callable[[Group], int | None], now: float, wall: float) -> bool:
-        """Settle the deaths of which it is known what they were. Returns whether something has changed.
+        """Settle the deaths with a known cause. Returns whether there were any.
 
-        ``points``: how much the end of a group points to a request; None where that is not known yet.
+        ``points`` returns the points by which the end of a group incriminates a request; None if they are not known
+        yet.
         """
         known = [(group, found) for group in self._deaths if (found := points(group)) is not None]
         for group, found in known:
@@ -218,14 +219,14 @@ class Suspects:
             del self._suspects[digest]
 
     def quarantine(self, prompt: QuarantinedPrompt) -> None:
-        """Refuse a prompt from now on; of too many the oldest is allowed again."""
+        """Refuse a prompt from now on. If there are too many, the oldest is allowed again."""
         self._quarantined.pop(prompt.digest, None)
         self._quarantined[prompt.digest] = prompt
         while len(self._quarantined) > QUARANTINED_MAX:
             del self._quarantined[next(iter(self._quarantined))]
 
     def _convict(self, prompt: Prompt, wall: float) -> None:
-        """Refuse a prompt. Those that were only somewhere in their answers when it ended their groups are cleared."""
+        """Refuse a prompt. Prompts that were only somewhere in their answers when it ended their groups are cleared."""
         guilty = self._suspects.pop(prompt.digest)
         ended = tuple(EndedGroup(replica, epoch) for replica, epoch in guilty.groups)
         until = wall + QUARANTINED_SECONDS
@@ -249,14 +250,14 @@ class Suspects:
         return any(digest in death.likely for death in self._deaths.values())
 
     def _awaits_verdict(self, digest: str) -> bool:
-        """Return whether a prompt is quarantined as soon as the controller explains a death by nothing else."""
+        """Return whether a prompt is quarantined unless the controller explains a death otherwise."""
         pending = sum(digest in death.likely for death in self._deaths.values())
         suspect = self._suspects.get(digest)
         points = suspect.points if suspect is not None else 0
         return pending > 0 and points + pending * STRONG >= GUILTY_ALONE
 
     def _forget(self, now: float) -> None:
-        """Drop what is too old, so that nothing waits for ever."""
+        """Drop old entries, so that no request waits for ever."""
         if self._trial is not None and now >= self._trial.until:
             self._trial = None
         self._deaths = _recent(self._deaths, now, lambda death: death.at)

@@ -1,4 +1,4 @@
-"""One request's part in the search for the prompt that ended a group: what it tells ``Suspects``, and what it is told."""
+"""One request's part in the search for the prompt that ended a group: its reports to ``Suspects``, and its waits."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from .suspects import Suspects
 
 
 class Court(Protocol):
-    """What a request needs of the pool."""
+    """The parts of the pool that a request needs."""
 
     def suspects(self, model: str) -> Suspects:
         """Return the suspects of a model."""
 
     def crowded(self, model: str, beside: Suspicion) -> bool:
-        """Return whether another request without a new token is with a group of the model."""
+        """Return whether a group of the model has another request without a new token."""
 
     def wake_held(self) -> None:
-        """Have all requests that are held look again."""
+        """Make all held requests look again."""
 
     def wall(self) -> float:
         """Return the time in seconds since the Unix epoch."""
 
 
 class Suspicion:
-    """Follows one request. ``run`` is unique, ``request`` is the id that the client knows."""
+    """Follows one request. ``run`` is its unique name, ``request`` the id that the client knows."""
 
     def __init__(self, court: Court, generate: Generate, run: str, request: str) -> None:
         self._court = court
@@ -43,23 +43,23 @@ class Suspicion:
         """New tokens of the attempt."""
         self._prompt_tokens = 0
         self._cleared = False
-        """It was noted that the attempt makes progress."""
+        """True once the progress of the attempt has cleared the prompt."""
         self._waits_since: float | None = None
         self._digest = ""
 
     @property
     def digest(self) -> str:
-        """The digest of the prompt, made when it is first needed: that takes a while for a long one."""
+        """The digest of the prompt, computed at the first use, because a long prompt takes a while."""
         if not self._digest:
             self._digest = prompts.digest(self._model, self._generate)
         return self._digest
 
     def likely(self, model: str) -> bool:
-        """Return whether it is with a group of the model and makes no progress that would clear it."""
+        """Return whether a group of the model has it, without progress that would clear it."""
         return bool(self._attempt) and self._model == model and not self._progressing()
 
     def wait(self, model: str, available: bool, now: float) -> float | None:
-        """Return when to ask again, where suspects are being tried; None where it may be sent to a group now, if one
+        """Return the time to ask again while suspects are on trial; None if it may be sent now, provided that a group
         is ``available``.
 
         Raises ``ApiError`` for a prompt that is quarantined.

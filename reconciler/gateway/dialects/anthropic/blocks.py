@@ -1,6 +1,6 @@
-"""From the events of an answer to content blocks, one after the other, as Anthropic has them. Pure.
+"""Turns the events of an answer into Anthropic's content blocks, one after the other. Pure.
 
-A stream and a whole answer both come of these steps, and so say the same.
+A stream and a whole answer are both made of these steps, so that they say the same.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, Scor
 
 THINKING, TEXT, TOOL_USE, SIGNATURE = "thinking", "text", "tool_use", "signature"
 NO_SIGNATURE = "bm90IHNpZ25lZA=="
-"""Clients send thinking back only with a signature, so it has one; nobody checks any."""
+"""Clients send thinking back only if it has a signature, so it has one; nobody checks it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Begun:
 
     index: int
     block: dict[str, Any]
-    """As it is without content."""
+    """The block without its content."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Grown:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ended:
-    """The open block is over. A call that turned out to be none is ``withdrawn``: its text follows as text."""
+    """The open block is over. ``withdrawn``: it turned out to be no call, and its text follows as text."""
 
     index: int
     withdrawn: bool = False
@@ -48,10 +48,10 @@ Step = Begun | Grown | Ended
 
 
 class Blocks:
-    """Takes the events of one answer, and tells what becomes of its blocks.
+    """Turns the events of one answer into steps of its blocks.
 
-    Text that is only white space is no block: Anthropic refuses it when a client sends it back. A call begins with its first
-    argument: one without any is a complete call to clients.
+    White space alone makes no block: Anthropic refuses it when a client sends it back. A call begins with its first
+    argument: clients take one without any for a complete call.
     """
 
     def __init__(self, call_id: Callable[[], str], shows_thinking: bool = True) -> None:
@@ -60,7 +60,7 @@ class Blocks:
         self._shows_thinking = shows_thinking
         self._index = -1
         self._open = ""
-        """What the open block is; empty if there is none."""
+        """The kind of the open block; empty if no block is open."""
         self._call = CallPart(-1)
         """The first part of the call that is being written; its block may not have begun."""
         self._space = ("", "")
@@ -68,7 +68,7 @@ class Blocks:
         self._steps: list[Step] = []
 
     def take(self, answer: Part) -> Sequence[Step]:
-        """Return what follows from an event."""
+        """Return the steps that follow from an event."""
         self._steps = []
         match answer:
             case Delta():
@@ -82,7 +82,7 @@ class Blocks:
         return self._steps
 
     def _take_delta(self, delta: Delta) -> None:
-        """A step that both ends a call and has text has it after the call, and before the next one."""
+        """If a step ends a call and has text, the text comes after that call and before the next one."""
         if delta.reasoning:
             self._say(THINKING, delta.reasoning)
         for part in delta.calls:

@@ -1,4 +1,4 @@
-"""From Anthropic's messages to the shape that chat templates take. Pure."""
+"""Turns Anthropic's messages into the shape that chat templates take. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _ROLES = ("user", "assistant", "system")
 _RESULTS = "results"
 """Stands for the role of a message with results of tools."""
 _BILLING = "x-anthropic-billing-header:"
-"""Claude Code begins its system prompt with a line for Anthropic's bills, which differs from request to request: with it no
-prompt would begin like an earlier one."""
+"""Claude Code begins its system prompt with a line for Anthropic's billing, which differs with each request. With
+that line, no prompt would begin like an earlier one."""
 
 
 def parse_conversation(fields: Fields, contents: Contents) -> tuple[Mapping[str, Any], ...]:
-    """Return the system prompt and the conversation. Raises ``ApiError`` (400) with the path of what is wrong."""
+    """Return the system prompt and the conversation. Raises ``ApiError`` (400) with the path of the faulty field."""
     conversation = _Conversation(contents)
     system = _system(fields, contents)
     if system:
@@ -37,7 +37,8 @@ def parse_conversation(fields: Fields, contents: Contents) -> tuple[Mapping[str,
 
 
 class _Conversation:
-    """The messages so far. What one side says in a row is one message: templates want sides to take turns."""
+    """The messages so far. Consecutive messages of one side are joined, because templates want the sides to take
+    turns."""
 
     def __init__(self, contents: Contents) -> None:
         self.contents = contents
@@ -53,7 +54,7 @@ class _Conversation:
 
 
 def _kind(message: Fields) -> str:
-    """Return the role of a message, or that it has results of tools."""
+    """Return the role of a message, or the stand-in for a message with results of tools."""
     content = message.value("content")
     blocks = content if isinstance(content, list) else ()
     if any(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks):
@@ -77,7 +78,7 @@ def _lines(texts: Sequence[str]) -> str:
 
 
 def _user_later(messages: Sequence[Fields]) -> Sequence[bool]:
-    """Return for each message whether one of the user comes after it."""
+    """Return for each message whether a message of the user comes after it."""
     last = max((at for at, message in enumerate(messages) if message.value("role") == "user"), default=-1)
     return [at < last for at in range(len(messages))]
 
@@ -100,7 +101,7 @@ def _system(fields: Fields, contents: Contents) -> str:
 
 
 def _add_user(message: Fields, conversation: _Conversation, newest: bool) -> None:
-    """Add what the user says, and the results of tools: each is a message of its own."""
+    """Add a message of the user, and one for each result of a tool."""
     texts: list[str] = []
     for block in _blocks(message):
         if isinstance(block, str):
@@ -149,7 +150,7 @@ def _assistant(message: Fields, contents: Contents) -> dict[str, Any]:
 
 
 def _call(block: Fields) -> Mapping[str, Any]:
-    """Return a call. Arguments are an object, or what a client has made of some that were cut off."""
+    """Return a call. Its arguments are an object, or whatever a client has made of arguments that were cut off."""
     return called_function(block.id("id"), block.id("name"), block.value("input"))
 
 

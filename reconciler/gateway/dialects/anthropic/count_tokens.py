@@ -1,4 +1,4 @@
-"""``POST /v1/messages/count_tokens``: how many tokens a request would be charged for. Pure."""
+"""``POST /v1/messages/count_tokens``: the number of tokens that a request would be charged for. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .request import parse_prompt
 
 
 def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
-    """Parse a body, which needs no ``max_tokens``, and choose what writes the number. Raises ``ApiError`` (400)."""
+    """Parse a body, which needs no ``max_tokens``, and choose the writer of the number. Raises ``ApiError`` (400)."""
     fields = parse_object(body)
     refuse_unsupported(fields, MESSAGES)
     prompt = parse_prompt(fields)

@@ -1,7 +1,7 @@
 """Errors as Anthropic's clients parse them. Pure.
 
-Types and statuses are those of its page on errors (platform.claude.com/docs/en/api/errors): what is only busy is 529 there,
-and the body has the id of the request.
+Types and statuses are those of its page on errors (platform.claude.com/docs/en/api/errors): an overloaded server
+answers 529, and the body has the id of the request.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _TYPES = {
     503: "overloaded_error",
 }
 TOO_LONG = "prompt is too long"
-"""Agents look for these words of Anthropic's own error, and compact their conversation."""
+"""Agents look for these words of Anthropic's own error, and then compact their conversation."""
 
 
 def render_error(error: ApiError, request_id: str = "") -> RenderedError:
-    """Return status, body and headers; the latter say as for OpenAI's SDKs whether to try again."""
+    """Return status, body and headers. The headers say whether to try again, in the way of OpenAI's SDKs."""
     status = OVERLOADED if error.status == 503 else error.status
     return RenderedError(status, error_body(error, request_id), retry_headers(error))
 
 
 def error_body(error: ApiError, request_id: str = "") -> bytes:
-    """Return Anthropic's error object. It has no field for the path of what is wrong, which hence begins the message;
-    ``code``, where there is one, is what the SDKs call ``error_code``."""
+    """Return Anthropic's error object. It has no field for the path of the faulty field, so the message begins with
+    it. The SDKs call ``code`` ``error_code``; it may be absent."""
     kind = _TYPES.get(error.status, "api_error" if error.status >= 500 else "invalid_request_error")
     fields: dict[str, Any] = {"type": kind, "message": _message(error)}
     if error.code is not None:

@@ -11,11 +11,11 @@ from .reply import MessageReply, MessageStream
 from .request import parse_request
 
 DROPPED_TOOLS = b"x-dropped-tools"
-"""The header that names the types of the tools which the model is not told of."""
+"""The header with the types of the tools that the model does not see."""
 
 
 def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
-    """Parse a body, and choose what writes the answer. Raises ``ApiError`` (400)."""
+    """Parse a body, and choose the writer of the answer. Raises ``ApiError`` (400)."""
 
     def call_id() -> str:
         return "toolu_" + sources.new_id()
@@ -28,5 +28,5 @@ def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
 
 
 def dropped_headers(dropped: Sequence[str]) -> Headers:
-    """Return the header that names the types of the tools which the model is not told of, if there are any."""
+    """Return the header with the types of the tools that the model does not see, if there are any."""
     return ((DROPPED_TOOLS, ", ".join(dropped).encode()),) if dropped else ()

@@ -25,7 +25,7 @@ _DELTAS = {
 """The type of a delta, and its field."""
 _NO_ENDING = dict.fromkeys(("stop_reason", "stop_sequence", "stop_details", "container"))
 _NO_DETAILS = dict.fromkeys(("cache_creation", "inference_geo", "service_tier"))
-"""What Anthropic's published schema requires, and nothing here has."""
+"""Fields that Anthropic's published schema requires, and that have no value here."""
 
 
 class MessageStream:
@@ -58,7 +58,7 @@ class MessageStream:
         return b"event: error\ndata: " + error_body(error) + b"\n\n"
 
     def _start(self, accepted: Accepted) -> bytes:
-        """Return the first event. How much of the prompt did not have to be read, nobody knows yet."""
+        """Return the first event. It is not known yet how much of the prompt was cached."""
         usage = _usage(len(accepted.prompt_tokens), 0, 0)
         message = {**self._heading, "content": [], **_NO_ENDING, "usage": usage | _NO_DETAILS}
         return _named("message_start", {"message": message})
@@ -119,7 +119,8 @@ def _whole(block: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    """Return the arguments of a call. What is no object, as a rank never sends it, clients could not take."""
+    """Return the arguments of a call: always an object, because clients take nothing else, and ranks send nothing
+    else."""
     try:
         parsed = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -165,7 +166,7 @@ def _used(finished: Finished) -> dict[str, int | None]:
 
 
 def _usage(prompt: int, cached: int, completion: int) -> dict[str, int | None]:
-    """Return the tokens of an answer. Those of the prompt that were not read are not counted as input here."""
+    """Return the tokens of an answer. Cached tokens of the prompt are not counted as input here."""
     return {
         "input_tokens": prompt - cached,
         "cache_creation_input_tokens": 0,

@@ -1,4 +1,4 @@
-"""From a request as Anthropic defines it to the internal request. Pure.
+"""Turns a request as Anthropic defines it into the internal request. Pure.
 
 The parameters are those of the Messages API (platform.claude.com/docs/en/api/messages) and of anthropic 2.13.0
 (``types/message_create_params.py`` and the same under ``types/beta``). The rules are those of chat completions: null is the
@@ -40,7 +40,7 @@ _THINKING = ("enabled", "disabled", "adaptive", "between_tools")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Prompt:
-    """All that decides the tokens of a prompt."""
+    """Everything that decides the tokens of a prompt."""
 
     messages: tuple[Mapping[str, Any], ...]
     replaced: tuple[Replaced, ...]
@@ -60,13 +60,13 @@ class MessagesRequest:
     tokens_max: int
     stream: bool
     shows_thinking: bool
-    """Whether thinking blocks have their text."""
+    """True if thinking blocks have their text."""
     edits_context: bool
-    """Whether the client wants to know which edits of its context were applied."""
+    """True if the client wants to know which edits of its context were applied."""
     session: str
     """``metadata.user_id``: Claude Code has one for each session."""
     dropped: tuple[str, ...]
-    """Tools that the model is not told of."""
+    """Tools that the model does not see."""
 
 
 def parse_request(body: bytes, drawn_seed: int) -> MessagesRequest:
@@ -103,7 +103,7 @@ def parse_request(body: bytes, drawn_seed: int) -> MessagesRequest:
 
 
 def parse_prompt(fields: Fields) -> Prompt:
-    """Return the prompt of a request, or of one that only asks how long it is. Raises ``ApiError`` (400)."""
+    """Return the prompt of a request, also of one that only asks for its length. Raises ``ApiError`` (400)."""
     contents = Contents()
     messages = parse_conversation(fields, contents)
     tools = parse_tools(fields, _content(fields))
@@ -130,7 +130,7 @@ def _stops(fields: Fields) -> tuple[str, ...]:
 
 
 def _template(fields: Fields) -> Mapping[str, Any]:
-    """Return the variables of the chat template. What ``chat_template_kwargs`` names, vLLM's extension, wins."""
+    """Return the variables of the chat template. Those of ``chat_template_kwargs``, vLLM's extension, win."""
     variables: dict[str, Any] = {}
     thinks = _thinks(fields)
     if thinks is not None:
@@ -164,7 +164,8 @@ def _shows_thinking(fields: Fields) -> bool:
 
 
 def _content(fields: Fields) -> Form | None:
-    """Return what the text of the answer has to be: by a JSON Schema of ``output_config``, or of ``output_format`` as it was called before."""
+    """Return the form of the answer's text, from the JSON Schema of ``output_config``, or of its older name
+    ``output_format``."""
     output = fields.object("output_config")
     form = output.object("format") if output is not None else None
     form = form or fields.object("output_format")

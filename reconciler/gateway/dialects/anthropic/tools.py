@@ -21,7 +21,7 @@ DROPPED_MAX = 32
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tools:
-    """What the model is told of tools, and what is asked of its calls."""
+    """The tools that the model sees, and the form that its calls must have."""
 
     shown: Sequence[Mapping[str, Any]] = ()
     """In the shape of chat templates."""
@@ -32,8 +32,8 @@ class Tools:
 
 
 def parse_tools(fields: Fields, content: Form | None = None) -> Tools:
-    """Return the tools of a request; ``content`` is what it asks of the text. Raises ``ApiError`` (400) with the path of what is
-    wrong."""
+    """Return the tools of a request; ``content`` is the form that it asks of the text. Raises ``ApiError`` (400) with
+    the path of the faulty field."""
     own: list[Fields] = []
     dropped: dict[str, None] = {}
     for tool in fields.objects("tools"):
@@ -56,7 +56,7 @@ def parse_tools(fields: Fields, content: Form | None = None) -> Tools:
 
 
 def _use(fields: Fields) -> tuple[ToolUse, int | None]:
-    """Return what ``tool_choice`` asks for, and the most calls."""
+    """Return the use of tools that ``tool_choice`` asks for, and the most calls."""
     choice = fields.object("tool_choice")
     if choice is None:
         return ToolUse(), None

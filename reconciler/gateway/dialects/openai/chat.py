@@ -11,7 +11,7 @@ from .shape import new_heading
 
 
 def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
-    """Parse a body, and choose what writes the answer. Raises ``ApiError`` (400)."""
+    """Parse a body, and choose the writer of the answer. Raises ``ApiError`` (400)."""
 
     def call_id() -> str:
         return "call_" + sources.new_id()

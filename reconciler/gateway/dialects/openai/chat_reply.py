@@ -33,7 +33,8 @@ class ChatStream(EventStream):
         return self._head + self._no_usage + choice % (index, logprobs)
 
     def keep_alive(self) -> bytes:
-        """Return a chunk without a role: the first of each choice has it, and clients join what comes of one."""
+        """Return a chunk without a role: the first chunk of each choice has it, and clients join the chunks of a
+        choice."""
         return self._deltas[next(iter(self._open))] + b"{}}]}\n\n"
 
     def _encode_one(self, index: int, answer: Part) -> bytes:
@@ -103,7 +104,7 @@ def _deltas(delta: Delta) -> list[bytes]:
 
 
 def _report(index: int, report: Report) -> dict[str, Any]:
-    """Return how a choice fares, as a field of a chunk."""
+    """Return the progress of a choice as a field of a chunk."""
     if isinstance(report, Waiting):
         return {"waiting": {"index": index, "for": report.reason}}
     if isinstance(report, Reading):
@@ -218,7 +219,7 @@ def _call(id: str, name: str, arguments: str) -> dict[str, Any]:
 
 
 def _streamed(part: CallPart) -> dict[str, Any]:
-    """Return a part of a call as chunks have it: only the first has an id and a name."""
+    """Return a part of a call as chunks have it: only the first part has an id and a name."""
     if part.name:
         return {"index": part.index, **_call(part.id, part.name, part.arguments)}
     return {"index": part.index, "function": {"arguments": part.arguments}}

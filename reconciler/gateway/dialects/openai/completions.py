@@ -1,4 +1,4 @@
-"""``POST /v1/completions``: text or tokens in, what the model continues them with out. Pure but for ``sources``."""
+"""``POST /v1/completions``: text or tokens in, their continuation out. Pure but for ``sources``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .shape import new_heading
 
 
 def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
-    """Parse a body, and choose what writes the answers. Raises ``ApiError`` (400)."""
+    """Parse a body, and choose the writer of the answers. Raises ``ApiError`` (400)."""
     request = parse_completion(body, sources.new_seed())
     model = request.model or only_model(catalog)
     heading = new_heading("cmpl-", model, sources)

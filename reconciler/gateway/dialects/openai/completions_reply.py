@@ -46,9 +46,9 @@ class CompletionRequest:
     """A parsed request, and how to write the answers."""
 
     model: str
-    """Empty where the client names none."""
+    """Empty if the client names none."""
     choices: Sequence[Generate]
-    """``answers`` for each prompt, prompt by prompt. Without their ids, which belong to attempts."""
+    """``answers`` for each prompt, prompt by prompt, without ids: these belong to attempts."""
     answers: int
     stream: bool
     include_usage: bool
@@ -187,7 +187,7 @@ class CompletionReply:
         self._texts: list[list[str]] = [[] for _ in request.choices]
         self._logprobs: list[list[TokenLogprobs]] = [[] for _ in request.choices]
         self._scored: list[list[TokenLogprobs]] = [[] for _ in request.choices]
-        """The tokens of each prompt, where they are wanted."""
+        """The tokens of each prompt, if the client wants them."""
         self._finished: dict[int, Finished] = {}
 
     def add(self, pieces: Sequence[Piece]) -> None:
@@ -202,8 +202,8 @@ class CompletionReply:
                 self._finished[index] = answer
 
     def body(self) -> bytes:
-        """Return the completion, once every choice is finished. Raises ``ApiError`` where a group says nothing of a
-        prompt's tokens."""
+        """Return the completion, once every choice is finished. Raises ``ApiError`` if a group does not report the
+        tokens of a prompt."""
         choices = [
             _choice(index, "".join(texts), self._finished[index], self._logprobs_of(index))
             for index, texts in enumerate(self._texts)
@@ -219,7 +219,7 @@ class CompletionReply:
         if asked.scores is not None and len(scored) < self._finished[index].prompt_tokens:
             raise older_group()
         found = CompletionLogprobs().of([*scored, *self._logprobs[index]])
-        if scored:  # nothing is before the first one
+        if scored:  # no token precedes the first one
             found["token_logprobs"][0] = found["top_logprobs"][0] = None
         return found
 

@@ -1,6 +1,7 @@
 """``POST /v1/embeddings``: texts in, their vectors out. Pure.
 
-Whether a model is for that, its rank knows: others refuse it, and it refuses to generate.
+Only the rank knows whether its model makes vectors. Ranks of other models refuse, and such a rank refuses to
+generate.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from .shape import dumps
 TEXTS_MAX = 2048
 """As OpenAI has it."""
 DIMENSIONS_MAX = 1 << 20
-"""How many a model has, only its rank knows."""
+"""Only the rank knows how many dimensions its model has."""
 NUMBERS_MAX = 1 << 22
-"""Of all vectors together, where they are written one by one, each as some twenty characters."""
+"""Of all vectors together, if numbers are written as text, each as some twenty characters."""
 _REFUSED = {
     "messages": "use input",
     "truncate_prompt_tokens": "cut the text before",
@@ -37,7 +38,7 @@ _REFUSED = {
 
 
 def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
-    """Parse a body, and choose what writes the vectors. Raises ``ApiError`` (400)."""
+    """Parse a body, and choose the writer of the vectors. Raises ``ApiError`` (400)."""
     fields = parse_object(body)
     for name, why in _REFUSED.items():
         if fields.value(name) not in (None, True, "text"):
@@ -98,7 +99,7 @@ class EmbeddingsReply:
         self._tokens = 0
 
     def add(self, pieces: Sequence[Piece]) -> None:
-        """Keep what rank 0 says; a vector may come again from another group. Raises ``ApiError`` (400) for too many
+        """Keep a vector from rank 0; it may come again from another group. Raises ``ApiError`` (400) for too many
         numbers."""
         for _, answer in pieces:
             if isinstance(answer, Delta):

@@ -9,7 +9,7 @@ from .shape import dumps
 
 
 def render_error(error: ApiError, request_id: str = "") -> RenderedError:
-    """Return status, body and headers. The id of the request is in none of OpenAI's bodies."""
+    """Return status, body and headers. OpenAI's bodies never have the id of the request."""
     return RenderedError(error.status, error_body(error), retry_headers(error))
 
 

@@ -27,7 +27,7 @@ _FORMATS = ("text", "json_object", "json_schema", "structural_tag")
 
 
 def parse_content_form(fields: Fields) -> Form | None:
-    """Return what the content of an answer has to be; None where it is free. Raises ``ApiError`` (400)."""
+    """Return the form of an answer's content; None if it is free. Raises ``ApiError`` (400)."""
     if fields.lacks(_ASKING):
         return None
     found = [form for form in (_response_format(fields), *_of_vllm(fields), _of_llama(fields)) if form]
@@ -46,7 +46,7 @@ def _response_format(fields: Fields) -> Form | None:
         return None
     if kind == "structural_tag":
         raise unsupported(f"the response format {kind}", "response_format")
-    if kind == "json_object":  # with a schema as llama.cpp has it
+    if kind == "json_object":  # llama.cpp allows a schema here
         schema = given.value("schema")
         return _of_json(
             ANY_OBJECT if schema is None else schema, given.path("schema" if schema is not None else "type")
@@ -90,7 +90,7 @@ def _of_json(schema: Any, path: str) -> Form:
 
 
 def parse_tool_use(fields: Fields) -> ToolUse:
-    """Return how tools are to be used. Raises ``ApiError`` (400)."""
+    """Return the use of tools that the request asks for. Raises ``ApiError`` (400)."""
     choice = fields.value("tool_choice")
     if choice in (None, "auto"):
         return ToolUse()

@@ -41,7 +41,7 @@ class CompletionLogprobs:
         """Characters of text before the next token."""
 
     def of(self, tokens: Sequence[TokenLogprobs]) -> dict[str, Any]:
-        """Return those of the next tokens."""
+        """Return the log-probabilities of the next tokens."""
         return {
             "tokens": [_shown(one.chosen, "bytes:") for one in tokens],
             "token_logprobs": [one.chosen.logprob for one in tokens],
@@ -50,14 +50,15 @@ class CompletionLogprobs:
         }
 
     def _next_offset(self, chosen: Likely) -> int:
-        """Return where a token begins. One within a character begins where the character does."""
+        """Return where a token begins. A token within a character begins where the character does."""
         offset = self._offset
         self._offset += len(self._decoder.decode(bytes(chosen.bytes or ())))
         return offset
 
 
 def _by_token(one: TokenLogprobs) -> dict[str, float]:
-    """Return the likeliest tokens and the chosen one: one more than was asked for, where it is none of them."""
+    """Return the likeliest tokens and the chosen one. If it is not among them, that is one more than the client asked
+    for."""
     found: dict[str, float] = {}
     for likely in (*one.likeliest, one.chosen):
         found.setdefault(_shown(likely, "bytes:"), likely.logprob)
@@ -65,7 +66,8 @@ def _by_token(one: TokenLogprobs) -> dict[str, float]:
 
 
 def _shown(likely: Likely, before: str) -> str:
-    r"""Return the text of a token; of a part of a character its bytes, such as ``\xf0\x9f``, after ``before``."""
+    r"""Return the text of a token. For a part of a character, return ``before`` and its bytes, such as
+    ``\xf0\x9f``."""
     if likely.bytes is None:
         return likely.text
     try:

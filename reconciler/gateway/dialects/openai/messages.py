@@ -1,4 +1,4 @@
-"""From OpenAI's chat messages to the shape that chat templates take. Pure."""
+"""Turns OpenAI's chat messages into the shape that chat templates take. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _TOOLS = ("tool", "function")
 
 
 def parse_messages(fields: Fields, contents: Contents) -> tuple[Mapping[str, Any], ...]:
-    """Return the conversation, at least one message long. Raises ``ApiError`` (400) with the path of what is wrong."""
+    """Return the conversation, at least one message long. Raises ``ApiError`` (400) with the path of the faulty
+    field."""
     given = list(fields.objects("messages"))
     if not given:
         raise invalid("messages must be a list of at least one message", "messages")
@@ -29,8 +30,8 @@ def parse_messages(fields: Fields, contents: Contents) -> tuple[Mapping[str, Any
 
 
 def newest_of_user(roles: Sequence[str], tools: Sequence[str]) -> int | None:
-    """Return which message is the newest one of the user, and asks for an answer: none of ``tools`` or of the model comes after
-    it, and none of ``tools`` before it, where agents put what a tool has shown."""
+    """Return the index of the user's newest message that asks for an answer. No message of ``tools`` or of the model
+    comes after it, and none of ``tools`` right before it: agents put the output of a tool there."""
     for index in range(len(roles) - 1, -1, -1):
         if roles[index] == "user":
             return None if index and roles[index - 1] in tools else index
@@ -40,7 +41,7 @@ def newest_of_user(roles: Sequence[str], tools: Sequence[str]) -> int | None:
 
 
 def _message(message: Fields, contents: Contents, newest: bool, called: dict[str, str]) -> Mapping[str, Any]:
-    """``called`` has the last id of each function that was called in the way of ``function_call``."""
+    """``called`` has the last id of each function that was called through ``function_call``."""
     role = message.choice("role", _ROLES)
     required = role in ("system", "developer", "user")
     content = contents.text(message, "content", newest, required)
@@ -95,12 +96,13 @@ def called_function(id: str, name: str, arguments: Any) -> Mapping[str, Any]:
 
 
 def called_custom(id: str, name: str, text: str | None) -> Mapping[str, Any]:
-    """Return a call of a tool that takes text: templates know functions alone."""
+    """Return a call of a tool that takes text, as a function: templates know nothing else."""
     return {"id": id, "type": "function", "function": {"name": name, "arguments": {"input": text or ""}}}
 
 
 def arguments_of(given: Any) -> Any:
-    """Return arguments as templates render them: the object, or the text of what is none. Some clients send them parsed."""
+    """Return arguments as templates render them: as an object, or as text if they are none. Some clients send them
+    parsed."""
     try:
         parsed = orjson.loads(given) if isinstance(given, str) else given
     except orjson.JSONDecodeError:
@@ -109,5 +111,5 @@ def arguments_of(given: Any) -> Any:
         return parsed
     try:
         return given if isinstance(given, str) else orjson.dumps(given).decode()
-    except orjson.JSONEncodeError:  # nested so deep that nobody writes it
+    except orjson.JSONEncodeError:  # nested deeper than any real call
         return {}

@@ -34,7 +34,7 @@ def one_model(catalog: Catalog, parameters: Mapping[str, str]) -> bytes:
 
 
 def only_model(catalog: Catalog) -> str:
-    """Return the name of the only deployment. Raises ``ApiError`` (400) where there are several, or none."""
+    """Return the name of the only deployment. Raises ``ApiError`` (400) if there are several, or none."""
     models = sorted({route.model for route in catalog.names().values()})
     if len(models) != 1:
         there = f"there are {few_names(models, _NAMES_SHOWN)}" if models else "there is none yet"
@@ -43,8 +43,8 @@ def only_model(catalog: Catalog) -> str:
 
 
 def _model(name: str, route: Route) -> dict[str, Any]:
-    """Write a model. ``max_model_len`` is vLLM's, ``max_num_seqs`` its name of the most requests decoded together; ``type``
-    is LM Studio's (lmstudio.ai/docs/developer/rest/endpoints)."""
+    """Write a model. ``max_model_len`` is vLLM's, and so is ``max_num_seqs``, the most requests decoded together;
+    ``type`` is LM Studio's (lmstudio.ai/docs/developer/rest/endpoints)."""
     return {
         "id": name,
         "object": "model",

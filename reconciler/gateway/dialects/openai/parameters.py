@@ -36,7 +36,7 @@ REPETITION_MIN, REPETITION_MAX = 0.01, 100.0
 LIKELIEST_MAX = 20
 """The most tokens whose log-probabilities come with each token of an answer."""
 TOKEN_IDS = 2**31
-"""No vocabulary is that large. Which ids a model has, only its rank knows."""
+"""No vocabulary is that large. Only the rank knows which ids its model has."""
 _SEED_RANGE = 2**63
 _OF_SAMPLING = frozenset(
     [
@@ -71,8 +71,9 @@ def parse_object(body: bytes) -> Fields:
 
 
 def _with_halves(body: bytes, error: orjson.JSONDecodeError) -> Any:
-    """Return what JSON says in which halves of surrogate pairs are escaped (RFC 8259, 8.2), as question marks: a client that cuts
-    a text in the middle of an emoji sends one with every later request. Raises ``ApiError`` (400) for the ``error`` of any other.
+    """Return the value of JSON with escaped halves of surrogate pairs (RFC 8259, 8.2), each as a question mark. A
+    client that cuts a text in the middle of an emoji sends such a half with every later request. Raises ``ApiError``
+    (400) with ``error`` for other faults.
     """
     try:
         text = body.decode()
@@ -87,12 +88,12 @@ def _with_halves(body: bytes, error: orjson.JSONDecodeError) -> Any:
 
 
 def parse_model(fields: Fields) -> str:
-    """Return the name of the model; empty where the client names none."""
+    """Return the name of the model; empty if the client names none."""
     return fields.text("model") if fields.value("model") is not None else ""
 
 
 def parse_answers(fields: Fields) -> int:
-    """Return how many answers to give to each prompt."""
+    """Return the number of answers to each prompt."""
     return fields.integer("n", 1, low=1, high=ANSWERS_MAX)
 
 
@@ -110,7 +111,7 @@ def several(generate: Generate, count: int) -> Sequence[Generate]:
 
 
 def parse_include_usage(fields: Fields) -> bool:
-    """Return whether the stream is to end with a chunk of usage."""
+    """Return whether the stream must end with a chunk of usage."""
     options = fields.object("stream_options")
     if options is None:
         return False
@@ -119,7 +120,8 @@ def parse_include_usage(fields: Fields) -> bool:
 
 
 def parse_sampling(fields: Fields, drawn_seed: int) -> Sampling:
-    """Return how tokens are chosen. ``drawn_seed`` is for a client that gave none; ``several`` keeps seeds in 63 bits."""
+    """Return the sampling of tokens. ``drawn_seed`` is for a client that gave none; ``several`` keeps seeds in 63
+    bits."""
     if fields.lacks(_OF_SAMPLING):
         return Sampling(seed=drawn_seed)
     seed = fields.optional_integer("seed", low=-_SEED_RANGE, high=_SEED_RANGE - 1)
@@ -128,7 +130,7 @@ def parse_sampling(fields: Fields, drawn_seed: int) -> Sampling:
     return Sampling(
         temperature=temperature
         if top_p
-        else 0.0,  # with no probability mass only the likeliest token is left
+        else 0.0,  # without probability mass, only the likeliest token is left
         top_p=top_p or 1.0,
         top_k=max(0, fields.integer("top_k", 0, low=-1)),
         min_p=fields.number("min_p", 0.0, low=0.0, high=1.0),
@@ -149,7 +151,7 @@ def _repetition_penalty(fields: Fields) -> float:
 
 
 def parse_ending(fields: Fields, tokens_max: int | None) -> Ending:
-    """Return which tokens end an answer of at most ``tokens_max`` tokens."""
+    """Return the conditions that end an answer of at most ``tokens_max`` tokens."""
     if fields.lacks(_OF_ENDING):
         return BY_MODEL
     high = INTEGER_MAX if tokens_max is None else tokens_max
@@ -161,7 +163,7 @@ def parse_ending(fields: Fields, tokens_max: int | None) -> Ending:
 
 
 def parse_repetition(fields: Fields) -> Repetition | None:
-    """Return when an answer ends that only repeats itself; None where the request does not say."""
+    """Return the limit on repetition at which an answer ends; None if the request does not give one."""
     wanted = fields.object("repetition_detection")
     if wanted is None:
         return None

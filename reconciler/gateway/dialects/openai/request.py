@@ -1,7 +1,7 @@
-"""From a chat completion request as OpenAI defines it to the internal request. Pure.
+"""Turns a chat completion request as OpenAI defines it into the internal request. Pure.
 
-Clients rely on these rules: null is the same as absent, an int is a float, unknown fields are ignored, and a known
-field that is not supported is refused by name rather than ignored (``dialects/parameter_table.py``).
+Clients rely on these rules: null is the same as absent, an int is a float, and unknown fields are ignored. A known
+field that is not supported is refused by name (``dialects/parameter_table.py``).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .parameters import (
 )
 
 _SWITCHES = ("thinking", "enable_thinking", "think")
-"""Ask for reasoning, by whose name: GLM's and Anthropic's, DashScope's, Ollama's. The first that is given counts."""
+"""The fields that ask for reasoning: GLM's and Anthropic's, DashScope's, Ollama's. The first that is given counts."""
 _OF_TEMPLATE = frozenset(("reasoning_effort", "chat_template_kwargs", *_SWITCHES))
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
@@ -46,15 +46,15 @@ class ChatRequest:
     """A parsed request, and how to write the answer."""
 
     model: str
-    """Empty where the client names none."""
+    """Empty if the client names none."""
     choices: Sequence[Generate]
-    """One for each answer. Without their ids, which belong to attempts."""
+    """One for each answer, without ids: these belong to attempts."""
     stream: bool
     include_usage: bool
     return_token_ids: bool
     """vLLM's extension: token ids beside the text."""
     return_groups: bool
-    """Whether the answer is to say which groups worked on it, and a stream also when none does."""
+    """True if the answer must say which groups worked on it, and a stream also when no group does."""
     session: str
     """``prompt_cache_key``, or else ``session_id``."""
 
@@ -133,7 +133,7 @@ def _tokens_max(fields: Fields) -> int | None:
 
 
 def _template(fields: Fields) -> Mapping[str, Any]:
-    """Return the variables of the chat template. What ``chat_template_kwargs`` names, vLLM's extension, wins."""
+    """Return the variables of the chat template. Those of ``chat_template_kwargs``, vLLM's extension, win."""
     variables: dict[str, Any] = {}
     if fields.lacks(_OF_TEMPLATE):
         return variables
@@ -153,8 +153,8 @@ def _template(fields: Fields) -> Mapping[str, Any]:
 
 
 def _thinks(fields: Fields) -> bool | None:
-    """Return whether the model is to reason: ``thinking`` is a boolean, or an object as Anthropic and GLM write it. A text as
-    ``think`` is an effort."""
+    """Return whether the model is to reason: ``thinking`` is a boolean, or an object as Anthropic and GLM write it.
+    If ``think`` is text, it is an effort."""
     if isinstance(fields.value("thinking"), dict):
         kind = fields.object("thinking")
         assert kind is not None

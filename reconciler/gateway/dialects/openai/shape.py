@@ -34,11 +34,11 @@ def header(heading: Heading, kind: str) -> dict[str, Any]:
 
 
 REPETITION = "repetition_detected"
-"""vLLM's ``stop_reason``. Its ``finish_reason`` is ``repetition``, which clients that check it do not know."""
+"""vLLM's ``stop_reason``. vLLM's ``finish_reason`` is ``repetition``, which clients that check it do not know."""
 
 
 def finish(finished: Finished | None) -> dict[str, Any]:
-    """Return how a choice ended, which has not ended with None."""
+    """Return the fields for the end of a choice; ``finish_reason`` is None before it."""
     if finished is None:
         return {"finish_reason": None}
     more = {"stop_reason": REPETITION} if finished.repeated else {}
@@ -46,8 +46,8 @@ def finish(finished: Finished | None) -> dict[str, Any]:
 
 
 def usage(finished: Sequence[Finished], answers: int) -> dict[str, Any]:
-    """Return the tokens of all choices, of which there are ``answers`` to each prompt; a prompt counts once, and so do
-    those of its tokens that did not have to be read."""
+    """Return the tokens of all choices, with ``answers`` choices to each prompt. A prompt counts once, and so do its
+    cached tokens."""
     prompt = sum(choice.prompt_tokens for choice in finished) // answers
     completion = sum(choice.completion_tokens for choice in finished)
     cached = sum(choice.cached_tokens for choice in finished) // answers

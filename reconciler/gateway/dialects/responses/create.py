@@ -9,11 +9,11 @@ from .reply import ResponseReply, ResponseStream
 from .request import parse_response
 
 DROPPED_TOOLS = b"x-dropped-tools"
-"""The header that names the tools which the model is not told of, by type and name."""
+"""The header with the tools that the model does not see, by type and name."""
 
 
 def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
-    """Parse a body, and choose what writes the answer. Raises ``ApiError`` (400)."""
+    """Parse a body, and choose the writer of the answer. Raises ``ApiError`` (400)."""
     request = parse_response(body, sources.new_seed())
     model = request.model or only_model(catalog)
     shape = ResponseStream if request.stream else ResponseReply

@@ -10,7 +10,8 @@ from reconciler.gateway.errors import ApiError
 
 
 def render_error(error: ApiError, request_id: str = "") -> RenderedError:
-    """Return status, body and headers. What is wrong with the conversation as a whole, others call ``messages``."""
+    """Return status, body and headers. Errors of the conversation as a whole have ``messages`` as their field
+    elsewhere."""
     if error.param == "messages":
         error = dataclasses.replace(error, param="input")
     return errors.render_error(error, request_id)

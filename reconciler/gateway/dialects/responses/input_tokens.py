@@ -1,4 +1,5 @@
-"""``POST /v1/responses/input_tokens``: how many tokens a request would be charged for. Pure but for ``sources``."""
+"""``POST /v1/responses/input_tokens``: the number of tokens that a request would be charged for. Pure but for
+``sources``."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from .request import parse_response
 
 
 def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
-    """Parse a body, and choose what writes the number. Raises ``ApiError`` (400)."""
+    """Parse a body, and choose the writer of the number. Raises ``ApiError`` (400)."""
     request = parse_response(body, sources.new_seed())
     model = request.model or only_model(catalog)
     return Parsed(model, [counting(request.generate)], CountReply({"object": "response.input_tokens"}))

@@ -1,4 +1,4 @@
-"""From the items of a request to the messages that chat templates take. Pure."""
+"""Turns the items of a request into the messages that chat templates take. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .tools import called_name
 
 _ROLES = ("system", "developer", "user", "assistant")
 _OUTPUT = "_output"
-"""How the types of items end that have the result of a tool."""
+"""The suffix of the types of items with the result of a tool."""
 _CALL = "_call"
 _PUBLISHED = frozenset(
     (
@@ -35,17 +35,18 @@ _PUBLISHED = frozenset(
 """Types of items that OpenAI has beside messages, reasoning, calls and their results (openai 3.52.0)."""
 _OF_ITEMS = ("type", "id", "call_id", "status", "created_by")
 _SEALED = "reconciler.1:"
-"""What ``encrypted_content`` begins with that was written here."""
+"""The beginning of each ``encrypted_content`` that was written here."""
 
 
 def seal(reasoning: str) -> str:
-    """Return reasoning as ``encrypted_content``: not encrypted, for it is the client's own, but in a form that clients hand
-    back as it is."""
+    """Return reasoning as ``encrypted_content``: not encrypted, because it is the client's own, but in a form that
+    clients hand back unchanged."""
     return _SEALED + base64.b64encode(reasoning.encode("utf-8", "replace")).decode()
 
 
 def parse_input(fields: Fields, contents: Contents) -> tuple[Mapping[str, Any], ...]:
-    """Return the conversation: ``instructions``, then ``input``. Raises ``ApiError`` (400) with the path of what is wrong."""
+    """Return the conversation: ``instructions``, then ``input``. Raises ``ApiError`` (400) with the path of the
+    faulty field."""
     conversation = _Conversation(contents)
     instructions = fields.optional_text("instructions")
     if instructions:
@@ -66,22 +67,22 @@ def parse_input(fields: Fields, contents: Contents) -> tuple[Mapping[str, Any], 
 
 
 class _Conversation:
-    """Messages so far. Items of the model that follow each other are one turn, as the model wrote it: one message."""
+    """Messages so far. Consecutive items of the model are one turn, as the model wrote it, and make one message."""
 
     def __init__(self, contents: Contents) -> None:
         self.contents = contents
         self.newest = False
-        """Whether the item that is read is the newest message of the user."""
+        """True if the current item is the newest message of the user."""
         self.answered = True
-        """Whether others come after it."""
+        """True if other items come after it."""
         self.messages: list[dict[str, Any]] = []
         self._turn: dict[str, Any] | None = None
-        """The model's turn that further items belong to."""
+        """The turn of the model that further items belong to."""
         self._said = False
-        """Whether the last item was its text."""
+        """True if the last item was its text."""
 
     def add(self, message: dict[str, Any]) -> None:
-        """Add a message of somebody else than the model."""
+        """Add a message that is not the model's."""
         self.messages.append(message)
         self._turn = None
 
@@ -117,7 +118,7 @@ class _Conversation:
 
 
 def _kind(item: Fields) -> str:
-    """Return the type of an item. Only that of messages may be left out."""
+    """Return the type of an item. Only messages may leave it out."""
     if item.value("type") is None:
         return "message" if item.value("role") is not None else "item_reference"
     return item.text("type")
@@ -132,7 +133,7 @@ def _side(item: Fields) -> str:
 
 
 def _reader(kind: str) -> Callable[[Fields, _Conversation], None]:
-    """Return what reads items of a type. Those of calls and their results are alike, whichever tools they are of."""
+    """Return the reader for items of a type. All calls are alike, and so are all results, whatever the tool."""
     if kind in _READERS:
         return _READERS[kind]
     if kind.endswith(_OUTPUT):
@@ -156,7 +157,7 @@ def _read_reasoning(item: Fields, conversation: _Conversation) -> None:
 
 
 def _unsealed(item: Fields) -> str:
-    """Return the reasoning in ``encrypted_content``; nothing where somebody else wrote that."""
+    """Return the reasoning in ``encrypted_content``; nothing if another server wrote it."""
     sealed = item.optional_text("encrypted_content") or ""
     if not sealed.startswith(_SEALED):
         return ""
@@ -179,7 +180,7 @@ def _read_custom_call(item: Fields, conversation: _Conversation) -> None:
 
 
 def _read_other_call(item: Fields, conversation: _Conversation) -> None:
-    """Read a call of a tool that the provider knows: one that the client has run, and answers in an item of its own."""
+    """Read a call of a tool that the provider knows, and that the client has run and answers in another item."""
     kind, id = item.text("type"), item.value("call_id")
     if not isinstance(id, str) or not id:
         _omit(item, conversation)
@@ -191,7 +192,7 @@ def _read_other_call(item: Fields, conversation: _Conversation) -> None:
 
 
 def _read_output(item: Fields, conversation: _Conversation) -> None:
-    """Read a result: text, parts, or what else the tool's own items have."""
+    """Read a result: text, parts, or other fields of the tool's own items."""
     id = item.id("call_id") or item.id("id")
     output = item.value("output")
     parts = output if isinstance(output, list) else [output]
@@ -209,7 +210,8 @@ def _is_part(entry: Any) -> bool:
 
 
 def _omit(item: Fields, conversation: _Conversation) -> None:
-    """Leave a placeholder for what only the provider's own servers know. What is none of it was never answered."""
+    """Leave a placeholder for an item that only the provider's own servers know. Refuse unknown types in the part of
+    the conversation that has no answer yet."""
     if (
         not conversation.answered
         and item.text("type") not in _PUBLISHED

@@ -1,4 +1,4 @@
-"""From the events of a rank to the items of an answer, and to the events that tell of them. Pure."""
+"""Turns the events of a rank into the items of an answer, and into the events about them. Pure."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .request import ResponseRequest
 
 
 class Output:
-    """The items so far. At most one of them is being written: another kind of text, or another call, ends it."""
+    """The items so far. At most one of them is being written. Another kind of text, or another call, ends it."""
 
     def __init__(self, request: ResponseRequest, new_id: Callable[[], str]) -> None:
         self._request = request
         self._new_id = new_id
         self._told = 0
-        """Items that clients were told of."""
+        """Items that were announced to the client."""
         self._open: Item | None = None
         self._ended: list[Mapping[str, Any]] = []
         self._call = -1
         """The index of the last call."""
         self._blank = ""
-        """White space that may turn out to be between two calls, where nobody wants to read it."""
+        """White space that may turn out to stand between two calls, where nobody wants to read it."""
         self._blank_before_call = ""
         self._unplaced: list[TokenLogprobs] = []
         """Of tokens without text so far."""
@@ -36,7 +36,7 @@ class Output:
 
     @property
     def items(self) -> list[Mapping[str, Any]]:
-        """Return the items, with the one that is being written as far as it is."""
+        """Return the items, including the unfinished one."""
         return self._ended if self._open is None else [*self._ended, self._open.shaped(BROKEN)]
 
     @property
@@ -45,16 +45,16 @@ class Output:
         return self._reasoning.count
 
     def nothing(self) -> Event | None:
-        """Return an event that adds nothing to the item that is being written; None where there is none."""
+        """Return an event that adds nothing to the unfinished item; None if there is none."""
         return self._open.more("") if self._open is not None else None
 
     def take(self, answer: Part) -> Iterator[Event]:
-        """Take the next part of the answer; the events are to be read to their end."""
+        """Take the next part of the answer. The caller must read all events."""
         match answer:
             case Delta():
                 yield from self._delta(answer)
             case ToolCall():
-                if answer.index > self._call:  # a continued answer sends those that it has sent before
+                if answer.index > self._call:  # a continued answer repeats its earlier calls
                     part = CallPart(answer.index, answer.name, "call_" + self._new_id(), answer.arguments)
                     yield from self._part(part)
             case Finished():
@@ -68,7 +68,7 @@ class Output:
         if delta.reasoning:
             self._unplaced.clear()
             yield from self._reason(delta.reasoning)
-        # Text comes before a call that begins with it, and after one that it is the rest of.
+        # Text comes before a call that begins with it, and after a call that ends with it.
         begins = bool(delta.calls and delta.calls[0].name) and not any(p.withdrawn for p in delta.calls)
         if begins:
             yield from self._say(delta.text)
@@ -138,7 +138,7 @@ class Output:
             yield from item.end(status)
 
     def _drop(self) -> Iterator[Event]:
-        """End a call that turned out to be none. Who follows the stream knows of it; the answer does not have it."""
+        """End a call that turned out to be none. The client of a stream has seen it; the answer does not have it."""
         assert self._open is not None
         item, self._open = self._open, None
         yield from item.end(BROKEN)
@@ -156,7 +156,7 @@ class Output:
 
 
 class _ReasoningTokens:
-    """Counts them. A token without text, such as markup or a part of a character, belongs to what comes next."""
+    """Counts tokens. A token without text, such as markup or a part of a character, belongs to the next part."""
 
     def __init__(self) -> None:
         self.count = 0

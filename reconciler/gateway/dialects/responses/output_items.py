@@ -1,7 +1,7 @@
-"""The items of an answer, and the events that tell of each while it is written. Pure.
+"""The items of an answer, and the events about each item while it is written. Pure.
 
-The fields and their order are those of OpenAI's published API, and so is the order of the events: an item is added, then its
-part; text follows in deltas; text, part and item are done.
+The fields and their order are those of OpenAI's published API, and so is the order of the events. An item is added,
+then its part. Text follows in deltas. Then text, part and item are done.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from reconciler.wire.generation import TokenLogprobs
 from .items import seal
 
 Event = tuple[str, Mapping[str, Any]]
-"""The type of an event and its fields, without those two that all have: ``type`` and ``sequence_number``."""
+"""The type of an event and its fields, without ``type`` and ``sequence_number``, which all events have."""
 
 DONE, BROKEN, OPEN = "completed", "incomplete", "in_progress"
 """Values of ``status``."""
@@ -26,7 +26,7 @@ class Item(ABC):
     """An item of an answer."""
 
     def __init__(self, id: str, index: int) -> None:
-        """``index`` is its place among the items of which clients were told."""
+        """``index`` is its place among the items that were announced to the client."""
         self.index = index
         self._id = id
         self._at = {"item_id": id, "output_index": index}
@@ -38,19 +38,19 @@ class Item(ABC):
         return "".join(self._text)
 
     def begin(self) -> Iterator[Event]:
-        """Tell that it begins."""
+        """Announce its beginning."""
         yield "response.output_item.added", {"output_index": self.index, "item": self.shaped(OPEN)}
 
     @abstractmethod
     def more(self, text: str) -> Event:
-        """Add text, and tell of it."""
+        """Add text, and announce it."""
 
     @abstractmethod
     def shaped(self, status: str) -> Mapping[str, Any]:
         """Return the item as JSON has it."""
 
     def end(self, status: str) -> Iterator[Event]:
-        """Tell that it ends."""
+        """Announce its end."""
         yield "response.output_item.done", {"output_index": self.index, "item": self.shaped(status)}
 
 
@@ -103,7 +103,7 @@ class Message(Item):
 
 
 class Reasoning(Item):
-    """Reasoning, told as it is or, where the client shows only summaries, as a summary of itself."""
+    """Reasoning, as it is or, if the client shows only summaries, as a summary of itself."""
 
     def __init__(self, id: str, index: int, summarized: bool, sealed: bool) -> None:
         super().__init__(id, index)

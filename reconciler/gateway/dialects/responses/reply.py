@@ -16,7 +16,7 @@ from .request import ResponseRequest
 
 
 class _Response:
-    """The object ``response``, which the answer is and the first and last events of a stream have."""
+    """The object ``response``: the whole answer, or a field of the first and last events of a stream."""
 
     def __init__(self, request: ResponseRequest, model: str, sources: Sources) -> None:
         self._sources = sources
@@ -34,7 +34,7 @@ class _Response:
         }
 
     def open(self) -> Mapping[str, Any]:
-        """Return it as long as no item is being written."""
+        """Return it while no item is being written."""
         return self._shaped("in_progress", output=self.output.items)
 
     def ended(self) -> Mapping[str, Any]:
@@ -103,7 +103,7 @@ class ResponseStream:
         self._number = 0
 
     def encode(self, pieces: Sequence[Piece]) -> bytes:
-        """Return all of ``pieces``, for one write. The first call tells that there is an answer."""
+        """Return all of ``pieces``, for one write. The first call announces the answer."""
         parts = [] if self._number else self._opening()
         for _, answer in pieces:
             parts.extend(self._event(*event) for event in self._response.output.take(answer))
@@ -112,9 +112,9 @@ class ResponseStream:
         return b"".join(parts)
 
     def keep_alive(self) -> bytes:
-        """Return a delta without text of the item that is being written; where there is none, that the answer is in progress.
-        Codex counts only events, and waits five minutes for one (codex-rs, ``stream_idle_timeout_ms``): a long prompt takes
-        longer."""
+        """Return a delta without text for the unfinished item, or else the event that the answer is in progress.
+        Codex counts only events and waits five minutes for one (codex-rs, ``stream_idle_timeout_ms``). A long prompt
+        takes longer."""
         nothing = self._response.output.nothing()
         return self._event(*(nothing or ("response.in_progress", {"response": self._response.open()})))
 

@@ -1,7 +1,7 @@
-"""From the JSON of a request to ``Generate``. Pure.
+"""Turns the JSON of a request into ``Generate``. Pure.
 
-The rules are those of chat completions: null is the same as absent, an int is a float, unknown fields are ignored, and a
-known field that is not supported is refused by name rather than ignored (``dialects/parameter_table.py``).
+The rules are those of chat completions: null is the same as absent, an int is a float, and unknown fields are
+ignored. A known field that is not supported is refused by name (``dialects/parameter_table.py``).
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ class ResponseRequest:
     """A parsed request, and how to write the answer."""
 
     model: str
-    """Empty where the client names none."""
+    """Empty if the client names none."""
     generate: Generate
     """Without its id, which belongs to attempts."""
     stream: bool
     session: str
     tools: Tools
     summarized: bool
-    """Whether reasoning is told as its own summary, which is what clients show that ask for one."""
+    """True if reasoning is sent as its own summary: clients that ask for a summary show nothing else."""
     sealed: bool
-    """Whether items of reasoning have ``encrypted_content``."""
+    """True if items of reasoning have ``encrypted_content``."""
     repeated: Mapping[str, Any]
-    """What the answer repeats of the request."""
+    """Fields of the request that the answer repeats."""
 
 
 def parse_response(body: bytes, drawn_seed: int) -> ResponseRequest:
@@ -145,13 +145,13 @@ def _included(fields: Fields) -> frozenset[str]:
 
 
 def _logprobs(fields: Fields, included: frozenset[str]) -> int | None:
-    """Return how many of the likeliest tokens to report with each token; None where nobody asks for any."""
+    """Return how many of the likeliest tokens to report with each token; None if the request asks for none."""
     count = fields.integer("top_logprobs", 0, low=0, high=LIKELIEST_MAX)
     return count if count or _LOGPROBS in included else None
 
 
 def _reasoning(fields: Fields) -> Mapping[str, Any]:
-    """Return ``effort`` and ``summary``, each None where the client does not say."""
+    """Return ``effort`` and ``summary``, each None if the client does not say."""
     reasoning = fields.object("reasoning")
     if reasoning is None:
         return {"effort": None, "summary": None}
@@ -164,7 +164,7 @@ def _reasoning(fields: Fields) -> Mapping[str, Any]:
 
 
 def _template(fields: Fields, effort: str | None) -> Mapping[str, Any]:
-    """Return the variables of the chat template. What ``chat_template_kwargs`` names, vLLM's extension, wins."""
+    """Return the variables of the chat template. Those of ``chat_template_kwargs``, vLLM's extension, win."""
     variables: dict[str, Any] = {}
     if effort == "none":
         variables |= dict.fromkeys(REASONING_SWITCHES, False)
@@ -175,7 +175,7 @@ def _template(fields: Fields, effort: str | None) -> Mapping[str, Any]:
 
 
 def _format(fields: Fields) -> Fields:
-    """Return the form of text that is asked for."""
+    """Return the form of text that the request asks for."""
     text = fields.object("text") or Fields({}, "text")
     refuse_unsupported_inside(text, "text")
     return text.object("format") or Fields({"type": "text"})
@@ -216,7 +216,7 @@ def _metadata(fields: Fields) -> Mapping[str, Any]:
 
 
 def _truncation(fields: Fields) -> str:
-    """Return what is done: a prompt that is too long is refused, also where the client would have it cut."""
+    """Return the treatment of a prompt that is too long: it is refused, even if the client asks to cut it."""
     _chosen(fields, "truncation", ("auto", "disabled"))
     return "disabled"
 
@@ -226,6 +226,6 @@ def _chosen(fields: Fields, name: str, choices: tuple[str, ...]) -> str | None:
 
 
 def _repeated_texts(fields: Fields) -> Mapping[str, str]:
-    """Return the fields that answers have only where the request has them, as text: others of any type do nothing."""
+    """Return the fields that answers have only if the request has them as text; values of other types do nothing."""
     given = {name: fields.value(name) for name in ("prompt_cache_key", "safety_identifier", "user")}
     return {name: value for name, value in given.items() if isinstance(value, str)}

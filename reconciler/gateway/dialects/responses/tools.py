@@ -1,4 +1,4 @@
-"""The tools of a request: those that the model is told of, how clients know them, and which it may call. Pure."""
+"""The tools of a request: those that the model sees, their names for the client, and those that it may call. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME_MAX = 64
 
 
 def called_name(namespace: str | None, name: str) -> str:
-    """Return what the model calls a tool: models know no namespaces."""
+    """Return the model's name for a tool: models know no namespaces."""
     if not namespace:
         return name
     return f"{namespace}{name}" if namespace.endswith("__") else f"{namespace}__{name}"
@@ -28,7 +28,7 @@ def called_name(namespace: str | None, name: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tool:
-    """A function that the model is told of."""
+    """A function that the model sees."""
 
     name: str
     """As the client knows it."""
@@ -37,7 +37,7 @@ class Tool:
     """As chat templates take it, with the name that the model knows."""
     strict: bool
     path: str
-    """Where the request has its parameters."""
+    """The path of its parameters in the request."""
 
     @property
     def called(self) -> str:
@@ -51,17 +51,17 @@ class Tools:
 
     known: tuple[Tool, ...] = ()
     dropped: tuple[str, ...] = ()
-    """Type and name of those that the model is not told of, in letters that headers take."""
+    """Type and name of the tools that the model does not see, in characters that headers allow."""
     shown: tuple[Mapping[str, Any], ...] = ()
     """The known ones as answers repeat them."""
 
     @property
     def strict(self) -> tuple[str, ...]:
-        """Return the names, as the model knows them, of the tools whose calls are to satisfy their schema."""
+        """Return the model's names of the tools whose calls must satisfy their schema."""
         return tuple(tool.called for tool in self.known if tool.strict)
 
     def named(self, called: str) -> tuple[str, str | None]:
-        """Return name and namespace, as the client knows them, of what the model called."""
+        """Return the client's name and namespace of the tool that the model called."""
         found = next((tool for tool in self.known if tool.called == called), None)
         return (called, None) if found is None else (found.name, found.namespace)
 
@@ -71,13 +71,14 @@ class Choice:
     """The client's choice of tools."""
 
     use: ToolUse
-    """With the names that the model knows."""
+    """With the model's names."""
     shown: Any
     """As answers repeat it."""
 
 
 def parse_tools(fields: Fields) -> Tools:
-    """Return the tools. What is no function has nobody here to run it, and is dropped: clients offer such tools unasked.
+    """Return the tools. Tools other than functions are dropped: nothing here runs them, and clients offer them
+    unasked.
 
     Raises ``ApiError`` (400) for a function that is wrong, and for two that the model could not tell apart.
     """
@@ -91,7 +92,7 @@ def parse_tools(fields: Fields) -> Tools:
 
 
 def _descriptions(fields: Fields) -> Mapping[str, str]:
-    """Return what is said of each namespace, which OpenAI's objects do not leave empty: else its name."""
+    """Return the description of each namespace, or else its name: OpenAI's objects do not leave it empty."""
     spaces = [tool for tool in fields.objects("tools") if tool.value("type") == "namespace"]
     return {tool.text("name"): tool.optional_text("description") or tool.text("name") for tool in spaces}
 
@@ -152,7 +153,7 @@ def _shown(known: Sequence[Tool], descriptions: Mapping[str, str]) -> Iterator[M
 
 
 def parse_choice(fields: Fields, tools: Tools) -> Choice:
-    """Return the choice. Raises ``ApiError`` (400) where it is wrong, or is of a tool that there is not."""
+    """Return the choice. Raises ``ApiError`` (400) if it is wrong, or names a tool that does not exist."""
     value = fields.value("tool_choice")
     if value is None or value == "auto":
         return Choice(ToolUse(), "auto")
@@ -175,7 +176,7 @@ def parse_choice(fields: Fields, tools: Tools) -> Choice:
 
 
 def _allowed(choice: Fields, tools: Tools) -> Choice:
-    """Return the choice of some. Where no function is among them, there is to be no call."""
+    """Return the choice of some tools. If no function is among them, the model must not call any."""
     required = choice.choice("mode", ("auto", "required")) == "required"
     listed = [entry for entry in choice.objects("tools") if entry.text("type") == "function"]
     by_name = _by_name(tools)
@@ -197,7 +198,7 @@ def _reference(tool: Tool) -> Mapping[str, Any]:
 
 
 def _by_name(tools: Tools) -> Mapping[tuple[str, str | None], Sequence[Tool]]:
-    """Return the tools by what a choice may call them: their name alone, or with their namespace."""
+    """Return the tools by the names that a choice may give: the name alone, or with the namespace."""
     found: dict[tuple[str, str | None], list[Tool]] = {}
     for tool in tools.known:
         for space in {None, tool.namespace}:

@@ -1,6 +1,6 @@
 """``POST /tokenize`` and ``POST /detokenize``: the tokens of a prompt, and the text of tokens. Pure.
 
-Rank 0 answers, whose tokenizer and template are those of every answer.
+Rank 0 answers with the tokenizer and template of every answer.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def parse_detokenize(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
 
 
 class TokenizeReply:
-    """Writes how many tokens there are, and which."""
+    """Writes the number of tokens, and the tokens."""
 
     def __init__(self, model: str, catalog: Catalog, shown: bool) -> None:
         self._model = model
@@ -89,7 +89,7 @@ class TokenizeReply:
         self._texts: tuple[str, ...] = ()
 
     def add(self, pieces: Sequence[Piece]) -> None:
-        """Keep what rank 0 says."""
+        """Keep the answer of rank 0."""
         for _, answer in pieces:
             if isinstance(answer, Accepted):
                 self._tokens, self._texts = answer.prompt_tokens, answer.token_texts
@@ -97,7 +97,7 @@ class TokenizeReply:
                 self._count = answer.prompt_tokens
 
     def body(self) -> bytes:
-        """Return vLLM's object. The context is known by now, for a group has answered."""
+        """Return vLLM's object. The context is known by now, because a group has answered."""
         route = self._catalog.find(self._model)
         return dumps(
             {
@@ -116,7 +116,7 @@ class DetokenizeReply:
         self._text = ""
 
     def add(self, pieces: Sequence[Piece]) -> None:
-        """Keep what rank 0 says."""
+        """Keep the answer of rank 0."""
         for _, answer in pieces:
             if isinstance(answer, Accepted):
                 self._text = answer.text

@@ -1,4 +1,4 @@
-"""``GET /version``: of this product, for there is no vLLM. Pure."""
+"""``GET /version``: the version of this product, because there is no vLLM. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The ledger that several gateways share: asks the store, and decides by this gateway's share while nobody answers there.
+"""The ledger that several gateways share: it asks the store, and decides by this gateway's share while the store is
+silent.
 
-One call is under way at a time. It takes everything that waits: the requests that want to begin, and what has changed of
-any key. So the store is told what is, in order, and a burst of requests costs two round trips.
+One call is under way at a time. It takes everything that waits: the requests that want to begin, and the changed counts
+of all keys. So the store gets the current counts in order, and a burst of requests costs two round trips.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ log = logging.getLogger(__name__)
 WAIT_SECONDS = 0.05
 """The longest that a request waits for the store."""
 BEAT_SECONDS = 1.0
-"""How often the store hears of a gateway that has nothing to say."""
+"""The interval of calls from a gateway without news."""
 LEASE_SECONDS = 5.0
-"""After how long without a word of a gateway its open requests are taken for ended."""
+"""The silence of a gateway after which its open requests count as ended."""
 AGAIN_SECONDS = 0.25
-"""Between two calls while nobody answers."""
+"""Between two calls while the store does not answer."""
 SETTLE_SECONDS = 3.0
-"""How long a store that has begun anew is not asked while it has not heard of every gateway."""
+"""The time that a restarted store gets to hear from every gateway before it decides."""
 LINGER_SECONDS = 0.01
-"""How long what has ended waits for company."""
+"""The time that ended requests wait for others, to share a call."""
 KEYS_AT_ONCE = 200
 _CODES: tuple[Limit, ...] = tuple(Limit)
 
@@ -58,17 +59,17 @@ class _Ask:
     def __init__(self, name: str, limits: KeyLimits, tokens: int) -> None:
         self.name, self.limits, self.tokens = name, limits, tokens
         self.answer: asyncio.Future[Grant | Refusal | None] = asyncio.get_running_loop().create_future()
-        """None where this gateway's share decides."""
+        """None if this gateway's share decides."""
 
     def settle(self, verdict: Grant | Refusal | None) -> None:
-        """Answer, unless it waits no longer."""
+        """Answer, unless it no longer waits."""
         if not self.answer.done():
             self.answer.set_result(verdict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Gateway:
-    """Which gateway counts."""
+    """The gateway that counts."""
 
     name: str
     """The same after a restart."""
@@ -77,7 +78,7 @@ class Gateway:
 
 
 class SharedLedger:
-    """Counts in ``own`` what this gateway grants, and in the store what all do. ``run`` keeps them together.
+    """Counts this gateway's grants in ``own``, and those of all gateways in the store. ``run`` keeps the two together.
 
     ``monotonic`` returns seconds of the clock of every ``Moment``. Days are those of the store's clock.
     """
@@ -97,16 +98,16 @@ class SharedLedger:
         self._changed = changed
         self._asks: list[_Ask] = []
         self._dirty: dict[str, None] = dict.fromkeys(own.names())
-        """Keys of which the store does not know everything."""
+        """Keys whose counts are newer than those in the store."""
         self._telling = False
         self._due = asyncio.Event()
         self._lingering: asyncio.TimerHandle | None = None
         self._ahead: float | None = None
         """The store's time less that of ``monotonic``."""
         self.shared = False
-        """Whether the store decides."""
+        """True while the store decides."""
         self.problem = ""
-        """Why it does not."""
+        """The reason if it does not."""
         self.failures = 0
         """Calls that failed, or took too long for a request."""
         self.by_share = 0
@@ -114,11 +115,11 @@ class SharedLedger:
 
     @property
     def behind(self) -> bool:
-        """Return whether there is something of which the store does not know."""
+        """Return whether there is news for the store."""
         return bool(self._dirty or self._telling)
 
     async def reserve(self, name: str, limits: KeyLimits, tokens: int, now: Moment) -> Grant | Refusal:
-        """Count a request that begins, and the tokens that it may take; nothing where it may not begin."""
+        """Count a request that begins, and the tokens that it may take. A refused request is not counted."""
         verdict = await self._ask(_Ask(name, limits, tokens)) if self.shared else None
         if verdict is not None:
             return verdict
@@ -134,7 +135,7 @@ class SharedLedger:
             return await ask.answer
         except asyncio.CancelledError:
             granted = None if ask.answer.cancelled() else ask.answer.result()
-            if isinstance(granted, Grant):  # its client has left in the same moment
+            if isinstance(granted, Grant):  # its client has left at the same moment
                 self.release(ask.name, granted, Moment(self._monotonic(), 0.0))
             raise
         finally:
@@ -146,7 +147,7 @@ class SharedLedger:
             ask.settle(None)
 
     def settle(self, name: str, grant: Grant, tokens: int, now: Moment) -> None:
-        """Count the tokens of a request that has ended, instead of those that were reserved."""
+        """Replace the reserved tokens of a request by those that it took."""
         self._own.settle(name, grant, tokens, self._by_store(now.monotonic, now.wall))
         self._touch(name)
 
@@ -156,7 +157,7 @@ class SharedLedger:
         self._touch(name)
 
     def adopt(self, name: str, grant: Grant, now: Moment) -> None:
-        """Count a request as open that another gateway has granted, and whose tokens are counted already."""
+        """Count a request as open that another gateway has granted. Its tokens are counted already."""
         self._own.adopt(name, grant, self._by_store(now.monotonic, now.wall))
         self._touch(name)
 
@@ -165,7 +166,7 @@ class SharedLedger:
         self._own.keep(names)
 
     def restore(self, name: str, day: int, tokens: int) -> None:
-        """Go on with a day's count from before."""
+        """Continue with a day's count from before."""
         self._own.restore(name, day, tokens)
         self._touch(name)
 
@@ -179,7 +180,7 @@ class SharedLedger:
                     await asyncio.sleep(AGAIN_SECONDS)
         finally:
             if self.shared and self._dirty:
-                await self._call()  # what has ended just now: its slots are free for the other gateways
+                await self._call()  # requests that have just ended free their slots for the other gateways
             self._give_up()
             await self._store.close()
 
@@ -191,7 +192,7 @@ class SharedLedger:
         self._due.clear()
 
     async def _call(self) -> bool:
-        """Tell the store all that it does not know, with the requests that wait. Returns whether it has answered."""
+        """Send the store the changed counts and the requests that wait. Returns whether it has answered."""
         asks, self._asks = self._asks, []
         wanted = dict.fromkeys(ask.name for ask in asks)
         for name in self._dirty:
@@ -228,7 +229,7 @@ class SharedLedger:
         }
 
     def _key(self, name: str, asks: list[_Ask], now: Moment) -> dict[str, Any]:
-        """Return all that this gateway has counted for a key, and the requests that wait."""
+        """Return this gateway's counts for a key, and the requests that wait."""
         account = self._own.account(name, now)
         limits = asks[-1].limits if asks else KeyLimits()
         named = {
@@ -253,14 +254,14 @@ class SharedLedger:
         monotonic, wall = self._monotonic(), float(said["now"])
         now = Moment(monotonic, wall)
         self._ahead = wall - monotonic
-        if not said["known"]:  # it has lost what it knew, or never knew anything
+        if not said["known"]:  # it has lost its data, or never had any
             self._dirty.update(dict.fromkeys(name for name in self._own.names() if name not in names))
         for name, each in zip(names, said["answers"] or (), strict=True):
             account = self._own.account(name, now)
             account.used_today += each["ahead"]
             mine = [ask for ask in asks if ask.name == name]
             for ask, verdict in zip(mine, each["verdicts"] or (), strict=True):
-                if ask.answer.done() or not said["settled"]:  # it counts there, and not here: tell it so
+                if ask.answer.done() or not said["settled"]:  # only the store counts it: correct it
                     self._dirty[name] = None
                     ask.settle(None)
                 else:
@@ -291,7 +292,7 @@ class SharedLedger:
             self._lingering.cancel()
 
     def _touch(self, name: str) -> None:
-        """Have the store told of a key soon."""
+        """Send the counts of a key soon."""
         self._dirty[name] = None
         if self._lingering is None:
             self._lingering = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._lingered)
@@ -301,12 +302,12 @@ class SharedLedger:
         self._due.set()
 
     def _by_store(self, monotonic: float, wall: float) -> Moment:
-        """Return a moment as the store's clock has it, as far as that is known."""
+        """Return a moment by the store's clock, if that is known."""
         return Moment(monotonic, wall if self._ahead is None else monotonic + self._ahead)
 
 
 def _verdict(ask: _Ask, said: list[float], account: Account, now: Moment) -> Grant | Refusal:
-    """Return what the store has decided, and count a request that may begin."""
+    """Return the store's decision, and count a request that may begin."""
     code, seconds, requests, requests_reset, tokens, tokens_reset, today = said
     limits = ask.limits
     of_requests = of_tokens = None

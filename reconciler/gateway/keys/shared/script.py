@@ -1,17 +1,16 @@
-"""What runs in the store: one call takes what a gateway has counted, and answers its requests.
+"""The script that runs in the store: one call takes a gateway's counts, and answers its requests.
 
-A gateway never tells what has changed, but always what is: all that it has counted for a key, as of now. So a call may be
-lost, repeated, or made to a store that has forgotten everything, and the counts are right after the next one.
+A gateway never sends a change, but always all its current counts for a key. So a call may be lost or repeated, and the
+store may forget everything: after the next call, the counts are right.
 
-Every key of clients is one hash with a field for each gateway. A field has, packed: the process that counted (``process``),
-its open requests (``open``) and their tokens (``reserved``), the tokens that ended on a day (``used``, ``day``), and what
-was taken in the last minute (``requests``, ``tokens``): pairs of a time and an amount. Times are by the store's clock:
-gateways send how long ago something was. What a process counted before one that took its place stays for its minute
-(``requests_before``, ``tokens_before``).
+Each API key is one hash with a field for each gateway. A field has, packed, the counting process (``process``), its
+open requests (``open``) and their tokens (``reserved``), and the tokens of requests that ended on a day (``used``,
+``day``). It also has the use of the last minute, as pairs of a time and an amount (``requests``, ``tokens``). Times are
+by the store's clock: gateways send ages. The counts of a replaced process stay for their minute (``requests_before``,
+``tokens_before``).
 
-All names begin with ``{prefix}:limits:``: the braces keep them together where names are spread over several servers. All
-of them expire: by the end of the day, and not within the minute. What was written by a clock of the store that was ahead, and
-has come back, does not count.
+All names begin with ``{prefix}:limits:``; the braces keep them on one server of a cluster. All of them expire: by the
+end of the day, and not within the minute. Data from a time when the store's clock was ahead does not count.
 """
 
 from __future__ import annotations
@@ -185,5 +184,6 @@ for i, mine in ipairs(call.keys) do
 end
 return cjson.encode({now = string.format('%.6f', now), known = known, settled = settled, answers = answers})
 """
-"""``KEYS``: the processes that were heard of, when the first was, and the hash of each key in ``ARGV``. ``ARGV``: one JSON
-object, as ``ledger`` makes it. Codes of verdicts: 0 may begin, else the place of the limit in ``Limit``, from 1."""
+"""``KEYS``: the processes that have called, the time of the first call, and the hash of each key in ``ARGV``. ``ARGV``:
+one JSON object, as ``ledger`` makes it. Codes of verdicts: 0 for a request that may begin, else the place of the limit
+in ``Limit``, from 1."""

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from valkey.commands.core import AsyncScript
 
 ANSWER_SECONDS = 1.0
-"""How long a call, or the connection for it, may take: requests wait for less."""
+"""The longest time for a call, or for the connection; requests wait for less."""
 
 
 class StoreAway(Exception):
-    """The store does not answer, or cannot do what it is asked. The text says why."""
+    """The store does not answer, or cannot run the call. The text says why."""
 
 
 class SharedStore:
-    """The place of the limits. It connects with the first call, and anew after one that failed."""
+    """The store of the limits. It connects at the first call, and again after a failed one."""
 
     def __init__(self, place: LimitsStore) -> None:
         self._place = place
@@ -39,8 +39,8 @@ class SharedStore:
         return self._place.address
 
     async def call(self, names: Sequence[str], argument: bytes) -> Any:
-        """Run the script for the keys ``names``. Returns what it answers. Raises ``StoreAway``."""
-        # a tenth of a second, which only a gateway with a store should spend
+        """Run the script for the keys ``names``. Returns its answer. Raises ``StoreAway``."""
+        # takes a tenth of a second, which only a gateway with a store should spend
         from valkey.exceptions import ValkeyError
 
         begin = f"{{{self._place.prefix}}}:limits"
@@ -62,7 +62,8 @@ class SharedStore:
             await client.aclose()
 
     def _connected(self) -> AsyncScript:
-        """Return the script of a client, made anew after a failure: the password may be another. Raises ``Invalid``."""
+        """Return the script of a client, which is made again after a failure, because the password may have changed.
+        Raises ``Invalid``."""
         if self._script is None:
             from valkey.asyncio import Valkey
 
