@@ -1,7 +1,7 @@
-"""The gateway's own key, and the line of ``authorized_keys`` by which a machine lets it reach ranks and nothing else.
+"""The gateway's own key, and the line of ``authorized_keys`` that lets it reach ranks and nothing else.
 
-``restrict`` takes from the key every forwarding, terminals, the agent and ``~/.ssh/rc``; ``command`` has sshd run the
-relay whatever is asked for, be it a shell, a command or a subsystem (sshd(8), AUTHORIZED_KEYS FILE FORMAT).
+``restrict`` denies the key every forwarding, terminals, the agent and ``~/.ssh/rc``. ``command`` makes sshd run the
+relay for any request: a shell, a command or a subsystem (sshd(8), AUTHORIZED_KEYS FILE FORMAT).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ def public_key(path: Path) -> str:
 
     Two processes may call this at the same time: both get the key that was created first. Raises ``OSError``.
     """
-    import asyncssh  # a quarter of a second, which a cluster on one machine need not wait for
+    import asyncssh  # takes a quarter of a second, which a cluster on one machine can save
 
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         private = asyncssh.generate_private_key("ssh-ed25519", comment=COMMENT).export_private_key()
-        with tempfile.NamedTemporaryFile(dir=path.parent) as draft:  # made with mode 0600
+        with tempfile.NamedTemporaryFile(dir=path.parent) as draft:  # created with mode 0600
             draft.write(private)
             draft.flush()
             os.fsync(draft.fileno())

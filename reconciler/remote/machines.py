@@ -1,4 +1,4 @@
-"""The interface between the controller and its nodes' machines: everything that it does there or asks of them."""
+"""The interface between the controller and its nodes' machines: all operations and questions."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class Machines(Protocol):
     """The machines of all nodes, each by the name of its node.
 
-    Every method that waits raises ``Unreachable`` where a machine cannot be reached, and ``Silent``, which is one, where
-    it gives no answer. Each has a time limit of its own.
+    Every method that waits raises ``Unreachable`` if a machine cannot be reached, and its subclass ``Silent`` if it
+    gives no answer. Each has its own time limit.
     """
 
     @property
@@ -53,11 +53,11 @@ class Machines(Protocol):
         ...
 
     def expect_addresses(self, report: NodeReport) -> None:
-        """Probe the RDMA driver of this machine soon, because its ports were given addresses."""
+        """Probe the RDMA driver of this machine soon, because its ports have got addresses."""
         ...
 
     async def start_agent(self, name: NodeName, token: int) -> None:
-        """Start an agent unless one is running; one that gives no answer is ended first.
+        """Start an agent unless one is running. An agent that gives no answer is ended first.
 
         ``token`` is the fencing token, 0 while the node's own is unknown. Raises ``Refused`` (``Fenced``) if the node
         obeys a controller with a higher one.
@@ -65,7 +65,8 @@ class Machines(Protocol):
         ...
 
     async def answers(self, name: NodeName) -> bool:
-        """Return whether the machine itself answers, whatever its agent does. Raises nothing where it does not."""
+        """Return whether the machine itself answers, whatever its agent does. Returns False, and raises nothing, if it
+        does not."""
         ...
 
     async def stage(self, name: NodeName, token: int) -> None:
@@ -77,7 +78,7 @@ class Machines(Protocol):
         ...
 
     async def request_completion(self, name: NodeName, socket: str) -> float:
-        """Request one completion from the rank at a socket. Return the seconds that it took.
+        """Request one completion from the rank at a socket. Return its duration in seconds.
 
         Raises ``Refused`` with the rank's reason.
         """
@@ -88,8 +89,7 @@ class Machines(Protocol):
         ...
 
     async def withdraw(self, name: NodeName) -> None:
-        """Undo what a machine does for a node without the controller: starting its agent, and giving the gateway
-        access."""
+        """Stop a machine from starting a node's agent and admitting the gateway without the controller."""
         ...
 
     async def reconnect(self, name: NodeName) -> None:

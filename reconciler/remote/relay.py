@@ -1,7 +1,7 @@
 """The gateway's connections to ranks on other machines: one SSH connection to each machine, one channel on it for each rank.
 
-The key is the gateway's own; on the machine it is good for the relay alone (``gateway_key``). Neither the user's
-``~/.ssh/config`` nor an SSH agent is asked: who clients talk to has no more rights than that key.
+The key is the gateway's own; on the machine, it is good for the relay alone (``gateway_key``). Neither the user's
+``~/.ssh/config`` nor an SSH agent is used: a process that talks to clients has no more rights than that key.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from .gateway_key import public_key
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 3.0
 KEEPALIVES_MAX = 3
-"""A machine that has left so many unanswered is gone: about ten seconds after it went."""
+"""A machine that leaves so many keep-alives unanswered counts as lost, about ten seconds after its loss."""
 IDLE_SECONDS = 60.0
-"""How long an unused connection is kept: a group that is formed again soon needs one."""
+"""The time that an unused connection is kept, because a group that is formed again soon needs one."""
 EXIT_REFUSED = 77
-"""Exit status of a relay that takes a request for none of a rank's socket (``agent/relay.py``)."""
+"""Exit status of a relay that refuses a request because it is not for a rank's socket (``agent/relay.py``)."""
 _TAIL_BYTES = 1000
 _SPLICE_BYTES = 64 * 1024
 _CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com", "aes128-ctr")
@@ -47,7 +47,7 @@ class Relays:
         self._trunks: dict[Machine, _Trunk] = {}
 
     async def open(self, machine: Machine, name: str, protocol: asyncio.Protocol) -> None:
-        """Connect ``protocol`` to a rank, by the name of its socket; it is called as with a socket of its own.
+        """Connect ``protocol`` to a rank, by the name of its socket. Its methods are called as for a socket.
 
         Raises ``OSError`` if the machine cannot be reached. If the rank cannot be reached from there, the protocol's
         connection ends with the reason.
@@ -74,7 +74,7 @@ class _Trunk:
         self._connecting: asyncio.Task[asyncssh.SSHClientConnection] | None = None
         self._sessions: set[_Session] = set()
         self._marks = True
-        """Whether the relay there knows the mark; one of an older agent refuses it."""
+        """True if the relay there knows the mark; a relay of an older agent refuses it."""
         self._idle: asyncio.TimerHandle | None = None
 
     async def open(self, name: str, protocol: asyncio.Protocol) -> None:
@@ -82,7 +82,7 @@ class _Trunk:
         self._sessions.add(session)
         try:
             connection = await self._connection()
-            # Not to be interrupted halfway: the channel would stay open, and a server allows ten of them.
+            # Never interrupted halfway: the channel would stay open, and a server allows only ten.
             opening = asyncio.create_task(
                 connection.create_session(lambda: session, name + MARKED * self._marks, encoding=None)
             )
@@ -194,7 +194,7 @@ def _see(task: asyncio.Task[object]) -> None:
 
 
 class _Route:
-    """A route over jump hosts: each splices the server of the next one to a socket of ours."""
+    """A route over jump hosts: each of them connects a socket of ours to the server of the next one."""
 
     def __init__(self, trunk: _Trunk) -> None:
         self._trunk = trunk
@@ -249,7 +249,7 @@ async def _splice(source: _Source, sink: _Sink) -> None:
 
 
 class _Client(asyncssh.SSHClient):
-    """Tells when a connection has ended."""
+    """Reports the end of a connection."""
 
     def __init__(self, lost: Callable[[Exception | None], None]) -> None:
         self._lost = lost
@@ -259,22 +259,22 @@ class _Client(asyncssh.SSHClient):
 
 
 class _Session(asyncssh.SSHClientSession[bytes]):
-    """One channel, for a protocol that takes it for a socket."""
+    """One channel, which a protocol uses like a socket."""
 
     def __init__(self, protocol: asyncio.Protocol, ended: Callable[[_Session], None], marked: bool) -> None:
         self._protocol = protocol
         self._ended = ended
         self._unmarked = bytearray() if marked else None
-        """The end of what came before the relay's mark; None once it has come, or if none does."""
+        """The last output before the relay's mark; None once the mark has come, or if none will."""
         self.refused = False
-        """Whether the relay refused the request."""
+        """True if the relay refused the request."""
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self._abandoned = False
         self._errors = b""
-        """The end of what the relay has to say for itself."""
+        """The last error output of the relay."""
 
     def abandon(self) -> None:
-        """Abandon the connection, because nobody waits for it any more."""
+        """Abandon the connection, because nobody waits for it any longer."""
         self._abandoned = True
         if self._channel is not None:
             self._channel.abort()
@@ -332,7 +332,7 @@ class _Pipe:
         self._channel = channel
 
     def write(self, data: bytes) -> None:
-        with contextlib.suppress(OSError):  # it has ended, and the protocol is about to learn of that
+        with contextlib.suppress(OSError):  # it has ended, and the protocol is about to be told
             self._channel.write(data)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:

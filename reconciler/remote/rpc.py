@@ -1,7 +1,7 @@
 """Requests and answers over a stream of frames: ``"call": n`` and ``"reply": n``.
 
-Controller and agent, and command line and controller, talk like this. Every request has a time-out, and
-the end of a connection ends all that wait on it.
+Controller and agent talk like this, and so do command line and controller. Every request has a time-out, and the end of
+a connection ends all its requests.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ log = logging.getLogger(__name__)
 
 HELLO_SECONDS = 10.0
 REQUESTS_MAX = 64
-"""Requests of one connection that are worked on at a time; a peer with more has to wait."""
+"""The most requests of one connection at a time; a peer with more has to wait."""
 CONNECTIONS_MAX = 64
 WRITE_SECONDS = 30.0
-"""The longest that a peer may take to read what was sent to it."""
+"""The longest time for a peer to read messages to it."""
 LOOK_SECONDS = 1.0
-"""How often a server checks that its socket is still there."""
+"""The interval at which a server checks that its socket still exists."""
 
 
 class RpcClient:
@@ -48,9 +48,9 @@ class RpcClient:
         self._listening: asyncio.Task[None] | None = None
         self._reason = "the connection is closed"
         self._silent = False
-        """Whether an answer is overdue and nothing has arrived since."""
+        """True if an answer is overdue and nothing has arrived since."""
         self.closed = asyncio.Event()
-        """Set when the connection has ended, by either side."""
+        """Set once either side has ended the connection."""
 
     async def open(self, role: str, seconds: float = HELLO_SECONDS) -> Self:
         """Exchange ``Hello`` and start to listen. Raises ``Unreachable``, or ``Silent`` if no greeting arrives in time;
@@ -70,8 +70,8 @@ class RpcClient:
     async def request(self, message: Any, *, timeout: float) -> Any:  # noqa: ASYNC109 - every caller must name a bound
         """Send a message and return its answer.
 
-        Raises ``Refused`` with the other side's reason, ``Silent`` when none comes within ``timeout`` seconds,
-        or ``Unreachable`` at the end of the connection: the request may have been carried out or not.
+        Raises ``Refused`` with the other side's reason, ``Silent`` if no answer comes within ``timeout`` seconds, or
+        ``Unreachable`` at the end of the connection: the request may have been carried out or not.
         """
         if self.closed.is_set():
             raise self._closed_error(self._reason)
@@ -95,10 +95,10 @@ class RpcClient:
         return reply
 
     def pushed(self, message: Any) -> None:
-        """Handle a message that is not an answer. Override this where there are such messages."""
+        """Handle a message that is not an answer. Override this if there are such messages."""
 
     async def close(self) -> None:
-        """End the connection; whatever waits on it raises ``Unreachable``."""
+        """End the connection; its waiting requests raise ``Unreachable``."""
         self._end("the connection was closed by this side")
         if self._listening is not None:
             self._listening.cancel()
@@ -113,7 +113,7 @@ class RpcClient:
                 self._on_frame(frame)
         except (OSError, WireError) as error:
             reason = str(error)
-            self._silent |= isinstance(error, TimeoutError)  # the machine was lost, not who spoke there
+            self._silent |= isinstance(error, TimeoutError)  # the machine was lost, not the process there
         finally:
             self._end(reason)
 
@@ -158,10 +158,10 @@ async def _exchange_hello(reader: asyncio.StreamReader, writer: asyncio.StreamWr
 
 
 class RpcServer:
-    """Answers requests at a Unix socket (mode 0600), many connections side by side, until it is closed.
+    """Answers requests at a Unix socket (mode 0600), for many connections at a time, until it is closed.
 
-    A fault in ``dispatch`` ends the connection on which it struck, and goes to the loop's exception handler. Without the
-    descriptors to start a process nobody is answered, so that whoever keeps this one starts another.
+    A fault in ``dispatch`` ends its connection, and goes to the loop's exception handler. Without the descriptors to
+    start a process, it answers nobody, so that the supervisor starts another process.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class RpcServer:
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Listen, in place of whatever socket a dead process has left there. Raises ``OSError``."""
+        """Listen, and replace a socket that a dead process has left there. Raises ``OSError``."""
         self._path.unlink(missing_ok=True)
         await self._listen()
         self._watching = asyncio.create_task(self._watch(), name=f"watch {self._path}")
@@ -195,7 +195,8 @@ class RpcServer:
         self._own = FileIdentity.at(str(self._path))
 
     async def _watch(self) -> None:
-        """Listen again where the socket was removed: nobody could connect any more. Another's socket is left alone."""
+        """Listen again if the socket was removed, because nobody could connect. Leave another process's socket
+        alone."""
         complaint = ""
         while True:
             await asyncio.sleep(self._look_seconds)
@@ -214,7 +215,7 @@ class RpcServer:
                 complaint = ""
 
     async def close(self) -> None:
-        """Listen no more, and end every connection with the work that is done for it."""
+        """Stop listening, and end every connection with its running requests."""
         if self._watching is not None:
             self._watching.cancel()
         if self._server is None:
@@ -253,11 +254,10 @@ async def serve(
     *,
     role: str = "controller",
 ) -> None:
-    """Answer the requests of one connection until it ends, then cancel those still worked on.
+    """Answer the requests of one connection until it ends, then cancel running ones.
 
-    ``dispatch`` gets a message and returns the answer's; requests are worked on side by side. What it
-    raises as ``ReconcilerError`` becomes ``Refused``; any other exception ends the connection and is
-    raised here, in an ``ExceptionGroup``.
+    ``dispatch`` gets a message and returns the answer; requests run concurrently. A ``ReconcilerError`` of it becomes
+    ``Refused``. Any other exception ends the connection and is raised here, in an ``ExceptionGroup``.
     """
     room = asyncio.Semaphore(REQUESTS_MAX)
     tasks: set[asyncio.Task[None]] = set()

@@ -1,7 +1,7 @@
 """Reads and writes manifests: YAML with line numbers, the cluster repository, watched folders.
 
-The only room that uses PyYAML, watchfiles and git. ``yaml/documents.py`` reads (start there), ``editing.py`` writes
-without reformatting, ``git/`` keeps the cluster repository, ``hook.py`` guards it, and ``sources.py`` serves the
-controller's loop. ``operating/`` commits operations, for the command line and for the console alike. This module imports
-nothing, because the hook runs at every push and has to start quickly.
+Only this room uses PyYAML, watchfiles and git. ``yaml/documents.py`` reads (start there), and ``editing.py`` writes
+without reformatting. ``git/`` keeps the cluster repository, ``hook.py`` guards it, and ``sources.py`` serves the
+controller's loop. ``operating/`` commits operations for the command line and the console. This module imports nothing,
+because the hook runs at every push and has to start quickly.
 """

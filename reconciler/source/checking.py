@@ -1,4 +1,4 @@
-"""What is wrong with manifests by themselves, without a cluster. Pure."""
+"""Checks manifests by themselves, without a cluster. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .yaml.references import dangling
 def checked(files: Mapping[str, bytes], references: bool | None = None) -> tuple[Document, ...]:
     """Return the manifests of files. Raises ``InvalidManifests`` with every mistake.
 
-    They count as a whole cluster if any of them is a Node. ``references``: whether each name of an object must be one
-    of these manifests; by default, where they are a whole cluster.
+    They count as a whole cluster if any of them is a Node. ``references``: whether each named object must be among
+    these manifests; by default, if they are a whole cluster.
     """
     documents = load(files, part=True)
     whole = any(document.key[0] == "Node" for document in documents)

@@ -1,4 +1,4 @@
-"""Turns changes of manifests into changes of their files, and keeps the text that people wrote. Pure."""
+"""Turns changes of manifests into changes of their files, and keeps people's text. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .yaml.plain import as_yaml
 Action = Literal["created", "configured", "unchanged", "deleted"]
 
 SCHEMA = "schemas/manifest.json"
-"""Where a cluster repository has the schema of all kinds, for the editors of whoever clones it."""
+"""The path of the schema of all kinds in a cluster repository, for the editors of people who clone it."""
 _MODELINE = re.compile(r"^# yaml-language-server:[^\n]*\n?", re.MULTILINE)
 _SHIPPED = re.compile(r"# yaml-language-server: *\$schema=(?:\.\./)*schemas/manifest\.json\s*$")
 _PORTABLE = re.compile(r"# yaml-language-server: *\$schema=(https?://|/)")
@@ -58,7 +58,7 @@ class ObjectDiff:
     text: str
 
     def body(self) -> dict[str, str]:
-        """Return what `-o json` prints of it."""
+        """Return its form for `-o json`."""
         return {"kind": self.kind, "name": self.name, "action": self.action, "diff": self.text}
 
 
@@ -243,7 +243,7 @@ def _target(document: Document) -> str:
 
 
 def _wish(document: Document) -> str:
-    """Return an object's text without what the controller says of it."""
+    """Return an object's text without the fields that the controller adds."""
     text = document.text
     root = parse("", Piece("", text, 1, 1)).root
     assert root is not None

@@ -1,4 +1,4 @@
-"""Which code reads manifests here: processes of one edition say the same of the same manifests."""
+"""Identifies the code that reads manifests: processes of one edition treat the same manifests alike."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PARTS = ("resources", "source")
 
 
 def edition(package: Path = _PACKAGE) -> str:
-    """Return a digest of where that code is, and of its files by name, size and time. Takes less than a millisecond."""
+    """Return a digest of that code's folder and of its files by name, size and time. Takes less than a millisecond."""
     digest = hashlib.blake2b(str(package).encode(), digest_size=16)
     for path in sorted(file for part in _PARTS for file in (package / part).rglob("*.py")):
         status = path.stat()

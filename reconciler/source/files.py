@@ -30,7 +30,7 @@ def read_directory(folder: Path, prefix: str = "") -> dict[str, bytes]:
             problems.append(Problem(name, 1, 1, "", f"more than {DOCUMENTS_MAX} files"))
             break
         if path.suffix == ".json" and path.stat().st_size > FILE_BYTES_MAX:
-            continue  # no manifest, but what another tool keeps there
+            continue  # no manifest, but a file of another tool
         content = _read(path, name, problems)
         if content is not None and not of_others(name, content):
             files[name] = content

@@ -1,4 +1,4 @@
-"""Validates a push where no controller answers: ``python -m reconciler.source.hook pre-receive``.
+"""Validates a push if no controller answers: ``python -m reconciler.source.hook pre-receive``.
 
 Git passes the moved branches on standard input as ``old new ref`` lines, and shows the output to the pusher.
 Branches other than ``main`` and ``operations`` are accepted unchecked, because they have no effect. Pushed objects are in
@@ -27,7 +27,7 @@ OTHER_THINGS = (
     "reconciler: every YAML file is a manifest, except in folders whose names begin with a dot;",
     "reconciler: to read one folder of another repository: reconciler source set URL --path DIR",
 )
-"""What to do in ``main`` with a file that is of no kind of ours."""
+"""Advice for a file in ``main`` that is no manifest."""
 
 
 def main() -> int:
@@ -57,7 +57,7 @@ def pre_receive(lines: Iterable[str], folder: Path, environment: Mapping[str, st
 
 
 def objection_lines(error: ReconcilerError, branch: str) -> list[str]:
-    """Return for the pusher why a branch does not move."""
+    """Return the reason, for the pusher, that a branch does not move."""
     text, others = str(error), False
     if isinstance(error, InvalidManifests):
         text = _listed(error)
@@ -73,8 +73,8 @@ _OBJECT_VARIABLES = ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNA
 
 
 def objection_to(repo: ClusterRepo, old: str, new: str, ref: str = REF) -> str:
-    """Return why a commit that a command has made on top of ``old`` must not be taken; empty if it may. Raises
-    ``ReconcilerError``. A name of an object that is missing is a matter of pushes, which are complete."""
+    """Return why a command's commit on top of ``old`` must not be taken; empty if it may. Raises ``ReconcilerError``.
+    Names of missing objects are checked for pushes alone, which are complete."""
     try:
         (load_operations if ref == OPERATIONS else load)(repo.read(new, ref))
     except InvalidManifests as error:

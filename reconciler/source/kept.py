@@ -1,5 +1,5 @@
-"""The folder of the revision in force, and what of it stays as it was before, as a text that the repository keeps beside
-the commits."""
+"""A text that the repository keeps next to the commits: the folder of the revision in force, and the kept objects,
+whose earlier manifests stay in force."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .git.repository import KEPT, ClusterRepo
 
 
 def text_of(revision: str, kept: Mapping[ObjectKey, Manifest | None], folder: str = "") -> bytes:
-    """Write down what of a revision stays as it was before; None for an object that stays out. ``folder``: its manifests
-    are there."""
+    """Return the text about a revision: its kept objects, None for an object that stays out, and the folder of its
+    manifests."""
     objects = [
         {"kind": key.kind, "name": key.name, "manifest": manifest and manifest.model_dump(mode="json", by_alias=True)}
         for key, manifest in sorted(kept.items())
@@ -26,9 +26,9 @@ def text_of(revision: str, kept: Mapping[ObjectKey, Manifest | None], folder: st
 
 
 def kept_of(text: bytes, revision: str) -> dict[ObjectKey, Manifest | None]:
-    """Return what stays as it was before a revision; nothing if the text is about another one.
+    """Return the kept objects of a revision; nothing if the text is about another one.
 
-    An object that this version cannot read is left out: it is as the revision has it.
+    An object that this version cannot read is left out: the revision's own manifest counts.
     """
     try:
         body = json.loads(text)
@@ -41,13 +41,13 @@ def kept_of(text: bytes, revision: str) -> dict[ObjectKey, Manifest | None]:
 
 
 def noted(repo: ClusterRepo, revision: str) -> dict[ObjectKey, Manifest | None]:
-    """Return what a repository says stays as it was before a revision. Raises like ``ClusterRepo``."""
+    """Return the kept objects that a repository has stored for a revision. Raises like ``ClusterRepo``."""
     text = repo.in_force(KEPT)
     return kept_of(repo.blobs((text,))[text], revision) if text is not None else {}
 
 
 def noted_folder(repo: ClusterRepo, revision: str) -> str | None:
-    """Return the folder that a repository notes for a revision; None if it notes nothing of it. Raises like
+    """Return the folder that a repository has stored for a revision; None if it has none. Raises like
     ``ClusterRepo``."""
     text = repo.in_force(KEPT)
     try:

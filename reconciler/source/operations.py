@@ -24,7 +24,7 @@ def load_operations(files: Mapping[str, bytes]) -> tuple[Operation, ...]:
 
 
 def _misplaced(document: Document) -> list[Problem]:
-    """Return what is wrong with the name of an operation, or with that of its file."""
+    """Return the problems of an operation's name, and of its file's name."""
     operation = document.manifest
     assert isinstance(operation, Operation)
     target = operation.spec.target

@@ -45,7 +45,8 @@ def patched(plain: Any, operations: Any) -> Any:
 
 
 def changes(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the smallest set of fields, each as path and new value or ``REMOVED``, that leads from one to the other."""
+    """Yield the smallest set of changed fields from one value to the other, each as path and new value or
+    ``REMOVED``."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
         if before != after:
             yield path, after

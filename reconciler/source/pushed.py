@@ -1,4 +1,4 @@
-"""Judges a push as far as its commits and manifests tell: who knows the cluster says the rest."""
+"""Judges a push by its commits and manifests alone. Further checks need the cluster."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from .yaml.references import dangling
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """A push that may be taken as far as its commits and manifests tell."""
+    """A push whose commits and manifests may be accepted."""
 
     push: Push
     documents: tuple[Document, ...]
     allowed: frozenset[str]
     """The words of the ``Allow-Removal`` trailers of its commits."""
     operations: tuple[Operation, ...] = ()
-    """Those of a push to their branch, which has no manifests."""
+    """The operations of a push to their branch, which has no manifests."""
 
 
 def read_push(repo: ClusterRepo, push: Push) -> Pushed:
-    """Read a push. Raises ``Refused`` or ``InvalidManifests`` where it must not be taken.
+    """Read a push. Raises ``Refused`` or ``InvalidManifests`` if it must not be accepted.
 
-    A name of an object that does not exist is refused if the push brings it, or takes that object away: what has been
-    there before hinders nobody.
+    A name of a missing object is refused if the push brings the name or removes the object. Earlier dangling names do
+    not matter.
     """
     brought = examine(repo, push)
     files = repo.read(push.new, push.ref, brought.listing)
@@ -42,10 +42,10 @@ def read_push(repo: ClusterRepo, push: Push) -> Pushed:
 
 
 def read_fetched(repo: ClusterRepo, old: str | None, new: str) -> Pushed:
-    """Read what was fetched of a remote, whose ``main`` was at ``old``, as a push; of it, only the folder of the manifests
-    counts. Raises ``Refused`` or ``InvalidManifests`` where it must not be taken.
+    """Read a fetched commit as a push to a ``main`` at ``old``; only its folder of manifests counts. Raises ``Refused``
+    or ``InvalidManifests`` if it must not be accepted.
 
-    Earlier commits were taken by the remote: a large file that is gone again hinders nobody.
+    The remote accepted earlier commits: a large file that was removed again does not matter.
     """
     push = Push(old or NO_COMMIT, new, REF)
     allowed = frozenset() if old is None else removals_allowed(repo, old, new)
@@ -55,8 +55,8 @@ def read_fetched(repo: ClusterRepo, old: str | None, new: str) -> Pushed:
 
 
 def removals_allowed(repo: ClusterRepo, since: str, revision: str) -> frozenset[str]:
-    """Return the words of the ``Allow-Removal`` trailers of the commits that ``revision`` has and ``since`` has not; none
-    where these two have no commit in common. Raises ``Invalid`` if one of them is no commit here."""
+    """Return the words of the ``Allow-Removal`` trailers of the commits that are in ``revision`` and not in ``since``;
+    none if the two have no commit in common. Raises ``Invalid`` if one of them is no commit here."""
     base = repo.merge_base(since, revision)
     return frozenset(changes_of(repo.changes(base, revision, ALLOW)).words) if base else frozenset()
 
@@ -84,5 +84,5 @@ def _before(repo: ClusterRepo, revision: str) -> set[tuple[str, str, str]]:
 
 
 def _named(problem: Problem) -> tuple[str, str, str]:
-    """Return what stays of a dangling name when lines are added above, or other objects."""
+    """Return the parts of a dangling name that do not change when lines or other objects are added."""
     return problem.file, problem.path, problem.text.partition(";")[0]

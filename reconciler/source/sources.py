@@ -1,4 +1,4 @@
-"""Sources of the desired state for the controller's loop: the cluster repository, or a folder to try things."""
+"""Sources of the desired state for the controller's loop: the cluster repository, or a folder for experiments."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Revision:
     """A commit id, or ``dir-`` and part of a hash of a folder's files, or ``empty``."""
     documents: tuple[Document, ...]
     refused: str = ""
-    """Why a newer one of the remote repository is not here; empty if there is none."""
+    """The reason that a newer revision of the remote repository was refused; empty if there is none."""
     folder: str = ""
     """Folder of the commit with the manifests; empty for all of it."""
     kept: Mapping[ObjectKey, Manifest | None] = field(default_factory=dict)
-    """Of the revision noted last: what of it stays as it was before, as ``record_in_force`` got it."""
+    """For the last recorded revision: its kept objects, as ``record_in_force`` got them."""
 
 
 class Source(Protocol):
@@ -56,50 +56,51 @@ class Source(Protocol):
         """
 
     async def operations(self) -> Operations:
-        """Return the current operations, which come from elsewhere than the manifests. Raises like ``read``."""
+        """Return the current operations, which have their own place. Raises like ``read``."""
 
     async def record_in_force(
         self, revision: str, operations: str, kept: Mapping[ObjectKey, Manifest | None], folder: str
     ) -> None:
-        """Note, beside the manifests, which revision is in force, and which commit of the operations. ``kept``: what of the
-        revision stays as it was before, None for an object that stays out. ``folder``: of the revision. Raises ``Invalid`` and ``Unreachable``."""
+        """Record, next to the manifests, the revision and the commit of operations in force. ``kept``: the objects
+        whose earlier manifests stay in force, None for an object that stays out. ``folder``: of the revision. Raises
+        ``Invalid`` and ``Unreachable``."""
 
     async def last_in_force(self) -> Revision | None:
-        """Return the revision noted last, if it can be read. Raises like ``read``."""
+        """Return the last recorded revision, if it can be read. Raises like ``read``."""
 
     async def last_operations(self) -> Operations:
-        """Return the operations noted last. Raises like ``read``."""
+        """Return the last recorded operations. Raises like ``read``."""
 
     async def at(self, revision: str) -> Revision | None:
         """Return an earlier revision, if this source has it. Raises like ``read``."""
 
     async def removals_allowed(self, since: str, revision: str) -> frozenset[str]:
-        """Return the names whose removal is allowed by what ``revision`` has and ``since`` has not: its commits say so."""
+        """Return the names whose removal is allowed by commits that are in ``revision`` and not in ``since``."""
 
     async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
-        """Read a push that git has not accepted yet. Raises ``Refused`` and ``InvalidManifests`` where it must not be
-        taken; ``Refused`` with ``Elsewhere`` if it is not to this source."""
+        """Read a push that git has not accepted yet. Raises ``Refused`` and ``InvalidManifests`` if it must not be
+        accepted; ``Refused`` with ``Elsewhere`` if it is not to this source."""
 
     async def restore(self) -> Sequence[str]:
-        """Write again what is lost of the repository and is known, and return what that was. Raises ``OSError``, ``Invalid``
+        """Restore the known parts that the repository has lost, and return their paths. Raises ``OSError``, ``Invalid``
         and ``Unreachable``."""
         return ()
 
     async def tidy(self) -> Sequence[str]:
-        """Remove what was left by processes that were killed, and return what that was. Raises ``OSError``."""
+        """Remove the leftovers of killed processes, and return their paths. Raises ``OSError``."""
 
     async def mend(self) -> Sequence[str]:
-        """Set right what keeps pushes from being judged before they are accepted, and return what that was. Raises ``OSError``,
-        ``Invalid`` and ``Unreachable``."""
+        """Correct the settings and hooks without which pushes are accepted unjudged, and return the names of the
+        corrected ones. Raises ``OSError``, ``Invalid`` and ``Unreachable``."""
         return ()
 
     async def examine(self) -> str:
-        """Say what is damaged of the repository, for people; empty where nothing is found, or nothing can be. Raises
+        """Return the damage of the repository, for people; empty if none is found, or none can be. Raises
         ``Unreachable`` if that takes too long."""
         return ""
 
     def changes(self) -> AsyncIterator[None]:
-        """Yield whenever there may be something new to read, until it has been read."""
+        """Yield whenever there may be a new state to read, until it has been read."""
 
     def repository(self) -> ClusterRepo | None:
         """Return the repository with the commits; None for a source that has only its present state."""
@@ -117,7 +118,7 @@ class _Loaded(Generic[T]):
         self._outcome: T | InvalidManifests | None = None
 
     def get(self, id: str, read: Callable[[], T]) -> T:
-        """Return what ``read`` returns for ``id``; it is called only if ``id`` differs from last time."""
+        """Return the result of ``read`` for ``id``; it is called only if ``id`` has changed."""
         if self.id != id or self._outcome is None:
             try:
                 self._outcome = read()
@@ -140,7 +141,7 @@ class GitSource:
     def __init__(
         self, repo: ClusterRepo, poll_seconds: float = 5.0, refused: Callable[[], str] = lambda: ""
     ) -> None:
-        """``refused`` returns why a newer revision of a remote did not come here."""
+        """``refused`` returns the reason that a newer revision of a remote was refused."""
         self._repo = repo
         self.refused = refused
         self._poll_seconds = poll_seconds
@@ -170,7 +171,7 @@ class GitSource:
         try:
             return await asyncio.to_thread(removals_allowed, self._repo, since, revision)
         except Invalid:
-            return frozenset()  # one of them is not there: nothing says that it is allowed
+            return frozenset()  # one of them is missing: no commit allows removals
 
     def _documents(self, revision: str, folder: str) -> tuple[Document, ...]:
         if self._judged is not None:
@@ -241,7 +242,7 @@ class GitSource:
         return replace(self._at(commit), kept=noted(self._repo, commit))
 
     def _at(self, commit: str) -> Revision:
-        """Return a revision with the folder that was noted for it."""
+        """Return a revision with its recorded folder."""
         told = noted_folder(self._repo, commit)
         folder = self._repo.folder() if told is None else told
         return Revision(commit, load(self._repo.read(commit, folder=folder)), folder=folder)
@@ -305,7 +306,7 @@ class DirectorySource:
         return None
 
     async def removals_allowed(self, since: str, revision: str) -> frozenset[str]:
-        return frozenset()  # files say nothing of what is gone
+        return frozenset()  # files do not mention removed objects
 
     async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
         raise Refused("Elsewhere", f"the controller reads {self.describe()}: a push has no effect")

@@ -1,7 +1,7 @@
-"""Plans what to do on a machine before its agent can be kept running there, one command or file at a time. Pure.
+"""Plans the actions on a machine that let its agent be kept running there, one command or file at a time. Pure.
 
-``actions`` returns all of it beforehand, empty if everything is in place; ``undo_actions`` undoes it, and ``notes``
-lists what only a person can change.
+``actions`` returns all of them beforehand, empty if everything is in place. ``undo_actions`` returns those that undo
+them, and ``notes`` lists facts that only a person can change.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ DEFINED = {
 
 
 OTHER_SYNTAX = ("fish", "csh", "tcsh", "nu", "xonsh", "elvish", "pwsh")
-"""Names of login shells that do not read what is written for ``sh``."""
+"""Names of login shells that cannot read text for ``sh``."""
 _REMOVE = ("/bin/rm", "-f")
 _END = "END-OF-FILE"
-"""Stands alone in a line after the content that a person pastes."""
+"""The line after content that a person pastes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Run:
 
     argv: tuple[str, ...]
     content: str = ""
-    """What a person gives it on its standard input: nobody can change that between printing and pasting."""
+    """Content that a person pastes as its standard input: nobody can change it between printing and pasting."""
 
     def __str__(self) -> str:
         given = f" <<'{_END}'\n{self.content}{_END}" if self.content else ""
@@ -80,7 +80,7 @@ class Action:
     why: str
     act: Write | Run | Build
     by_person: bool = False
-    """Whether it needs an administrator's password: then it is shown, to be pasted into a terminal of the machine."""
+    """True if it needs an administrator's password: then it is shown, to be pasted into a terminal of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,34 +98,34 @@ class Place:
 
     node: str
     found: Profile
-    """The machine as it is when the runtime is there."""
+    """The machine once the runtime is there."""
     runtime: PurePosixPath | None
-    """The managed runtime that is still to be built; None where none is lacking."""
+    """The managed runtime that must still be built; None if none is missing."""
     serve: tuple[str, ...]
-    """The command of the agent, without what holds it."""
+    """The command of the agent, without the option that says what holds it."""
     agent: Write
     """The agent's file."""
     agent_there: bool
     authorized: Write
     """``authorized_keys``, with the line that lets the gateway reach ranks."""
     admitted: bool
-    """Whether that line is already in it."""
+    """True if that line is already in it."""
 
 
 def actions(seen: Survey, place: Place) -> tuple[Action, ...]:
-    """Return everything that is to be done, in order; empty if all is in place."""
+    """Return all actions, in order; empty if everything is in place."""
     return (*_runtime(place), *_agent_file(place), *_gateway(place), *_service(place.found, seen, place))
 
 
 def undo_actions(found: Profile, seen: Survey, node: str) -> tuple[Action, ...]:
-    """Return everything that removes the service, in order; empty if there is none.
+    """Return all actions that remove the service, in order; empty if there is none.
 
-    Its agent ends, and ranks continue. What the controller installs for every Node, it removes itself.
+    Its agent ends, and ranks continue. The controller itself removes the files that it installs for every Node.
     """
     service = _Service(found, seen, node)
     actions = [*service.unload(), *service.forget()]
     if any(measure.by_person for measure in actions):
-        return tuple(actions)  # for as long as the service is there, its agent is started with the rest
+        return tuple(actions)  # the service needs the rest while it exists
     if seen.script is not None:
         actions.append(
             Action("remove the script that started the agent", Run((*_REMOVE, str(script_path(found, node)))))
@@ -287,8 +287,9 @@ class _Service:
         return self._by(why, "systemctl", "start", f"{self.name}.service")
 
     def _by(self, why: str, tool: str, *words: str) -> Action:
-        """Return a command for the service manager, as root if needed: from here if possible, else by a person, whose own
-        shell finds the tool: the ``PATH`` of the machine's user must not decide what an administrator runs."""
+        """Return a command for the service manager, as root if needed: from here if possible, else by a person. That
+        person's own shell finds the tool, because the ``PATH`` of the machine's user must not decide what an
+        administrator runs."""
         path = self.seen.tools.get(tool, tool)
         if self.seen.keeper is Keeper.SYSTEMD_OF_USER:
             there = f"XDG_RUNTIME_DIR=/run/user/{self.found.uid}"
@@ -304,14 +305,14 @@ class _Service:
 
 
 def notes(found: Profile, seen: Survey, node: str, allowed: Rights | None = None) -> tuple[Note, ...]:
-    """Return what a person should know about the machine, the most important first. ``allowed``: what sudo allows; None
-    if it is not known what it should."""
+    """Return notes about the machine for a person, the most important first. ``allowed``: the rights that sudo gives;
+    None if the needed ones are unknown."""
     of_mac = _of_mac(seen, node) if found.system == "Darwin" else ()
     return (*_of_shell(found, seen), *_of_keeper(found, seen), *of_mac, *_of_sudo(found, seen, allowed))
 
 
 def _of_shell(found: Profile, seen: Survey) -> Sequence[Note]:
-    """Return how to paste commands where the login shell has no here-documents as ``sh`` has them."""
+    """Return a note on pasting commands if the login shell has no here-documents like ``sh``."""
     if seen.administrator or PurePosixPath(found.login_shell).name not in OTHER_SYNTAX:
         return ()
     return (
@@ -323,7 +324,7 @@ def _of_shell(found: Profile, seen: Survey) -> Sequence[Note]:
 
 
 def _of_sudo(found: Profile, seen: Survey, allowed: Rights | None) -> Sequence[Note]:
-    """Return what sudo should allow and does not, or should not and does; nothing for a user who may do everything."""
+    """Return notes on rights that sudo lacks, or gives but should not; nothing for a user who may do everything."""
     if seen.administrator:
         return ()
     if allowed is None:

@@ -49,7 +49,7 @@ first "$@" /usr/bin/python3
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One machine, as the user sees it who logs in there."""
+    """One machine, as its user sees it."""
 
     home: PurePosixPath
     system: str
@@ -66,7 +66,7 @@ class Profile:
     login_shell: str = ""
     """Path of the user's login shell."""
     tools: str = ""
-    """Folder of a Mac's own tools; empty where they are in the system's folders, or there are none."""
+    """Folder of a Mac's own tools; empty if they are in the system's folders, or there are none."""
 
     @property
     def kind(self) -> str:
@@ -106,9 +106,9 @@ def answer(text: str) -> Profile:
 
 
 def none(found: Profile, node: str, named: str | None, coming: bool) -> str:
-    """Return a message that a machine has no Python, and what to do about it.
+    """Return the message that a machine has no Python, with the remedy.
 
-    ``named``: the interpreter in its manifest; ``coming``: whether a managed runtime can be built there.
+    ``named``: the interpreter in its manifest. ``coming``: whether a managed runtime can be built there.
     """
     text = f"there is no Python 3.9 or newer on {node} for user {found.user}"
     if found.system == "Darwin":

@@ -1,4 +1,5 @@
-"""Compares what sudo allows a machine's user with what it should allow. Pure but for the question, which runs there.
+"""Compares the rights that sudo gives a machine's user with the needed ones. Pure but for the question, which runs
+there.
 
 Only the answers for single commands count (``sudo -l COMMAND``), never the text of a sudoers file, which only root can read.
 """
@@ -24,18 +25,18 @@ TOO_MUCH = (
     ("sysctl", "iogpu.wired_limit_mb=1"),
     ("pmset", "-a", "sleep", "7", "disksleep", "7"),
 )
-"""Commands that no machine needs, and that lines with free arguments allow: the first can overwrite any file."""
+"""Commands that no machine needs, but that lines with free arguments allow: the first can overwrite any file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What a user may run as root without a password, compared with what is needed."""
+    """The commands that a user may run as root without a password, compared with the needed ones."""
 
     needed: RootCommands
     refused: tuple[RootCommand, ...] = ()
-    """What is needed and not allowed."""
+    """Needed commands that are not allowed."""
     excess: tuple[str, ...] = ()
-    """What is allowed and must not be, as it would be typed."""
+    """Allowed commands that must not be, as they would be typed."""
 
 
 def question(needed: RootCommands) -> tuple[str, ...]:
@@ -59,7 +60,7 @@ def answer(needed: RootCommands, text: str) -> Rights:
 
 
 def lines(user: str, rights: Rights) -> tuple[str, ...]:
-    """Return all lines that the file should have; none for a user whom no line can name."""
+    """Return all lines that the file should have; none if no line can have the user's name."""
     try:
         return sudoers.lines(user, rights.needed.commands)
     except ValueError:
@@ -67,7 +68,7 @@ def lines(user: str, rights: Rights) -> tuple[str, ...]:
 
 
 def texts(user: str, rights: Rights) -> Iterator[str]:
-    """Yield what is wrong, for people; nothing where sudo allows exactly what is needed."""
+    """Yield the faults, for people; nothing if sudo allows exactly the needed commands."""
     if rights.refused and not lines(user, rights):
         yield f"no sudoers line can name the user {user!r}: have another user run the agent"
     elif rights.refused:

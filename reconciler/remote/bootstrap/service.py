@@ -1,13 +1,13 @@
 """The service of launchd or systemd with which a machine keeps its agent running. Pure.
 
-The service runs a script of the user's, ``nodes/<name>/serve``, and an agent is to run for as long as that is there.
-So a newer agent needs one file written and the older one ended, and no more rights than the user has; only making
+The service runs a script of the user's, ``nodes/<name>/serve``, and keeps an agent running as long as the script
+exists. So a newer agent needs one written file, the end of the older agent, and only the user's rights. Only creating
 the service takes an administrator.
 
-On a Mac it is a LaunchDaemon of the system with ``UserName``: daemons, and what they start, may use the local network
-(Apple TN3179), where an agent of a user's session may not, and ``ProcessType`` ``Interactive`` keeps their GPU work
-out of the background. Ranks go on when the agent ends: ``AbandonProcessGroup``, and ``KillMode=process``. A rank that
-is killed for want of memory is in the unit's control group, and must not take the agent along: ``OOMPolicy``.
+On a Mac it is a LaunchDaemon of the system with ``UserName``. Daemons and their children may use the local network
+(Apple TN3179); an agent of a user's session may not. ``ProcessType`` ``Interactive`` keeps their GPU work out of the
+background. Ranks continue when the agent ends: ``AbandonProcessGroup``, and ``KillMode=process``. A rank that is killed
+for lack of memory is in the unit's control group, and must not take the agent along: ``OOMPolicy``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Keeper(Enum):
     LAUNCHD = "launchd"
     SYSTEMD = "systemd"
     SYSTEMD_OF_USER = "systemd of the user"
-    """Which runs from boot on, for the user lingers."""
+    """It runs from boot on, because the user lingers."""
     NOTHING = "nothing"
 
 
@@ -52,7 +52,7 @@ def script_path(found: Profile, node: str) -> PurePosixPath:
 
 
 def words_path(found: Profile, node: str) -> PurePosixPath:
-    """Return the path of the error output of an agent that the service started and that could not serve."""
+    """Return the path of the error output of agents that the service started but that could not serve."""
     return node_folder(found, node) / "serve.log"
 
 
@@ -106,8 +106,8 @@ def plist(label: str, user: str, path: str) -> str:
 
 
 def unit(description: str, user: str, path: str, stop_seconds: int = 10) -> str:
-    """Return a unit file that keeps the script at ``path`` running, for a user or, where that is empty, of the user's own
-    manager; for the keys see systemd.unit(5), systemd.service(5) and systemd.kill(5)."""
+    """Return a unit file that keeps the script at ``path`` running for ``user`` or, if that is empty, under the user's
+    own manager. For the keys see systemd.unit(5), systemd.service(5) and systemd.kill(5)."""
     plain = path.replace("%", "%%")
     quoted = '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
     owner = f"User={user}\n" if user else ""

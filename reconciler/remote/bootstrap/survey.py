@@ -1,5 +1,4 @@
-"""Determines what a machine can use to keep an agent running, and what is already installed, with one script of plain
-``sh``.
+"""Finds a machine's means to keep an agent running, and the installed parts, with one script of plain ``sh``.
 
 Changes nothing. Tools are looked up on the user's ``PATH`` and in the system's folders.
 """
@@ -73,13 +72,13 @@ class Survey:
     tools: Mapping[str, str] = field(default_factory=dict)
     """Absolute paths of ``sudo``, ``install``, ``rm``, ``launchctl``, ``systemctl``."""
     administrator: str = ""
-    """How to act as root: ``root`` itself, or ``sudo`` without a password; empty if neither is possible."""
+    """The way to act as root: ``root`` itself, or ``sudo`` without a password; empty if neither is possible."""
     definition: str | None = None
     """Content of the service's definition; None if there is none."""
     draft: str | None = None
-    """Draft of the definition, to be installed in the system."""
+    """Draft of the definition, for installation in the system."""
     loaded: bool = False
-    """The service manager knows it, and starts it at every boot."""
+    """True if the service manager knows it, and starts it at every boot."""
     pid: int = 0
     """Pid of the service's process; 0 if it is not running."""
     script: str | None = None

@@ -1,1 +1,2 @@
-"""The product installed on this machine: what keeps `reconciler up` running, and its versions. Start with ``service.py``."""
+"""The product on this machine: the service that keeps `reconciler up` running, and its versions. Start with
+``service.py``."""

@@ -1,4 +1,4 @@
-"""What the service of a home needs to know of this machine, and its actions carried out here."""
+"""The facts about this machine that the service of a home needs, and the execution of its actions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .service import Machine
 
 SUDO_SECONDS = 10.0
 ACTION_SECONDS = 60.0
-"""A service manager that stops a service waits for it."""
+"""Time for an action: a service manager that stops a service waits for it."""
 _WORDS_MAX = 2000
 
 
@@ -59,7 +59,7 @@ def _administrator() -> str:
 
 
 def content(path: Path | PurePosixPath) -> str | None:
-    """Return what is in a file; None if it is not there."""
+    """Return the content of a file; None if it does not exist."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -1,8 +1,8 @@
 """The service that keeps `reconciler up` of one home running. Pure.
 
-As for agents (``remote/bootstrap/service.py``), it runs a script of the user's, and is to run for as long as that is there.
-So another version needs a link changed and `up` ended, and no more rights than the user has; only making the service takes
-an administrator. The script waits while a command replaces the version.
+As for agents (``remote/bootstrap/service.py``), it runs a script of the user's, and keeps running as long as the script
+exists. So another version needs a changed link, the end of `up`, and only the user's rights. Only creating the service
+takes an administrator. The script waits while a command replaces the version.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from reconciler.remote.bootstrap.service import Keeper, plist, unit
 STOP_SECONDS = 30
 """`up` waits 15 s for the gateway, which waits 10 s for answers."""
 _PATH = "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-"""Where git is: a service has no path of a login."""
+"""Folders with git: a service does not have the ``PATH`` of a login."""
 _SCRIPT = """\
 #!/bin/sh
 # Runs the cluster of {home}; written by `reconciler install`, run by {name}.
@@ -33,14 +33,14 @@ exec "$version/bin/python" -P -m reconciler --home {home} up 2> {words}
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """This machine and its user, as far as a service depends on them."""
+    """The properties of this machine and its user that a service depends on."""
 
     user: str
     uid: int
     user_home: PurePosixPath
     keeper: Keeper
     administrator: str = ""
-    """How to act as root: ``root`` itself, or ``sudo`` without a password; empty if neither is possible."""
+    """The way to act as root: ``root`` itself, or ``sudo`` without a password; empty if neither is possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,12 @@ class UpService:
 
     @property
     def script(self) -> Path:
-        """Return the path of the script, which is there for as long as `up` is to run."""
+        """Return the path of the script, which exists as long as `up` should run."""
         return self.folder / "serve"
 
     @property
     def words(self) -> Path:
-        """Return the path of what the last `up` has written to its error output."""
+        """Return the path of the last error output of `up`."""
         return self.folder / "serve.log"
 
     @property
@@ -104,9 +104,10 @@ class UpService:
         return unit(f"reconciler up for {self.home}", owner, str(self.script), STOP_SECONDS)
 
     def install_actions(self, script: str | None, definition: str | None, running: int) -> Sequence[Action]:
-        """Return what makes the service, in order; empty if all is in place.
+        """Return the actions that create the service, in order; empty if all is in place.
 
-        ``script``, ``definition``: what is there now. ``running``: the pid of an `up` that runs without the service, or 0.
+        ``script``, ``definition``: the present contents. ``running``: the pid of an `up` that runs without the service,
+        or 0.
         """
         actions = []
         if script != self.script_text():
@@ -136,7 +137,7 @@ class UpService:
         return actions
 
     def remove_actions(self, definition: str | None) -> Sequence[Action]:
-        """Return what removes the definition from the service manager, in order; empty if there is none."""
+        """Return the actions that remove the definition from the service manager, in order; empty if there is none."""
         if definition is None:
             return ()
         if self.machine.keeper is Keeper.LAUNCHD:

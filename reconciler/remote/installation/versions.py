@@ -1,8 +1,8 @@
-"""The versions of the product in a home: each an environment of its own, one of which the service runs.
+"""The versions of the product in a home: each is a separate environment, and the service runs one of them.
 
-``versions/VERSION`` are environments that uv makes (https://docs.astral.sh/uv/), complete or not at all. ``versions/current``
-is a link to the one in use, ``versions/previous`` to the one before; ``versions/previous.db`` is the store as that one left
-it. Ranks keep running with the version that started them, so the environments of both stay.
+``versions/VERSION`` is an environment that uv makes (https://docs.astral.sh/uv/), complete or not at all.
+``versions/current`` is a link to the one in use, ``versions/previous`` to the one before, and ``versions/previous.db``
+is the store as that one left it. Ranks keep running with the version that started them, so both environments stay.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from uv import find_uv_bin
 from reconciler.errors import Refused
 
 UV_SECONDS = 1800.0
-"""Some packages have hundreds of megabytes."""
+"""Time for an installation: some packages have hundreds of megabytes."""
 ASK_SECONDS = 60.0
 LIST_SECONDS = 20.0
 _WORDS_MAX = 2000
@@ -55,11 +55,11 @@ class Versions:
         return self.root / version / "bin" / "python"
 
     def make(self, requirement: str, index_url: str | None = None) -> str:
-        """Make the environment of a version, unless it is there. Return its name: the version, with a digest after a ``-``
-        if the one in use has that version, and other contents.
+        """Make the environment of a version, unless it is there. Return its name: the version, followed by ``-`` and a
+        digest if the one in use has that version but other contents.
 
-        ``requirement``: what to install, as pip and uv read it; ``index_url``: from where alone. Raises ``Refused`` (``VersionUnavailable``) with uv's
-        words.
+        ``requirement``: the package, as pip and uv read it. ``index_url``: the only index to use. Raises ``Refused``
+        (``VersionUnavailable``) with uv's message.
         """
         draft = self.root / _DRAFT
         shutil.rmtree(draft, ignore_errors=True)
@@ -79,8 +79,8 @@ class Versions:
         return name
 
     def _name(self, version: str, digest: str) -> str:
-        """Return the name of a version with that content: of the environment that has it, else one that is free. Those that
-        nothing uses are removed, because other packages in them may be older."""
+        """Return the name of a version with that content: that of the environment that has it, else a free one. Unused
+        environments are removed, because other packages in them may be older."""
         named = {path.name for path in self.root.iterdir() if path.is_dir() and number(path.name) == version}
         self._drop(named - {self.current, self.previous, CURRENT, PREVIOUS})
         for name in (self.current, self.previous, version):
@@ -89,7 +89,7 @@ class Versions:
         return f"{version}-{digest}" if (self.root / version).exists() else version
 
     def use(self, version: str, previous: str | None) -> None:
-        """Let the service run ``version`` from its next start on."""
+        """Make the service run ``version`` from its next start on."""
         self._link(CURRENT, version)
         if previous is not None:
             self._link(PREVIOUS, previous)
@@ -99,7 +99,7 @@ class Versions:
 
     @contextmanager
     def switching(self) -> Iterator[None]:
-        """Have the service's script wait meanwhile: it goes on when this process has ended, however that ends."""
+        """Make the service's script wait meanwhile. It continues after this process has ended, however that ends."""
         note = self.root / SWITCHING
         note.write_text(f"{os.getpid()}\n", encoding="utf-8")
         try:
@@ -116,12 +116,12 @@ class Versions:
         return False
 
     def drop_unused(self) -> None:
-        """Remove versions that are neither in use nor to go back to, and that no process was started from."""
+        """Remove versions other than the current and the previous one that no process was started from."""
         found = {path.name for path in self.root.iterdir() if path.is_dir() and not path.is_symlink()}
         self._drop(found - {self.current, self.previous})
 
     def _drop(self, versions: Set[str]) -> None:
-        """Remove those of some versions that no process was started from."""
+        """Remove those versions that no process was started from."""
         listed = _commands()
         for path in (self.root / version for version in versions):
             if path.is_dir() and f"{path}/" not in listed:
@@ -141,12 +141,12 @@ class Versions:
 
 
 def number(name: str) -> str:
-    """Return the version that a controller of an environment says that it has."""
+    """Return the version that a controller from an environment reports."""
     return name.partition("-")[0]
 
 
 def _digest(environment: Path) -> str:
-    """Return a digest of the product's files in an environment, as the installer has recorded them."""
+    """Return a digest of the product's files in an environment, from the installer's record."""
     found = hashlib.sha256()
     for record in sorted(environment.glob("lib/python*/site-packages/mlx_reconciler-*.dist-info/RECORD")):
         for line in sorted(record.read_text(encoding="utf-8").splitlines()):
@@ -160,8 +160,8 @@ def _uv(*words: str) -> None:
 
 
 def _commands() -> str:
-    """Return the command lines of all processes. Linux: ``/proc/PID/cmdline`` (proc(5)), because a Debian may have no ``ps``.
-    Raises ``Refused``."""
+    """Return the command lines of all processes. On Linux, from ``/proc/PID/cmdline`` (proc(5)), because Debian may
+    have no ``ps``. Raises ``Refused``."""
     if sys.platform != "linux":
         return _output(("ps", "-A", "-ww", "-o", "args="), LIST_SECONDS)
     lines = []
@@ -172,7 +172,7 @@ def _commands() -> str:
 
 
 def _output(command: tuple[str, ...], seconds: float) -> str:
-    """Run a command and return what it prints. Raises ``Refused`` with its words."""
+    """Run a command and return its output. Raises ``Refused`` with its message."""
     try:
         done = subprocess.run(
             command,

@@ -1,6 +1,6 @@
-"""Has everything on a machine that its agent needs to be kept running, or takes it away again.
+"""Installs everything on a machine that keeps its agent running, or removes it again.
 
-It looks, and does one measure after the other.
+It surveys the machine, and carries out one action after the other.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .node_over_ssh import SshNode
 
 MEASURE_SECONDS = 60.0
 SETTLE_SECONDS = 25.0
-"""A service starts what has ended after ten at most."""
+"""A service restarts an ended process after at most ten seconds."""
 LOOK_SECONDS = 0.3
 _WORDS_MAX = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class BootstrapPlan:
-    """A machine's profile, what is to be done there, and what a person should know."""
+    """A machine's profile, the actions there, and notes for a person."""
 
     found: Profile
     seen: Survey
@@ -41,7 +41,7 @@ class BootstrapPlan:
 
     @property
     def own_actions(self) -> tuple[Action, ...]:
-        """Return what can be done from here."""
+        """Return the actions that are possible from here."""
         return tuple(each for each in self.measures if not each.by_person)
 
 
@@ -52,8 +52,8 @@ def reach(name: str, access: Access, home: Path, gateway_key: Path) -> SshNode:
 
 
 async def plan_bootstrap(node: SshNode, needed: RootCommands | None = None) -> BootstrapPlan:
-    """Plan what is to be done; changes nothing there. ``needed``: what should run as root there, if that is known.
-    Raises ``Unreachable``, and ``Refused`` if no agent can run."""
+    """Plan the actions; changes nothing there. ``needed``: the commands that should run as root there, if they are
+    known. Raises ``Unreachable``, and ``Refused`` if no agent can run."""
     place, seen = await node.place(), await node.survey()
     allowed = None
     if needed is not None and not seen.administrator:
@@ -65,7 +65,7 @@ async def plan_bootstrap(node: SshNode, needed: RootCommands | None = None) -> B
 
 
 async def plan_reset(node: SshNode) -> BootstrapPlan:
-    """Plan how to remove what keeps its agent running; changes nothing there. Raises ``Unreachable``."""
+    """Plan the removal of the service that keeps its agent running; changes nothing there. Raises ``Unreachable``."""
     found, seen = await node.profile(), await node.survey()
     return BootstrapPlan(found, seen, undo_actions(found, seen, node.name), ())
 
@@ -88,7 +88,7 @@ async def carry_out(node: SshNode, measure: Action, tell: Tell = lambda text: No
 
 
 async def settle(node: SshNode) -> None:
-    """Wait until the machine's service has the agent run, as far as it has one, for a while."""
+    """Wait for a while until the machine's service, if it has one, runs the agent."""
     until = asyncio.get_running_loop().time() + SETTLE_SECONDS
     while asyncio.get_running_loop().time() < until:
         seen = await node.survey()

@@ -1,6 +1,6 @@
-"""A gateway on another machine: its file and its routes are put there, and a process that has ended is started again.
+"""A gateway on another machine: puts its file and its routes there, and restarts its process when it has ended.
 
-It is nobody's child, and serves with the routes that it has whether or not the controller is there.
+The gateway is nobody's child, and serves with its last routes even without the controller.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from reconciler.errors import Unreachable
 from reconciler.remote.bootstrap.profile import Profile
 from reconciler.remote.runtime.gateway_file import gateway_file
 
-if TYPE_CHECKING:  # the module itself loads asyncssh, which a cluster on one machine need not wait for
+if TYPE_CHECKING:  # the module loads asyncssh, which a cluster on one machine does not need
     from reconciler.remote.ssh.channels import Completed
 
 ASK_SECONDS = 15.0
@@ -34,8 +34,8 @@ esac
 for old in "${file%/*}"/gateway-*.pyz; do [ "$old" = "$file" ] || rm -f "$old"; done
 [ -n "$running" ] && cat "$home/gateway.json" 2>/dev/null || { echo; tail -n 1 "$home/gateway.log.1" 2>/dev/null; }
 """
-"""Prints what a running gateway says of itself, and continues it where a signal has stopped it; else an empty line, and the last
-words of the one before."""
+"""Prints the state of a running gateway, and continues it if a signal has stopped it. Otherwise prints an empty line,
+and the last messages of the one before."""
 _END = """
 home=$1; pid=$(sed -n 1p "$home/gateway.lock" 2>/dev/null); rm -rf "$home/routes.json" "$home/keys"
 [ -n "$pid" ] || exit 0
@@ -45,7 +45,7 @@ case "$(ps -ww -p "$pid" -o args= 2>/dev/null)" in *"/gateway-"*".pyz $home") ki
 
 @dataclass(frozen=True, slots=True)
 class FrontFiles:
-    """What a gateway needs of its controller."""
+    """The files that a gateway gets from its controller."""
 
     routes: bytes
     keys: Mapping[str, bytes]
@@ -76,13 +76,13 @@ class Front:
         self._machine = machine
         self._name = name
         self._there: FrontFiles | None = None
-        """What was put there last."""
+        """The files that were put there last."""
         self._file_there = False
 
     async def keep(self, files: FrontFiles) -> dict[str, Any]:
-        """Have it run with these files. Return what it says of itself.
+        """Make it run with these files. Return its own state.
 
-        Raises ``Unreachable`` with the last words of one that does not run; another is then being started.
+        Raises ``Unreachable`` with the last messages of a gateway that does not run; another is then being started.
         """
         found = await self._machine.profile()
         home, file = found.root / FOLDER, found.root / "agents" / gateway_file().name

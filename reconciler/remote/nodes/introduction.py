@@ -1,4 +1,4 @@
-"""The first meeting with a machine, before there is a manifest of it: its host key, and what a look around shows."""
+"""The first contact with a machine, before it has a manifest: its host key, and an inspection."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class HostKey:
     """The host key that a server presents."""
 
     line: str
-    """Type and base64, as manifests have it."""
+    """Type and base64, in the form of manifests."""
     fingerprint: str
-    """The fingerprint as ``ssh-keygen -l`` shows it."""
+    """The fingerprint in the form of ``ssh-keygen -l``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ async def survey(access: SshAccess) -> Survey:
 
 
 async def examine(access: SshAccess, script: str, words: tuple[str, ...], seconds: float) -> str:
-    """Log in, run a script of plain ``sh`` and return what it printed. Raises ``Barred`` and other ``Unreachable``,
+    """Log in, run a script of plain ``sh`` and return its output. Raises ``Barred`` and other ``Unreachable``,
     ``Refused`` if the script fails."""
     return _printed(access.host, await _run(access, ("/bin/sh", "-c", script, "examine", *words), seconds))
 

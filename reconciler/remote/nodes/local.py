@@ -19,7 +19,7 @@ from reconciler.wire.shortage import explained
 START_SECONDS = 10.0
 DIAL_SECONDS = 5.0
 KILLED_SECONDS = 5.0
-"""How long to wait for the end of a starter that was killed."""
+"""The longest wait for the end of a killed starter."""
 ANOTHER_SERVES = 75
 FENCED = 77
 _TAIL_BYTES = 2000
@@ -27,14 +27,14 @@ _TAIL_BYTES = 2000
 
 @dataclass(frozen=True, slots=True)
 class LocalNode:
-    """One ``local: {}`` node. Paths are absolute; raises ``ValueError`` when a socket's would be too long."""
+    """One ``local: {}`` node. Paths are absolute. Raises ``ValueError`` if the path of a socket would be too long."""
 
     name: str
     directory: Path
     """Folder of the agent's state."""
     models: Path
     run_directory: Path
-    """Short: Unix sockets are here."""
+    """Folder of Unix sockets, with a short path."""
     runtime_python: Path
     """Interpreter of the ranks."""
     agent_python: Path
@@ -52,7 +52,7 @@ class LocalNode:
         return agent_socket(str(self.run_directory), self.name)
 
     async def stage(self, token: int = 0) -> None:
-        """Do nothing: the agent's file is where the controller has put it."""
+        """Do nothing: the controller has already put the agent's file there."""
 
     async def start_agent(self, token: int = 0) -> None:
         """Start an agent unless one is running.
@@ -116,7 +116,7 @@ class LocalNode:
                 f"the agent of {self.name} does not answer at {self.socket}: {error}"
             ) from error
         if writer.get_extra_info("peername") is None:
-            # So asyncio shows EAGAIN, of a socket whose queue is full: its agent listens and accepts nobody.
+            # asyncio's form of EAGAIN, for a socket with a full queue: its agent listens but accepts nobody.
             writer.transport.abort()
             raise self._silent()
         return await AgentConnection(reader, writer).open("controller")
@@ -126,7 +126,7 @@ class LocalNode:
         try:
             async with asyncio.timeout(DIAL_SECONDS):
                 return await asyncio.open_unix_connection(socket)
-        except OSError as error:  # which a time-out is, too
+        except OSError as error:  # a time-out is one, too
             why = str(error) or f"no answer within {DIAL_SECONDS:g} s"
             raise Unreachable(f"nothing answers at {socket}: {why}") from error
 

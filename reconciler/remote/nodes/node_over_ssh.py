@@ -1,7 +1,7 @@
-"""A node on another machine: its agent is copied, started and used over one SSH connection.
+"""A node on another machine: copies, starts and uses its agent over one SSH connection.
 
-Everything of ours is in ``~/.reconciler`` of the user: ``agents/``, ``nodes/<name>/``, ``run/`` (sockets),
-``models/``, ``runtimes/``.
+All our files are in ``~/.reconciler`` of the user: ``agents/``, ``nodes/<name>/``, ``run/`` (sockets), ``models/``,
+``runtimes/``.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ from .local import ANOTHER_SERVES, FENCED, START_SECONDS
 __all__ = ["Completed", "SshNode"]
 
 COMMANDS_MAX = 4
-"""Most commands at a time on one machine: ``sshd`` allows ten sessions per connection (``MaxSessions``)."""
+"""The most commands at a time on one machine: ``sshd`` allows ten sessions for each connection (``MaxSessions``)."""
 PUT_SECONDS = 120.0
 ANSWER_SECONDS = 5.0
 REBOOT_SECONDS = 15.0
 AGENTS_KEPT = 3
 SERVICE_SECONDS = 15.0
-"""launchd starts what has ended at most every ten."""
+"""launchd restarts an ended process at most every ten seconds."""
 LOOK_SECONDS = 0.2
 log = logging.getLogger(__name__)
 _TAIL_BYTES = 2000
 
 
 class SshNode:
-    """One node with ``spec.ssh``. ``gate`` bounds how many connections are made at a time; ``last``: see
+    """One node with ``spec.ssh``. ``gate`` bounds the number of connections that are made at a time. ``last``: see
     ``Connection``."""
 
     def __init__(
@@ -78,7 +78,7 @@ class SshNode:
         self._held: Held | None = None
 
     async def close(self) -> None:
-        """Close the connection; what runs there continues."""
+        """Close the connection; processes there continue."""
         await self._connection.close()
 
     async def reconnect(self) -> None:
@@ -86,10 +86,10 @@ class SshNode:
         await self._connection.renew()
 
     async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float) -> Completed:  # noqa: ASYNC109 - every caller must name a bound
-        """Run a command there, with ``LC_ALL=C`` and nothing else of ours in its environment.
+        """Run a command there, with only ``LC_ALL=C`` added to its environment.
 
-        Raises ``Silent`` where it does not end in time or the machine is not reached, ``Barred`` where the login shell
-        there runs no commands, ``Refused`` where it prints more than ``OUTPUT_BYTES_MAX``.
+        Raises ``Silent`` if it does not end in time or the machine is not reached, ``Barred`` if the login shell there
+        runs no commands, ``Refused`` if it prints more than ``OUTPUT_BYTES_MAX``.
         """
         until = asyncio.get_running_loop().time() + timeout
         try:
@@ -121,7 +121,7 @@ class SshNode:
             found = profile.answer(done.out)
             newest = await self._managed.newest(
                 found
-            )  # the agent's too: what it ran from before can be removed
+            )  # the agent's too: its earlier interpreter can be removed
             self._profile = replace(found, ranks_python=newest, python=newest or found.python)
         return self._profile
 
@@ -141,7 +141,7 @@ class SshNode:
         if seen.loaded:
             await self._ask_for(
                 serve, token
-            )  # which ends an agent that hangs: the service starts the next one
+            )  # this ends an agent that hangs, and the service starts the next one
             if await self._started_by_service(found, seen):
                 return
         if found.system == "Darwin":
@@ -188,7 +188,7 @@ class SshNode:
             raise Silent(f"cannot open a session for the agent of {self.name}: {error}") from error
 
     def _serve(self, found: Profile, bundle: PurePosixPath) -> tuple[str, ...]:
-        """Return the command of the agent, without the options for the token and for what holds it."""
+        """Return the command of the agent, without the options for the token and for its holder."""
         serve = (found.python, "-I", str(bundle), "serve", "--node", self.name)
         places = {
             "--directory": node_folder(found, self.name),
@@ -200,7 +200,7 @@ class SshNode:
         return (*serve, *(str(word) for place in places.items() for word in place), *tools)
 
     async def survey(self) -> Survey:
-        """Return what the machine has to keep an agent running. Raises ``Unreachable``."""
+        """Return the machine's means to keep an agent running. Raises ``Unreachable``."""
         done = await self.run(survey.question(await self.profile(), self.name), timeout=START_SECONDS)
         return survey.answer(done.out)
 
@@ -218,9 +218,7 @@ class SshNode:
         serve = self._serve(found, path)
         wanted = script(seen.keeper, found, self.name, serve)
         if seen.loaded and seen.script != wanted:
-            await self._ask_for(
-                serve, token
-            )  # as soon as the script is there the service may start its agent
+            await self._ask_for(serve, token)  # once the script exists, the service may start its agent
             await self.put(script_path(found, self.name), wanted.encode(), 0o600)
         return path, seen
 
@@ -244,7 +242,7 @@ class SshNode:
         return path
 
     async def place(self) -> Place:
-        """Return what exists and what is needed apart from a service. Raises ``Unreachable``, and ``Refused`` as
+        """Return the existing and the needed files, apart from a service. Raises ``Unreachable``, and ``Refused`` as
         ``start_agent``."""
         found = await self.profile()
         runtime = self._managed.lacking(found)
@@ -273,7 +271,7 @@ class SshNode:
         return relay_line(found.python, str(bundle), str(found.root / "run"), public_key(self._gateway_key))
 
     async def _authorize_gateway(self, found: Profile, bundle: PurePosixPath) -> None:
-        """Let the gateway's key in, for the sockets of ranks and nothing else."""
+        """Admit the gateway's key, for the sockets of ranks and nothing else."""
         line = self._relay_line(found, bundle)
         await self._rewrite_authorized(lambda existing: ensure_line(existing, line))
         try:
@@ -322,7 +320,7 @@ class SshNode:
         return key
 
     async def prune_runtimes(self) -> Pruned:
-        """Remove what is old and unused of them. Raises as ``Managed.prune``."""
+        """Remove old, unused runtimes. Raises as ``Managed.prune``."""
         return await self._managed.prune(await self.profile())
 
     async def _fit(self) -> Profile:
@@ -382,7 +380,7 @@ class SshNode:
             done = await self.run(("/bin/sh", "-c", scripts.REBOOT, "reboot"), timeout=REBOOT_SECONDS)
         except Silent:
             if connection.is_closed():
-                return  # it has gone down before it could say that it would
+                return  # it has gone down before it could answer
             raise
         if done.status not in (0, 128 + 15):
             user = self._access.ssh.user if self._access.ssh else ""

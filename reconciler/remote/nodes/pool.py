@@ -1,4 +1,4 @@
-"""Connects nodes with machines: by the manifest, or by the access with which the agent was started."""
+"""Connects nodes with machines, by the manifest or by the access with which the agent was started."""
 
 from __future__ import annotations
 
@@ -59,20 +59,20 @@ class Machine(Protocol):
         ...
 
     async def withdraw(self) -> None:
-        """Take back what was let in there for the gateway. Raises ``Unreachable``."""
+        """Revoke the gateway's access there. Raises ``Unreachable``."""
         ...
 
     async def reconnect(self) -> None:
-        """End the connection to the machine; the next time it is reached over a new one."""
+        """End the connection to the machine; the next use makes a new one."""
         ...
 
     async def close(self) -> None:
-        """Close the connection; what runs there continues."""
+        """Close the connection; processes there continue."""
         ...
 
 
 class MachinePool:
-    """The machines of all nodes. ``make`` gives the one that is reached as a node's ``Access`` says."""
+    """The machines of all nodes. ``make`` returns the machine for a node's ``Access``."""
 
     def __init__(self, make: Callable[[NodeName, Access], Machine]) -> None:
         self._make = make
@@ -83,7 +83,7 @@ class MachinePool:
         self._fronts: dict[NodeName, tuple[Machine, Front]] = {}
 
     def front(self, name: NodeName) -> Front:
-        """Return the gateway of a node's machine. Raises ``Refused`` where that is the controller's own, and as
+        """Return the gateway of a node's machine. Raises ``Refused`` if that is the controller's own, and as
         ``dial``."""
         machine = self._machine(name)
         before = self._fronts.get(name)
@@ -148,8 +148,8 @@ class MachinePool:
         return await self._machine(name).prune_runtimes()
 
     async def withdraw(self, name: NodeName) -> None:
-        """Remove what continues without the controller: the service that starts the node's agent, and the gateway's
-        access, unless another node uses that machine."""
+        """Remove the parts that continue without the controller: the service that starts the node's agent, and the
+        gateway's access, unless another node uses that machine."""
         await self._machine(name).disable_service()
         ssh = self._accesses.get(name, LOCAL).ssh
         others = [access.ssh for other, access in self._accesses.items() if other != name and access.ssh]
@@ -160,13 +160,13 @@ class MachinePool:
 
     async def reconnect(self, name: NodeName) -> None:
         """Close the connection to a node's machine, so that the next one is new. Ranks and the agent continue; only the
-        gateway's streams are disturbed."""
+        gateway's streams are interrupted."""
         machine = self._machines.get(name)
         if machine is not None:
             await machine.reconnect()
 
     async def close(self) -> None:
-        """Let go of all."""
+        """Close all connections."""
         await asyncio.gather(*self._leaving, *(machine.close() for machine in self._machines.values()))
 
     def _machine(self, name: NodeName) -> Machine:

@@ -1,9 +1,9 @@
 """The agent as one file: a zip archive that Python runs, with its version in its name.
 
 The same sources give the same bytes wherever the same Python makes it (order and times are fixed, nothing is
-compressed), so a node that has the file of that name needs no other. Each module is there as source, which any
-Python from 3.9 on can run, and compiled for the Python that made the file: a shim is on the way to the next token
-of a group that is formed again, and compiling the sources would be half of its start.
+compressed), so a node that has the file of that name needs no other. Each module is there as source, which any Python
+from 3.9 on can run, and compiled for the Python that made the file. Compiling the sources would be half of a shim's
+start, which delays the next token of a group that is formed again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _START = b"import sys\nfrom reconciler.agent.entry import main\nsys.exit(main())
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The agent's file, to be put on machines."""
+    """The agent's file, for machines."""
 
     name: str
     content: bytes
@@ -45,8 +45,8 @@ class Bundle:
 
 @functools.cache
 def build_bundle() -> tuple[bytes, str]:
-    """Return the file's bytes and the first 12 hex digits of their SHA-256: of the sources as a process first reads
-    them, for it runs no others."""
+    """Return the file's bytes and the first 12 hex digits of their SHA-256. The sources are those of the first call,
+    because this process runs no others."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
         sources = _sources()
@@ -79,8 +79,8 @@ def _compiled(sources: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def _code(name: str, source: bytes) -> CodeType:
-    """Return what Python compiled of a file when it was installed or first used. Compiling all of them is a tenth of what
-    a controller does until it runs."""
+    """Return the code that Python compiled when a file was installed or first used. Compiling all files would be a
+    tenth of a controller's start."""
     path = Path(reconciler.__file__).parents[1] / name
     if path.is_file() and path.read_bytes() == source:
         code = SourceFileLoader(name, str(path)).get_code(name)
@@ -90,7 +90,7 @@ def _code(name: str, source: bytes) -> CodeType:
 
 
 def _named(code: CodeType, name: str) -> CodeType:
-    """Return the code with this name of its file, in tracebacks and in the bytes."""
+    """Return the code with this file name, for tracebacks and in the bytes."""
     inner = (_named(each, name) if isinstance(each, CodeType) else each for each in code.co_consts)
     return code.replace(co_filename=name, co_consts=tuple(inner))
 
@@ -98,7 +98,7 @@ def _named(code: CodeType, name: str) -> CodeType:
 def write_bundle(directory: Path) -> Path:
     """Put ``agent-<digest>.pyz`` into ``directory`` atomically, unless it is there. Raises ``OSError``.
 
-    Those of other versions go, unless an agent runs from them.
+    Files of other versions are removed, unless an agent runs from them.
     """
     bundle, digest = build_bundle()
     path = directory / f"agent-{digest}.pyz"
@@ -121,8 +121,7 @@ def write_bundle(directory: Path) -> Path:
 
 
 def _in_use(bundle: Path) -> bool:
-    """Return whether an agent runs from it: each holds a shared lock on its file, because its shims are started from
-    it."""
+    """Return whether an agent runs from it: each agent holds a shared lock on its file, which its shims start from."""
     try:
         with bundle.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
-"""The managed runtime of a node, in ``~/.reconciler`` there: sent in parts, put together beside, tried, and only then
-in its place under ``runtimes/<key>``. Plain ``sh`` and ``tar`` do it: a machine may have no Python at all.
+"""The managed runtime of a node, in ``~/.reconciler`` there: sent in parts, assembled in a draft folder, tried, and
+only then moved to ``runtimes/<key>``. It uses plain ``sh`` and ``tar``, because a machine may have no Python at all.
 
-Whatever was sent stays, and is not sent again: a part is known by the digest of its content.
+Sent parts stay, and are not sent again: the digest of its content identifies a part.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from reconciler.errors import Refused, Unreachable
 from .pinned_versions import Recipe
 from .wheelhouse import Pack, Tell
 
-if TYPE_CHECKING:  # the module itself loads asyncssh, which a cluster on one machine need not wait for
+if TYPE_CHECKING:  # the module loads asyncssh, which a cluster on one machine does not need
     from reconciler.remote.ssh.channels import Completed
 
 PIECE_BYTES = 4 * 2**20
-"""Sent at a time: what has arrived need not be sent again."""
+"""The bytes that are sent at a time: arrived pieces are not sent again."""
 PIECE_SECONDS = 120.0
 ASK_SECONDS = 30.0
 UNPACK_SECONDS = 300.0
 TRY_SECONDS = 300.0
-"""mlx is loaded from a cold disk for the first time, and compiled to Python's byte code."""
+"""Time for a first import of mlx, from a cold disk and without byte code."""
 SLACK_BYTES = 256 * 2**20
 _MIB = 2**20
 _TAIL = 600
@@ -112,7 +112,7 @@ class Build:
     """One runtime on one machine; ``root`` is ``~/.reconciler`` there. Every method raises ``Unreachable``."""
 
     def __init__(self, shell: Shell, name: str, root: PurePosixPath, tell: Tell, builder: str = "") -> None:
-        """``builder`` distinguishes simultaneous builders, each of which uses a folder of its own."""
+        """``builder`` distinguishes simultaneous builders, which use separate folders."""
         self._shell = shell
         self._name = name
         self._root = root
@@ -124,8 +124,8 @@ class Build:
         return "built" in (await self._state(recipe, ())).splitlines()
 
     async def ensure(self, recipe: Recipe, packs: tuple[Pack, ...]) -> None:
-        """Build the runtime unless it exists. Raises ``Refused``: ``DiskFull`` before anything is sent that would not
-        fit, ``RuntimeBroken`` if it does not run there."""
+        """Build the runtime unless it exists. Raises ``Refused``: ``DiskFull``, before anything is sent, if it would
+        not fit, ``RuntimeBroken`` if it does not run there."""
         state = [line.split() for line in (await self._state(recipe, packs)).splitlines()]
         if ["built"] in state:
             return
@@ -148,7 +148,7 @@ class Build:
         return await self._sh(_STATE, str(self._root), recipe.key, *digests, seconds=ASK_SECONDS)
 
     async def _send(self, pack: Pack, offset: int, progress: tuple[int, int]) -> int:
-        """Send the rest of a part. Return how much of all parts has been sent."""
+        """Send the rest of a part. Return the bytes of all parts sent so far."""
         sent, to_send = progress
         part = str(self._root / "packs" / f"{pack.digest}.part")
         if offset > pack.size:
@@ -184,8 +184,7 @@ class Build:
         await self._sh(_PUBLISH, str(draft), str(final), seconds=UNPACK_SECONDS, stdin=parts)
 
     async def prune(self, recipe: Recipe) -> Pruned:
-        """Remove the runtimes that nothing uses, but for this one and the last before it, and the parts that are in
-        neither."""
+        """Remove unused runtimes except this one and the last before it, and the parts that are in neither."""
         words = (str(self._root), recipe.key)
         lines = [
             line.split() for line in (await self._sh(_PRUNE, *words, seconds=UNPACK_SECONDS)).splitlines()

@@ -1,4 +1,5 @@
-"""The gateway as one file, for machines that have its libraries and not this product: a zip archive that Python runs."""
+"""The gateway as one file, for machines that have its libraries but not this product: a zip archive that Python
+runs."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _START = b"import sys\nfrom reconciler.bootstrap.front import main\nsys.exit(mai
 
 @dataclass(frozen=True, slots=True)
 class GatewayFile:
-    """What is put on machines."""
+    """The name and bytes of the file for machines."""
 
     name: str
     content: bytes
@@ -26,7 +27,7 @@ class GatewayFile:
 
 @functools.cache
 def gateway_file() -> GatewayFile:
-    """Return the file, with a digest of the sources in its name: the same sources are the same file."""
+    """Return the file, with a digest of the sources in its name: the same sources make the same file."""
     package = Path(reconciler.__file__).parent
     paths = [
         package / "__init__.py",

@@ -1,4 +1,4 @@
-"""Installs managed runtimes: decides whether a machine has one and which, and builds it from its parts."""
+"""Installs managed runtimes: decides which one a machine needs, if any, and builds it from its parts."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _NEWEST = """
 cd "$1" 2>/dev/null || exit 0
 for each in "$2" $(ls -t); do "$each/bin/python3" -I -c "" </dev/null >/dev/null 2>&1 && { echo "$1/$each/bin/python3"; exit; }; done
 """
-"""The managed runtime of that name, else the one that was built last."""
+"""Finds the managed runtime of that name, else the one that was built last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Managed:
-    """The runtimes of one machine; without ``wheelhouse``, or where the owner names a Python, there are none."""
+    """The runtimes of one machine; none without ``wheelhouse``, or if the owner names a Python."""
 
     shell: Shell
     name: str
     wheelhouse: Wheelhouse | None
     python: str | None
-    """The owner's."""
+    """The owner's interpreter."""
     builder: str = field(default_factory=lambda: secrets.token_hex(4))
     """Id of the builder, for ``Build``."""
 
@@ -46,7 +46,7 @@ class Managed:
         return recipe.key
 
     async def prune(self, found: Profile) -> Pruned:
-        """Remove the runtimes that nothing uses, but for this version's and the last before it. Raises as ``build``."""
+        """Remove unused runtimes except this version's and the last before it. Raises as ``build``."""
         _, recipe = self._recipe(found)
         return await Build(self.shell, self.name, found.root, lambda text: None).prune(recipe)
 

@@ -1,4 +1,4 @@
-"""The exact contents of the managed runtime, which name it and make it equal wherever it is built."""
+"""The exact contents of the managed runtime, which give it its name and make all builds equal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reconciler.engine import MLX
 PYTHON = "3.11.18"
 """Version of Python in uv's notation, from python-build-standalone."""
 MACOS = "26.2"
-"""The oldest that ranks run on over Thunderbolt: wheels for older ones come without JACCL."""
+"""The oldest macOS for ranks over Thunderbolt: wheels for older ones do not have JACCL."""
 GATEWAY_IMPORTS = (
     "asyncssh",
     "backports.zstd",
@@ -26,9 +26,10 @@ GATEWAY_IMPORTS = (
     "uvloop",
     "valkey",
 )
-"""What a gateway needs beside its file. It is in every runtime: a node that gets a gateway later keeps its runtime."""
+"""The modules that a gateway needs in addition to its file. Every runtime has them, so that a node that gets a gateway
+later keeps its runtime."""
 IMPORTS = (*MLX.imports, "huggingface_hub", MLX.rank, "reconciler.fetcher", *GATEWAY_IMPORTS)
-"""Has to work before a runtime is used."""
+"""Imports that must work before a runtime is used."""
 ROOMS = ("fetcher", "runner", "wire")
 """Rooms of this product that ranks and fetchers need."""
 _PINS = Path(__file__).with_name("runtime.txt")
@@ -71,7 +72,7 @@ class Recipe:
     python: str
     """Complete version of Python."""
     wheels: tuple[str, ...]
-    """``name==version`` of each; nothing else is installed, whatever these ask for."""
+    """``name==version`` of each package; nothing else is installed, even if these require it."""
     engine: str
     """Digest of the code of ranks and fetchers."""
     imports: tuple[str, ...] = field(default=IMPORTS)

@@ -1,9 +1,9 @@
 """The parts of managed runtimes, kept by the controller: nodes get them from here, and need no internet.
 
-uv gets them, from where its settings say (https://docs.astral.sh/uv/reference/environment/): wheels from an index or a
-folder (``UV_DEFAULT_INDEX``, ``UV_FIND_LINKS``), interpreters from python-build-standalone's releases or a mirror of
-them, which may be a folder (``UV_PYTHON_INSTALL_MIRROR=file:///…``). Each part is kept unpacked into an archive of its
-own, under the digest of its content, and is got once.
+uv downloads them as its settings say (https://docs.astral.sh/uv/reference/environment/). Wheels come from an index or a
+folder (``UV_DEFAULT_INDEX``, ``UV_FIND_LINKS``), interpreters from python-build-standalone's releases or a mirror,
+which may be a folder (``UV_PYTHON_INSTALL_MIRROR=file:///…``). Each part is downloaded once, unpacked, and kept as a
+separate archive under the digest of its content.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from reconciler.errors import Refused
 from .pinned_versions import Recipe, engine_files
 
 UV_SECONDS = 900.0
-"""Time limit for one part, some of which have hundreds of megabytes."""
+"""Time limit for one part: some have hundreds of megabytes."""
 LOCK_LOOK_SECONDS = 0.5
 KILLED_SECONDS = 5.0
-"""How long to wait for the end of a uv that was killed."""
+"""The longest wait for the end of a killed uv."""
 RECIPES_KEPT = 2
 """Recipes to keep for each platform, so that going back needs no download."""
 _WORDS = 300
@@ -46,7 +46,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """One part: an archive, to be unpacked into ``folder`` of a runtime."""
+    """One part: an archive that is unpacked into ``folder`` of a runtime."""
 
     name: str
     path: Path
@@ -59,7 +59,7 @@ class Pack:
 
 
 class Wheelhouse:
-    """A folder of the controller's, and by ``uname -s``/``uname -m`` what it makes runtimes for."""
+    """A folder of the controller's, and the recipes of its runtimes by ``uname -s``/``uname -m``."""
 
     def __init__(self, directory: Path, recipes: Mapping[str, Recipe]) -> None:
         self._directory = directory
@@ -121,7 +121,7 @@ class Wheelhouse:
         await _uv(recipe, install, f"{pin} for {recipe.platform.name}")
 
     def _keep(self, recipe: Recipe, packs: Iterable[Pack]) -> None:
-        """Remember what a recipe uses, and remove parts that none of the newest recipes uses."""
+        """Record the parts of a recipe, and remove parts that none of the newest recipes uses."""
         lists = self._directory / f"{recipe.platform.python}.{recipe.key}.parts"
         lists.write_text("".join(f"{pack.path.name}\n" for pack in packs), encoding="utf-8")
         used: set[str] = set()
@@ -140,7 +140,7 @@ class Wheelhouse:
 
 @contextlib.asynccontextmanager
 async def _alone(directory: Path) -> AsyncIterator[None]:
-    """Be the only process that fills a folder. Raises ``Refused`` if another one takes too long."""
+    """Be the only process that fills a folder. Raises ``Refused`` if another process takes too long."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (directory / ".lock").open("w") as file:
         for _ in range(int(UV_SECONDS / LOCK_LOOK_SECONDS)):
@@ -187,7 +187,8 @@ def _archive(tree: Path, draft: Path, final: Path) -> Path:
 
 
 async def _uv(recipe: Recipe, words: Sequence[str], what: str) -> None:
-    """Run uv, which trusts the certificates of this system unless it is told otherwise. Raises ``Refused`` with its output."""
+    """Run uv, which trusts the certificates of this system unless its settings say otherwise. Raises ``Refused`` with
+    its output."""
     process = await asyncio.create_subprocess_exec(
         find_uv_bin(),
         *words,

@@ -14,13 +14,14 @@ import asyncssh
 from .login_shell import ERR_MARK, OUT_MARK, Output, ShellFailed, command_line
 
 STARTUP_SECONDS = 10.0
-"""How long a login shell may take to come to the command, before an end of input is tried: a start-up file may wait for one."""
+"""The time for a login shell to reach the command. Then an end of input is tried, because a start-up file may wait for
+one."""
 RESUMED_SECONDS = 2.0
-"""A shell that comes to the command so soon after that was waiting for it."""
+"""A shell that reaches the command so soon afterwards was waiting for it."""
 OUTPUT_BYTES_MAX = 1024 * 1024
-"""Most output of a command, for each of its streams. A command that prints more is ended."""
+"""The most output of a command, for each stream. A command that prints more is ended."""
 STREAM_BYTES_MAX = 256 * 1024
-"""Most bytes that are read ahead; beyond that the other side has to wait."""
+"""The most bytes that are read ahead; beyond that, the other side has to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +35,18 @@ class Completed:
 
 
 class TooLong(Exception):
-    """A command printed more than is taken."""
+    """A command printed more than the limit."""
 
 
 class _Command(asyncssh.SSHClientSession[bytes]):
-    """Takes what a command prints, until it has ended."""
+    """Collects the output of a command until it has ended."""
 
     def __init__(self) -> None:
         self._out, self._err = Output(OUT_MARK), Output(ERR_MARK)
         self._status: int | None = None
         loop = asyncio.get_running_loop()
         self.started: asyncio.Future[None] = loop.create_future()
-        """Done when the login shell has come to the command, or the channel has ended."""
+        """Done once the login shell has reached the command, or the channel has ended."""
         self.ended: asyncio.Future[Completed] = loop.create_future()
 
     @property
@@ -99,9 +100,9 @@ async def run(
 ) -> Completed:
     """Run a command there, with ``LC_ALL=C``, and wait for its end.
 
-    A caller that is cancelled leaves nothing behind that it can end. Raises ``TimeoutError`` after ``seconds``, with a text
-    if the command has not begun, or where the connection does not last; ``TooLong``; ``ShellFailed`` if the login shell does not come to the command, or has taken its
-    input; ``OSError`` and ``asyncssh.Error``.
+    Cancelling the call also ends the command, if that is possible. Raises ``TimeoutError`` after ``seconds``, with a
+    text if the command has not begun, or if the connection is lost; ``TooLong``; ``ShellFailed`` if the login shell
+    does not reach the command, or has taken its input; ``OSError`` and ``asyncssh.Error``.
     """
     session = _Command()
     line = command_line(argv)
@@ -122,16 +123,16 @@ async def run(
 
 
 async def _give(session: _Command, chan: Any, stdin: bytes, seconds: float) -> float:
-    """Give a command its input once it has started. Return the seconds that this took.
+    """Give a command its input once it has started. Return the duration in seconds.
 
-    A start-up file that reads would take it. Without any input, its end is sent after a while: such a file goes on then, and
-    is found out. Raises ``ShellFailed``.
+    Before the start, a start-up file that reads would take it. After a while, an empty input is ended, so that such a
+    file continues and is detected. Raises ``ShellFailed``.
     """
     patience = seconds if stdin else min(STARTUP_SECONDS, seconds)
     started, _ = await asyncio.wait({session.started}, timeout=patience)
     if stdin and not started:
         return seconds
-    with contextlib.suppress(OSError):  # it has ended before it had read all: its status says why
+    with contextlib.suppress(OSError):  # it has ended before reading everything: its status says why
         chan.write(stdin)
         chan.write_eof()
     if started:
@@ -143,7 +144,8 @@ async def _give(session: _Command, chan: Any, stdin: bytes, seconds: float) -> f
 
 
 class Held(_Command):
-    """A command that lasts: ``begun`` is done when it says something, with status 0, or when it has ended before."""
+    """A long-running command. ``begun`` is done with status 0 at its first output, or with its result if it ends
+    before."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,13 +154,13 @@ class Held(_Command):
 
     def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
         if self.begun.done():
-            return  # nobody listens any more
+            return  # nobody reads it
         super().data_received(data, datatype)
         if self._out.begun and self._out.data:
             self.begun.set_result(Completed(0, "", ""))
 
     def eof_received(self) -> bool:
-        """Keep the channel open: the other side sends nothing more but continues."""
+        """Keep the channel open: the other side stops sending but continues."""
         return True
 
     def _on_closed(self, ended: asyncio.Future[Completed]) -> None:
@@ -172,7 +174,7 @@ class Held(_Command):
 
 
 async def hold(connection: asyncssh.SSHClientConnection, argv: Sequence[str]) -> Held:
-    """Run a command with an input that does not end before the connection does. Raises ``asyncssh.Error``."""
+    """Run a command with an input that stays open as long as the connection. Raises ``asyncssh.Error``."""
     session = Held()
     line = command_line(argv)
     await _opened(connection.create_session(lambda: session, line, encoding=None, request_pty=False))
@@ -180,7 +182,7 @@ async def hold(connection: asyncssh.SSHClientConnection, argv: Sequence[str]) ->
 
 
 async def _opened(opening: Coroutine[Any, Any, tuple[Any, Any]]) -> Any:
-    """Return the opened channel. If nobody waits for it any more, it is closed once it is open."""
+    """Return the opened channel. If nobody waits for it any longer, it is closed once it is open."""
     task = asyncio.create_task(opening)
     try:
         chan, _ = await asyncio.shield(task)
@@ -196,7 +198,7 @@ def _abandon(task: asyncio.Task[tuple[Any, Any]]) -> None:
 
 
 class _Stream(asyncssh.SSHUNIXSession[bytes]):
-    """A channel, for a protocol that takes it for a socket."""
+    """A channel, which a protocol uses like a socket."""
 
     def __init__(self, protocol: asyncio.StreamReaderProtocol) -> None:
         self._protocol = protocol

@@ -1,8 +1,8 @@
-"""One SSH connection to a machine: made on demand, with its loss noticed and its absence explained.
+"""One SSH connection to a machine: made on demand; detects its loss and explains its absence.
 
-The only host key that is accepted is the one of the manifest. ``~/.ssh/config`` is read, with ``ProxyJump`` in it
-(whose hosts are looked up in ``~/.ssh/known_hosts``); keys are the user's own and those of the SSH agent. Nothing is
-ever asked of a person, and nobody else's commands, forwardings or credentials ride along.
+Only the manifest's host key is accepted. ``~/.ssh/config`` is read, including ``ProxyJump`` (whose hosts are looked up
+in ``~/.ssh/known_hosts``). Keys are the user's own and those of the SSH agent. It never asks a person, and never passes
+on other commands, forwardings or credentials.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ JUMP_SECONDS = 25.0
 """Time limit for connecting, including all jump hosts."""
 KEEPALIVE_SECONDS = 3.0
 KEEPALIVES_MAX = 3
-"""A machine that has left so many unanswered is gone: at most 12 seconds after it went."""
+"""A machine that leaves so many keep-alives unanswered counts as lost, at most 12 seconds after its loss."""
 ATTEMPTS_MAX = 3
-"""A server that is being overrun drops some before it has greeted them (``MaxStartups``)."""
+"""Attempts to connect: an overloaded server drops some before it has greeted them (``MaxStartups``)."""
 ATTEMPT_SPREAD_SECONDS = 1.0
 BARRED_SECONDS = 30.0
-"""Wait before another attempt if a person has to act, because many machines count failed logins."""
+"""The wait before another attempt if a person has to act, because many machines count failed logins."""
 PRIVATE_SECONDS = 5.0
-"""The same where macOS keeps this process out of the local network: no machine sees such an attempt."""
+"""The same if macOS keeps this process out of the local network: no machine sees such an attempt."""
 KEY_ALGORITHMS = {
     "ssh-ed25519": ("ssh-ed25519",),
     "ecdsa-sha2-nistp256": ("ecdsa-sha2-nistp256",),
@@ -48,16 +48,17 @@ KEY_ALGORITHMS = {
     "ecdsa-sha2-nistp521": ("ecdsa-sha2-nistp521",),
     "ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256"),
 }
-"""Algorithms with which a server may prove its key, by the key's type. No certificates, because the manifest has the
-key itself."""
+"""Algorithms for a server to prove its key, by the key's type. No certificates, because the manifest has the key
+itself."""
 
 log = logging.getLogger(__name__)
 
 
 class Connection:
-    """The one connection to a machine, over which everything goes. ``gate`` bounds how many are made at a time.
+    """The only connection to a machine. ``gate`` bounds the number that are made at a time.
 
-    ``last``: where machines answered last, without jump hosts, for names that are not found until a disk is unlocked.
+    ``last``: the addresses at which machines last answered without jump hosts, for names that are not found until a
+    disk is unlocked.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Connection:
         self._gate = gate
         self._connecting: asyncio.Task[asyncssh.SSHClientConnection] | None = None
         self._kept: asyncio.Task[asyncssh.SSHClientConnection] | None = None
-        """The one that lasts as long as it can, also when it is the newest no more."""
+        """The connection that is kept as long as possible, even when it is no longer the newest."""
         self._barred: tuple[float, Barred] | None = None
         self.jump_chain = jumps.JumpChain()
         """Jump hosts of the connection."""
@@ -90,7 +91,7 @@ class Connection:
         return await asyncio.shield(self._connecting)
 
     async def close(self) -> None:
-        """Close it, and everything that uses it."""
+        """Close it and all its channels."""
         ending, self._connecting, self._kept = {self._connecting, self._kept}, None, None
         for connecting in ending - {None}:
             await _end(connecting)
@@ -102,7 +103,7 @@ class Connection:
             await _end(connecting)
 
     async def keep(self) -> None:
-        """Keep the current connection, because something there ends with it. Close the one kept before."""
+        """Keep the current connection, because a process there ends with it. Close the one kept before."""
         before, self._kept = self._kept, self._connecting
         if before is not self._kept:
             await _end(before)
@@ -125,7 +126,7 @@ class Connection:
         raise AssertionError("an attempt either succeeds or raises")
 
     async def _found(self, task: asyncio.Task[Any]) -> asyncssh.SSHClientConnection:
-        """Connect by its name, and where that is not found to where it answered last: the host key decides."""
+        """Connect by its name or, if that is not found, to its last address: the host key decides."""
         try:
             return await self._attempt(task, self._access.host)
         except socket.gaierror:
@@ -169,7 +170,7 @@ class Connection:
             **identity,
             "port": access.port
             if access.port != 22
-            else (),  # then the user's configuration may have another
+            else (),  # the user's configuration may name another one then
             "username": access.user,
             "known_hosts": ([key], [], []),
             "server_host_key_algs": [algorithm for each in kinds for algorithm in KEY_ALGORITHMS[each]],
@@ -234,7 +235,7 @@ class Connection:
 
     async def _only_ssh_reaches(self) -> bool:
         access = self._access
-        port = access.port if access.port != 22 else None  # the user's configuration may have another
+        port = access.port if access.port != 22 else None  # the user's configuration may name another
         return await obstacles.ssh_reaches(access.host, port, access.user)
 
     def _changed(self, presented: asyncssh.SSHKey) -> str:
@@ -272,15 +273,15 @@ async def _end(connecting: asyncio.Task[asyncssh.SSHClientConnection] | None) ->
 
 
 class _Client(asyncssh.SSHClient):
-    """Notes an unexpected host key and how the server lets people in, and reports the end of the connection."""
+    """Notes an unexpected host key and the server's login methods, and reports the end of the connection."""
 
     def __init__(self, lost: Callable[[Exception | None], None]) -> None:
         self._lost = lost
         self.presented: asyncssh.SSHKey | None = None
         self.address = ""
-        """The server's address; empty before it was connected to."""
+        """The server's address; empty before the connection."""
         self.methods: set[str] = set()
-        """The ways to log in that it has offered and that did not let the controller in."""
+        """The login methods that it offered and that failed."""
 
     def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
         self.address = str((conn.get_extra_info("peername") or ("",))[0])
@@ -290,10 +291,10 @@ class _Client(asyncssh.SSHClient):
         return False
 
     def public_key_auth_requested(self) -> None:
-        self.methods.add("publickey")  # there is no other key
+        self.methods.add("publickey")  # it has no other key
 
     def password_auth_requested(self) -> None:
-        self.methods.add("password")  # nothing is sent
+        self.methods.add("password")  # sends nothing
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost(exc)
@@ -310,9 +311,9 @@ def ends(connection: asyncssh.SSHClientConnection, jump_chain: jumps.JumpChain) 
 
 
 def _identity(path: str) -> str | asyncssh.SSHKey:
-    """Return a private key, or its path where asyncssh reads the file as it is, with the certificate beside it.
+    """Return a private key, or its path if asyncssh can read the file itself, with the certificate next to it.
 
-    Raises ``ValueError`` for a file that holds none.
+    Raises ``ValueError`` for a file without a key.
     """
     file = str(Path(path).expanduser())
     try:
@@ -336,7 +337,7 @@ def trusted_key(access: SshAccess) -> asyncssh.SSHKey:
 
 
 def fingerprint(key: asyncssh.SSHKey) -> str:
-    """Return the fingerprint as `ssh-keygen -l` shows it: ``SHA256:… (ED25519)``."""
+    """Return the fingerprint in the form of `ssh-keygen -l`: ``SHA256:… (ED25519)``."""
     kind = key.get_algorithm().removeprefix("ssh-").removeprefix("ecdsa-sha2-").upper()
     return f"{key.get_fingerprint()} ({kind})"
 

@@ -1,9 +1,9 @@
-"""Jump hosts (``ProxyJump`` of ``~/.ssh/config``), connected hop by hop: so it is known which key each
-of them showed, and the gateway, which reads no configuration, can be given access.
+"""Jump hosts (``ProxyJump`` of ``~/.ssh/config``), connected hop by hop. So the key of each is known, and the gateway,
+which reads no configuration, can get access.
 
-What the gateway's key may do on such a machine is to have the SSH server of one other machine spliced to its standard
-input and output: a forwarding would let it reach the Unix sockets of that user as well, which ``permitopen`` does not
-restrict (sshd(8)).
+On such a machine, the gateway's key may only connect its standard input and output to the SSH server of one other
+machine. A forwarding would also let it reach the Unix sockets of that user, which ``permitopen`` does not restrict
+(sshd(8)).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 COMMAND_SECONDS = 15.0
 NESTED_MAX = 4
-"""Maximum depth of jump hosts that are reached over jump hosts."""
+"""The most levels of jump hosts that are reached over jump hosts."""
 _AUTHORIZED = 'file=$HOME/.ssh/authorized_keys; [ ! -e "$file" ] || cat "$file"'
 _REWRITE = """
 umask 077; mkdir -p "$HOME/.ssh"; file=$HOME/.ssh/authorized_keys; [ -h "$file" ] && file=$(readlink -f "$file")
@@ -44,7 +44,7 @@ _SPLICE = (
 
 @dataclass(frozen=True, slots=True)
 class JumpChain:
-    """Jump hosts in order, and the address at which the last one finds the machine itself."""
+    """Jump hosts in order, and the machine's address for the last one."""
 
     jumps: tuple[Jump, ...] = ()
     connections: tuple[asyncssh.SSHClientConnection, ...] = ()
@@ -53,7 +53,7 @@ class JumpChain:
 
     @property
     def last(self) -> asyncssh.SSHClientConnection | tuple[()]:
-        """Return the tunnel for asyncssh, which would look for one itself without it."""
+        """Return the tunnel for asyncssh, which would otherwise look for one itself."""
         return self.connections[-1] if self.connections else ()
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class JumpChain:
 
 
 async def connect(host: str, options: Mapping[str, Any], nested: int = 0) -> JumpChain:
-    """Connect to the jump hosts of ``host``; to none where the configuration names none.
+    """Connect to the jump hosts of ``host`` that the configuration names.
 
     ``options`` are those for the machine itself. Raises as ``asyncssh.connect``.
     """
@@ -99,13 +99,13 @@ async def _next_hop(chain: JumpChain, word: str, options: Mapping[str, Any], nes
 _OF_THE_MACHINE = (
     "known_hosts", "server_host_key_algs", "command", "compression_algs", "client_keys", "agent_path",
 )  # fmt: skip
-"""Options that are the machine's own; those of jump hosts are looked up in ``~/.ssh/known_hosts``."""
+"""Options for the machine alone; those for jump hosts come from ``~/.ssh/known_hosts``."""
 
 
 async def authorize(chain: JumpChain, key: Path) -> None:
     """Let the gateway's ``key`` through every jump host, to the next one and nowhere else.
 
-    Raises ``Unreachable`` with the line that is missing where it cannot be added.
+    Raises ``Unreachable`` with the missing line if it cannot be added.
     """
     ends = [*((jump.host, jump.port) for jump in chain.jumps), (chain.host, chain.port)][1:]
     for connection, jump, end in zip(chain.connections, chain.jumps, ends, strict=True):
@@ -128,7 +128,8 @@ async def authorize(chain: JumpChain, key: Path) -> None:
 async def revoke(chain: JumpChain, key: Path) -> None:
     """Take the gateway's ``key`` from every jump host.
 
-    One that cannot be changed keeps no node from leaving: what the key leads to lets the gateway in no more.
+    A jump host that cannot be changed does not keep a node from leaving, because the machine behind it no longer admits
+    the gateway.
     """
     public = public_key(key)
     for connection, jump in zip(chain.connections, chain.jumps, strict=True):
@@ -139,7 +140,7 @@ async def revoke(chain: JumpChain, key: Path) -> None:
 
 
 def _splice(tool: str, host: str, port: int) -> tuple[str, ...]:
-    """Return the command that connects its standard input and output to a port."""
+    """Return a command that connects its standard input and output to a port."""
     python = () if Path(tool).name == "nc" else ("-I", "-c", _SPLICE)
     return (tool, *python, host, str(port))
 
@@ -154,7 +155,8 @@ async def _rewrite(connection: asyncssh.SSHClientConnection, rewrite: Callable[[
 async def _output(
     connection: asyncssh.SSHClientConnection, script: str, stdin: bytes = b"", fails: bool = False
 ) -> str:
-    """Return the output of a script there. Raises ``Unreachable``, also if it ``fails`` and may not."""
+    """Return the output of a script there. Raises ``Unreachable``, also if the script fails and ``fails`` does not
+    permit that."""
     try:
         done = await run(connection, ("/bin/sh", "-c", script), stdin, COMMAND_SECONDS)
     except (asyncssh.Error, OSError, ShellFailed) as error:

@@ -1,5 +1,5 @@
-"""Where machines answered last, kept over restarts of the controller: a name under ``.local`` is not found while the
-disk of its machine waits for its password, and that is when the controller may have restarted as well."""
+"""The last addresses of machines, kept over restarts of the controller. A name under ``.local`` is not found while its
+machine's disk waits for its password, and at that time the controller may have restarted as well."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import os
 from pathlib import Path
 
 MACHINES_MAX = 1024
-"""The newest that are kept."""
+"""The number of newest addresses that are kept."""
 log = logging.getLogger(__name__)
 
 
 class LastAddresses:
-    """By login, such as ``ada@mini-1.local``, each of which a key has let in. Without a path it is kept in memory."""
+    """The addresses by login, such as ``ada@mini-1.local``, that a key has let in. Without a path, they are kept in
+    memory."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._known = _read(path) if path is not None else {}
 
     def of(self, login: str) -> str | None:
-        """Return an address, empty where only a jump host knows it; None for a login that never let the controller
-        in."""
+        """Return an address, empty if only a jump host knows it; None for a login that never let the controller in."""
         return self._known.get(login)
 
     def keep(self, login: str, address: str) -> None:
-        """Note where a login was answered. A full disk is no reason not to connect."""
+        """Record the address of a login. A full disk is no reason not to connect."""
         if self._known.get(login) == address:
             return
         self._known.pop(login, None)

@@ -1,8 +1,8 @@
-"""Commands that reach a machine unchanged, whatever its login shell is and whatever the shell's start-up files do.
+"""Passes commands to a machine unchanged, whatever its login shell and the shell's start-up files.
 
-An SSH server hands a command to the login shell (sshd(8), LOGIN PROCESS), which takes the line apart by its own rules, after
-start-up files that may print, set and read. So the command travels as one word of base64, and says on both outputs where
-its own begin.
+An SSH server hands a command to the login shell (sshd(8), LOGIN PROCESS), which parses the line by its own rules, after
+start-up files that may print, set and read. So the command travels as one word of base64, and marks the beginning of
+its own text on both outputs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import shlex
 from collections.abc import Sequence
 
 OUT_MARK = b"reconciler-out "
-"""Begins a line on the standard output; the path of the login shell follows, and the command's own output after the line."""
+"""Begins a line on the standard output. The path of the login shell follows, and after the line the command's own
+output."""
 ERR_MARK = b"reconciler-err\n"
 REMEDY = "chsh -s /bin/sh"
 _BEGIN = """
@@ -23,11 +24,12 @@ _UNPACK = (
     "PATH=${PATH:+$PATH:}/usr/bin:/bin:/usr/sbin:/sbin; export PATH;"
     ' eval "$(printf %s "$0" | base64 --decode)"'
 )
-"""Has no quote, backslash, newline or exclamation mark: between single quotes, tcsh and fish give those a meaning."""
+"""It has no quote, backslash, newline or exclamation mark, because tcsh or fish interpret these between single
+quotes."""
 
 
 class ShellFailed(Exception):
-    """A login shell did not come to the command, or a start-up file waits for the command's input."""
+    """A login shell did not reach the command, or a start-up file waits for the command's input."""
 
     def __init__(self, problem: str, shell: str = "") -> None:
         super().__init__(
@@ -37,27 +39,27 @@ class ShellFailed(Exception):
 
 
 def command_line(argv: Sequence[str]) -> str:
-    """Return the line that has sh, bash, zsh, fish or tcsh run a command, with ``LC_ALL=C``, in the user's home.
+    """Return the line that makes sh, bash, zsh, fish or tcsh run a command, with ``LC_ALL=C``, in the user's home.
 
-    Shorter than 128 KiB for 64 KiB of arguments: Linux takes no longer word (``MAX_ARG_STRLEN`` in execve(2)).
+    It is shorter than 128 KiB for 64 KiB of arguments: Linux takes no longer word (``MAX_ARG_STRLEN`` in execve(2)).
     """
     script = _BEGIN + shlex.join(argv)
     return f"exec /bin/sh -c '{_UNPACK}' {base64.b64encode(script.encode()).decode()}"
 
 
 class Output:
-    """One stream of what an SSH session prints, of which the part after the mark is the command's."""
+    """One output stream of an SSH session. The part after the mark is the command's."""
 
     KEPT_BYTES = 1000
-    """How much is kept of what comes before the mark: enough to quote."""
+    """The bytes before the mark that are kept: enough to quote."""
 
     def __init__(self, mark: bytes) -> None:
         self._mark = mark
         self.begun = False
         self.data = bytearray()
-        """The command's output once ``begun``, before that the end of what the shell has printed."""
+        """The command's output once ``begun``; before, the last output of the shell."""
         self.rest_of_mark = ""
-        """What follows the mark on its line."""
+        """The rest of the mark's line."""
 
     def feed(self, chunk: bytes) -> None:
         self.data += chunk

@@ -1,4 +1,4 @@
-"""What keeps the controller out of a Mac although its SSH server answers others, and the one thing to do about it.
+"""Obstacles that keep the controller out of a Mac although its SSH server answers others, each with its remedy.
 
 A Mac whose disk is still locked after a restart (FileVault) answers SSH since macOS 26, by password only, with its
 usual host key; the password unlocks the disk (``apple_ssh_and_filevault(7)``). Names under ``.local`` may not resolve
@@ -17,20 +17,20 @@ from reconciler.planning.diagnosis.rules import LOCAL_NETWORK
 from reconciler.resources import SshAccess
 
 SSH = "/usr/bin/ssh"
-"""The system's own, which macOS lets through; another one in the search path may be kept out as well."""
+"""The system's own ``ssh``, which macOS lets through; another one in the search path may be kept out as well."""
 SSH_SECONDS = 5
 PRIVATE = "LocalNetworkPrivacy"
 _REACHED = re.compile(r"Permission denied|Host key verification failed")
 
 
 def only_passwords(methods: Collection[str]) -> bool:
-    """Return whether a server lets nobody in by key, but by password."""
+    """Return whether a server admits users by password only, and not by key."""
     return "password" in methods and "publickey" not in methods
 
 
 def locked(access: SshAccess, address: str, was_in: bool) -> Barred:
-    """Return the error for a server that takes passwords only. ``address`` is where it answered; ``was_in``: it took a
-    key of ours before."""
+    """Return the error for a server that takes passwords only. ``address`` is the server's; ``was_in``: it took a key
+    of ours before."""
     line = " ".join([_login(access, access.host), "and type the password of that user"])
     if access.host.endswith(".local") and address:
         line += f"; where that name is not found: {_login(access, address)}"
@@ -46,13 +46,13 @@ def _login(access: SshAccess, host: str) -> str:
 
 
 def no_route(error: Exception) -> bool:
-    """Return whether a connection failed with "No route to host", at one address or at all."""
+    """Return whether a connection failed with "No route to host" at one or all addresses."""
     number = errno.EHOSTUNREACH
     return isinstance(error, OSError) and (error.errno == number or f"[Errno {number}]" in str(error))
 
 
 def private(host: str) -> Barred:
-    """Return the error for a host that ``ssh`` reaches and this process does not."""
+    """Return the error for a host that ``ssh`` reaches but this process does not."""
     text = f"ssh reaches {host}, but this program gets no route to it: macOS forbids it the local network (Local Network Privacy)"
     return Barred(PRIVATE, f"{text}; {LOCAL_NETWORK}", LOCAL_NETWORK)
 

@@ -1,4 +1,4 @@
-"""Who commits, as git would say."""
+"""The author of commits, as git determines it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .repository import Author
 def author_of(folder: Path) -> Author:
     """Return the author that git would use for a commit in ``folder``, from the user's configuration.
 
-    Without a configured author: the account's name at this host.
+    Without a configured author, it is the account's name at this host.
     """
     process = git_process(("-C", str(folder), "var", "GIT_AUTHOR_IDENT"), b"", None, TIMEOUT_SECONDS)
     match = re.match(r"(.+) <([^<>]*)> \d+ [-+]\d{4}$", process.stdout.decode("utf-8", "replace").strip())

@@ -12,7 +12,7 @@ from .repository import REF, ClusterRepo
 
 
 def write_bundle(repo: Path, bundle: Path) -> str | None:
-    """Write all refs with everything that they need. Return the head of ``main``.
+    """Write all refs with their objects. Return the head of ``main``.
 
     Returns None and writes no file for a repository without commits. Raises ``Invalid`` and ``Unreachable``.
     """
@@ -27,8 +27,8 @@ def write_bundle(repo: Path, bundle: Path) -> str | None:
 
 
 def read_bundle(bundle: Path | None, repo: Path) -> ClusterRepo:
-    """Make a repository with all refs of a bundle and the settings among them, and check that every object is there and
-    whole. Raises ``Invalid``."""
+    """Make a repository with all refs of a bundle and the settings among them, and check that no object is missing or
+    damaged. Raises ``Invalid``."""
     made = ClusterRepo.create(repo, hooks.command())
     if bundle is not None:
         try:

@@ -1,4 +1,4 @@
-"""What each commit of a branch did to which objects, and its diff: for people who look back. Imports no kinds."""
+"""The history of a branch for people: the changed objects of each commit, and its diff. Imports no kinds."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .history import FIRST_PARENTS, Commit, Key, commits, git, pathspecs
 from .repository import OPERATIONS, REF, ClusterRepo
 
 OBJECTS_MAX = 30
-"""Most objects that are named of a commit."""
+"""The most objects that are listed for a commit."""
 FILE_BYTES_MAX = 256 * 1024
-"""Larger files are named in a diff, and not shown."""
+"""Larger files are listed in a diff, and not shown."""
 LINES_MAX = 3000
-"""Most lines of a diff."""
+"""The most lines of a diff."""
 LINE_CHARACTERS_MAX = 2000
 NEWER_MAX = 1000
-"""Most commits that are looked for beyond the revision in force."""
+"""The most commits that are listed beyond the revision in force."""
 ADDED, CHANGED, REMOVED = "added", "changed", "removed"
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What a commit did to an object."""
+    """The change of an object by a commit."""
 
     key: Key
     action: str
@@ -35,29 +35,29 @@ class Touched:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A commit, and what it did to objects."""
+    """A commit, and its changes of objects."""
 
     commit: Commit
     touched: tuple[Touched, ...]
     left_out: int
-    """How many more documents it changed."""
+    """The number of further documents that it changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileDiff:
-    """What a commit changed in a file. Lines begin with ``+``, ``-``, a space, or ``@@``."""
+    """The change of a file by a commit. Lines begin with ``+``, ``-``, a space, or ``@@``."""
 
     path: str
     action: str
     lines: tuple[str, ...]
     left_out: int
-    """How many more lines there are; -1 where the file is too large to be looked at."""
+    """The number of further lines; -1 if the file is too large to be shown."""
 
 
 def entries(
     repo: ClusterRepo, ref: str, limit: int, known: Mapping[str, Entry], begin: str = ""
 ) -> tuple[Entry, ...]:
-    """Return the newest commits of a branch, newest first, up to ``begin``. ``known``: what was returned before, by
+    """Return the newest commits of a branch, newest first, up to ``begin``. ``known`` has earlier results by
     revision."""
     found = commits(repo, limit, ref, begin)
     new = [commit for commit in found if commit.revision not in known]
@@ -70,7 +70,7 @@ def entries(
 def _entry(commit: Commit, contents: Mapping[str, bytes]) -> Entry:
     before: dict[str, None] = {}
     after: dict[str, None] = {}
-    for _, old, new in commit.blobs:  # over all files, so that a document that moves has not changed
+    for _, old, new in commit.blobs:  # over all files, so that a moved document has not changed
         before |= dict.fromkeys(_documents(contents.get(old, b"")))
         after |= dict.fromkeys(_documents(contents.get(new, b"")))
     gone = [text for text in before if text not in after]
@@ -114,12 +114,10 @@ def found(repo: ClusterRepo, revision: str) -> tuple[str, Entry]:
 
 
 def diffs(repo: ClusterRepo, commit: Commit) -> tuple[FileDiff, ...]:
-    """Return what a commit changed, in as many lines as people read."""
+    """Return the changes of a commit, in as many lines as people read."""
     sizes = repo.sizes(sorted({name for _, *pair in commit.blobs for name in pair if name}))
     small = (path for path, *pair in commit.blobs if all(sizes.get(n, 0) <= FILE_BYTES_MAX for n in pair))
-    readable = [path for path in small if "\ufffd" not in path][
-        :OBJECTS_MAX
-    ]  # git finds no name that is not UTF-8
+    readable = [path for path in small if "\ufffd" not in path][:OBJECTS_MAX]  # git finds only UTF-8
     lines = _by_file(_patch(repo, commit.revision, readable)) if readable else []
     texts = dict(zip(readable, lines, strict=False))
     left = LINES_MAX
@@ -135,7 +133,7 @@ def diffs(repo: ClusterRepo, commit: Commit) -> tuple[FileDiff, ...]:
 
 
 def shown(before: Mapping[str, bytes], after: Mapping[str, bytes | None]) -> tuple[FileDiff, ...]:
-    """Return what a commit would change that has these files; None removes one."""
+    """Return the changes that a commit of these files would make; None removes a file."""
     diffs = []
     for path, new in after.items():
         old = before.get(path)
@@ -171,7 +169,8 @@ def message(repo: ClusterRepo, revision: str) -> str:
 
 
 def newer_than(repo: ClusterRepo, revision: str, ref: str) -> frozenset[str]:
-    """Return the commits of a branch that change its files and are not part of ``revision``; all of them where that is empty."""
+    """Return the commits of a branch that change its files and are not part of ``revision``; all of them if that is
+    empty."""
     known = (f"^{revision}",) if revision else ()
     return frozenset(
         git(repo, "rev-list", f"--max-count={NEWER_MAX}", ref, *known, "--", *pathspecs(repo, ref)).split()
@@ -179,6 +178,6 @@ def newer_than(repo: ClusterRepo, revision: str, ref: str) -> frozenset[str]:
 
 
 def _patch(repo: ClusterRepo, revision: str, paths: Sequence[str]) -> str:
-    """Return what a commit changed in these files, as a patch."""
+    """Return a commit's changes of these files as a patch."""
     shape = ("--patch", "--no-color", "--no-ext-diff", "--no-textconv", "--format=")
     return git(repo, "--literal-pathspecs", "show", *FIRST_PARENTS, *shape, revision, "--", *paths)

@@ -1,4 +1,4 @@
-"""A copy of a cluster repository that is on another machine."""
+"""A local copy of a cluster repository on another machine."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ REFS = ("+refs/heads/*:refs/heads/*", f"+{SETTINGS}*:{SETTINGS}*")
 
 @dataclass(frozen=True, slots=True)
 class Copy(ClusterRepo):
-    """A local copy of the repository at ``url``. What is committed here is pushed there, through the hooks there.
+    """A local copy of the repository at ``url``. Commits made here are pushed there, through the hooks there.
 
-    ``environment`` has what git needs to reach it. ``told`` gets what the hooks there say.
+    ``environment`` has the variables that git needs to reach it. ``told`` gets the output of the hooks there.
     """
 
     url: str = ""
@@ -39,7 +39,7 @@ class Copy(ClusterRepo):
         self.adopt()
 
     def is_ancestor(self, older: str, newer: str) -> bool:
-        """Return whether ``newer`` is a descendant of ``older``; what was pushed there meanwhile is fetched."""
+        """Return whether ``newer`` is a descendant of ``older``, after fetching new commits from there."""
         try:
             return ClusterRepo.is_ancestor(self, older, newer)
         except Invalid:

@@ -1,4 +1,5 @@
-"""Finds what is damaged of a repository before somebody pushes to it: a disk that fails, a loss of power, a copy in part."""
+"""Finds damage of a repository before somebody pushes to it, after a disk failure, a loss of power or a partial
+copy."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ from .process import git_process
 
 EXAMINED_SECONDS = 120.0
 WHOLE_BYTES_MAX = 256 * 1024 * 1024
-"""Of a larger repository only the connections of its objects are examined, not the contents of its files."""
+"""For a larger repository, only the connections of its objects are examined, and not the contents of its files."""
 SHOWN = 3
 _HARMLESS = ("notice:", "warning:", "dangling ", "Checking ", "hint:")
 
 
 def damage(path: Path) -> str:
-    """Return what `git fsck` finds wrong with the bare repository at ``path``, for people; empty for nothing.
+    """Return the faults that `git fsck` finds in the bare repository at ``path``, for people; empty if there are none.
 
     Raises ``Unreachable`` if it takes too long.
     """

@@ -1,4 +1,4 @@
-"""Restores objects to what earlier commits had, as edits."""
+"""Restores objects from earlier commits, as edits."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Undo:
     message: str
     note: str = ""
     undoes: Commit | None = None
-    """The commit that is reverted; None where an object goes back to a named one."""
+    """The reverted commit; None if an object goes back to a given revision."""
 
 
 def undo(repo: ClusterRepo, files: Mapping[str, bytes], key: Key) -> Undo:
     """Revert the newest commit that changed an object.
 
-    Raises ``Refused`` for a deployment whose Model was changed later: that change is the newest one of what is served.
-    Works like `git revert` if the commit changed no other object and later commits do not conflict; else restores
-    this object only. Raises ``Refused`` if the object did not exist before.
+    Raises ``Refused`` for a deployment whose Model was changed later: that is the newest change of the served model.
+    Works like `git revert` if the commit changed no other object and later commits do not conflict; else restores this
+    object only. Raises ``Refused`` if the object did not exist before.
     """
     name = f"{key[0].lower()}/{key[1]}"
     newest = next(changes(repo, key), None)
@@ -79,7 +79,7 @@ def _refuse_older(repo: ClusterRepo, key: Key, newest: Change) -> None:
 
 
 def _file_for(file: str, key: Key) -> str:
-    """Return the name under which a text of the past is read: what was JSON may be YAML by now."""
+    """Return the name for reading a text of the past: a former JSON file may be YAML by now."""
     return f"{key[0].lower()}-{key[1]}.yaml" if is_json(file) else file
 
 

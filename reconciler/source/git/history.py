@@ -1,4 +1,5 @@
-"""Finds the commits that changed an object, and its earlier text. Imports no kinds: what lists commits starts quickly."""
+"""Finds the commits that changed an object, and its earlier text. Imports no kinds, so that commands that list commits
+start quickly."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from .repository import REF, ClusterRepo
 
 COMMITS_AT_ONCE = 500
 FIRST_PARENTS = ("--first-parent", "-m", "--no-renames", "--no-abbrev")
-"""A merge counts as the changes that it brought to its branch."""
+"""A merge counts as the changes that it brings to its branch."""
 
 Key = tuple[str, str]
 Objects = dict[Key, tuple[Any, str]]
@@ -60,8 +61,8 @@ def commits(
 ) -> tuple[Commit, ...]:
     """Return the newest commits of a branch that changed files which count, newest first; a merge counts as its changes.
 
-    ``begin``: a full commit id, by default the head. ``file``: only commits that changed this one. ``skip``: how many
-    of the newest to leave out.
+    ``begin``: a full commit id, by default the head. ``file``: only commits that changed this file. ``skip``: the
+    number of newest commits to leave out.
     """
     found: list[Commit] = []
     words = iter(_log(repo, limit, ref, begin, file, skip).split("\0"))
@@ -100,7 +101,7 @@ def pathspecs(repo: ClusterRepo, ref: str) -> tuple[str, ...]:
 
 
 def git(repo: ClusterRepo, *arguments: str) -> str:
-    """Return what git prints about a repository. Every name among the arguments is a full one."""
+    """Return git's output about a repository. Every name among the arguments is a full one."""
     located = (f"--git-dir={repo.path}", *arguments)
     return run_git(located, environment=repo.environment).decode("utf-8", "replace")
 
@@ -108,8 +109,8 @@ def git(repo: ClusterRepo, *arguments: str) -> str:
 def changes(repo: ClusterRepo, key: Key) -> Iterator[Change]:
     """Yield the commits that changed an object's meaning, newest first; changed comments do not count.
 
-    git is asked for the file that has the object, however many commits others have made meanwhile. Only for a time
-    in which no file had it, every commit is looked at.
+    It asks git for the commits of the file that has the object, and skips all others. Only for periods in which no file
+    had it, it reads every commit.
     """
     begin = repo.head()
     while begin is not None:
@@ -128,8 +129,8 @@ def changes(repo: ClusterRepo, key: Key) -> Iterator[Change]:
 def _touching(
     repo: ClusterRepo, begin: str, file: str, key: Key
 ) -> Iterator[tuple[Commit, Mapping[str, bytes]]]:
-    """Yield the commits that changed the text of an object, with the contents of all files that they changed. ``file``: the
-    one that has the object; empty where none has."""
+    """Yield the commits that changed the text of an object, with the contents of all files that they changed. ``file``
+    has the object; empty if no file has it."""
     word = re.compile(rf"(?<![\w.-]){re.escape(key[1])}(?![\w.-])")
     for skip in itertools.count(0, COMMITS_AT_ONCE):
         found = commits(repo, COMMITS_AT_ONCE, begin=begin, file=file, skip=skip)
@@ -151,7 +152,7 @@ def _contents(repo: ClusterRepo, blobs: Sequence[tuple[str, str, str]]) -> dict[
 
 
 def _mentioning(content: bytes, word: re.Pattern[str]) -> tuple[str, ...] | None:
-    """Return the documents that have a word; None for none, as for a file that does not exist."""
+    """Return the documents that have a word; None if there are none, or no such file."""
     text = decode("", content)
     found = [piece.body for piece in split(text) if word.search(piece.body)] if isinstance(text, str) else []
     return tuple(found) or None
@@ -161,14 +162,14 @@ def _file_of(repo: ClusterRepo, revision: str, key: Key) -> str:
     """Return the file that has an object at a revision; empty if none has."""
     try:
         files = repo.read(revision)
-    except InvalidManifests:  # before there was the folder of the manifests, or with too many files
+    except InvalidManifests:  # before the folder of the manifests existed, or with too many files
         return ""
     name = key[1].encode()
     return next((file for file, text in files.items() if name in text and key in objects_in(text)), "")
 
 
 def _change(commit: Commit, contents: Mapping[str, bytes], key: Key) -> tuple[Change | None, bool]:
-    """Return what a commit did to an object, None if nothing, and whether another file had it before, or none."""
+    """Return a commit's change of an object, None if there was none, and whether the object's file has changed."""
     before: dict[Key, tuple[Any, str, str]] = {}
     after: dict[Key, tuple[Any, str, str]] = {}
     for path, old, new in commit.blobs:
@@ -189,7 +190,7 @@ def _value(objects: Mapping[Key, tuple[Any, str, str]], key: Key) -> Any:
 
 
 def objects_in(content: bytes) -> Objects:
-    """Return the objects in a file of any age; unreadable parts are skipped."""
+    """Return the objects in a file of any age. Unreadable parts are skipped."""
     text = decode("", content)
     found: Objects = {}
     for piece in split(text) if isinstance(text, str) else ():
@@ -213,6 +214,6 @@ def text_at(repo: ClusterRepo, revision: str, key: Key) -> tuple[str, str]:
 
 
 def parent(repo: ClusterRepo, revision: str) -> str | None:
-    """Return the commit that a commit was made on; None for a first one."""
+    """Return the first parent of a commit; None if it has none."""
     listed = git(repo, "rev-list", "--parents", "--max-count=1", revision, "--").split()
     return listed[1] if len(listed) > 1 else None

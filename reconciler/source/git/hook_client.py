@@ -1,8 +1,8 @@
 """Runs as the hooks of the cluster repository, with nothing but Python: ``python -I -S push.py HOOK SOCKET VERSIONS ...``.
 
-``pre-receive`` asks the running controller what a push would mean, prints the answer, and accepts or refuses. Where no
+``pre-receive`` asks the running controller for the effect of a push, prints the answer, and accepts or refuses. If no
 controller answers, the command at the end of the arguments validates the push by itself. ``post-receive`` tells the
-controller that the branch has moved, and follows the change where the pusher has asked for it; it never fails a push.
+controller that the branch has moved, and follows the change if the pusher has asked for it; it never fails a push.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAIN = "refs/heads/main"
 OPERATIONS = "refs/heads/operations"
 GREETING_SECONDS = 1.0
-"""Within this time a controller that runs takes a connection and greets."""
+"""The time within which a running controller accepts a connection and greets."""
 JUDGE_SECONDS = 30.0
 VALIDATE_SECONDS = 120.0
 LOOK_SECONDS = 1.0
@@ -43,7 +43,7 @@ class Refused(Exception):
 
 
 class Controller:
-    """A connection to the controller. Raises ``OSError`` if none answers, ``ValueError`` if it says something else."""
+    """A connection to the controller. Raises ``OSError`` if none answers, ``ValueError`` for an invalid answer."""
 
     def __init__(self, path: str, versions: Sequence[str]) -> None:
         self.number = 0
@@ -96,7 +96,7 @@ def say(text: str) -> None:
 
 
 def options_of(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return the push options: name and value. Raises ``ValueError`` for one that there is not."""
+    """Return the push options: name and value. Raises ``ValueError`` for an unknown one."""
     found: dict[str, Any] = {}
     for index in range(int(environment.get("GIT_PUSH_OPTION_COUNT", "0"))):
         option = environment[f"GIT_PUSH_OPTION_{index}"]
@@ -149,7 +149,7 @@ def pre_receive(lines: list[str], path: str, versions: Sequence[str], fallback: 
 def judged(
     fields: Sequence[str], options: Mapping[str, Any], path: str, versions: Sequence[str]
 ) -> dict[str, Any]:
-    """Ask the controller what a move of main, or of the operations, would mean."""
+    """Ask the controller for the effect of a move of main, or of the operations."""
     old, new, ref = fields
     message: dict[str, Any] = {
         "type": "judge_operations",
@@ -207,7 +207,7 @@ def post_receive(lines: list[str], path: str, versions: Sequence[str]) -> None:
 
 
 def follow(controller: Controller, revision: str, seconds: float) -> None:
-    """Print what becomes of a revision until it is served or cannot be, or the time is over."""
+    """Print the progress of a revision until it is served or cannot be, or the time is over."""
     deadline = time.monotonic() + seconds
     seen = ""
     while True:
@@ -240,5 +240,5 @@ def main() -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except BrokenPipeError:  # the pusher has gone; what was pushed stays
+    except BrokenPipeError:  # the pusher has gone; the pushed commits stay
         os._exit(0)

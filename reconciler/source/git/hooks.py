@@ -17,13 +17,13 @@ from reconciler.wire import SPOKEN
 from .process import run_git
 
 CONTROLLER_SOCKET = "controller.sock"
-"""Name of the controller's socket, beside the repository in the reconciler's home."""
+"""Name of the controller's socket, next to the repository in the reconciler's home."""
 
 CHECKED = "checked"
-"""Folder within that of the hooks: those for a push that the pusher has validated himself."""
+"""Subfolder of the hooks' folder: hooks for a push that the pusher has already validated."""
 
 CLIENT = "push.py"
-"""File within the folder of the hooks: what they run."""
+"""File in the hooks' folder: the program that they run."""
 
 PUSH_BYTES_MAX = 256 * 1024 * 1024
 
@@ -31,12 +31,12 @@ SETTINGS = {
     "core.hooksPath": "hooks",  # explicit, because a global hooksPath would override the default
     "core.logAllRefUpdates": "true",
     "gc.auto": "6700",
-    "gc.reflogExpire": "never",  # the log says where a branch was that is lost
+    "gc.reflogExpire": "never",  # the log has the last commit of a lost branch
     "receive.advertisePushOptions": "true",
     "receive.fsckObjects": "true",
     "receive.maxInputSize": str(PUSH_BYTES_MAX),
 }
-"""Of every cluster repository."""
+"""Settings of every cluster repository."""
 
 _HOOK = """\
 #!/bin/sh
@@ -49,15 +49,15 @@ exec {python} -I -S {client} {hook} {arguments}
 
 
 def command() -> tuple[str, ...]:
-    """Return the command that validates a push with this installation, whatever the pusher's environment is."""
+    """Return the command that validates a push with this installation, in any environment of the pusher."""
     root = Path(__file__).absolute().parents[3]
     module = "reconciler.source.hook"
     return ("/usr/bin/env", f"PYTHONPATH={root}", sys.executable, "-P", "-m", module, "pre-receive")
 
 
 def mend(repository: Path, hook_command: Sequence[str]) -> list[str]:
-    """Set right the settings and the hooks of a bare repository: git leaves out in silence a hook that is not executable, or
-    not where ``core.hooksPath`` leads. Return what was wrong. Raises ``Invalid`` and ``Unreachable``."""
+    """Correct the settings and hooks of a bare repository: git silently skips a hook that is not executable, or not in
+    ``core.hooksPath``. Return the names of the corrected ones. Raises ``Invalid`` and ``Unreachable``."""
     config = (f"--git-dir={repository}", "config", "--local")
     listed = run_git((*config, "--list", "-z")).decode("utf-8", "replace").split("\0")
     present = dict(entry.partition("\n")[::2] for entry in listed)
@@ -70,7 +70,7 @@ def mend(repository: Path, hook_command: Sequence[str]) -> list[str]:
 def install(folder: Path, hook_command: Sequence[str]) -> list[str]:
     """Write the hooks that are missing, differ or are not executable, each atomically; return their names.
 
-    ``hook_command`` validates where nobody answers. Raises ``Invalid`` where something else is in the place of one.
+    ``hook_command`` validates if no controller answers. Raises ``Invalid`` if something else is in the place of a hook.
     """
     gone = f'echo "reconciler: {sys.executable} is gone; start the reconciler once to renew this hook" >&2; exit 1'
     told = _hook(folder, "post-receive", "tells the controller of a push", "exit 0", ())
@@ -91,7 +91,7 @@ def install(folder: Path, hook_command: Sequence[str]) -> list[str]:
 
 
 def _hook(folder: Path, hook: str, purpose: str, missing: str, fallback: Sequence[str]) -> str:
-    """Return the script of a hook. ``missing`` is what it does without its Python."""
+    """Return the script of a hook. ``missing`` is its command for the case that its Python is missing."""
     return _HOOK.format(
         purpose=purpose,
         python=shlex.quote(sys.executable),

@@ -1,5 +1,5 @@
-"""The files that make a folder a bare git repository: creates them, and writes them again where a disk that fails, or a copy in
-part, has lost them."""
+"""The files that make a folder a bare git repository: creates them, and writes them again after a disk failure or a
+partial copy."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _LOGGED = re.compile(r"[0-9a-f]+ ([0-9a-f]{40,64}) .*")
 
 
 def initialize(path: Path, branch: str) -> None:
-    """Create an empty repository. Raises ``Invalid`` where something else is in its place."""
+    """Create an empty repository. Raises ``Invalid`` if something else is in its place."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise Invalid(f"{path} exists but is not a git repository: move it away")
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     run_git(("init", "--quiet", "--bare", "--template=", f"--initial-branch={branch}", str(path)))
-    with (path / "config").open("a", encoding="utf-8") as config:  # by git it is a process for each
+    with (path / "config").open("a", encoding="utf-8") as config:  # git would need a process for each
         config.write(_SETTINGS)
 
 
 def looks_like_one(path: Path) -> bool:
-    """Return whether a folder has the objects of a bare repository, whatever else it lacks."""
+    """Return whether a folder has the objects of a bare repository, even if it lacks the rest."""
     return (path / "objects").is_dir() and ((path / "hooks").is_dir() or (path / "logs").is_dir())
 
 
 def restore(path: Path, branch: str, refs: tuple[str, ...]) -> list[str]:
-    """Write again what is lost of the bare repository at ``path``, and is known: its folders, ``HEAD``, which names ``branch``,
-    ``config``, and those of ``refs`` whose last commit the log of the ref names.
+    """Restore the known parts that the bare repository at ``path`` has lost: its folders, ``HEAD``, which names
+    ``branch``, ``config``, and each of ``refs`` that has its last commit in its log.
 
-    Return what was written, by its place in the repository. Raises ``OSError``, ``Invalid`` and ``Unreachable``.
+    Return the restored paths in the repository. Raises ``OSError``, ``Invalid`` and ``Unreachable``.
     """
     if not looks_like_one(path):
         return []
@@ -55,7 +55,7 @@ def restore(path: Path, branch: str, refs: tuple[str, ...]) -> list[str]:
     for ref in refs:
         commit = last_logged(path, ref)
         if commit and _is_lost(path, ref) and not _commit(path, commit).returncode:
-            if (path / ref).is_file():  # git replaces no ref that it cannot read
+            if (path / ref).is_file():  # git does not replace an unreadable ref
                 (path / ref).unlink()
             run_git((f"--git-dir={path}", "update-ref", ref, commit))
             restored.append(ref)
@@ -63,7 +63,7 @@ def restore(path: Path, branch: str, refs: tuple[str, ...]) -> list[str]:
 
 
 def last_logged(path: Path, ref: str) -> str:
-    """Return the last commit of a ref by its log. Return the empty string where there is no log: git removes it with the ref."""
+    """Return the last commit of a ref by its log; empty without a log, which git removes with the ref."""
     try:
         lines = (path / "logs" / ref).read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -73,7 +73,7 @@ def last_logged(path: Path, ref: str) -> str:
 
 
 def _is_head(file: Path) -> bool:
-    """Return whether git takes a file for the HEAD of a repository."""
+    """Return whether git accepts a file as the HEAD of a repository."""
     with suppress(OSError):
         content = file.read_bytes().strip()
         return re.fullmatch(rb"ref:\s*refs/\S+|[0-9a-f]{40,64}", content) is not None
@@ -81,7 +81,7 @@ def _is_head(file: Path) -> bool:
 
 
 def _is_config(path: Path) -> bool:
-    """Return whether git can read the settings of a repository, and they are those of one: an empty file is not."""
+    """Return whether git can read the settings of a repository, and they make it one; an empty file does not."""
     if not (path / "config").is_file() or b"repositoryformatversion" not in (path / "config").read_bytes():
         return False
     listed = git_process(("config", "--file", str(path / "config"), "--list"), b"", {}, TIMEOUT_SECONDS)
@@ -89,21 +89,21 @@ def _is_config(path: Path) -> bool:
 
 
 def _has_notes(path: Path) -> bool:
-    """Return whether the refs of the controller are there, with what ``config`` said, if that is more than git wrote."""
+    """Return whether the controller's refs exist. They have the settings of ``config`` beyond git's own."""
     packed = path / "packed-refs"
     notes = path / "refs" / "reconciler"
     return any(notes.glob("*")) or (packed.is_file() and b" refs/reconciler/" in packed.read_bytes())
 
 
 def _config(path: Path) -> str:
-    """Return the settings with which git reads a repository, by the length of the names in its logs."""
+    """Return the settings that git needs to read a repository, by the length of the names in its logs."""
     long = any(len(last_logged(path, ref)) == 64 for ref in ("HEAD", "refs/heads/main"))
     version, extensions = (1, "[extensions]\n\tobjectformat = sha256\n") if long else (0, "")
     return f"[core]\n\trepositoryformatversion = {version}\n\tbare = true\n{extensions}{_SETTINGS}"
 
 
 def _is_lost(path: Path, ref: str) -> bool:
-    """Return whether a ref leads to no object. A git that could not find out, for lack of memory or time, has not said so."""
+    """Return whether a ref leads to no object. False if git could not find out, for lack of memory or time."""
     return b"Not a valid object name" in _commit(path, ref).stderr
 
 
@@ -114,7 +114,7 @@ def _commit(path: Path, name: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Write a file in the place of one that cannot be read. Raises ``Invalid`` where a folder is in its place."""
+    """Write a file in place of an unreadable one. Raises ``Invalid`` if a folder is in its place."""
     if file.is_dir() and not file.is_symlink():
         raise Invalid(f"{file} is a folder: move it away")
     draft = file.with_name(f"{file.name}.restored")

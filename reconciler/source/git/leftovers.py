@@ -1,4 +1,4 @@
-"""What a killed git leaves in a repository, and never removes itself."""
+"""Removes the files that a killed git leaves in a repository, and that git itself never removes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 FRESH_SECONDS = 0.1 if (_PROC / "uptime").exists() else 2.0
-"""A younger lock is left alone, and so long a git may have begun after it was shown: ``ps`` counts whole seconds."""
+"""A younger lock is left alone. It is also the tolerance for ages from ``ps``, which counts whole seconds."""
 LOCK_SECONDS_MAX = 120.0
-"""git holds a lock for milliseconds: an older one is left over from a killed git, whatever other git runs."""
+"""git holds a lock for milliseconds: an older one is left over from a killed git, even if another git runs."""
 QUARANTINE_SECONDS_MAX = 24 * 3600.0
 """No push takes this long: objects in quarantine for longer are left over from a killed push."""
 PS_SECONDS = 5.0
 PATIENCE_SECONDS = 3.0
-"""For a lock before a push: a dead git's is removed meanwhile."""
+"""The wait for a lock before a push, in which the lock of a dead git is removed."""
 _LOOK_SECONDS = 0.1
 _OF_REFS = ("[!cgi]*.lock", "reftable/*.lock", "refs/**/*.lock", "logs/**/*.lock")
-"""Locks that keep pushes out; those of ``config``, gc, an index and ``objects`` do not. git lets no ref's own name end like that."""
+"""Locks that keep pushes out; those of ``config``, gc, an index and ``objects`` do not. No ref's name may end like
+this."""
 _ALL = (
     *(
         "*.lock",
@@ -34,15 +35,15 @@ _ALL = (
     ),
     *(*_OF_REFS[1:], "info/*.lock", "worktrees/**/*.lock"),
 )
-"""Where git locks files. ``gc.pid`` is what `git gc` leaves; it keeps out other ones, and no push. ``packed-refs.new``, which git
-makes under a lock, keeps out whatever packs refs or removes one."""
+"""Files with which git locks others. `git gc` leaves ``gc.pid``, which keeps out other gcs, but no push.
+``packed-refs.new``, which git makes under a lock, keeps out each git that packs or removes refs."""
 _NAMED = re.compile(rb"(?:^|\0)(?:--git-dir[=\0]|GIT_DIR=)([^\0]+)")
-"""How a process says in its words or variables which repository it is for."""
+"""Finds the repository in the arguments or variables of a process."""
 _ELAPSED = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 
 def drop_leftovers(path: Path) -> list[Path]:
-    """Remove what a killed git has left in the bare repository at ``path``. Return what was removed."""
+    """Remove the leftovers of killed gits in the bare repository at ``path``. Return their paths."""
     dropped = []
     there = [lock for lock in _locks(path, _ALL) if _age_seconds(lock) > FRESH_SECONDS]
     oldest = _oldest_git_seconds(path) if there else 0.0
@@ -59,8 +60,9 @@ def drop_leftovers(path: Path) -> list[Path]:
 
 
 def wait_until_free(path: Path) -> Path | None:
-    """Wait for the locks that keep a push out of the bare repository at ``path``: living git processes end theirs within
-    moments, and those of dead ones are removed. Return one that stays, by its place in the repository; None for none."""
+    """Wait for the locks that keep a push out of the bare repository at ``path``. Living git processes release theirs
+    within moments, and those of dead ones are removed. Return the path of a remaining lock in the repository; None if
+    there is none."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while (lock := next(_locks(path, _OF_REFS), None)) is not None and time.monotonic() < deadline:
         time.sleep(_LOOK_SECONDS)
@@ -82,8 +84,8 @@ def _locks(path: Path, patterns: Sequence[str]) -> Iterator[Path]:
 
 
 def _oldest_git_seconds(path: Path) -> float:
-    """Return for how long the oldest git process at work in the repository has run; 0 where none is, and without end where
-    that is not known. No git that is younger than a lock has made it."""
+    """Return the age in seconds of the oldest git process at work in the repository; 0 without one, infinity if it is
+    not known. A lock older than every git was left by a dead one."""
     try:
         return max(_git_seconds(os.path.realpath(path)).values(), default=0.0)
     except (OSError, ValueError, subprocess.SubprocessError):
@@ -91,8 +93,8 @@ def _oldest_git_seconds(path: Path) -> float:
 
 
 def _git_seconds(repository: str) -> dict[int, float]:
-    """Return for how long each git process has run that is at work in a repository, by pid. It has its working folder there,
-    as whatever takes a push, or it names the repository."""
+    """Return the ages in seconds of the git processes at work in a repository, by pid. Such a process has its working
+    folder there, as the receiver of a push does, or it names the repository."""
     if (_PROC / "uptime").exists():
         return dict(_in_proc(repository))
     listed = _output("ps", "-A", "-ww", "-o", "pid=,etime=,comm=")
@@ -107,14 +109,14 @@ def _git_seconds(repository: str) -> dict[int, float]:
 
 
 def _output(*command: str) -> str:
-    """Return what a tool prints. Its status says only that one of the processes has ended meanwhile."""
+    """Return a tool's output. Its status is not used: it only says that a process has ended meanwhile."""
     done = subprocess.run(command, capture_output=True, timeout=PS_SECONDS, check=False)
     return done.stdout.decode("utf-8", "replace")
 
 
 def _working_in(repository: str, listed: str) -> set[str]:
-    """Return the pids whose working folder is in the repository, of what ``lsof -F pn`` has listed; those without a folder
-    too, which nobody may ask for."""
+    """Return the pids whose working folder is in the repository, from the output of ``lsof -F pn``. It includes
+    processes without a folder, which other users may not see."""
     found: dict[str, str] = {}
     pid = ""
     for line in listed.splitlines():
@@ -142,7 +144,7 @@ def _is_at_work(process: Path, repository: str) -> bool:
         folder = str((process / "cwd").readlink())
         said = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
     except PermissionError:
-        return True  # another user's: nobody may ask
+        return True  # another user's process: its folder is not visible
     named = (os.fsdecode(each) for each in _NAMED.findall(said))
     return any(_is_in(os.path.realpath(Path(folder, each)), repository) for each in (".", *named))
 

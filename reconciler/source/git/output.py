@@ -44,7 +44,7 @@ def contents_of(output: bytes) -> list[bytes]:
 LINKS = (b"120000", b"160000")
 """Modes of symbolic links and submodules."""
 LOG_FORMAT = "%x1e%P%x1f%(trailers:key={trailer},valueonly,separator=%x1f)"
-"""What ``changes_of`` reads of each commit."""
+"""The fields that ``changes_of`` reads of each commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +53,22 @@ class Entry:
 
     path: str
     blob: str
-    """The object name of the contents; empty if the commit removes the file, and for a submodule."""
+    """The object name of the contents; empty for a submodule, and if the commit removes the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a few commits do."""
+    """The changes of a few commits."""
 
     parents: frozenset[str]
-    """All parents of all of them."""
+    """All parents of all commits."""
     entries: tuple[Entry, ...]
     words: tuple[str, ...]
     """The values of their trailers."""
 
 
 def changes_of(log: bytes) -> Changes:
-    """Return what commits change and say, from ``log --raw -z`` with ``LOG_FORMAT``."""
+    """Return the changes and messages of commits, from ``log --raw -z`` with ``LOG_FORMAT``."""
     parents: set[str] = set()
     entries: list[Entry] = []
     words: list[str] = []
@@ -90,7 +90,7 @@ def _entry(description: str, tokens: Iterator[str]) -> Entry:
 
 
 def sizes_in(listing: bytes, more_than: int) -> dict[str, int]:
-    """Return the sizes of files with more than so many bytes by path, from ``ls-tree -r -z -l``."""
+    """Return the sizes of files that exceed a number of bytes, by path, from ``ls-tree -r -z -l``."""
     found = {}
     for entry in filter(None, listing.split(b"\0")):
         description, _, path = entry.partition(b"\t")
@@ -111,7 +111,7 @@ def links_in(listing: bytes) -> set[str]:
 
 
 def hook_words(stderr: str) -> str:
-    """Return what a remote hook printed, without git's ``remote: `` before every line."""
+    """Return the output of a remote hook, without git's ``remote: `` before every line."""
     lines = [
         line.removeprefix("remote:").strip(" ") for line in stderr.splitlines() if line.startswith("remote:")
     ]

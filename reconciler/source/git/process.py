@@ -44,7 +44,7 @@ def git_process(
     """
     command = ["git", "--no-pager", *arguments]
     if file_bytes_max is not None:
-        # in blocks of 512 bytes, as POSIX has it; an option of Popen for this is not safe beside threads
+        # in blocks of 512 bytes, as POSIX has it; an option of Popen for this is not safe with threads
         command = ["/bin/sh", "-c", 'ulimit -f "$0" && exec "$@"', str(file_bytes_max // 512), *command]
     try:
         process = subprocess.Popen(
@@ -66,7 +66,7 @@ def git_process(
             raise Unreachable(f"git {_command(arguments)} took more than {timeout_seconds:g} s") from None
         finally:
             if process.poll() is None:
-                with contextlib.suppress(ProcessLookupError, PermissionError):  # it has just ended by then
+                with contextlib.suppress(ProcessLookupError, PermissionError):  # it has just ended
                     os.killpg(process.pid, signal.SIGKILL)
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
@@ -75,7 +75,7 @@ def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if extra is None or not name.startswith("GIT_")}
     fixed = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
     if extra is None:
-        return {**kept, **fixed, "GIT_AUTHOR_DATE": "@0 +0000"}  # an author is asked for, and no time
+        return {**kept, **fixed, "GIT_AUTHOR_DATE": "@0 +0000"}  # only the author is needed, not the time
     return {**kept, **fixed, **_OWN, **extra}
 
 
@@ -87,7 +87,7 @@ _OWN = {
     "GIT_DEFAULT_HASH": "sha1",
     "GIT_DEFAULT_REF_FORMAT": "files",
 }
-"""No configuration but the repository's own, and its formats whatever those are that git has by default."""
+"""Use only the repository's own configuration and formats, whatever git's defaults."""
 
 
 def _command(arguments: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Reads what a push brings, beyond its manifests: sizes, links, and what its commits say."""
+"""Reads the parts of a push other than its manifests: sizes, links, and messages of its commits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .output import Entry, changes_of, links_in, sizes_in
 from .repository import REF, ClusterRepo, mirror_text
 
 ALLOW = "Allow-Removal"
-"""Trailer of a commit that names what it removes although it serves."""
+"""Trailer of a commit that names an object to remove although it serves."""
 SHOWN = 10
 TOO_LARGE = f"files of more than {FILE_BYTES_MAX} bytes are not taken: the history would keep them for ever"
 TAKE_OUT = """\
@@ -26,7 +26,7 @@ _QUARANTINE = re.compile(r"(tmp_objdir-)?incoming-[A-Za-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """The move of a branch from one commit to another, as a hook hears of it."""
+    """The move of a branch from one commit to another, as git passes it to a hook."""
 
     old: str
     new: str
@@ -39,7 +39,7 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """What a push brings, as far as git knows."""
+    """The contents of a push, as far as git knows them."""
 
     allowed: frozenset[str]
     """The words of the ``Allow-Removal`` trailers of its commits."""
@@ -69,7 +69,7 @@ def quarantined(repo: ClusterRepo, name: str) -> ClusterRepo:
 def examine(repo: ClusterRepo, push: Push) -> Brought:
     """Read the pushed commits.
 
-    Raises ``Refused`` if the push drops history, brings a file that is too large, or a link or a submodule, and where
+    Raises ``Refused`` if the push drops history or brings a link, a submodule or a file that is too large, and if
     ``main`` is a mirror.
     """
     if push.ref == REF and (url := repo.mirrored()):
@@ -92,8 +92,7 @@ def examine(repo: ClusterRepo, push: Push) -> Brought:
 
 
 def refuse_in_listing(listing: bytes) -> None:
-    """Raise ``Refused`` for what a commit must not have, whoever brought it: links, submodules, and files that are too
-    large."""
+    """Raise ``Refused`` for links, submodules, and files that are too large, whatever their source."""
     _refuse_links(links_in(listing))
     large = sorted(sizes_in(listing, FILE_BYTES_MAX).items())
     if large:
@@ -110,8 +109,8 @@ def _refuse_links(paths: Collection[str]) -> None:
 
 
 def _refuse_large(repo: ClusterRepo, entries: tuple[Entry, ...]) -> None:
-    """Refuse every pushed file beyond ``FILE_BYTES_MAX``, also one that a later commit takes out again: it would stay in
-    the history, which is kept."""
+    """Refuse every pushed file beyond ``FILE_BYTES_MAX``, also one that a later commit removes: it would stay in the
+    history."""
     paths = {entry.blob: entry.path for entry in entries if entry.blob}
     sizes = repo.sizes(tuple(paths))
     large = sorted((paths[blob], size) for blob, size in sizes.items() if size > FILE_BYTES_MAX)

@@ -29,24 +29,24 @@ BRANCH = "main"
 REF = f"refs/heads/{BRANCH}"
 """The wishes: the manifests that people want."""
 OPERATIONS = "refs/heads/operations"
-"""The operations: what is done to the running cluster for a while, beside the wishes."""
+"""The operations on the running cluster, which last for a while, next to the wishes."""
 IN_FORCE = "refs/reconciler/in-force"
 """Ref of the revision last in force, for a controller that lost its store. Clones do not fetch it."""
 KEPT = "refs/reconciler/kept"
-"""Ref of a text: what of the revision last in force stays as it was before it."""
+"""Ref of a text: the objects that the revision last in force does not change yet."""
 SETTINGS = "refs/reconciler/settings"
-"""Ref of a text: the settings below, for copies on other machines, which see refs and no configuration."""
+"""Ref of a text: the settings below, for copies on other machines, which see refs but no configuration."""
 OPERATIONS_IN_FORCE = "refs/reconciler/operations-in-force"
 """Ref of the operations last in force, for a controller that starts while the newest are wrong."""
 EMPTY = "empty"
 """Revision of a repository without commits."""
 NO_COMMIT = "0" * 40
-"""What git calls the commit of a branch that does not exist."""
+"""Git's name for the commit of a branch that does not exist."""
 TOTAL_BYTES_MAX = 64 * 1024 * 1024
 MIRROR = "reconciler.mirror"
-"""Setting of a repository whose ``main`` follows another repository: the URL of that one."""
+"""Setting of a repository whose ``main`` follows another repository: its URL."""
 PATH = "reconciler.path"
-"""Setting of a repository in which only one folder has manifests: that folder."""
+"""Setting of a repository with manifests in only one folder: that folder."""
 NO_FOLDER_TEXT = "there is no such folder in this commit; `reconciler source set --path` names another"
 
 _FORMAT = "core.repositoryformatversion"
@@ -54,8 +54,7 @@ _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 Check = Callable[["ClusterRepo", str, str, str], str]
-"""From a repository, the old and the new commit of a branch, and the branch, to what is wrong with the new commit; empty
-if nothing is."""
+"""Takes a repository, a branch's old and new commit, and the branch. Returns the new commit's fault, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +77,7 @@ class ClusterRepo:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Additional environment variables: within a hook, those that let git see the pushed objects."""
     check: Check | None = None
-    """Checks a commit before ``commit`` pushes it, in place of the hook, which is a process that imports all of this once
-    more."""
+    """Checks a commit before ``commit`` pushes it, in place of the hook, which would import all this once more."""
 
     @classmethod
     def create(cls, path: Path, hook_command: Sequence[str], check: Check | None = None) -> ClusterRepo:
@@ -93,22 +91,24 @@ class ClusterRepo:
         return repo
 
     def restore(self) -> list[str]:
-        """Write again what is lost and known (``layout``). Return its places in the repository. Raises ``OSError`` too."""
+        """Restore lost parts that are known (``layout``). Return their paths in the repository. Raises ``OSError``
+        too."""
         restored = restore(self.path, BRANCH, (REF, OPERATIONS))
         if "config" in restored:
             self.adopt()
         return restored
 
     def tidy(self) -> list[str]:
-        """Remove what a killed git leaves: locks, which block everybody, and partly received pushes, which use space.
+        """Remove the leftovers of a killed git: locks, which block everybody, and partly received pushes, which use
+        space.
 
-        Returns what was removed, by its place in the repository. git never removes locks, and quarantined objects only
-        in `git gc`, which a small repository never runs.
+        Returns the removed paths in the repository. git never removes locks, and removes quarantined objects only in
+        `git gc`, which a small repository never runs.
         """
         return [str(each.relative_to(self.path)) for each in drop_leftovers(self.path)]
 
     def wait_until_free(self) -> None:
-        """Wait for the locks of other gits, and remove those of dead ones. Raises ``Refused`` for one that stays."""
+        """Wait for the locks of other gits, and remove those of dead ones. Raises ``Refused`` if a lock stays."""
         if (lock := wait_until_free(self.path)) is not None:
             raise Refused("Locked", lock_text(lock))
 
@@ -126,8 +126,7 @@ class ClusterRepo:
         return self._at(ref)
 
     def configure(self, mirror: str, folder: str) -> None:
-        """Note which repository ``main`` is a mirror of, and which of its folders has the manifests; empty stands for
-        none, and for all of it."""
+        """Store the URL that ``main`` mirrors (empty: none), and the folder with its manifests (empty: all of it)."""
         noted = {MIRROR: mirror, PATH: folder}
         for name, value in noted.items():
             if value:
@@ -139,7 +138,7 @@ class ClusterRepo:
         self.keep({SETTINGS: told.encode() if mirror or folder else None})
 
     def adopt(self) -> None:
-        """Take over what the repository that the refs came from has noted with ``configure``."""
+        """Take over the settings that ``configure`` stored in the repository that the refs came from."""
         told = self._at(SETTINGS)
         noted: dict[str, str] = json.loads(self.blobs((told,))[told]) if told is not None else {}
         there = noted.get(MIRROR, ""), noted.get(PATH, "")
@@ -147,12 +146,12 @@ class ClusterRepo:
             self.configure(*there)
 
     def mirrored(self) -> str:
-        """Return the URL that ``main`` is a mirror of, so that nobody may commit here; empty if it is the truth itself."""
+        """Return the URL that ``main`` mirrors, so that nobody may commit here; empty if it is no mirror."""
         return self._setting(MIRROR)
 
     def folder(self, ref: str = REF) -> str:
         """Return the folder that counts on a branch, such as ``clusters/studio`` for the manifests of ``main``; empty for
-        everything. Operations are the home's own, wherever the manifests come from."""
+        everything. Operations always belong to the home."""
         return self._setting(PATH) if ref == REF else ""
 
     def _setting(self, name: str) -> str:
@@ -180,9 +179,9 @@ class ClusterRepo:
     ) -> dict[str, bytes]:
         """Return the manifests of a commit by path, without JSON of others, links, submodules and hidden names.
 
-        ``ref``: the branch of the commit. ``listing``: what ``tree`` has returned for it. ``folder``: read this one in place
-        of the one that counts now. Raises ``InvalidManifests`` if files are too large or too many, and ``Invalid`` if objects of the commit are
-        missing or damaged.
+        ``ref``: the branch of the commit. ``listing``: the result of ``tree`` for it. ``folder``: read this one in
+        place of the folder that counts now. Raises ``InvalidManifests`` if files are too large or too many, and
+        ``Invalid`` if objects of the commit are missing or damaged.
         """
         try:
             return self._read(self.tree(revision, ref, folder) if listing is None else listing)
@@ -230,12 +229,12 @@ class ClusterRepo:
         return listing
 
     def has(self, revision: str, folder: str) -> bool:
-        """Return whether a commit has files in a folder; each has the whole, ``""``."""
+        """Return whether a commit has files in a folder; ``""`` is the whole commit."""
         listed = ("ls-tree", "-z", "--full-tree", _checked(revision), "--", f"{folder}/")
         return not folder or bool(self._bytes(*listed))
 
     def changes(self, old: str, new: str, trailer: str) -> bytes:
-        """Return git's raw log of the commits that ``new`` has and ``old`` has not, for ``output.changes_of``."""
+        """Return git's raw log of the commits that are in ``new`` and not in ``old``, for ``output.changes_of``."""
         begin = (f"^{_checked(old)}",) if old.strip("0") else ()
         fields = f"--format={LOG_FORMAT.format(trailer=trailer)}"
         shape = ("--raw", "-m", "-z", "--no-renames", "--no-abbrev")
@@ -282,7 +281,7 @@ class ClusterRepo:
         return process.returncode == 0
 
     def keep(self, noted: Mapping[str, str | bytes | None]) -> None:
-        """Note at refs, at all of them or at none, which commit is in force, or a text; None removes a ref."""
+        """Store the commit in force, or a text, at each ref, for all refs or none; None removes a ref."""
         names = {ref: self._blob(each) if isinstance(each, bytes) else each for ref, each in noted.items()}
         lines = [
             f"delete {ref}\n" if name is None else f"update {ref} {_checked(name)}\n"
@@ -325,7 +324,7 @@ class ClusterRepo:
         return revision
 
     def _within(self, path: str, ref: str) -> str:
-        """Return where a file belongs that may be named without the folder of the manifests."""
+        """Return the path of a file that may be named without the folder of the manifests."""
         folder = self.folder(ref)
         return path if not folder or path.startswith(f"{folder}/") else f"{folder}/{path}"
 
@@ -382,12 +381,12 @@ class ClusterRepo:
 
 
 def mirror_text(url: str) -> str:
-    """Return why nothing may be committed to ``main``, which is a mirror of ``url``, and what to do instead."""
+    """Return the message that ``main`` takes no commits because it mirrors ``url``, with what to do instead."""
     return f"{BRANCH} is a mirror: the truth is at {url}; push the change there, and it is fetched"
 
 
 def _checked(revision: str) -> str:
-    """Return a full object name: anything else could be read as an option or an expression."""
+    """Return a full object name: git could read other text as an option or an expression."""
     if not _SHA.fullmatch(revision):
         raise Invalid(f"expected a full commit id of 40 characters, got {revision[:60]!r}")
     return revision

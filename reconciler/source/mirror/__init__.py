@@ -1,4 +1,4 @@
 """Follows a remote repository: settings in ``source.yaml``, fetching, and the checks before ``main`` moves.
 
-``looking.py`` is one look from beginning to end: start there.
+Start with ``looking.py``: it is one look from beginning to end.
 """

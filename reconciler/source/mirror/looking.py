@@ -1,7 +1,7 @@
 """One look at a remote repository: fetch, check, and move ``main``.
 
-What is fetched goes into a repository of its own, which only borrows the objects of the home's. What is refused is
-deleted with it. Only what has passed every check comes into the home's repository, and its branch moves last.
+Fetched commits go into a separate repository, which only borrows the objects of the home's. Refused commits are deleted
+with it. Only commits that pass every check come into the home's repository, and its branch moves last.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ LIST_SECONDS, FETCH_SECONDS = 30.0, 120.0
 REMOTE = "refs/reconciler/remote"
 """The newest commit of the remote that was accepted."""
 PLACE = "incoming-"
-"""How the name of a folder in the home begins into which is fetched."""
+"""The prefix of the names of folders in the home for fetches."""
 
 TEXT_MAX = 500
-"""Characters of git's own words that are repeated."""
+"""The most characters of git's own message that are repeated."""
 _BARRED = {
     "Host key verification failed": "the server shows another host key than the pinned file has",
     "Permission denied": "the server does not let this SSH key in",
@@ -39,26 +39,26 @@ _BARRED = {
     "mismatched algorithms": "its objects have names of SHA-256, and only those of SHA-1 can be followed; make a"
     " repository with: git init --object-format=sha1",
 }
-"""What git says where trying again does not help, and what it means."""
+"""Messages of git about faults that do not pass by themselves, with their meaning."""
 _NOT_FOUND = re.compile(r"repository '[^']*' not found")
 
 Check = Callable[[ClusterRepo, str | None, str], str]
-"""From a repository, the commit of ``main`` and the new one to why that is not taken, as a push; empty if it is. May raise
-``Refused`` and ``InvalidManifests`` as well."""
+"""Takes a repository, the commit of ``main`` and the new one. Returns why that is not accepted, as a push would be;
+empty if it is. May also raise ``Refused`` and ``InvalidManifests``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a look has found."""
+    """The result of a look."""
 
     revision: str
     """The commit at the remote's branch."""
     moved: bool = False
-    """Whether ``main`` is now there, and was not before."""
+    """True if this look has moved ``main`` there."""
     dropped: int = 0
-    """How many commits the branch has lost since."""
+    """The number of commits that the branch has lost since."""
     refusal: str = ""
-    """Why ``main`` stays where it was; empty if it is at ``revision``."""
+    """The reason that ``main`` did not move; empty if it is at ``revision``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,13 @@ class Remote:
     """Most bytes that one fetch may bring."""
 
     def look(self, spec: GitRepositorySpec, known: Look | None, at_once: bool) -> Look:
-        """Look once, and take what is new and passes.
+        """Look once, and accept new commits that pass the checks.
 
-        ``known``: the last look with these settings; what was refused then is not fetched again. ``at_once``: something
-        new is expected, and is fetched without asking first.
+        ``known``: the last look with these settings; a commit that it refused is not fetched again. ``at_once``: a new
+        commit is expected, and is fetched without asking first.
 
-        Raises ``Unreachable`` if the remote is away, ``Invalid`` for what a person must set right here or there, and
-        ``Conflict`` if ``main`` moved meanwhile.
+        Raises ``Unreachable`` if the remote is away, ``Invalid`` for a fault that a person must correct here or there,
+        and ``Conflict`` if ``main`` moved meanwhile.
         """
         head = self.repo.head()
         with _Place(self.repo.path.parent) as place:
@@ -116,7 +116,8 @@ class Remote:
         return {name: content.decode("utf-8", "replace") for name, content in contents.items()}
 
     def configure(self, spec: GitRepositorySpec | None) -> None:
-        """Note in the home's repository that its ``main`` is a mirror, and which folder of it counts; None ends the mirror."""
+        """Store in the home's repository that its ``main`` is a mirror, and the folder that counts; None ends the
+        mirror."""
         configure(self.repo, spec)
 
     def _unmoved(self, spec: GitRepositorySpec, revision: str) -> Look:
@@ -146,14 +147,14 @@ class Remote:
         self.verify()
         run_git((own, *quiet, str(fetched.path), f"+{REF}:{REMOTE}"), timeout_seconds=FETCH_SECONDS)
         self.verify()
-        self.repo.configure(spec.url, spec.path)  # before main moves: nothing beside the folder is ever read
+        self.repo.configure(spec.url, spec.path)  # before main moves: only the folder is ever read
         moved = git_process((own, "update-ref", REF, revision, head or ""), b"", {}, LIST_SECONDS)
         if moved.returncode:
             raise Conflict(f"main moved meanwhile: {error_text(moved.stderr)}")
 
 
 def _missing_in(fetched: ClusterRepo, revision: str, head: str) -> int:
-    """Return how many commits ``head`` has that ``revision`` has not."""
+    """Return the number of commits that are in ``head`` and not in ``revision``."""
     return int(run_git((f"--git-dir={fetched.path}", "rev-list", "--count", head, f"^{revision}")))
 
 
@@ -169,7 +170,7 @@ class _Place:
     """A folder in the home that is deleted at the end, and at the next look if this process is killed."""
 
     def __init__(self, home: Path, kind: str = "branch-") -> None:
-        """``kind``: those of different kinds are used side by side."""
+        """``kind``: folders of different kinds are used at the same time."""
         self._home = home
         self._prefix = PLACE + kind
 
@@ -255,9 +256,9 @@ class _Git:
 
 
 def configure(repo: ClusterRepo, spec: GitRepositorySpec | None) -> None:
-    """Note in a home's repository that its ``main`` is a mirror, and which folder of it counts. None ends the mirror; the
-    folder stays, for what lies beside it is still no business of ours. One that ``main`` has not got counts from the look on
-    that brings it, so that what is there stays in force until then."""
+    """Store in a home's repository that its ``main`` is a mirror, and the folder that counts. None ends the mirror but
+    keeps the folder, because files outside it still do not count. A folder that ``main`` does not have yet counts from
+    the look that brings it, so that the present manifests stay in force until then."""
     if spec is None and not repo.mirrored():
         return
     head = repo.head()

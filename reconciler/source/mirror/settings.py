@@ -1,4 +1,4 @@
-"""Reads and writes ``source.yaml``: where the truth is, if it is not the home's own repository."""
+"""Reads and writes ``source.yaml``: the remote repository that replaces the home's own as the source of manifests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BYTES_MAX = 64 * 1024
 
 
 def load_settings(file: Path) -> GitRepositorySpec | None:
-    """Return the settings; None where there is no file. Raises ``InvalidManifests`` with places, and ``OSError``."""
+    """Return the settings; None without a file. Raises ``InvalidManifests`` with places, and ``OSError``."""
     try:
         with file.open("rb") as opened:
             content = opened.read(BYTES_MAX + 1)
@@ -58,6 +58,6 @@ def write_settings(file: Path, spec: GitRepositorySpec) -> None:
 
 
 def text_of(spec: GitRepositorySpec) -> str:
-    """Return the settings as YAML, without what is as it is by default."""
+    """Return the settings as YAML, without defaults."""
     body = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return as_yaml({"apiVersion": "reconciler/v1alpha1", "kind": "GitRepository", "spec": body})

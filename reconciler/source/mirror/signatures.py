@@ -1,4 +1,4 @@
-"""Checks the signatures of commits: every one of them, so that none comes in under another's."""
+"""Checks the signature of every commit, so that none comes in under another's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reconciler.resources.git_repository import Verify
 from reconciler.source.git.process import git_process
 
 COMMITS_MAX = 1000
-"""Most commits to check at once: each takes git some 10 ms."""
+"""The most commits to check at once: each takes git some 10 ms."""
 SECONDS_MAX = 60.0
 _GOOD = "G"
 _MEANINGS = {
@@ -23,7 +23,7 @@ _SETTINGS = {"gpg.program": "false", "gpg.openpgp.program": "false", "gpg.x509.p
 
 
 def check(git_dir: Path, verify: Verify, old: str | None, new: str) -> None:
-    """Check every commit that ``new`` has and ``old`` has not. Raises ``Refused``, naming the first that fails, and
+    """Check every commit that is in ``new`` and not in ``old``. Raises ``Refused`` with the first that fails, and
     ``Invalid`` if the signers cannot be read."""
     signers = Path(verify.allowed_signers).expanduser()
     if not signers.is_file():

@@ -1,7 +1,7 @@
-"""How git reaches a remote: without prompts, with pinned host keys, and with secrets that only their reader sees.
+"""Connects git with a remote: without prompts, with pinned host keys, and with secrets that only their reader sees.
 
-A secret is in no URL, no command line and no log. git asks a program for it, which has it in a variable. The programs have no
-data in their text.
+No URL, command line or log has a secret. git asks a program for it, which has it in a variable. The text of the
+programs has no data.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from reconciler.secret_files import find_secret, read_private_key
 
 CONNECT_SECONDS = 10
 STALLED_SECONDS = 20
-"""How long a connection may bring nothing."""
+"""The longest silence of a connection."""
 
 TRACE = "headers"
-"""File in which git writes the headers of answers: only there it says where a redirect leads."""
+"""File in which git writes the headers of answers: only they have the target of a redirect."""
 
 _SERVICE = re.compile(r"/(info/refs|git-upload-pack)/?$")
 _PAGE = r"(?:text/html|application/(?:xhtml|json))"
@@ -51,8 +51,8 @@ exec ssh -F "$RECONCILER_GIT_SSH_CONFIG" "$@"
 def settings_of(spec: GitRepositorySpec) -> tuple[str, ...]:
     """Return the options of git for a remote."""
     own = {
-        # What lies years back in a history was taken by the remote, and is read by nobody. Names of objects and that none
-        # is missing are checked all the same.
+        # The remote accepted commits of years ago, and nobody reads them. Names of objects and that none is missing are
+        # checked all the same.
         "fetch.fsckObjects": "false",
         "fetch.recurseSubmodules": "false",
         "http.followRedirects": "false",  # a redirect could lead a token to another host
@@ -62,7 +62,7 @@ def settings_of(spec: GitRepositorySpec) -> tuple[str, ...]:
         "maintenance.auto": "false",
     }
     if scheme_of(spec.url) == "file":
-        own["safe.directory"] = "*"  # it was named; git would refuse it where another user owns it
+        own["safe.directory"] = "*"  # the user named it; git would refuse a folder of another user
     if spec.ca_file is not None:
         own["http.sslCAInfo"] = str(Path(spec.ca_file).expanduser())
     return tuple(word for name, value in own.items() for word in ("-c", f"{name}={value}"))
@@ -71,7 +71,7 @@ def settings_of(spec: GitRepositorySpec) -> tuple[str, ...]:
 def environment_of(spec: GitRepositorySpec, folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of git for a remote, and write the programs for its secrets into ``folder``.
 
-    ``environ``: of this process. Raises ``Invalid`` if a secret is not where it should be.
+    ``environ``: of this process. Raises ``Invalid`` if a secret is not in its place.
     """
     scheme = scheme_of(spec.url)
     found = {"GIT_ALLOW_PROTOCOL": scheme}
@@ -119,7 +119,7 @@ def _private_key(written: str, folder: Path) -> Path:
 
 
 def diverted(spec: GitRepositorySpec, folder: Path) -> str:
-    """Return why the last answer cannot be used that was a page, or that leads elsewhere, and where; empty if it was none."""
+    """Return why the last answer, a page or a redirect, cannot be used; empty if it was neither."""
     try:
         trace = (folder / TRACE).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -139,7 +139,7 @@ def diverted(spec: GitRepositorySpec, folder: Path) -> str:
 
 
 def _place(url: str, location: str) -> str:
-    """Return where a redirect leads, without user and query, which may hold a secret, and what to do about it."""
+    """Return the target of a redirect, without user and query, which may hold a secret, and the remedy."""
     try:
         parts = urlsplit(urljoin(f"{url}/info/refs", location))
         host, port = parts.hostname, parts.port

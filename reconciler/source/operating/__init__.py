@@ -1,4 +1,4 @@
-"""Operations as people ask for them: what each verb makes of the present ones, and the commit. Start with ``change.py``.
+"""Operations as people ask for them: the change that each verb makes, and its commit. Start with ``change.py``.
 
-The command line and the controller, which acts for the console, use this room alike: the same request is the same commit.
+The command line uses this room, and so does the controller for the console: the same request is the same commit.
 """

@@ -1,4 +1,4 @@
-"""What is decided on, what a decision changes, and the commit's message. Pure; imports kinds only when called."""
+"""The input of a decision, its changes, and the commit's message. Pure; imports kinds only when called."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ OBJECTS_IN_SUBJECT_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Who asks, why, and until when."""
+    """The author of a request, its reason, and its end."""
 
     by: str
     """As git writes authors: ``Ada <ada@example.org>``."""
     reason: str = ""
     until: float | None = None
-    """When the operation ends by itself, in seconds since the Unix epoch."""
+    """The time when the operation ends by itself, in seconds since the Unix epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +41,22 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """What is decided on."""
+    """The input of a decision."""
 
     files: Files
     """The manifests of ``main``."""
     operation_files: Files
     operations: Mapping[str, Operation]
-    """Those that have not expired, by name."""
+    """Operations that have not expired, by name."""
     ended: frozenset[str]
-    """The names of those that have."""
+    """The names of expired operations."""
     asking: Asking
     at: float
     """In seconds since the Unix epoch."""
 
     def operation(self, verb: str, key: Key, at: float | None = None, **values: Any) -> Operation:
-        """Return a new operation, with author, reason and end as was asked for. Raises ``Invalid``, such as for a reason that is
-        too long."""
+        """Return a new operation with the requested author, reason and end. Raises ``Invalid``, for instance if the
+        reason is too long."""
         from pydantic import ValidationError
 
         from reconciler.resources import API_VERSION
@@ -82,7 +82,7 @@ class Now:
             raise Invalid(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
     def asked(self, operation: Operation) -> bool:
-        """Return whether the same was asked for before; who gives no reason and no end keeps the earlier ones."""
+        """Return whether the same operation is present. A request without reason and end keeps the earlier ones."""
         before = self.operations.get(operation.metadata.name)
         if before is None:
             return False
@@ -109,7 +109,7 @@ Decide = Callable[[Now], Change]
 
 
 def now_of(files: Files, operation_files: Files, asking: Asking, at: float) -> Now:
-    """Return what is decided on at a time, in seconds since the Unix epoch."""
+    """Return the input of a decision at a time, in seconds since the Unix epoch."""
     from reconciler.source.operations import load_operations
 
     every = load_operations(operation_files)
@@ -119,7 +119,7 @@ def now_of(files: Files, operation_files: Files, asking: Asking, at: float) -> N
 
 
 def ask_windows(now: Now, change: Change) -> None:
-    """Raise ``Refused`` if a sync window of the manifests keeps an operation out that would begin."""
+    """Raise ``Refused`` if a sync window of the manifests keeps out an operation that would begin."""
     if not any(b"SyncWindow" in text for text in now.files.values()):
         return  # reading all manifests takes a while
     from reconciler.admission.windows import refused_operations
@@ -135,7 +135,7 @@ def ask_windows(now: Now, change: Change) -> None:
 
 
 def message_of(now: Now, change: Change) -> str:
-    """Return a commit message: what, on what, why; then the end, and what has expired."""
+    """Return a commit message: verb, objects and reason, then the end, and the expired operations."""
     from reconciler.resources.operation import written_moment
 
     asking = now.asking

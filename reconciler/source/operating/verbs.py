@@ -1,4 +1,4 @@
-"""What each verb makes of the present operations, for objects that were already chosen. Pure; imports kinds when called."""
+"""The changes that each verb makes to the present operations, for chosen objects. Pure; imports kinds when called."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Values = dict[tuple[str, ...], Any]
 
 
 def keep_off(now: Now, verb: str, keys: Iterable[Key]) -> Change:
-    """Cordon or drain nodes, whichever ``verb`` says."""
+    """Cordon or drain nodes, as ``verb`` says."""
     wanted = {key: now.operation(verb, key) for key in keys}
     new = {key: each for key, each in wanted.items() if not now.asked(each)}
     return Change(
@@ -34,7 +34,8 @@ def keep_off(now: Now, verb: str, keys: Iterable[Key]) -> Change:
 
 
 def uncordon(now: Now, keys: Sequence[Key]) -> Change:
-    """Use nodes again: end what keeps ranks off them; ``kept_off`` are those whose manifests do."""
+    """Use nodes again: end the operations that keep ranks off them. ``kept_off`` has the nodes whose manifests do
+    so."""
     from reconciler.resources.operation import operation_name
 
     undone = {key: [n for v in KEEPS_OFF if (n := operation_name(v, *key)) in now.operations] for key in keys}
@@ -62,7 +63,7 @@ def kept_off(files: Files, keys: Sequence[Key]) -> dict[Key, Values]:
 
 
 def kept_off_by_mirror(keys: Sequence[Key], url: str) -> Refused:
-    """Return why manifests that keep ranks off nodes cannot be changed where ``main`` is a mirror of ``url``."""
+    """Return the refusal to change manifests that keep ranks off nodes, because ``main`` is a mirror of ``url``."""
     from reconciler.source.git.repository import mirror_text
 
     names = ", ".join(f"{kind.lower()}/{name}" for kind, name in keys)
@@ -74,7 +75,7 @@ def kept_off_by_mirror(keys: Sequence[Key], url: str) -> Refused:
 
 
 def restart(now: Now, keys: Sequence[Key], at: float) -> Change:
-    """Form every group of deployments anew."""
+    """Form every group of deployments again."""
     made = [now.operation("restart", key, at) for key in keys]
     return Change("Restart", results(keys, keys), {each.metadata.name: each for each in made})
 
@@ -127,7 +128,7 @@ def undo(now: Now, names: Iterable[str]) -> Change:
 
 
 def suspend(now: Now, frozen: Mapping[Key, Mapping[str, Any]]) -> Change:
-    """Keep changes out of objects, of which ``frozen`` has the manifests in force; with ``CLUSTER`` of everything."""
+    """Keep changes out of objects, or with ``CLUSTER`` out of everything. ``frozen`` has their manifests in force."""
     made = {
         key: now.operation("suspend", key, None, **({} if key == CLUSTER else {"manifest": body}))
         for key, body in frozen.items()
@@ -137,7 +138,7 @@ def suspend(now: Now, frozen: Mapping[Key, Mapping[str, Any]]) -> Change:
 
 
 def _suspended(now: Now, operation: Any) -> bool:
-    """Return whether it is suspended already, with whatever manifest, and the same reason and end."""
+    """Return whether it is suspended already, with any manifest, and the same reason and end."""
     before = now.operations.get(operation.metadata.name)
     if before is None:
         return False
@@ -146,8 +147,8 @@ def _suspended(now: Now, operation: Any) -> bool:
 
 
 def frozen(there: Mapping[Key, Manifest], keys: Iterable[Key]) -> dict[Key, dict[str, Any]]:
-    """Return the manifests that ``suspend`` keeps, of those that are in force. Raises ``Refused`` for an object that cannot be
-    suspended alone."""
+    """Return the manifests in force that ``suspend`` keeps. Raises ``Refused`` for an object that cannot be suspended
+    alone."""
     from reconciler.resources.operation import VERBS
 
     kinds = VERBS["suspend"].kinds
@@ -163,7 +164,7 @@ def frozen(there: Mapping[Key, Manifest], keys: Iterable[Key]) -> dict[Key, dict
 
 
 def resume(now: Now, keys: Sequence[Key]) -> Change:
-    """Let changes in again. Raises ``Refused`` for what is not suspended."""
+    """Let changes in again. Raises ``Refused`` for an object that is not suspended."""
     from reconciler.resources.operation import operation_name
 
     names = {key: operation_name("suspend", *key) for key in keys}
@@ -209,9 +210,10 @@ def approve(now: Now, revision: str, over: str) -> Change:
 
 
 def moves(replicas: Iterable[Mapping[str, Any]], nodes: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return what becomes of every group on these nodes, a line each: of those that go on, and of those that have to end.
+    """Return the fate of every group on these nodes, a line each: of groups that continue, and of groups that have to
+    end.
 
-    ``replicas``: as the controller's answer to ``Preview`` has them.
+    ``replicas`` has the form of the controller's answer to ``Preview``.
     """
     names = set(nodes)
     go_on, ending = [], []

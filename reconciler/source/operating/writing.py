@@ -1,4 +1,4 @@
-"""Commits what a decision makes of the present operations, and of manifests."""
+"""Commits the changes that a decision makes to operations and manifests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMITS_TRIED = 5
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A commit of the operations; without a change, the one that is there."""
+    """A commit of the operations; without a change, the present one."""
 
     revision: str | None
     change: Change
@@ -28,7 +28,7 @@ class Written:
 def write(
     repo: ClusterRepo, author: Author, asking: Asking, decide: Decide, clock: Callable[[], float]
 ) -> Written:
-    """Commit what ``decide`` makes of the present operations; those that have expired are removed by the same commit.
+    """Commit the change of the present operations that ``decide`` returns. The same commit removes expired operations.
 
     After a concurrent commit, decides again on top of it, a few times; then raises ``Conflict``. ``clock`` returns seconds
     since the Unix epoch.
@@ -49,15 +49,15 @@ def write(
 
 
 def seen(repo: ClusterRepo, asking: Asking, at: float) -> tuple[str | None, Now]:
-    """Return the newest commit of the operations, and what is decided on."""
+    """Return the newest commit of the operations, and the input of a decision."""
     head, main = repo.head(OPERATIONS), repo.head()
     files = repo.read(main) if main else {}
     return head, now_of(files, repo.read(head, OPERATIONS) if head else {}, asking, at)
 
 
 def in_force(repo: ClusterRepo) -> dict[Key, Manifest]:
-    """Return the manifests in force without operations, sorted by kind and name: those of the revision in force, but of an
-    object whose change a sync window holds the one that stays. No commit has that mixture."""
+    """Return the manifests in force without operations, sorted by kind and name. They are those of the revision in
+    force, except that objects with a held change keep their earlier manifest. No commit has that mixture."""
     from reconciler.resources import KIND_NAMES
     from reconciler.source.kept import noted
     from reconciler.source.yaml.documents import load
@@ -78,7 +78,7 @@ def write_manifests(
     message: Callable[[tuple[Any, ...]], str],
     first: Mapping[str, bytes | None],
 ) -> tuple[str | None, Any]:
-    """Commit what ``decide`` makes of the manifests, a ``source.editing.Edit``; the first commit also has ``first``.
+    """Commit the ``source.editing.Edit`` of the manifests that ``decide`` returns; the first commit also has ``first``.
 
     Returns the revision and the edit. After a concurrent commit, decides again on top of it, a few times; then raises
     ``Conflict``.
@@ -99,7 +99,7 @@ def write_manifests(
 
 
 def _trailers(results: Iterable[Any]) -> str:
-    """Return the trailers that allow what a command was told to remove."""
+    """Return the trailers that allow the removals of a command."""
     from reconciler.source.git.pushes import ALLOW
 
     gone = removed(results)
@@ -107,7 +107,7 @@ def _trailers(results: Iterable[Any]) -> str:
 
 
 def removed(results: Iterable[Any]) -> tuple[str, ...]:
-    """Return the objects that a command was told to remove: its commit allows that."""
+    """Return the objects that a command removes, as its commit allows."""
     return tuple(sorted({f"{each.kind.lower()}/{each.name}" for each in results if each.action == "deleted"}))
 
 

@@ -19,7 +19,7 @@ from .field_errors import explain, suggest
 from .syntax_errors import clip
 
 PROBLEMS_MAX = 1000
-"""Most problems to report for all files together: a file of the wrong kind may have endless ones."""
+"""The most problems to report for all files together: a file of the wrong kind may have endless ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,8 @@ Kinds = Mapping[str, type[Manifest]]
 def load(files: Mapping[str, bytes], *, part: bool = False, kinds: Kinds = KINDS) -> tuple[Document, ...]:
     """Return every document of ``files`` (contents by name), sorted by file name.
 
-    Names are used in messages only. ``part``: further documents may have the objects that these refer to.
-    ``kinds``: those that may be there. Raises
-    ``InvalidManifests`` with every problem of every file.
+    Names are used in messages only. ``part``: further documents may have the objects that these refer to. ``kinds``:
+    the permitted kinds. Raises ``InvalidManifests`` with every problem of every file.
     """
     problems: list[Problem] = []
     found: list[_Read] = []
@@ -121,7 +120,7 @@ def _read_file(file: str, content: bytes, kinds: Kinds, problems: list[Problem])
 
 
 def _empty_list(tree: Tree, roots: list[Node]) -> bool:
-    """Return whether a document is a list without items, which is no piece of its own."""
+    """Return whether a document is a list without items, which makes no piece."""
     return tree.root is not None and not roots
 
 
@@ -221,7 +220,7 @@ def _names_for_clients(found: list[_Read]) -> list[Problem]:
 
 
 def _secrets(found: list[_Read]) -> Iterator[Problem]:
-    """Yield secrets that two ApiKeys have: whoever sends such a one would be either."""
+    """Yield secrets that two ApiKeys share: a client that sends one could be either."""
     owners: dict[str, str] = {}
     for read in found:
         key = read.document.manifest

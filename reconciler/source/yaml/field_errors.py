@@ -16,7 +16,7 @@ from reconciler.source.yaml.parser import Node
 from .syntax_errors import clip
 
 PROBLEMS_MAX = 50
-"""Most problems to report per document."""
+"""The most problems to report for a document."""
 
 
 def explain(file: str, root: Node, kind: type[BaseModel], error: ValidationError) -> Iterator[Problem]:
@@ -111,7 +111,7 @@ def _plain(word: str) -> str:
 
 
 def _instead(kind: type[BaseModel], path: tuple[int | str, ...]) -> str:
-    """Return what to say of an unknown field: what there is for what other tools call so, else the nearest name."""
+    """Return the message for an unknown field: our field for another tool's name, else the nearest name."""
     word = str(path[-1])
     for model in _models_at(kind, path[:-1]):
         known = {_plain(name): text for name, text in getattr(model, "elsewhere", {}).items()}
@@ -130,7 +130,7 @@ def _nearest(word: str, fields: list[str]) -> str:
 
 
 def got(node: Node) -> str:
-    """Return how a message names a value."""
+    """Return a value's description for messages."""
     match node.value:
         case dict():
             return "a mapping"

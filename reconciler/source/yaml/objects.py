@@ -21,10 +21,10 @@ SET_BY_CONTROLLER = (
     "resourceVersion",
     "uid",
 )
-"""Fields of ``metadata`` that are no wishes. As in kubectl, they may be there and mean nothing, as ``status``."""
+"""Fields of ``metadata`` that are no wishes. As in kubectl, they may be present and are ignored, like ``status``."""
 _LIKE_A_LIST = re.compile(r"""\bkind["']?[ \t]*:[ \t]*["']?List\b""")
 OURS = "reconciler/v"
-"""How the version of every manifest begins."""
+"""The prefix of every manifest's version."""
 
 
 def is_json(file: str) -> bool:
@@ -33,7 +33,7 @@ def is_json(file: str) -> bool:
 
 
 def objects_of(tree: Tree) -> list[Node]:
-    """Return the objects of a document; none where it is empty."""
+    """Return the objects of a document; none if it is empty."""
     if tree.root is None:
         return []
     items = tree.root.children.get("items") if _is_list(tree.root) else None
@@ -46,7 +46,7 @@ def _is_list(root: Node) -> bool:
 
 
 def ignoring_status(root: Node) -> Node:
-    """Return an object without what the controller says of it."""
+    """Return an object without the fields that the controller adds."""
     if not isinstance(root.value, dict):
         return root
     _drop(root, ("status",))
@@ -91,7 +91,7 @@ def as_json(pieces: Iterable[Piece]) -> str:
 
 
 def flaw_of_json(text: str) -> tuple[int, int, str] | None:
-    """Return what is wrong with JSON: line and column, from 1, and a text; None if nothing is."""
+    """Return the error of JSON: line and column, from 1, and a text; None if there is none."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
@@ -102,8 +102,8 @@ def flaw_of_json(text: str) -> tuple[int, int, str] | None:
 
 
 def of_others(file: str, content: bytes) -> bool:
-    """Return whether a file is JSON of another tool, or a schema: what names our version is a manifest, however wrong it is.
-    Every YAML file is one."""
+    """Return whether a file is JSON of another tool, or a schema. JSON with our version is a manifest, however wrong it
+    is. Every YAML file is one."""
     if not is_json(file):
         return False
     try:

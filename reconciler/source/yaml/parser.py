@@ -1,12 +1,12 @@
 """Parses YAML text into a tree of plain values with their lines and columns.
 
-Uses the parser's events instead of PyYAML's constructors. This gives every key and value its place, limits the
-depth without relying on Python's stack, and decides what unquoted words mean. Three features of YAML are refused,
-each with its own message:
+Uses the parser's events instead of PyYAML's constructors. This gives every key and value its place, limits the depth
+without relying on Python's stack, and decides the meaning of unquoted words. Three features of YAML are refused, each
+with its own message:
 
-- anchors and aliases: no manifest needs them, without them no text can grow when it is read ("billion
-  laughs"), and a document can be replaced in place without changing another;
-- tags: the type of a value follows from how it is written;
+- anchors and aliases: no manifest needs them. Without them, no text grows when it is read ("billion laughs"), and
+  replacing a document in place does not change another.
+- tags: the type of a value follows from its spelling.
 - surprising numbers and dates (``010`` is 8, ``1:30`` is 90): quotes or plain decimals are clear.
 """
 

@@ -19,7 +19,7 @@ FILE_BYTES_MAX = 1024 * 1024
 DOCUMENTS_MAX = 4096
 
 ENDINGS = (".yaml", ".yml", ".json")
-"""How the names of files with manifests end."""
+"""The suffixes of files with manifests."""
 
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
@@ -28,7 +28,7 @@ _NOT_TEXT = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ufffe\uffff]|\r(?!\n)|[\x85\u2028\u2029]"
 )
 _LINE_BREAKS = "\r\x85\u2028\u2029"
-"""Further line breaks of YAML, with which line numbers in messages would differ from those in editors."""
+"""Further line breaks of YAML. With them, line numbers in messages would differ from those in editors."""
 
 
 @dataclass(frozen=True, slots=True)

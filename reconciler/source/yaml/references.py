@@ -1,4 +1,4 @@
-"""Finds names in manifests of objects that none of them has."""
+"""Finds names of objects that no manifest defines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Reference = tuple[tuple[str | int, ...], str, str]
 
 
 def dangling(documents: Iterable[Document]) -> tuple[Problem, ...]:
-    """Return a problem for each name of an object that no document has, with the nearest name that there is."""
+    """Return a problem for each name of an object that no document has, with the nearest existing name."""
     documents = tuple(documents)
     there = _names(document.manifest for document in documents)
     return tuple(

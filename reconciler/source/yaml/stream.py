@@ -1,4 +1,4 @@
-"""What stands around documents in a stream of YAML: directives, and the marks of a document's end. Pure."""
+"""The text around documents in a stream of YAML: directives, and the marks of a document's end. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _MARKS = re.compile(r"^(?:%|\.\.\.(?=[ \t\r\n]|\Z))", re.MULTILINE)
 _END = re.compile(r"\.\.\.[ \t]*(?:#.*)?\r?\Z")
 _VERSION = re.compile(r"%YAML[ \t]+1\.[0-9]+[ \t]*(?:#.*)?\r?\Z")
 Flaw = tuple[int, int, str]
-"""Line and column, from 0, and what is wrong."""
+"""Line and column, from 0, and a message."""
 
 
 def without_marks(text: str) -> tuple[str, list[Flaw]]:
-    """Return the text with blank lines in place of directives and of the ends of documents without content; and what of them
-    cannot be read. Every line stays where it is."""
+    """Return the text with blank lines in place of directives and of the ends of documents without content, and the
+    flaws in these. Every line stays where it is."""
     if not _MARKS.search(text):
         return text, []
     flaws: list[Flaw] = []

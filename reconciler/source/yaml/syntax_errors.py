@@ -49,7 +49,7 @@ _AT_CONTEXT = (
     ("expected ',' or '}'", 'a "{" without its "}", or a missing ","'),
     ("found unexpected end of stream", "a quoted text is not closed"),
 )
-"""Messages of libyaml and PyYAML, and ours. Those of the second table are shown where the element begins."""
+"""Messages of libyaml and PyYAML, and ours. Problems of the second table are reported at the element's beginning."""
 
 
 def syntax_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[int, int, str]:
@@ -69,7 +69,7 @@ def syntax_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[int, int, st
 
 
 def _character(text: str, mark: Any) -> str:
-    """Return the character at a mark, which counts in lines as YAML breaks them."""
+    """Return the character at a mark, whose lines follow YAML's line breaks."""
     return text[mark.index : mark.index + 1]
 
 
