@@ -22,14 +22,14 @@ def skew(report: NodeReport, asked_at: float, answered_at: float) -> float:
 
 
 SILENCE_SECONDS = 2.0
-"""From this length on a silence is news, whenever it is told: agents push it from the same length on. A step of a
-healthy rank is seldom as long."""
+"""A silence of this length is news, at any time; agents push it from the same length on. A step of a healthy rank
+seldom takes as long."""
 _GROWING = (
     "age_seconds", "idle_seconds", "ended_seconds", "cores", "resident_bytes", "tokens_per_second",
 )  # fmt: skip
 """Values of a rank that grow with time."""
 _PROGRESS = ("steps", "demand", "step_tokens", "silent_seconds", "deaf_seconds")
-"""Values of a rank that change with each step. No step of a plan follows from one of them, unless it stands still."""
+"""Values of a rank that change with each step. A plan depends on one of them only if it stands still."""
 _RESTLESS = ("sequence", "load", "models_free_bytes")
 """Values of a node that change all the time."""
 _standing = attrgetter(
@@ -44,15 +44,15 @@ _beside_report = attrgetter(
 
 
 def is_news(before: NodeObservation, seen: NodeObservation) -> bool:
-    """Return whether something has changed that a plan may follow from: no passage of time, and no progress of what
-    goes well. Passes that see those are made regularly."""
+    """Return whether there is a change that may affect a plan, other than the passage of time and the progress of
+    healthy ranks. Regular passes see these."""
     if before.report is None or seen.report is None or _beside_report(before) != _beside_report(seen):
         return seen != before
     return _lasting(before.report) != _lasting(seen.report)
 
 
 def _lasting(report: NodeReport) -> tuple[object, ...]:
-    """Return a report without values that change while nothing happens. Silences and leftovers of ended ranks stay."""
+    """Return a report without values that change by themselves. Silences and leftovers of ended ranks stay."""
     return (
         _beside_ranks(report),
         *map(_standing, report.ranks),
@@ -66,7 +66,7 @@ def _lasting(report: NodeReport) -> tuple[object, ...]:
 
 
 def failed(report: NodeReport) -> set[RankId]:
-    """Return the ranks that ended without being asked to."""
+    """Return the ranks that ended unasked."""
     return {
         rank.id
         for rank in report.ranks

@@ -1,7 +1,7 @@
-"""One watcher a node: keeps a connection to its agent and the newest report.
+"""One watcher for each node: keeps a connection to its agent and the newest report.
 
-The agent pushes that something changed; the watcher then asks for the complete report. A pass of the loop
-reads what is here and never waits for a machine.
+The agent announces each change, and the watcher then asks for the complete report. A pass of the loop reads the results
+here and never waits for a machine.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .watch import Watch
 log = logging.getLogger(__name__)
 
 OBSERVE_SECONDS_MAX = 10.0
-"""Longer than a busy machine needs for a report: without an answer by then, a node counts as silent."""
+"""The time after which a node without an answer counts as silent: more than a busy machine needs for a report."""
 RESYNC_SECONDS = 5.0
-"""How often a report is requested even if nothing was pushed."""
+"""The interval of requests for a report without a push."""
 REDIAL_SECONDS = 1.0
 REACH_SECONDS_MAX = 10.0
 REACH_POLL_SECONDS = 0.05
 RENEWED_SECONDS = 3.0
-"""How long a machine may be silent after its connection was closed here in order to make a new one."""
+"""The longest silence of a machine after its connection was closed here to make a new one."""
 EXAMINE_SECONDS_MAX = 50.0
 """Time limit for a requested round of all probes, including the rest of a running round."""
 CHANGES_SECONDS = 0.02
@@ -87,7 +87,7 @@ class Collector:
         self._gaps = 0
 
     def watch(self, names: frozenset[NodeName], models: tuple[str, ...]) -> None:
-        """Watch exactly these nodes, and look on each for weights at these paths."""
+        """Watch exactly these nodes, and look for weights at these paths on each."""
         for name in sorted(names - self._watches.keys()):
             watch = Watch(NodeObservation(name, Contact.UNKNOWN, self._clock()))
             self._watches[name] = watch
@@ -119,26 +119,26 @@ class Collector:
         return watch.link, watch.seen.link
 
     def token(self, name: NodeName) -> int:
-        """Return the fencing token to use with a node; 0 until it is known which one the node has."""
+        """Return the fencing token to use with a node; 0 until the node's own is known."""
         return self._token(name)
 
     def look(self, name: NodeName) -> None:
-        """Look at a node at once, which was just changed or got its agent: its report is news, whatever it says."""
+        """Look at once at a node that was just changed or got its agent: its report is news, whatever its contents."""
         watch = self._watches.get(name)
         if watch is not None:
             watch.asked = True
             watch.look.set()
 
     def looking(self, name: NodeName) -> bool:
-        """Return whether a report is under way that was asked for: ``changed`` follows, whatever becomes of it."""
+        """Return whether a report that ``look`` requested is under way: a call of ``changed`` follows in any case."""
         watch = self._watches.get(name)
         return watch is not None and watch.link is not None and (watch.asked or watch.answering)
 
     async def reach(self, name: NodeName, starts: bool = True) -> None:
-        """Look at a node until it is seen. Raises ``Unreachable`` in the end.
+        """Look at a node until it is seen. Raises ``Unreachable`` if it is not.
 
-        ``starts``: its agent was just started, and may be down all that time. An agent that was not, and is found down, is not
-        waited for: it has to be started first.
+        ``starts``: its agent was just started, and may be down for the whole time. Otherwise an agent that is down is
+        not waited for, because it has to be started first.
         """
         begun = asyncio.get_running_loop().time()
         deadline, known = begun + REACH_SECONDS_MAX, begun + RENEWED_SECONDS
@@ -154,7 +154,7 @@ class Collector:
         raise Unreachable(f"the agent of {name} {'was started but ' if starts else ''}does not answer")
 
     async def lose(self, name: NodeName) -> None:
-        """Wait until the end of a connection has been noticed. Raises ``Unreachable`` when it never is."""
+        """Wait until the end of a connection has been noticed. Raises ``Unreachable`` if it is not."""
         deadline = asyncio.get_running_loop().time() + REACH_SECONDS_MAX
         while asyncio.get_running_loop().time() < deadline:
             watch = self._watches.get(name)
@@ -164,14 +164,14 @@ class Collector:
         raise Unreachable(f"the agent of {name} was asked to end but still runs")
 
     async def renew(self, name: NodeName) -> None:
-        """Look at a node over a new connection, from its first packet on, and ask its probes again over that:
-        its network has changed. The machine is lost only where it is not reached soon."""
+        """Look at a node over an entirely new connection, and run its probes again over it, because its network has
+        changed. The machine is lost only if it is not reached soon."""
         watch = self._watches.get(name)
         link = watch.link if watch else None
         if watch is not None:
             watch.refresh, watch.link, watch.renewing = True, None, link is not None
             if link is not None:
-                if watch.missed is not None:  # of a repair before this one, after which it was reached
+                if watch.missed is not None:  # from an earlier repair, after which it was reached
                     watch.missed.cancel()
                 watch.missed = asyncio.get_running_loop().call_later(RENEWED_SECONDS, self._missed, watch)
             if watch.seen.report is not None:
@@ -186,8 +186,8 @@ class Collector:
             self._on_lost(watch, Unreachable("it does not answer over a new connection"))
 
     async def examine(self, name: NodeName) -> bool:
-        """Ask all probes of a machine again; whether that was done before the time for it was over. What is lost
-        meanwhile is not waited for; a new connection in place of one that was ended from here is."""
+        """Run all probes of a machine again. Return whether they finished in time. A machine that is lost meanwhile is
+        not waited for, but a new connection in place of one that was closed here is."""
         watch = self._watches.get(name)
         if watch is None or watch.link is None or watch.seen.report is None:
             return False
@@ -254,7 +254,8 @@ class Collector:
             await self._pause(watch, REDIAL_SECONDS)
 
     async def _explained(self, watch: Watch, error: ReconcilerError) -> ReconcilerError:
-        """Return why there is no answer: an agent that gives none on a machine that does hangs, and is down."""
+        """Return why there is no answer. If the machine answers and its agent does not, the agent hangs and counts as
+        down."""
         silent = isinstance(error, Silent) and not isinstance(error, Barred)
         if not silent or not await self._machines.answers(watch.seen.name):
             return error
@@ -289,7 +290,8 @@ class Collector:
                 prober.cancel()
 
     async def _examine(self, watch: Watch, link: AgentConnection, report: NodeReport) -> None:
-        """Keep the facts from probes up to date, as long as the connection lasts: with it the boot may have ended."""
+        """Keep the facts from probes up to date as long as the connection lasts: after it, the machine may have
+        restarted."""
         while True:
             watch.probe.clear()
             awaited = [over for over in watch.awaited if not over.is_set()]
@@ -300,7 +302,7 @@ class Collector:
                     facts = await self._machines.probe(link, watch.seen.report or report, refresh)
             except (Refused, Unreachable, TimeoutError) as error:
                 if watch.renewing:
-                    return  # earlier facts hold until they are probed over the next connection
+                    return  # earlier facts hold until the probes run over the next connection
                 log.warning("%s: its probes failed: %s", watch.seen.name, error)
                 answered = not isinstance(error, Unreachable)
             if gaps == self._gaps:  # else the facts are older than the clock gap
@@ -310,11 +312,11 @@ class Collector:
             await _wait(watch.probe, self.probes_seconds)
 
     def _learn(self, watch: Watch, facts: MachineFacts, answered: bool, examined: bool) -> None:
-        """Keep new facts of a machine, which may also show where the cables of others lead.
+        """Keep new facts of a machine, which may also show the other ends of other machines' cables.
 
-        If the connection failed, nothing is known: that permits nothing that the facts before it forbade.
-        If a rank failed during the probes, the facts are known but do not explain the failure: a machine whose ranks
-        fail one after the other still gets new facts.
+        If the connection failed, nothing is known, and anything that earlier facts forbade stays forbidden. If a rank
+        failed during the probes, the facts are known but do not explain the failure. So a machine whose ranks fail one
+        after the other still gets new facts.
         """
         link = watch.seen.link if answered else watch.seen.facts_link
         updated = replace(watch.seen, probed=answered, examined=examined and answered, facts_link=link)

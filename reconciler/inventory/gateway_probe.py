@@ -1,7 +1,7 @@
-"""Asks the gateway whether it is ready, through the address at which clients ask it.
+"""Asks the gateway whether it is ready, at the address that clients use.
 
-Its own file says only that its process lives: one whose connections are all taken, or whose loop stands still, writes
-the same file.
+Its own file says only that its process lives: a gateway without free connections, or with a blocked loop, has the same
+file.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from reconciler.state import FrontDoor, GatewayObservation
 
 ANSWER_SECONDS = 2.0
 AGAIN_SECONDS = 5.0
-"""Between two questions; a gateway that has just begun to listen is asked at once."""
+"""The interval of questions; a gateway that has just begun to listen is asked at once."""
 UNREADY_SECONDS = 0.5
-"""The same while it is not ready: it connects to a new group in less, and somebody waits for that."""
+"""The same while it is not ready: it connects to a new group in less time, and a client waits for that."""
 ANSWER_BYTES_MAX = 4 * 1024 * 1024
 """Enough for the names of ten thousand models."""
 
 Asked = tuple[int, str | None]
-"""Which gateway: its process, and where it listens."""
+"""The identity of a gateway: its process, and its address."""
 
 
 class GatewayProbe:
-    """The gateway as its file and the last answer show it. ``observe`` reads the file."""
+    """The gateway, as its file and its last answer describe it. ``observe`` reads the file."""
 
     def __init__(self, observe: Callable[[], GatewayObservation | None]) -> None:
         self._observe = observe
@@ -38,7 +38,7 @@ class GatewayProbe:
         self._changed = asyncio.Event()
 
     def __call__(self) -> GatewayObservation | None:
-        """Return the gateway now, with its last answer if it is still the same; None if it is not running."""
+        """Return the gateway now, with its last answer if it is still the same one; None if it is not running."""
         seen = self._observe()
         if seen is None or seen.endpoint is None:
             return seen
@@ -48,7 +48,7 @@ class GatewayProbe:
         return replace(seen, door=self._door)
 
     async def run(self) -> None:
-        """Ask from time to time, and at once when there is another gateway, until cancelled."""
+        """Ask regularly, and at once after a change of the gateway, until cancelled."""
         while True:
             with contextlib.suppress(TimeoutError):
                 ready = self._door is None or self._door.ready
@@ -70,9 +70,10 @@ def _which(seen: GatewayObservation) -> Asked:
 
 
 async def ask(endpoint: str) -> FrontDoor:
-    """Ask the gateway at ``endpoint`` (``http://127.0.0.1:8400/v1``) over a connection of its own.
+    """Ask the gateway at ``endpoint`` (``http://127.0.0.1:8400/v1``) over a separate connection.
 
-    It is asked by its address, for which no certificate is made: whoever has that port of this machine is meant.
+    It does not check the certificate, which has no such address: it asks any process that has this port of this
+    machine.
     """
     url = urlsplit(endpoint)
     sealed = _any_certificate() if url.scheme == "https" else None
@@ -110,7 +111,7 @@ async def _get(host: str, port: int, authority: str, sealed: ssl.SSLContext | No
 
 
 def _door(answer: bytes) -> FrontDoor:
-    """Return what an HTTP answer says. Raises ``ValueError`` for one that no gateway gives."""
+    """Return the contents of an HTTP answer. Raises ``ValueError`` for an answer that no gateway gives."""
     head, _, body = answer.partition(b"\r\n\r\n")
     status = head.split(b" ", 2)[1:2]
     said = json.loads(body)

@@ -18,8 +18,7 @@ from reconciler.wire.prompts import QuarantinedPrompt, QuarantinedPrompts
 def observe_gateway(path: Path, prompts: Path, usage: Path) -> GatewayObservation | None:
     """Return the current gateway; None if it is not running. A gateway that cannot listen ends, and is restarted.
 
-    ``path``: its status file. ``prompts``: the file of the prompts that it refuses. ``usage``: that of
-    what keys have used.
+    ``path``: its status file. ``prompts``: the file of refused prompts. ``usage``: the file with the use of keys.
     """
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
@@ -46,8 +45,8 @@ def observe_gateway(path: Path, prompts: Path, usage: Path) -> GatewayObservatio
 
 
 def observe_figures(path: Path) -> GatewayFigures | None:
-    """Return what requests did at the gateway that runs now; None where none runs, or its file has none. ``path``: that of its
-    figures."""
+    """Return the figures of requests at the running gateway; None if no gateway runs, or its file has no figures.
+    ``path``: the file of its figures."""
     try:
         figures = from_wire(GatewayFigures, json.loads(path.read_bytes()))
         os.kill(figures.pid, 0)
@@ -57,7 +56,7 @@ def observe_figures(path: Path) -> GatewayFigures | None:
 
 
 def _quarantined(path: Path) -> tuple[QuarantinedPrompt, ...]:
-    """Return the prompts in the gateway's file; none where there is no valid one."""
+    """Return the prompts in the gateway's file; none without a valid file."""
     try:
         return from_wire(QuarantinedPrompts, json.loads(path.read_bytes())).prompts
     except (OSError, ValueError, WireError):
@@ -65,7 +64,7 @@ def _quarantined(path: Path) -> tuple[QuarantinedPrompt, ...]:
 
 
 def _certificate(body: Any) -> ServedCertificate | None:
-    """Return what the gateway says of its certificate. Raises ``ValueError``, ``TypeError`` or ``KeyError``."""
+    """Return the gateway's report of its certificate. Raises ``ValueError``, ``TypeError`` or ``KeyError``."""
     if body is None:
         return None
     expires_at = body["expires_at"]
@@ -77,7 +76,7 @@ def _certificate(body: Any) -> ServedCertificate | None:
 
 
 def limits_of(body: Any) -> LimitsObservation | None:
-    """Return what a gateway says of the limits. Raises ``ValueError``, ``TypeError`` or ``KeyError``."""
+    """Return a gateway's report of the limits. Raises ``ValueError``, ``TypeError`` or ``KeyError``."""
     if body is None:
         return None
     return LimitsObservation(
@@ -86,7 +85,7 @@ def limits_of(body: Any) -> LimitsObservation | None:
 
 
 def _usage(path: Path) -> tuple[KeyUsage, ...]:
-    """Return what keys have used; nothing where there is no valid file."""
+    """Return the use of keys; nothing without a valid file."""
     try:
         status = path.stat()
         return _usage_as_of(path, status.st_ino, status.st_mtime_ns, status.st_size)

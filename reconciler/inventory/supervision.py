@@ -1,4 +1,4 @@
-"""Reads what `up` did to services that gave no answer, and what the console says of itself."""
+"""Reads the acts of `up` on services that gave no answer, and the console's report of itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reconciler.wire.supervision import Act, Supervision
 
 
 def observe_supervision(path: Path) -> tuple[Act, ...]:
-    """Return the newest acts, the oldest first; none where there is no valid file."""
+    """Return the newest acts, the oldest first; none without a valid file."""
     try:
         return from_wire(Supervision, json.loads(path.read_bytes())).acts
     except (OSError, ValueError, WireError):
@@ -18,7 +18,7 @@ def observe_supervision(path: Path) -> tuple[Act, ...]:
 
 
 def observe_console(path: Path) -> str:
-    """Return why the console does not listen as declared; empty for no reason, and where there is no valid file."""
+    """Return why the console does not listen as declared; empty if it does, or without a valid file."""
     try:
         state = json.loads(path.read_bytes())
         return str(state["problem"] or "") if isinstance(state, dict) else ""

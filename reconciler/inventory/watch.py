@@ -1,4 +1,4 @@
-"""What is kept of one node while it is watched."""
+"""The state of one node while it is watched."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from reconciler.state import NodeObservation
 
 @dataclass(slots=True)
 class Watch:
-    """Holds the state of one watched node: the last observation, and the questions that are due."""
+    """The last observation of one watched node, and the questions that are due."""
 
     seen: NodeObservation
     look: asyncio.Event = field(default_factory=asyncio.Event)
     probe: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when facts from probes are outdated."""
+    """Set if facts from probes are outdated."""
     awaited: list[asyncio.Event] = field(default_factory=list)
     """Events to set after the next round of probes, or when the machine is lost."""
     task: asyncio.Task[None] | None = None
     link: AgentConnection | None = None
     refresh: bool = False
-    """Whether facts from probes are outdated once there is a new connection."""
+    """True if a new connection outdates the facts from probes."""
     renewing: bool = False
-    """Whether the connection is being closed on purpose, which says nothing about the machine."""
+    """True while the connection is closed on purpose, which says nothing about the machine."""
     missed: asyncio.TimerHandle | None = None
     """Timer after which a machine counts as lost if its connection was closed here and no new one was made."""
     tried: bool = False
-    """Whether the observation is newer than the start and the last clock gap."""
+    """True if the observation is newer than the start and the last clock gap."""
     asked: bool = False
-    """Whether somebody waits for the next report, whatever is in it: to see what was changed."""
+    """True if a caller waits for the next report, whatever its contents, to see a change that it made."""
     answering: bool = False
-    """Whether the report that is being requested is such a one."""
+    """True if the report under way is one that a caller waits for."""

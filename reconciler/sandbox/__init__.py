@@ -1,7 +1,7 @@
 """Emulated Macs: machines that answer over SSH as Macs do, the cables between them, and faults to rehearse with.
 
-One process holds the state of all machines and cables, and decides what each of their tools answers. What runs on an
-emulated machine is real: agents, shims and ranks are processes of this host, and addresses mean its loopback.
+One process holds the state of all machines and cables, and decides the answers of their tools. The processes on an
+emulated machine are real: agents, shims and ranks run on this host, and addresses mean its loopback.
 
 =================  =================================================================================
 module             purpose

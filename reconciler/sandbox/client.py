@@ -1,9 +1,10 @@
-"""Every tool of an emulated machine is a copy of this file, by the tool's name: it asks the sandbox, and says its answer.
+"""Every tool of an emulated machine is a copy of this file under the tool's name: it asks the sandbox and prints the
+answer.
 
-A machine runs tens of tools a minute, and a Python process spends most of its time on imports: this file imports only
-modules of the interpreter itself and ``os``, so that a tool takes a third of the time that it takes with ``json``,
-``socket`` and ``pathlib``. The file ``emulated`` beside it names the machine and the control socket. ``control.py``
-describes the question and the answer. What a tool is to run itself, as ``sudo`` does, it becomes.
+A machine runs tens of tools a minute, and a Python process spends most of its time on imports. This file imports only
+modules of the interpreter itself and ``os``: with ``json``, ``socket`` and ``pathlib``, a tool would take three times
+as long. The file ``emulated`` next to it names the machine and the control socket. ``control.py`` describes the
+question and the answer. If a tool must run another command, as ``sudo`` does, it becomes that command.
 """
 
 import _socket
@@ -12,14 +13,14 @@ import sys
 from _json import encode_basestring_ascii as quoted
 
 ROOT_VARIABLE = "EMULATED_ROOT"
-"""Set for what the emulated ``sudo`` runs."""
+"""Set for commands that the emulated ``sudo`` runs."""
 SYSTEM = ("", "/usr/bin", "/usr/sbin", "/bin", "/sbin")
 EXIT_NOBODY = 70
 RECEIVED_BYTES = 65536
 
 
 def main() -> int:
-    """Ask, say, and give back the exit status."""
+    """Ask, print the answer, and return the exit status."""
     folder, _, tool = __file__.rpartition("/")
     with open(folder + "/emulated") as settings:
         machine, control = settings.read().splitlines()
@@ -38,7 +39,7 @@ def main() -> int:
 
 
 def question(machine: str, argv: list[str]) -> bytes:
-    """Return what is asked, as one line of JSON."""
+    """Return the question as one line of JSON."""
     words = ", ".join(map(quoted, argv))
     root = "true" if ROOT_VARIABLE in os.environ else "false"
     form = '{{"ask": "tool", "machine": {}, "argv": [{}], "root": {}, "pid": {}}}\n'
@@ -64,13 +65,14 @@ def request(path: str, asked: bytes) -> bytes:
 
 
 def write(descriptor: int, data: bytes) -> None:
-    """Write all of it."""
+    """Write all data."""
     while data:
         data = data[os.write(descriptor, data) :]
 
 
 def become(folder: str, argv: list[str], as_root: bool) -> None:
-    """Run a command in place of this. As root, a tool of the system is the machine's own, where it has it."""
+    """Run a command in place of this process. As root, use the machine's own tool for one of the system, if it has
+    it."""
     program = argv[0]
     if as_root:
         os.environ[ROOT_VARIABLE] = "1"

@@ -1,4 +1,4 @@
-"""Decides which machines to emulate, from a number or manifests, and writes the manifests to reach them."""
+"""Chooses the machines to emulate, from a number or manifests, and writes the manifests to reach them."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def joined(
     shape: str | None = None,
     there: Sequence[Manifest] = (),
 ) -> World:
-    """The machines with their cables: those of the Fabrics that are ``there``, else of a ``shape`` (``mesh``, ``ring``),
-    else of the Fabrics that are declared, else a mesh. Declared links of the very shape keep their receptacles.
+    """Return the machines with their cables: those of the Fabrics in ``there``, else of a ``shape`` (``mesh``,
+    ``ring``), else of the declared Fabrics, else a mesh. Declared links keep their receptacles if they have that shape.
 
-    Raises ``Invalid`` for what no such machines can be cabled as.
+    Raises ``Invalid`` for cables that such machines cannot have.
     """
     drawn, wished = _links(there), _links(declared)
     if not drawn and wished and (shape is None or _has_shape(wished, shape, machines)):
@@ -103,7 +103,7 @@ def _has_shape(links: Sequence[Link], shape: str, machines: Sequence[Machine]) -
 
 
 def _is_ring(pairs: Set[frozenset[str]], names: Set[str]) -> bool:
-    """Return whether each joins the next one and the last the first; two are joined once."""
+    """Return whether the pairs join the machines in one ring; two machines are joined once."""
     if len(names) == 2:
         return len(pairs) == 1
     beside = {
@@ -127,7 +127,7 @@ def _kind(node: Node) -> str:
 
 
 def written(sandbox: Sandbox, manifests: Sequence[Manifest]) -> Mapping[str, str]:
-    """Return the files of the given manifests, with each Node at its emulated machine."""
+    """Return the files of the manifests, with each Node at its emulated machine."""
     documents = [_plain(sandbox, each) for each in manifests]
     if not any(isinstance(each, Node) for each in manifests):
         documents = [*_nodes(sandbox), *documents]
@@ -154,7 +154,8 @@ def _labels(machine: Machine) -> dict[str, str]:
 
 
 def _repair() -> dict[str, bool]:
-    """Return all repairs that a Node may allow, except restarts of machines with FileVault: they are harmless here."""
+    """Return all repairs that a Node may allow, because they are harmless here, except restarts of machines with
+    FileVault."""
     return {field.alias or name: True for name, field in Repair.model_fields.items() if name != "file_vault"}
 
 

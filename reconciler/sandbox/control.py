@@ -15,13 +15,13 @@ kind; that determines the answer, and how long the connection lasts. An answer h
 ``down``   —                                             ``ok`` once all is gone; the end
 =========  ============================================  =========================================================
 
-Tools have no parser of JSON (``client.py`` says why). Their answer is the line ``code CODE OUT ERR ROOT``, with the sizes
-of ``stdout`` and ``stderr`` in bytes and 1 for root, then both, then the words of the command that the tool becomes, with
-NUL between them.
+Tools have no parser of JSON (``client.py`` says why). Their answer is the line ``code CODE OUT ERR ROOT``, with the
+sizes of ``stdout`` and ``stderr`` in bytes and 1 for root. Both outputs follow, then the words of the command that the
+tool becomes, separated by NUL.
 
-Other modules that emulate more of a machine add their own (``Asks``): each is a coroutine that is given the sandbox, the
-question and the connection, and may keep that for as long as it likes. What it learns of changes comes from
-``Sandbox.watch``, which calls back with the world before and after each.
+Other modules that emulate more of a machine add their own questions (``Asks``): each is a coroutine that gets the
+sandbox, the question and the connection, which it may keep as long as it likes. ``Sandbox.watch`` informs it of
+changes, with the world before and after each.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Channel:
             self._writer.write(json.dumps(message).encode() + b"\n")
 
     def send_tool(self, code: int, stdout: str, stderr: str, become: Sequence[str], as_root: bool) -> None:
-        """Send what a tool says, unless it has gone."""
+        """Send a tool's output, unless the tool has gone."""
         if not self._writer.is_closing():
             out, err = stdout.encode(), stderr.encode()
             head = f"code {code} {len(out)} {len(err)} {int(as_root)}\n"

@@ -1,7 +1,7 @@
-"""The controller's own Mac, as far as it is emulated: whether macOS lets it use the network, and which names are found.
+"""The emulated parts of the controller's own Mac: its right to use the local network, and the names that it finds.
 
-A controller that is started with ``PYTHONPATH=$RECONCILER_HOME/sandbox/controller`` believes it: Python loads
-``sitecustomize.py`` from there at its start (``emulated/controller.py``), which reads ``state.json`` beside it.
+They affect a controller that is started with ``PYTHONPATH=$RECONCILER_HOME/sandbox/controller``: Python loads
+``sitecustomize.py`` from there at its start (``emulated/controller.py``), which reads ``state.json`` next to it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ControllersMac:
         self._written: dict[str, Any] | None = None
 
     def put(self, world: World) -> None:
-        """Write what is the case, where that has changed."""
+        """Write the state if it has changed."""
         state = self._state(world)
         if state == self._written:
             return
@@ -41,7 +41,8 @@ class ControllersMac:
         self._written = state
 
     def _state(self, world: World) -> dict[str, Any]:
-        """Return the machines by name. That of one whose disk is locked is not found: mDNS does not run yet."""
+        """Return the machines by name. A machine with a locked disk is not found by name, because mDNS does not run
+        yet."""
         return {
             "private": world.controller_private,
             "ports": [self._port(machine.name) for machine in world.machines],

@@ -1,8 +1,8 @@
-"""Processes that nothing ends: held at their exit by a debugger, as by a deadlock in the kernel.
+"""Processes that nothing ends: a debugger holds them at their exit, as a deadlock in the kernel would.
 
-Neither SIGKILL nor an exit of its own ends a process whose debugger lets it stand at its exit (``PTRACE_EVENT_EXIT``
-of ptrace(2)): it keeps its memory, its files and its connections, and its parent hears nothing. It ends when it is let
-go. Linux only. Where ``kernel.yama.ptrace_scope`` is 1, processes have to allow it (``emulated``).
+Neither SIGKILL nor its own exit ends a process that its debugger stops at its exit (``PTRACE_EVENT_EXIT`` of
+ptrace(2)). It keeps its memory, files and connections, and its parent gets no notice, until the debugger releases it.
+Linux only. If ``kernel.yama.ptrace_scope`` is 1, processes have to allow it (``emulated``).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _CONT, _SEIZE, _LISTEN = 7, 0x4206, 0x4208
 _OPTION_EXIT, _EVENT_EXIT, _EVENT_STOP = 0x40, 6, 128
 """From linux/ptrace.h."""
 _WALL = 0x40000000
-"""``__WALL`` of waitpid(2): also for what is traced and no child."""
+"""``__WALL`` of waitpid(2): also for traced processes that are no children."""
 LOOK_SECONDS = 0.02
-"""How long a signal to a held process may be late."""
+"""The longest delay of a signal to a held process."""
 HOLD_SECONDS = 10.0
-"""Bound on taking hold of a process."""
+"""Time limit for taking hold of a process."""
 log = logging.getLogger(__name__)
 
 
 class Holder:
-    """Holds processes until ``release``. A thread of its own traces them: when that ends, they are let go."""
+    """Holds processes until ``release``. A separate thread traces them; its end releases them."""
 
     def __init__(self) -> None:
         self._over = threading.Event()
@@ -42,7 +42,8 @@ class Holder:
         self._thread.start()
 
     def hold(self, pid: int) -> None:
-        """Hold a process at its exit from now on; nothing if it is gone. Raises ``Invalid`` where that is impossible."""
+        """Hold a process at its exit from now on; do nothing if it is gone. Raises ``Invalid`` if that is
+        impossible."""
         if sys.platform != "linux":
             raise Invalid("ranks that nothing ends can be emulated on Linux only")
         if self._over.is_set():
@@ -52,7 +53,7 @@ class Holder:
         done.result(HOLD_SECONDS)
 
     def release(self) -> None:
-        """Let all of them go."""
+        """Release all processes."""
         self._over.set()
         self._thread.join(HOLD_SECONDS)
 
@@ -77,7 +78,7 @@ class Holder:
             done.set_exception(Invalid(f"process {pid} cannot be held: {os.strerror(number)} (ptrace)"))
 
     def _pass_on(self, libc: ctypes.CDLL, pid: int) -> None:
-        """Let a process receive a signal that its debugger gets first; leave it where it is at its exit."""
+        """Pass a signal that the debugger got first on to the process; leave a process stopped at its exit."""
         try:
             found, status = os.waitpid(pid, os.WNOHANG | _WALL)
         except ChildProcessError:

@@ -1,4 +1,4 @@
-"""The properties of an emulated machine that ``set`` changes, and how their values are written."""
+"""The properties of an emulated machine that ``set`` changes, and the readers of their values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "managed": ("managed", _switch),
     "sudo": ("sudo", _switch),
 }
-"""By the name that a person writes: the field of the machine, and the function that reads a value."""
+"""The field of the machine and the function that reads a value, by the name that people write."""
 
 
 def parse(word: str) -> tuple[str, Any]:

@@ -33,7 +33,7 @@ from .tools.table import TOOLS
 
 USER = "ada"
 PASSWORD = "lovelace"
-"""Of that user, and of the disk of a machine with FileVault."""
+"""The password of that user, and of the disk of a machine with FileVault."""
 MARK = "emulated"
 """File beside the tools that marks them as emulated; the same name as ``agent.system.EMULATED``."""
 _SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"

@@ -1,4 +1,4 @@
-"""The real processes of emulated machines: known by the ``HOME`` that they were given, found and ended."""
+"""Finds and ends the real processes of emulated machines, by their ``HOME``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PS_SECONDS = 10
 _LISTEN = "0A"
 """TCP_LISTEN in /proc/net/tcp (include/net/tcp_states.h)."""
 ROUNDS = 50
-"""Most rounds of finding and killing what is left: killed processes may just have started more."""
+"""The most rounds of finding and killing remaining processes: killed ones may just have started more."""
 _ROUND_SECONDS = 0.1
 RANK = re.compile(r"reconciler[.]runner")
 
@@ -83,7 +83,7 @@ def kill_ranks(home: Path) -> tuple[int, ...]:
 
 
 async def kill_all(home: Path) -> int:
-    """Kill everything of a machine with SIGKILL. Return how many processes were left after all rounds."""
+    """Kill all processes of a machine with SIGKILL. Return the number that were left after all rounds."""
     left = of(home)
     for _ in range(ROUNDS):
         if not left:

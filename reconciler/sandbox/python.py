@@ -1,4 +1,4 @@
-"""The Python of an emulated machine: what its site-packages hold beside the host's packages."""
+"""The Python of an emulated machine: the files that its site-packages have in addition to the host's packages."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def put_shim(packages: Path, machine: str, control: Path) -> None:
 
 
 def put_idleness(packages: Path, seconds: float) -> None:
-    """Make the agent of that machine believe that its ranks have been idle for this long."""
+    """Make the agent of that machine believe that its ranks have been idle for ``seconds``."""
     (packages / f"{PACKAGE}.idle").write_text(f"{seconds:g}\n", encoding="utf-8")

@@ -1,7 +1,7 @@
 """Relays: connections between processes of emulated machines that go through the sandbox, which plays the cable.
 
-A relay listens on a port of loopback for one connection, and connects that to where it was meant to go. Its
-creator decides what it passes on, and whether it announces the end of one side to the other.
+A relay listens on a port of loopback for one connection, and connects it to its destination. Its creator decides which
+data it passes on, and whether it announces the end of one side to the other.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ async def is_listening(port: int) -> bool:
 
 
 class Relay:
-    """One connection. ``sent`` is called before data are passed on, with the side that sends (0: the one that
-    connected here); if it returns False, the data are dropped."""
+    """One connection. ``sent`` is called before data are passed on, with the sending side (0: the one that connected
+    here). If it returns False, the data are dropped."""
 
     def __init__(
         self, target: int, announces_end: bool, sent: Callable[[int], bool] = lambda side: True
@@ -48,7 +48,7 @@ class Relay:
         self._writers: list[asyncio.StreamWriter] = []
         self._closed = False
         self.cut_at: float | None = None
-        """Since when nothing passes, by whatever clock ``cut`` is given."""
+        """The time since which nothing passes, by the clock of ``cut``."""
 
     async def start(self) -> int:
         """Return the port at which it waits for its one connection."""
@@ -72,7 +72,7 @@ class Relay:
             writer.transport.abort()
 
     async def close(self) -> None:
-        """End it, and both of its connections."""
+        """End it and both its connections."""
         self._closed = True
         if self._server is not None:
             self._server.close()
@@ -104,7 +104,7 @@ class Relay:
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._pump(0, near[0], far[1]))
                 both.create_task(self._pump(1, far[0], near[1]))
-            for writer in self._writers:  # what is still to be sent is sent
+            for writer in self._writers:  # sends the remaining data
                 writer.close()
         except BaseException:
             self.reset()

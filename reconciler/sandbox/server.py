@@ -32,9 +32,9 @@ from .world.state import Machine, World
 log = logging.getLogger(__name__)
 
 CHANGES_AWAITED_SECONDS = 1.0
-"""How often a hanging tool checks whether it still hangs, in addition to every change."""
+"""The interval at which a hanging tool checks whether it still hangs, in addition to every change."""
 HELD_LOOK_SECONDS = 0.5
-"""How often to look for new ranks on a machine whose kernel holds them at their exit."""
+"""The interval of looks for new ranks on a machine whose kernel holds them at their exit."""
 Watch = Callable[[World, World], None]
 """Called with the world before and after each change."""
 
@@ -61,7 +61,7 @@ class Ground:
 
     @property
     def controller(self) -> Path:
-        """Return the folder for the ``PYTHONPATH`` of a controller that is to run on an emulated Mac as well."""
+        """Return the folder for the ``PYTHONPATH`` of a controller that should run on an emulated Mac as well."""
         return self.folder / "controller"
 
     @property
@@ -77,7 +77,8 @@ class Ground:
 
 
 class Sandbox:
-    """Runs from ``start`` until ``stop``. Modules that emulate more of a machine add to ``control.asks``, and watch."""
+    """Runs from ``start`` until ``stop``. Modules that emulate more of a machine add questions to ``control.asks``, and
+    watch."""
 
     def __init__(self, ground: Ground, world: World, models: Path | None = None) -> None:
         self.ground = ground
@@ -117,7 +118,7 @@ class Sandbox:
         self._spawn(self.verbs.run())
 
     async def stop(self) -> None:
-        """End every process of every machine, and listen no more."""
+        """End every process of every machine, and stop listening."""
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*(server.stop() for server in self._servers.values()))
@@ -190,8 +191,8 @@ class Sandbox:
             self.change(changes.bridge(self.world, machine.name, receptacle))
 
     async def _hold(self, name: str) -> None:
-        """Hold every rank of a machine at its exit, those that start later too, as long as its fault lasts. Raises
-        ``Invalid`` where that is impossible."""
+        """Hold every rank of a machine at its exit, including later ones, as long as its fault lasts. Raises
+        ``Invalid`` if that is impossible."""
         holder = self._holders.get(name)
         if holder is not None:
             return
@@ -218,7 +219,7 @@ class Sandbox:
             holder.release()
 
     def _unlock(self, name: str) -> None:
-        """The password of its disk was given over SSH."""
+        """Unlock a machine whose disk got its password over SSH."""
         self.change(changes.unlock(self.world, name, time.time()))
 
     async def _notify(self) -> None:
@@ -240,7 +241,7 @@ class Sandbox:
         held = [machine.name for machine in came.world.machines if machine.faults.unkillable_seconds]
         for name in held:
             await self._hold(name)
-        if held:  # whatever has changed meanwhile stays
+        if held:  # changes made meanwhile stay
             came = self._happen(question)
         self.change(came.world)
         if came.kills:
@@ -322,7 +323,7 @@ def _hold_ranks(holder: Holder, home: Path) -> None:
 
 
 async def run(sandbox: Sandbox, ready: Callable[[], None]) -> None:
-    """Run until a request to end, or cancellation. Raises as ``start``."""
+    """Run until a request to end, or until cancelled. Raises as ``start``."""
     try:
         await sandbox.start()
         ready()
@@ -333,7 +334,7 @@ async def run(sandbox: Sandbox, ready: Callable[[], None]) -> None:
 
 
 async def sweep(ground: Ground) -> int:
-    """End what a sandbox that is gone has left running; how many processes there were."""
+    """End the processes that a dead sandbox has left running. Return their number."""
     found = sum(len(processes.of(place.home)) for place in ground.places())
     for place in ground.places():
         await processes.kill_all(place.home)

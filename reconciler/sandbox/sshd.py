@@ -1,7 +1,7 @@
-"""The SSH server of one emulated machine, on loopback: what an ``sshd`` does for the reconciler, and no more.
+"""The SSH server of one emulated machine, on loopback: the parts of ``sshd`` that the reconciler needs.
 
-Its user's ``authorized_keys`` say who may log in, with ``command=`` and ``restrict`` as sshd(8) has them. Between the
-network and the server stands a gate: while it is closed nothing comes through, and no connection ends.
+Its user's ``authorized_keys`` decides who may log in, with ``command=`` and ``restrict`` as in sshd(8). There is a gate
+between the network and the server: while it is closed, nothing passes, and no connection ends.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Sshd:
         self._open = asyncio.Event()
         self._open.set()
         self._unlock: Callable[[], None] | None = None
-        """While the disk is locked: called when its password was given."""
+        """Called with the right password while the disk is locked."""
         self._connections: set[asyncssh.SSHServerConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, port: int = 0, unlock: Callable[[], None] | None = None) -> int:
-        """Listen, at this port where it is free and else at another; which. With ``unlock`` its disk is locked: its
-        password is the only way, calls that, and opens no session."""
+        """Listen at this port if it is free, else at another one. Return the port. With ``unlock``, the disk is locked:
+        the server accepts only its password, calls ``unlock``, and opens no session."""
         self._unlock = unlock
         try:
             self._listener = await asyncio.start_server(self._accept, self._machine().lan, port)
@@ -109,7 +109,7 @@ class Sshd:
         except asyncio.CancelledError:
             writer.transport.abort()
         finally:
-            # Cancelled before its first step, what serves it has not taken it over.
+            # If cancelled before its first step, ``_serve`` has not taken the connection over.
             inner.close()
             for end in (writer, there_writer):
                 end.close()
@@ -164,7 +164,7 @@ class Sshd:
 
 
 class _Login(asyncssh.SSHServer):
-    """Lets in whom the user's ``authorized_keys`` names."""
+    """Admits the keys in the user's ``authorized_keys``."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -194,7 +194,8 @@ class _Login(asyncssh.SSHServer):
 
 
 class _Locked(asyncssh.SSHServer):
-    """Before the disk is unlocked: its password is taken, and then nobody is let in yet (apple_ssh_and_filevault(7))."""
+    """The server before the disk is unlocked: it takes the password, but lets nobody in yet
+    (apple_ssh_and_filevault(7))."""
 
     def __init__(self, unlock: Callable[[], None]) -> None:
         self._unlock = unlock
@@ -224,7 +225,7 @@ def _entry(path: Path, key: asyncssh.SSHKey) -> Any:
 async def _run(
     process: asyncssh.SSHServerProcess[bytes], command: str | None, place: Place, more: dict[str, str]
 ) -> int:
-    """Run a command, or a shell, as ``sshd`` does without a terminal; its status, negative for a signal."""
+    """Run a command, or a shell, as ``sshd`` does without a terminal. Return its status, negative for a signal."""
     words = ("/bin/sh", "-c", command) if command is not None else ("/bin/sh",)
     child = await asyncio.create_subprocess_exec(
         *words, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,

@@ -1,8 +1,8 @@
 """The sandbox's answers to ranks on emulated Macs (``emulated``): contexts of RDMA, and the network between them.
 
-A process that has said who it is has a context for its life: the devices it has opened, its queue pairs, its relays.
-Kernel objects are counted by contexts, so nothing is held by a process that is gone, other than what the state of its
-machine says: what was taken without an owner (``exhaust-pd``), or left by a rank that was killed (``leaky``).
+A process that has introduced itself has a context for its life: its open devices, its queue pairs, its relays. Kernel
+objects are counted by contexts, so a dead process holds none. Only the state of its machine has others: those taken
+without an owner (``exhaust-pd``), or left by a killed rank (``leaky``).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from .world.preconditions import BROKEN, GPU, Destination
 from .world.state import End, World
 
 DEAD_AFTER_SECONDS = 20.0
-"""After which TCP with keep-alive gives up a connection over which nothing comes."""
+"""The silence after which TCP with keep-alive gives up a connection."""
 TICK_SECONDS = 1.0
 UNREACHED_SECONDS = 1.0
-"""How long a connection to nowhere is tried: macOS takes longer, 75 s."""
+"""The time-out of a connection to nowhere; macOS takes longer, 75 s."""
 
 Change = Callable[[Callable[[World], World]], None]
 
@@ -48,7 +48,7 @@ class Context:
     pairs: list[tuple[End, End]] = field(default_factory=list)
     """Its connected queue pairs: the port here, and the one at the other end of the cable."""
     broken: set[tuple[End, End]] = field(default_factory=set)
-    """Queue pairs whose cable was unplugged since."""
+    """Queue pairs whose cable has been unplugged since."""
     ports: set[int] = field(default_factory=set)
     """Ports on which it listens."""
 
@@ -63,7 +63,7 @@ class Line:
     far: Context | None = None
     """With RDMA only: the process at the other end."""
     kept_alive: bool = False
-    """Whether a long-idle connection is closed."""
+    """True if a long-idle connection is closed."""
 
 
 class Verbs:
@@ -109,14 +109,14 @@ class Verbs:
         self._refresh()
 
     def _reset(self, context: Context) -> None:
-        """End the connections of a process over the common network, whose address its machine has no longer."""
+        """End a process's connections over the common network, because its machine no longer has that address."""
         for line in self._lines:
             to = line.destination
             if to.cable is None and context.machine in (to.here, to.there):
                 line.relay.reset()
 
     def _refresh(self) -> None:
-        """Cut connections that nothing passes any more, and restore those that work again."""
+        """Cut connections whose path no longer works, and restore those that work again."""
         world, now, ticks = self._world(), time.time(), time.monotonic()
         for line in self._lines:
             if preconditions.passes(world, now, line.destination, rdma=line.far is not None):
@@ -156,12 +156,12 @@ class Verbs:
             await self._free()
 
     def _leak(self, context: Context) -> None:
-        """Keep what a process held of the devices that it did not give back itself, where kills leak."""
+        """If kills leak, keep the resources of devices that a process did not release itself."""
         if context.devices and self._world().machine(context.machine).faults.leaked_per_kill:
             self._change(lambda world: leak_killed(world, context.machine))
 
     async def _free(self) -> None:
-        """Clean up after an ended process. Over TCP its peers notice; over RDMA nobody does, so a connection stays
+        """Clean up after an ended process. Over TCP, its peers notice. Over RDMA, nobody does, so a connection stays
         until both ends are gone."""
         for line in list(self._lines):
             if not any(each and each.number in self._contexts for each in (line.near, line.far)):
@@ -223,7 +223,7 @@ class Verbs:
     async def _open(self, context: Context, devices: list[list[str]]) -> dict[str, Any]:
         while self._world().machine(context.machine).faults.verbs_wedged:
             await asyncio.sleep(TICK_SECONDS)
-            os.kill(context.pid, 0)  # who is gone waits for nothing
+            os.kill(context.pid, 0)  # a process that is gone waits for nothing
         world = self._world()
         machine = world.machine(context.machine)
         names = [name for row in devices for name in row]

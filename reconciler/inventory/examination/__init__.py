@@ -1,7 +1,7 @@
-"""Day zero: what must hold of a Mac before it joins a cluster, and a file of what its tools print.
+"""Day zero: the preconditions of a Mac before it joins a cluster, and a file with the output of its tools.
 
-One script of plain ``sh`` runs the probes, replaces what identifies the machine, and writes the file. ``node examine``
-runs the same script over SSH or here, and judges the file; so it can do on any other machine, later.
+One script of plain ``sh`` runs the probes, replaces identifying text, and writes the file. ``node examine`` runs the
+same script over SSH or here, and judges the file. It can also judge a file later, on another machine.
 
 ===============  ================================================================================
 file             purpose

@@ -1,4 +1,4 @@
-"""Which probes run on a machine that is no node yet."""
+"""The probes for a machine that is no node yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reconciler.wire.tools import RunTool
 REMOTE_LOGIN = Probe(
     "Remote Login", RunTool(("launchctl", "print", "system/com.openssh.sshd"), 5.0), management.job, 3600.0
 )
-"""The job of the SSH server. Whoever came by SSH need not ask."""
+"""The job of the SSH server. An examination over SSH need not probe it."""
 RUN: tuple[Probe[Any], ...] = (REMOTE_LOGIN, *PROBES)
 """All probes, in the order of their runs."""
 LEFT_OUT: Mapping[str, str] = {
@@ -21,7 +21,7 @@ LEFT_OUT: Mapping[str, str] = {
     power.POWER.name: "it needs an administrator",
     engine.ENGINE.name: "there is no runtime yet",
 }
-"""Probes that cannot tell anything yet, and why."""
+"""Probes without a result at this time, with the reason."""
 RISKY = verbs.VERBS_PORTS
 """It opens the RDMA driver."""
 RISK = "it opens the RDMA driver, which something may be using; with --verbs it is run all the same"

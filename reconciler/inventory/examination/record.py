@@ -14,8 +14,8 @@
     status: 0
     out|enabled
 
-``out|`` and ``err|`` are lines that the tool printed. ``out: its last line is not ended`` says so. A probe that is left
-out has ``why``.
+``out|`` and ``err|`` begin lines of the tool's output. ``out: its last line is not ended`` means that its last line
+break is missing. A probe that is left out has ``why``.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ _ENDINGS = (Ending.ENDED, Ending.ABSENT, Ending.LATE, Ending.ENDLESS, _LEFT_OUT)
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one machine's tools said, by the names of probes."""
+    """The output of one machine's tools, by the names of probes."""
 
     at: str
-    """When, in UTC, by the machine's clock."""
+    """The time in UTC, by the machine's clock."""
     system: str
     """``uname -s -r -m``."""
     over_ssh: bool
     terminal: str
     said: Mapping[str, ToolSaid]
     left_out: Mapping[str, str]
-    """Why a probe was not run."""
+    """The reason that a probe was left out."""
 
     def readings(self) -> Readings:
-        """Return what the probes read in it."""
+        """Return the readings of the probes."""
         known: dict[str, Probe[object]] = {probe.name: probe for probe in RUN}
         read = {name: known[name].read(said) for name, said in self.said.items() if name in known}
         return Readings(
@@ -61,7 +61,7 @@ class Record:
 
 
 def parse(text: str, file: str) -> Record:
-    """Parse a file. Raises ``Invalid`` with its line for one that is none, or damaged."""
+    """Parse a file. Raises ``Invalid`` with the line if it is damaged or no such file."""
     return _Parser(file).parse(text)
 
 
@@ -113,7 +113,7 @@ class _Parser:
             )
 
     def _take(self, line: str) -> bool:
-        """Take in a line; return whether it was one."""
+        """Take a line; return whether it belongs to the record."""
         stream, bar, printed = line.partition("|")
         if bar and stream in ("out", "err") and self._fields:
             self._printed[-1].setdefault(stream, []).append(printed)

@@ -27,7 +27,7 @@ class Report:
 
 
 def report(name: str, record: Record) -> Report:
-    """Judge a machine. Raises ``Refused`` for one that is no Mac."""
+    """Judge a machine. Raises ``Refused`` if it is no Mac."""
     kernel, _, rest = record.system.partition(" ")
     if kernel != MAC:
         raise Refused("NoMac", f"{name} is no Mac: its system is {kernel or 'unknown'}, expected {MAC}")
@@ -47,7 +47,7 @@ def report(name: str, record: Record) -> Report:
 
 
 def _without_agent(kernel: str, rest: str, settings: system.Settings) -> NodeReport:
-    """Return what an agent would report if there were one: no rank, no runtime."""
+    """Return the report that an agent would make: no rank, no runtime."""
     release, _, hardware = rest.partition(" ")
     return NodeReport(
         sequence=0, boot_id="", agent_id="", system=kernel, release=release, machine=hardware, hostname="",

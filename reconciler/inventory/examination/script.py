@@ -16,11 +16,11 @@ from .probing import LEFT_OUT, RISK, RISKY, RUN
 from .record import VERSION
 
 BLOCKS = 512
-"""The most that a tool may print, in units of 512 bytes."""
+"""The most output of a tool, in units of 512 bytes."""
 TOO_LARGE = 128 + 25
 """Exit status of a tool that SIGXFSZ has ended."""
 SECONDS_MAX = sum(probe.call.seconds for probe in RUN) + 60.0
-"""The longest that the script takes, with every tool at its time limit."""
+"""The longest time of the script, with every tool at its time limit."""
 PLAIN = (
     "active address admin alias apple applethunderboltrdmaprotectiondomain applethunderboltrdmaqueuepair approved"
     " autorestart autoselect available awdl bad base blocks bluetooth boot boottime brand bridge broadcast build"
@@ -38,9 +38,10 @@ PLAIN = (
     " swap swapusage system tables tag terminating the thunderbolt title total true type uhlwiir ultra unknown"
     " unlimited usb usec used user users uuid version vlan volume volumes was wired working yes"
 )
-"""Words that tools print anyway: a user or a machine of such a name is told by nothing, and is not replaced."""
+"""Words that tools print anyway. A user or a machine with such a name cannot be recognised, and the name is not
+replaced."""
 _IDLE = "ProtectionDomain = (0|<no such class>)"
-"""What the probe of kernel objects prints while nothing uses the RDMA driver."""
+"""The output of the probe of kernel objects while nothing uses the RDMA driver."""
 _HERE = Path(__file__).parent
 _WORDS = {"{home}": '"$HOME"', "{models}": '"$HOME"/.reconciler/models'}
 
@@ -62,12 +63,12 @@ def script() -> str:
 
 
 def scrubber() -> str:
-    """Return the program that replaces what identifies somebody, for ``awk``."""
+    """Return the program for ``awk`` that replaces identifying text."""
     return (_HERE / "scrub.awk").read_text(encoding="utf-8").replace("@PLAIN@", PLAIN)
 
 
 def command(probe: Probe[Any]) -> str:
-    """Return a probe's command as people read it, without anybody's names."""
+    """Return a probe's command for people, without names of users."""
     words = [f'"{word}"' if " " in word else word for word in probe.call.argv]
     return " ".join(["sudo -n"] * probe.call.as_root + words)
 

@@ -1,4 +1,4 @@
-"""Probes of a Mac: each is a command of its own tools and a pure parser.
+"""Probes of a Mac: each is a command for one of its tools, and a pure parser.
 
 This package chooses the commands and parses their output. The agent runs them, one at a time.
 

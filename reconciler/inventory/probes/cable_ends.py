@@ -1,4 +1,5 @@
-"""Finds where cables lead. A port names the domain at the other end; only a view of all machines tells whose it is."""
+"""Finds the other ends of cables. A port names the domain at the other end; its machine follows only from a view of all
+machines."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ _End = tuple[NodeName, int]
 
 
 class Cables:
-    """The ports of all machines. What one machine reports costs as much as it has ports, however many others there are.
+    """The ports of all machines. The cost of a report grows with the machine's own ports, and not with the number of
+    machines.
 
     ``PortFacts.peer`` is set for ports that name each other's domain. A single port's view may be old or of another
     cluster's machine, and a domain of two ports is ambiguous.
@@ -20,17 +22,17 @@ class Cables:
     def __init__(self) -> None:
         self._machines: dict[NodeName, MachineFacts] = {}
         self._ends: dict[str, dict[_End, PortFacts]] = {}
-        """The ports of each domain: one, or it is ambiguous."""
+        """The ports of each domain; a domain with several is ambiguous."""
         self._naming: dict[str, set[NodeName]] = {}
-        """The machines with a port that names a domain as the one at its other end."""
+        """The machines with a port that names a domain as its other end."""
         self._forgotten: set[NodeName] = set()
 
     def forget(self, name: NodeName) -> None:
-        """Forget the ports of a machine. Others learn of it together with the next report."""
+        """Forget the ports of a machine. The facts of others change with the next report."""
         self._forgotten.add(name)
 
     def learn(self, name: NodeName, facts: MachineFacts) -> dict[NodeName, MachineFacts]:
-        """Take in the facts of a machine. Return them, and those of all machines whose cables lead elsewhere now."""
+        """Take in the facts of a machine. Return them, and those of all machines whose cables have other ends now."""
         changed = {name}
         for each in sorted(self._forgotten - {name}):
             changed |= self._put(each, MachineFacts())
@@ -46,7 +48,7 @@ class Cables:
         return found
 
     def _put(self, name: NodeName, facts: MachineFacts) -> set[NodeName]:
-        """Replace the ports of a machine. Return the machines with ports that are concerned."""
+        """Replace the ports of a machine. Return the machines with affected ports."""
         before = [port for port in self._machines.get(name, MachineFacts()).ports if port.domain]
         after = [port for port in facts.ports if port.domain]
         self._machines[name] = facts
@@ -57,7 +59,7 @@ class Cables:
             self._ends.setdefault(port.domain, {})[name, port.receptacle] = port
             self._naming.setdefault(port.peer_domain, set()).add(name)
         found = set(self._concerned({port.domain for port in (*before, *after)}))
-        for port in before:  # each boot has other domains
+        for port in before:  # each boot has new domains
             if not self._ends.get(port.domain, True):
                 del self._ends[port.domain]
             if not self._naming.get(port.peer_domain, True):
@@ -65,7 +67,7 @@ class Cables:
         return found
 
     def _concerned(self, domains: Iterable[str]) -> Iterable[NodeName]:
-        """Yield the machines with a port in one of these domains, or with a cable that leads to one."""
+        """Yield the machines with a port in one of these domains, or with a cable to one."""
         for domain in domains:
             yield from self._naming.get(domain, ())
             yield from (end[0] for end in self._ends.get(domain, ()))

@@ -1,4 +1,4 @@
-"""The MLX of the ranks' interpreter: what it was built with, and how much memory Metal lets it use."""
+"""The MLX of the ranks' interpreter: its backends, and the memory that Metal lets it use."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Engine:
     """MLX on one machine."""
 
     jaccl: bool
-    """Whether it has the JACCL backend."""
+    """True if it has the JACCL backend."""
     working_set_bytes: int | None = None
-    """Metal's recommended working set; None where MLX tells none, as without a GPU."""
+    """Metal's recommended working set; None if MLX reports none, for instance without a GPU."""
 
 
 def engine(result: ToolSaid) -> Engine | Unknown:
-    """Parse the output of ``_ASK``: two lines, after whatever an import printed."""
+    """Parse the output of ``_ASK``: two lines, after any output of imports."""
     if result.code:
         return failed(ToolSaid(result.ending, result.code, stderr=result.stderr.strip().split("\n")[-1]))
     if result.stdout and not result.stdout.endswith("\n"):

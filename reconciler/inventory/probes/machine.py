@@ -1,4 +1,4 @@
-"""The facts of one machine from its probes. Pure. Only this module knows which fact comes from which probe.
+"""The facts of one machine from its probes. Pure. Only this module assigns facts to probes.
 
 ======================  =========================================================================
 fact                    probe
@@ -44,7 +44,7 @@ from . import engine, management, network, power, system, thunderbolt, upkeep, v
 from .table import Readings
 
 SETTLE_SECONDS = 60.0
-"""How long the wired memory of a rank may take to be released."""
+"""The longest time until the wired memory of a rank is released."""
 _OWN_BYTES_MAX = 4 * 2**30
 _OWN_SHARE_MAX = 8
 """Largest share of memory, as a divisor, and at most 4 GiB, that counts as the machine's own use if it was never
@@ -58,9 +58,9 @@ class Wired:
     """The machine's own wired memory, from observations since it booted."""
 
     least_bytes: int | None = None
-    """The least that was wired while no rank lived there."""
+    """The least wired memory while no rank lived there."""
     ranks_at: float | None = None
-    """When a rank was last seen alive; None if never."""
+    """The time when a rank was last seen alive; None if never."""
 
     def next(self, wired_bytes: int | None, report: NodeReport, now: float) -> Wired:
         """Return the value after another observation."""
@@ -146,8 +146,8 @@ def _verbs_answer(readings: Readings) -> bool | None:
 
 
 def _domains_of_others(readings: Readings, report: NodeReport) -> int | None:
-    """Return protection domains held by others. They have no owners, so the number is unknown while a rank of ours
-    runs."""
+    """Return the number of protection domains that others hold. They have no owners, so it is unknown while a rank of
+    ours runs."""
     held = readings.of(verbs.KERNEL_OBJECTS)
     if held is None or (held.protection_domains and any(r.phase != Phase.EXITED for r in report.ranks)):
         return None

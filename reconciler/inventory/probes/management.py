@@ -19,7 +19,7 @@ _FILEVAULT = re.compile(r"FileVault is (?:(On)[.,]|Off[.])")
 
 
 def filevault(result: ToolSaid) -> bool | Unknown:
-    """Parse ``fdesetup status``: a sentence, and more sentences while something is in progress. Where it is on "but needs
+    """Parse ``fdesetup status``: a sentence, and more sentences while a change is in progress. If it is on "but needs
     to be restarted to finish", the next start asks for the password."""
     text = complete(result)
     if isinstance(text, Unknown):
@@ -53,7 +53,7 @@ class Job:
 
     exists: bool
     daemon: bool = False
-    """Whether it belongs to the system, not to a user's session."""
+    """True if it belongs to the system, and not to a user's session."""
     running: bool = False
     state: str = ""
     pid: int | None = None
@@ -109,7 +109,7 @@ def reports(result: ToolSaid) -> Reports | Unknown:
 
 
 def of_memory(names: Iterable[str]) -> int:
-    """Count the reports that programs were ended because memory was short, by their names."""
+    """Count the reports on programs that were ended for lack of memory, by their names."""
     return sum(name.startswith("JetsamEvent-") for name in names)
 
 

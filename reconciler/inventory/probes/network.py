@@ -1,4 +1,4 @@
-"""Network: which interface belongs to which receptacle, and how interfaces are set."""
+"""Network: the interfaces of receptacles, and the settings of interfaces."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ class Interface:
     name: str
     up: bool
     active: bool | None = None
-    """``status:``: whether something is at the other end. ``RUNNING`` says nothing: it is set without a cable."""
+    """From ``status:``: whether there is a device at the other end. ``RUNNING`` is useless: it is set without a
+    cable."""
     address: str | None = None
     """Its first IPv4 address; empty if there is none."""
     members: tuple[str, ...] | None = None
@@ -57,7 +58,7 @@ class Interface:
 
 
 def interfaces(result: ToolSaid) -> tuple[Interface, ...] | Unknown:
-    """Parse ``ifconfig -a``: a block per interface, of which bridges and those with a cable are used. The last block
+    """Parse ``ifconfig -a``: a block for each interface. Bridges and interfaces with a cable are used. The last block
     may be truncated."""
     text = complete(result)
     if isinstance(text, Unknown):
@@ -102,7 +103,7 @@ def _address(block: str, is_complete: bool) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A network service, as the order of services has it."""
+    """A network service in the order of services."""
 
     name: str
     enabled: bool
@@ -125,8 +126,8 @@ def services(result: ToolSaid) -> tuple[Service, ...] | Unknown:
 
 
 def routes(result: ToolSaid) -> tuple[Route, ...] | Unknown:
-    """Parse ``netstat -rn -f inet``: a table with a heading. Skips learnt routes to single hosts, and multicast. If one
-    line is not understood, the complete table counts as unknown, because that line may be the one that matters."""
+    """Parse ``netstat -rn -f inet``: a table with a heading. Skips learnt routes to single hosts, and multicast. If it
+    does not understand a line, the complete table counts as unknown, because that line may matter."""
     text = complete(result)
     if isinstance(text, Unknown):
         return text
@@ -149,7 +150,7 @@ def routes(result: ToolSaid) -> tuple[Route, ...] | Unknown:
 
 
 _CLASSES = ((128, 8), (192, 16), (224, 24))
-"""The prefix of a network that is written without one, by its first number: BSD's habit."""
+"""The implied prefix of a network that is written without one, by its first number, as BSD does."""
 
 
 def _network(text: str) -> ipaddress.IPv4Network | None:

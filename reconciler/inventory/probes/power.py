@@ -1,4 +1,4 @@
-"""Power: whether the machine may fall asleep, the power of its GPU, whether heat slows it down."""
+"""Power: whether the machine may fall asleep, the power of its GPU, and whether heat slows it down."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class PowerSettings:
     sleep_minutes: int | None = None
     disk_sleep_minutes: int | None = None
     sleep_disabled: bool | None = None
-    """Whether sleep is disabled for the machine, whatever the minutes are."""
+    """True if sleep is disabled for the machine, whatever the minutes."""
     low_power: bool | None = None
     restarts: bool | None = None
-    """Whether it starts again after a power failure."""
+    """True if it starts again after a power failure."""
 
     @property
     def sleeps(self) -> bool | None:
@@ -55,7 +55,7 @@ class Power:
     all_milliwatts: int | None = None
     """Power of CPU, GPU and neural engine together."""
     throttled: bool | None = None
-    """Whether heat throttles the machine."""
+    """True if heat throttles the machine."""
 
 
 _PRESSURES = {"Nominal": False, "Moderate": True, "Heavy": True, "Trapping": True, "Sleeping": True}

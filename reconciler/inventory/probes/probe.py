@@ -1,4 +1,4 @@
-"""The type of probes: a command and a pure parser. A fact that cannot be found out is unknown, with a reason."""
+"""The type of probes: a command and a pure parser. A fact that cannot be determined is unknown, with a reason."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ class Unknown:
     reason: str
     """Reason, for people."""
     hung: bool = False
-    """Whether the tool hangs."""
+    """True if the tool hangs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe(Generic[T]):
-    """One tool, and what it tells of a machine."""
+    """One tool, and the reading of its output."""
 
     name: str
     call: RunTool
     parse: Callable[[ToolSaid], T | Unknown]
-    """Parser of the output of a tool that ended. It never raises: it is lenient to unknown output, and strict about
-    what it uses."""
+    """Parser of the output of a tool that ended. It never raises: it ignores unknown output, and is strict about the
+    parts that it uses."""
     every_seconds: float
     """Shortest time between two runs while nothing else changes."""
     follows: tuple[Probe[Any], ...] = ()
     """Probes whose changes outdate this one."""
     soonest_seconds: float = 0.0
-    """Shortest time between two runs even then. The RDMA driver may hang, and every call costs it something."""
+    """Shortest time between two runs even then. The RDMA driver may hang, and every call has a cost."""
 
     @property
     def tool(self) -> str:

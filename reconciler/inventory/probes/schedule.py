@@ -1,4 +1,4 @@
-"""Runs the probes of a machine: each at its own interval, some also when the facts that they follow have changed."""
+"""Runs the probes of a machine: each at its own interval, some also after a change of facts that they follow."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ UNKNOWN_SECONDS = 60.0
 REFUSED_SECONDS = 1800.0
 """Time after which a tool that sudo refused is run again: sudo logs each refusal on the machine."""
 EXPECTED_SECONDS = 60.0
-"""How long after a change of a machine's network its driver may take to report it."""
+"""The longest time from a change of a machine's network to the driver's report of it."""
 EXPECTED_EVERY_SECONDS = 5.0
-"""How often the driver is probed meanwhile, until it reports the change."""
+"""The interval of the driver's probes meanwhile."""
 LASTING_SECONDS = 60.0
 """Facts probed less often than this do not change while a machine runs, so neither gaps nor failures outdate them."""
 SETTABLE = (upkeep.UPDATES, upkeep.INDEX, upkeep.BACKUP)
 """Probes of settings that last, unless a repair changes them."""
 MACHINES_MAX = 4096
-"""Machines whose last readings are kept. With fewer than there are, every probe would run in every round."""
+"""The most machines whose last readings are kept. If there were more machines, every probe would run in every round."""
 
 
 @dataclass(slots=True)
@@ -51,9 +51,9 @@ class _Machine:
     """Values of the followed probes at the last run of each probe."""
     wired: machine.Wired = field(default_factory=machine.Wired)
     expected_until: float = 0.0
-    """Until when the driver is about to tell of a new address."""
+    """The time until which the driver may still report a new address."""
     deaf: bool = False
-    """Whether its agent is too old to run tools."""
+    """True if its agent is too old to run tools."""
 
     @property
     def readings(self) -> Readings:
@@ -71,7 +71,7 @@ class _Machine:
 
     @property
     def verbs_in_use(self) -> bool:
-        """Return whether a process there uses RDMA. Opening the driver beside it is a risk, so it is asked only for a
+        """Return whether a process there uses RDMA. Opening the driver at the same time is a risk, so it needs a
         reason: a changed port, a failed rank, a new address."""
         held = self.readings.of(KERNEL_OBJECTS)
         return held is not None and held.protection_domains > 0
@@ -125,7 +125,7 @@ class Probes:
                 state.asked_at.pop(probe.name, None)
 
     def expect(self, report: NodeReport) -> None:
-        """Probe the driver soon, and at once what is probed seldom, because settings were just changed."""
+        """Run the driver's probes soon, and rare probes at once, because settings were just changed."""
         state = self._machine(report)
         state.expected_until = self._clock() + EXPECTED_SECONDS
         for probe in SETTABLE:

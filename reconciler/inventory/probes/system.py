@@ -43,7 +43,7 @@ class Settings:
     booted_at: int | None = None
     """Seconds since the Unix epoch, by the machine's clock."""
     wired_limit_bytes: int | None = None
-    """0: the system's own."""
+    """0: the system's default."""
     swap_used_bytes: int | None = None
     swap_total_bytes: int | None = None
     rdma_driver: str = ""

@@ -60,7 +60,7 @@ class Readings:
         return isinstance(reading, Unknown) and reading.hung
 
     def unknown(self) -> tuple[tuple[str, str], ...]:
-        """Return the failed probes, and why their facts are unknown, for people."""
+        """Return the failed probes with their reasons, for people."""
         return tuple(
             (name, reading.reason)
             for name, reading in sorted(self.by_name.items())

@@ -1,4 +1,4 @@
-"""Thunderbolt: the receptacles of a machine, and what is at the other end of their cables."""
+"""Thunderbolt: the receptacles of a machine, and the other ends of their cables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Peer:
     dock."""
     model: str
     rdma: bool | None
-    """Whether RDMA is offered there; None if a service does not identify itself."""
+    """True if the other end offers RDMA; None if a service does not identify itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,16 @@ class Receptacle:
     domain: str = ""
     """UUID; an idle port may have none."""
     connected: bool | None = None
-    """Whether anything is at the other end."""
+    """True if there is anything at the other end."""
     gbps: int | None = None
-    """Speed of the connection, the lowest on the path to a machine; not the speed that the port is capable of."""
+    """Speed of the connection, the lowest on the path to a machine; not the highest speed of the port."""
     peer: Peer | None = None
     through: tuple[str, ...] = ()
     """Docks and hubs between here and the peer; without a peer, the connected devices."""
 
 
 def receptacles(result: ToolSaid) -> tuple[Receptacle, ...] | Unknown:
-    """Parse ``system_profiler SPThunderboltDataType -json``: one object per bus, and thus per receptacle."""
+    """Parse ``system_profiler SPThunderboltDataType -json``: one object for each bus, and so for each receptacle."""
     if result.code:
         return failed(result)
     try:

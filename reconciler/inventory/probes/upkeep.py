@@ -1,4 +1,4 @@
-"""What macOS does beside the ranks by itself: its firewall, its updates, its index and its backups."""
+"""Activities of macOS next to the ranks: its firewall, updates, index and backups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEVER_INDEX = ".metadata_never_index"
 
 
 def firewall(result: ToolSaid) -> bool | Unknown:
-    """Parse ``socketfilterfw --getglobalstate``: a sentence with a state, of which 0 is off."""
+    """Parse ``socketfilterfw --getglobalstate``: a sentence with a state; 0 is off."""
     text = complete(result)
     if isinstance(text, Unknown):
         return text
@@ -22,7 +22,7 @@ def firewall(result: ToolSaid) -> bool | Unknown:
 
 
 def updates_itself(result: ToolSaid) -> bool | Unknown:
-    """Parse ``defaults read``: a number; it fails where nobody has chosen, and then the system's default is unknown."""
+    """Parse ``defaults read``: a number. It fails if nobody has set it, and then the system's default is unknown."""
     text = complete(result)
     if isinstance(text, Unknown):
         return text
@@ -49,7 +49,7 @@ def backed_up(result: ToolSaid) -> bool | Unknown:
 
 
 FIREWALL = Probe("firewall", RunTool(("socketfilterfw", "--getglobalstate"), 5.0), firewall, 60.0)
-"""Often, and again when a rank has failed: it may be why ranks did not find each other."""
+"""It runs often, and again after a rank has failed: the firewall may keep ranks from finding each other."""
 UPDATES = Probe(
     "updates",
     RunTool(

@@ -61,12 +61,12 @@ class VerbsPort:
 
     device: str
     up: bool | None = None
-    """Whether it is ``PORT_ACTIVE``."""
+    """True if it is ``PORT_ACTIVE``."""
     gids: tuple[str, ...] | None = None
     """Its GIDs; only with ``-v``."""
     queue_pairs_max: int | None = None
     mapped_index: int | None = None
-    """Index in the table of the first GID that stands for an IPv4 address; None also where there is none."""
+    """Index in the table of the first GID that stands for an IPv4 address; None also if there is none."""
 
     @property
     def mapped_gid(self) -> bool | None:
@@ -82,7 +82,7 @@ _STATES = {"PORT_ACTIVE": True, "PORT_DOWN": False, "PORT_INIT": False, "PORT_AR
 
 
 def verbs_ports(result: ToolSaid) -> tuple[VerbsPort, ...] | Unknown:
-    """Parse ``ibv_devinfo [-v]``: a block per device, with tabs or spaces before the values."""
+    """Parse ``ibv_devinfo [-v]``: a block for each device, with tabs or spaces before the values."""
     if _NO_DEVICES in result.stdout or _NO_DEVICES in result.stderr:
         return ()
     text = complete(result)

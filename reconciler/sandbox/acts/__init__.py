@@ -1,1 +1,1 @@
-"""What each command of ``reconciler sandbox`` does to the world, and the message. Pure. Start with ``act.py``."""
+"""The change of the world by each command of ``reconciler sandbox``, and the message. Pure. Start with ``act.py``."""

@@ -1,4 +1,4 @@
-"""What every act is given and gives back, and what acts have in common."""
+"""The input and output of every act, and the common parts of acts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Acts on the ranks of a machine, and on what their work depends on."""
+"""Acts on the ranks of a machine, and on the resources that they need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reconciler.sandbox.world.state import GIB, World
 from .act import Moment, Result, number
 
 DECAY_MINUTES = 25.0
-"""After some 23 minutes without traffic connections of RDMA have been seen to fail."""
+"""RDMA connections have been seen to fail after some 23 minutes without traffic."""
 LEAKED_GIB = 8.0
 
 

@@ -1,16 +1,15 @@
-"""What makes a real rank believe that it runs on an emulated Mac. Standard library only; never imported by the product.
+"""Makes a real rank believe that it runs on an emulated Mac. Standard library only; never imported by the product.
 
-The sandbox copies this folder as the package ``emulated_mac`` into the Python of each emulated machine, with a line in
-a ``.pth`` file that calls ``begin`` and a file ``emulated_mac.json`` that names the machine and the control socket of
-the sandbox (``reconciler.sandbox.python`` does all three). Every process of that Python then:
+The sandbox copies this folder as the package ``emulated_mac`` into the Python of each emulated machine. It adds a line
+in a ``.pth`` file that calls ``begin``, and a file ``emulated_mac.json`` with the machine and the control socket of the
+sandbox (``reconciler.sandbox.python`` does all three). Every process of that Python then:
 
-* tells, where it is the agent, of ranks that have rested for as long as the file ``emulated_mac.idle`` says: see
-  ``idleness``;
-* takes ``mx.distributed.is_available("jaccl")`` from the machine's state, and its GPU's faults at ``mx.eval``;
-* and a rank, in addition: reaches the addresses of emulated machines by relays of the sandbox, which plays the
-  network and the cables, and forms JACCL groups: see ``jaccl``.
+* reports, if it is the agent, ranks as idle for as long as the file ``emulated_mac.idle`` says: see ``idleness``.
+* takes ``mx.distributed.is_available("jaccl")`` from the machine's state, and raises its GPU's faults at ``mx.eval``.
+* if it is a rank, reaches the addresses of emulated machines through relays of the sandbox, which plays the network and
+the cables. It also forms JACCL groups: see ``jaccl``.
 
-What it says to the sandbox, over one connection to the control socket that it keeps for its life, a line of JSON each:
+Its messages to the sandbox, a line of JSON each, over one connection to the control socket for its whole life:
 
 =========================================  =============================================================================
 the process says                           the sandbox answers, in the same order, one line each
@@ -26,14 +25,14 @@ the process says                           the sandbox answers, in the same orde
                                            (null for none); or ``error``, JACCL's text. Nothing while the driver is wedged
 ``say: connect, infos, right, port``       ``ok, port`` of a relay to the right neighbour, whose listening port was ``port``;
                                            ``infos`` are the peers' for this rank; or ``error``, JACCL's text
-``say: close``                             ``ok``: the process gives back what it has opened
-``say: felt``                              ``ok``: a fault of the GPU that comes once has been raised
-=========================================  =============================================================================
+``say: close`` ``ok``: the process releases its open devices ``say: felt`` ``ok``: a fault of the GPU that comes once
+has been raised =========================================
+=============================================================================
 
-At any time the sandbox may send a line with ``tell``: ``gpu, text`` (what the GPU raises from now on), ``failed, text``
-(what the next collective raises: its queue pairs are broken), ``hang, on`` (whether the process stands still), ``mute,
-how`` (whether its answers get lost, ``silent`` or ``broken``, or the requests, ``deaf``; or empty). The end of the connection is
-the end of the process: the sandbox frees what it held.
+At any time the sandbox may send a line with ``tell``. ``gpu, text``: the GPU raises this error from now on. ``failed,
+text``: the next collective raises this error, because its queue pairs are broken. ``hang, on``: whether the process
+stands still. ``mute, how``: its answers get lost (``silent``) or break off (``broken``), or requests get lost
+(``deaf``); empty for none. The end of the connection is the end of the process: the sandbox frees its resources.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ from .line import Line
 CONFIG = "emulated_mac.json"
 """File beside the package with ``machine`` and ``control``."""
 RANK = "RECONCILER_RANK_CONFIG"
-"""Set for ranks alone, and for processes that are about to be one."""
+"""Set only for ranks, and for processes that are about to become one."""
 MLX = "mlx.core"
 
 
@@ -72,7 +71,8 @@ def begin() -> None:
 
 
 def _allow_tracing() -> None:
-    """Let the sandbox hold this process at its exit, where only its parents may (``PR_SET_PTRACER`` of prctl(2))."""
+    """Let the sandbox hold this process at its exit, even if only its parents may by default (``PR_SET_PTRACER`` of
+    prctl(2))."""
     if Path("/proc/sys/kernel/yama/ptrace_scope").exists():
         import ctypes
 
@@ -80,7 +80,7 @@ def _allow_tracing() -> None:
 
 
 class _Finder:
-    """Finds what is changed as everybody else does, and has it changed once it is loaded."""
+    """Finds the patched modules in the usual way, and patches each once it is loaded."""
 
     def __init__(self, line: Line) -> None:
         self._line = line

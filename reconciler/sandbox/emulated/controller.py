@@ -1,8 +1,9 @@
-"""What makes a controller believe that its own machine is a Mac of the sandbox. Standard library only.
+"""Makes a controller believe that its own machine is a Mac of the sandbox. Standard library only.
 
-The sandbox copies this file as ``sitecustomize.py`` into a folder of its own: see ``reconciler.sandbox.controllers_mac``.
+The sandbox copies this file as ``sitecustomize.py`` into a separate folder: see ``reconciler.sandbox.controllers_mac``.
 While macOS forbids the controller the local network (Apple TN3179), its connections to emulated machines end with "No
-route to host"; those of ``ssh``, which is another program, do not. Names under ``.local`` are those of emulated machines.
+route to host". Those of ``ssh``, which is another program, do not. Names under ``.local`` are those of emulated
+machines.
 """
 
 import errno
@@ -16,12 +17,12 @@ STATE = "state.json"
 
 
 def read(folder: Path) -> Any:
-    """Return what the sandbox has written."""
+    """Return the state that the sandbox has written."""
     return json.loads((folder / STATE).read_text(encoding="utf-8"))
 
 
 def patch(folder: Path) -> None:
-    """Change how this process connects to addresses and finds names."""
+    """Patch the connections and name look-ups of this process."""
     connect, find = socket.socket.connect, socket.getaddrinfo
 
     def connected(self: socket.socket, address: Any) -> None:

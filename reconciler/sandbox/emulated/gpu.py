@@ -1,4 +1,4 @@
-"""The GPU of an emulated Mac, and whatever else makes its work fail or stand still: felt at ``mx.eval``."""
+"""The GPU of an emulated Mac, and all other causes that make its work fail or stand still, at ``mx.eval``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from .line import Line
 
 BROKEN_SECONDS = 2.5
-"""Time until broken queue pairs are noticed; by then the agent has reported how long they were idle."""
+"""Time until broken queue pairs are noticed; by then, the agent has reported their idle time."""
 
 
 def patch(mx: Any, line: Line) -> None:

@@ -1,9 +1,9 @@
-"""JACCL on an emulated Mac: its checks with its own words, its stages in their order, its collectives over TCP.
+"""JACCL on an emulated Mac: its checks with its own messages, its stages in their order, and its collectives over TCP.
 
-As the real one does (``jaccl.cpp``, ``mesh.cpp``, ``rdma.cpp`` of MLX 0.32), it reads the device matrix, opens the
-devices and takes their kernel objects, exchanges what names its queue pairs over the side channel, connects those,
-and meets the others once more. What the devices say is the sandbox's to tell; the collectives are MLX's ring, through
-relays with which the sandbox plays the cables. So the end of a peer is not reported to anybody.
+Like the real one (``jaccl.cpp``, ``mesh.cpp``, ``rdma.cpp`` of MLX 0.32), it reads the device matrix, opens the devices
+and takes their kernel objects. It exchanges the identifiers of its queue pairs over the side channel, connects these,
+and meets the others once more. The sandbox answers for the devices. The collectives are MLX's ring, through relays with
+which the sandbox plays the cables. So nobody gets a report of a peer's end.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def form(line: Line, real: Callable[..., Any], factory: Callable[[int, int], Gat
     rows = chosen(devices, prefers_ring is not None)
     gather = factory(me, size)
     opened = _checked(line.ask("open", devices=rows[me], ring=any(len(row) > 1 for row in rows[me])))
-    atexit.register(line.ask, "close")  # as MLX gives devices back: at an exit, and not when it is killed
-    with socket.socket() as held:  # kept until MLX listens there, so that nobody else is given it
+    atexit.register(line.ask, "close")  # as MLX releases devices: at an exit, and not when it is killed
+    with socket.socket() as held:  # kept until MLX listens there, so that no other process gets it
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         _socket.socket.bind(held, (network.LOOPBACK, 0))  # JACCL itself listens on no port
@@ -150,7 +150,8 @@ def is_mesh(devices: Devices) -> bool:
 
 
 def is_ring(devices: Devices) -> bool:
-    """Return whether all neighbours are joined by equally many devices. As in JACCL, no devices are a ring too."""
+    """Return whether all neighbours are joined by the same number of devices. As in JACCL, no devices are a ring
+    too."""
     size = len(devices)
     if size < 2:
         return False
@@ -168,7 +169,7 @@ def _checked(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _gathered(gather: Gather, content: Any, size: int) -> list[bytes]:
-    """Return what all ranks share; the lengths, which may differ, are shared first, as in JACCL."""
+    """Return the shared data of all ranks. The lengths, which may differ, are exchanged first, as in JACCL."""
     mine = json.dumps(content).encode()
     gathered = gather(struct.pack(">I", len(mine)), 4)
     lengths = struct.unpack(f">{size}I", gathered)

@@ -13,7 +13,7 @@ GONE = "the sandbox of this emulated Mac has ended: start it again with: reconci
 
 
 class Line:
-    """Opened when it is first needed. Answers come in the order of the questions, one caller at a time."""
+    """It is opened at the first use. Answers come in the order of the questions, for one caller at a time."""
 
     def __init__(self, control: str, machine: str) -> None:
         self._control = control
@@ -29,7 +29,7 @@ class Line:
         self.mute = ""
         """Fate of its answers, ``silent`` (lost) or ``broken`` (interrupted), or of its requests, ``deaf`` (lost); or empty."""
         self.moves = threading.Event()
-        """Unset while the process is to stand still."""
+        """Unset while the process must stand still."""
         self.moves.set()
 
     @property

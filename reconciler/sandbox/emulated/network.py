@@ -1,4 +1,4 @@
-"""The network of an emulated Mac, as its ranks see it: all of it is this host's loopback, by relays of the sandbox."""
+"""The network of an emulated Mac, as its ranks see it: this host's loopback, through relays of the sandbox."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ Init = Callable[..., Any]
 
 
 def patch(line: Line) -> None:
-    """Let this process listen on loopback whatever the address, connect through the sandbox, and lose answers or
-    requests on Unix sockets while it is mute."""
+    """Make this process listen on loopback for any address, connect through the sandbox, and lose answers or requests
+    on Unix sockets while it is mute."""
     bind, connect = socket.socket.bind, socket.socket.connect
     send, receive = socket.socket.send, socket.socket.recv
 
     def bound(self: socket.socket, address: Any) -> None:
         if self.family != socket.AF_INET:
             return bind(self, address)
-        # A port of several addresses of the machine is one of loopback.
+        # One port at several addresses of the machine is one port of loopback.
         self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         bind(self, (LOOPBACK, address[1]))
         _raise(line.ask("listen", port=self.getsockname()[1], chosen=address[1] == 0))
@@ -47,7 +47,7 @@ def patch(line: Line) -> None:
         return connect(self, (LOOPBACK, answer["port"]))
 
     def fate(self: socket.socket) -> str:
-        # The sockets that threads wake each other with have no name; those that clients connect to have one.
+        # Sockets that threads use to wake each other have no name; those that clients connect to have one.
         return line.mute if self.family == socket.AF_UNIX and self.getsockname() else ""
 
     def sent(self: socket.socket, content: Any, *flags: int) -> int:
@@ -73,7 +73,7 @@ def _raise(answer: dict[str, Any]) -> None:
 
 
 def joined(real: Init, rank: int, size: int, ports: tuple[int, int], strict: bool = True) -> Any:
-    """Return MLX's ring of ranks that each listen on a port and find their right neighbour at another."""
+    """Return MLX's ring of ranks. Each listens on one port and finds its right neighbour at another."""
     addresses = [[f"{LOOPBACK}:1"] for _ in range(size)]
     addresses[(rank + 1) % size] = [f"{LOOPBACK}:{ports[1]}"]
     addresses[rank] = [f"{LOOPBACK}:{ports[0]}"]

@@ -1,4 +1,4 @@
-"""A tool that was run on an emulated machine, and what it says. Pure."""
+"""A call of a tool on an emulated machine, and its output. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOT_ROOT = "Operation not permitted"
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process of a machine: a real one."""
+    """A real process of a machine."""
 
     pid: int
     parent: int
@@ -26,7 +26,7 @@ class Live:
     ports: tuple[int, ...] = ()
     """TCP ports that they listen on."""
     domains: int = 0
-    """Protection domains that they hold, of all devices together."""
+    """The number of protection domains that they hold, of all devices together."""
     wired_bytes: int = 0
     disk_kib: tuple[int, int] = (2**30, 2**29)
     """Size and free space of the disk with the user's folder."""
@@ -69,13 +69,13 @@ class ToolOutput:
     become: tuple[str, ...] = ()
     """The command that the tool becomes."""
     as_root: bool = False
-    """Whether the following program runs as root."""
+    """True if that command runs as root."""
     hangs: bool = False
-    """Whether it hangs while the fault lasts."""
+    """True if it hangs while the fault lasts."""
     reboots: bool = False
-    """The machine restarts."""
+    """True if the machine restarts."""
 
 
 def refused(call: ToolCall, why: str, code: int = 1) -> ToolOutput:
-    """Return a refusal with its reason; nothing is changed."""
+    """Return a refusal with its reason, and no change."""
     return ToolOutput(stderr=f"{call.argv[0]}: {why}\n", code=code)

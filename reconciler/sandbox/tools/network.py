@@ -38,13 +38,13 @@ def _changed(call: ToolCall, name: str, words: tuple[str, ...]) -> ToolOutput:
     if name == "bridge0":
         return _bridge_changed(call, words)
     if port is None or words in (("up",), ("down",)):
-        return ToolOutput()  # no source shows what a real one would do here
+        return ToolOutput()  # no source shows the behaviour of a real one here
     if words[0] != "inet":
         return refused(call, f"{words[0]}: bad value")
     if words[-1] in ("-alias", "delete", "remove"):
         return ToolOutput(world=changes.set_address(call.world, call.name, port.receptacle, None))
     if port.bridged:
-        return ToolOutput()  # it takes it, and has none of its own as long as it is a member
+        return ToolOutput()  # it accepts one, but has no address while it is a member
     given = _interface(words[1], words[words.index("netmask") + 1] if "netmask" in words else "")
     return ToolOutput(world=changes.set_address(call.world, call.name, port.receptacle, given))
 
@@ -175,7 +175,7 @@ def _services(machine: Machine) -> str:
 
 
 def netstat(call: ToolCall) -> ToolOutput:
-    """``-rn -f inet``: its routes; else the ports that are listened on."""
+    """``-rn -f inet``: its routes; else its listening ports."""
     if any(re.fullmatch(r"-n?rn?", word) for word in call.words):
         return ToolOutput(_routing(call.machine))
     rows = [
@@ -187,7 +187,7 @@ def netstat(call: ToolCall) -> ToolOutput:
 
 
 def _routing(machine: Machine) -> str:
-    """Of IPv4. The LAN is all of loopback, as it is for ``ifconfig``."""
+    """Return the routes of IPv4. The LAN is all of loopback, as it is for ``ifconfig``."""
     rows = [
         ("default", "127.0.0.1", "UGScg", _LAN, ""),
         *((str(net), f"link#{port.receptacle + 8}", "UCS", port.interface, "!") for port, net in _networks(machine)),
@@ -205,7 +205,7 @@ def _routing(machine: Machine) -> str:
 
 
 def _networks(machine: Machine) -> list[tuple[Port, ipaddress.IPv4Network]]:
-    """Those that its Thunderbolt ports are part of by their addresses."""
+    """Return the networks of its Thunderbolt ports, by their addresses."""
     return [
         (port, ipaddress.IPv4Interface(port.address).network)
         for port in machine.ports

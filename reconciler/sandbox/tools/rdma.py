@@ -1,4 +1,4 @@
-"""What tells of RDMA and of Thunderbolt on an emulated Mac, in the formats that real ones have been seen to print."""
+"""Tools that show RDMA and Thunderbolt on an emulated Mac, in formats seen on real ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .call import ToolCall, ToolOutput, refused
 
 _DOMAINS, _PAIRS = "AppleThunderboltRDMAProtectionDomain", "AppleThunderboltRDMAQueuePair"
 NOBODY = 77
-"""As ``rdma_ctl enable`` ends outside of Recovery."""
+"""The message of ``rdma_ctl enable`` outside Recovery."""
 
 
 def rdma_ctl(call: ToolCall) -> ToolOutput:
@@ -127,7 +127,7 @@ def _bus(call: ToolCall, port: Port) -> dict[str, Any]:
         there = _peer(call, peer, bool(cable.dock))
         bus["_items"] = [_dock(cable.dock, cable.gbps, there) if cable.dock else there]
     bus["device_name_key"] = call.machine.product
-    if connected or call.machine.version.startswith("27"):  # others were seen to tell none of an idle port
+    if connected or call.machine.version.startswith("27"):  # others report none for an idle port
         bus["domain_uuid_key"] = port.domain
     speed = f"{cable.gbps} Gb/s" if connected and cable else _ceiling(port)
     tag = _tag(speed, connected)

@@ -162,7 +162,7 @@ def launchctl(call: ToolCall) -> ToolOutput:
 
 
 def ioreg(call: ToolCall) -> ToolOutput:
-    platform = call.machine.ports[0].domain[:-4] + "0000"  # no port's, and always the same
+    platform = call.machine.ports[0].domain[:-4] + "0000"  # of no port, and always the same
     return ToolOutput(
         '+-o J475dAP  <class IOPlatformExpertDevice>\n    {\n      "IOPlatformUUID" = "'
         + platform
@@ -232,7 +232,7 @@ def shutdown(call: ToolCall) -> ToolOutput:
 
 
 def xcode_select(call: ToolCall) -> ToolOutput:
-    return ToolOutput("/usr\n")  # a folder that is there
+    return ToolOutput("/usr\n")  # an existing folder
 
 
 def socketfilterfw(call: ToolCall) -> ToolOutput:
@@ -253,7 +253,7 @@ def defaults(call: ToolCall) -> ToolOutput:
 
 
 def tmutil(call: ToolCall) -> ToolOutput:
-    """Tell or change whether a folder is backed up; without ``-p`` that needs no root."""
+    """Report or change whether a folder is backed up; without ``-p``, this does not need root."""
     verb = call.words[0] if len(call.words) == 2 else ""
     if verb == "isexcluded":
         return ToolOutput(
@@ -266,7 +266,7 @@ def tmutil(call: ToolCall) -> ToolOutput:
 
 
 def touch(call: ToolCall) -> ToolOutput:
-    """Make the file that keeps Spotlight away, which belongs to the machine's state; any other is made in truth."""
+    """Make the file that keeps Spotlight away, which is part of the machine's state. Make any other file for real."""
     if not call.words[-1:] or not call.words[-1].endswith(f"/{NEVER_INDEX}"):
         return ToolOutput(become=("/usr/bin/touch", *call.words))
     return ToolOutput(world=changes.with_machine(call.world, call.name, weights_indexed=False))

@@ -1,4 +1,4 @@
-"""The tools of an emulated Mac, by their names. Pure: what one says follows from the world and what runs there."""
+"""The tools of an emulated Mac, by their names. Pure: their output follows from the world and the live facts."""
 
 from __future__ import annotations
 

@@ -35,12 +35,12 @@ LEAK_BYTES = 64 * 2**30
 BOOT_SECONDS = 8.0
 """Time of a restart until SSH answers again."""
 PANIC_SECONDS = 90.0
-"""Time of a restart after a panic, whose report is written first: longer than a node may be silent before others take
+"""Time of a restart after a panic, which first writes its report: longer than the silence of a node before others take
 over."""
 WATCHDOG_SECONDS = 253.0
-"""Time until the watchdog ended the shutdown of a Mac with a process that nothing ends, as it was seen."""
+"""Time until the watchdog ends the shutdown of a Mac with a process that nothing ends, from an observation."""
 AT_THE_LOCK = float("inf")
-"""``Machine.away_until`` of one whose disk a person has to unlock."""
+"""``Machine.away_until`` of a machine whose disk a person has to unlock."""
 
 
 # --- cables ---
@@ -96,13 +96,13 @@ def swap(world: World, a: End, b: End) -> World:
 
 
 def slow(world: World, end: End, slowly: bool = True) -> World:
-    """Put a Thunderbolt 4 cable in place of this one, or one that is as fast as both machines."""
+    """Replace this cable by a Thunderbolt 4 cable, or by one that is as fast as both machines."""
     fast = all(world.port(each).thunderbolt5 for each in _cable(world, end).ends)
     return _with_cable(world, end, gbps=TB5_GBPS if fast and not slowly else TB4_GBPS)
 
 
 def dock(world: World, end: End, name: str = DOCK) -> World:
-    """Put a dock in between, or take it away where the name is empty."""
+    """Put a dock in between, or remove it if the name is empty."""
     return _with_cable(slow(world, end, bool(name)), end, dock=name)
 
 
@@ -118,7 +118,7 @@ def rdma(world: World, name: str, on: bool) -> World:
 
 
 def bridge(world: World, name: str, receptacle: int | None = None, on: bool = True) -> World:
-    """Make all ports, or one, members of ``bridge0``, or of nothing. Who joins it has no address of its own."""
+    """Make all ports, or one, members of ``bridge0``, or of no bridge. A member has no address."""
     machine = world.machine(name)
     numbers = _numbers(machine, receptacle)
     ports = tuple(
@@ -178,7 +178,7 @@ def readdress(world: World, name: str, receptacle: int | None = None, back: bool
 
 
 def move_gid(world: World, name: str, receptacle: int | None, index: int) -> World:
-    """Publish the mapped GIDs of a machine's ports, or of one, at another index, as where a port has more addresses."""
+    """Publish the mapped GIDs of all ports of a machine, or of one, at another index, as with more addresses."""
     if not 1 <= index <= 15:
         raise Invalid(f"a mapped GID has an index from 1 to 15, not {index}")
     for number in _numbers(world.machine(name), receptacle):
@@ -231,7 +231,7 @@ def exhaust_pd(world: World, name: str, held: int = DOMAINS_MAX) -> World:
 
 
 def leak_killed(world: World, name: str) -> World:
-    """Keep what a killed rank held of each device and of the memory."""
+    """Keep the domains of each device and the memory that a killed rank leaks."""
     machine = world.machine(name)
     held = min(DOMAINS_MAX, machine.domains_held + machine.faults.leaked_per_kill)
     wired = machine.leaked_bytes + machine.faults.wired_per_kill
@@ -248,7 +248,7 @@ def fault(world: World, name: str, **faults: Any) -> World:
 
 def reboot(world: World, name: str, now: float, boot_id: str, seconds: float = BOOT_SECONDS) -> World:
     """Restart a machine: a new boot id, ``bridge0`` with every port again, no address, no wired limit, and nothing
-    held. Settings of its network, and those that need a person, stay. It shuts down first, then boots for
+    held. Settings of its network, and settings that need a person, stay. It shuts down first, then boots for
     ``seconds``."""
     machine = world.machine(name)
     seconds += max(machine.shutdown_seconds, machine.faults.unkillable_seconds)

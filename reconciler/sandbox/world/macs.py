@@ -1,6 +1,7 @@
-"""Macs as they are sold, and cablings of several of them. Pure: identifiers are digests of names, and so stay.
+"""Macs as they are sold, and cablings of several of them. Pure: identifiers are digests of names, so that they stay the
+same.
 
-Which interface belongs to which receptacle differs between Macs: those here are as captures of real ones show them.
+The interfaces of receptacles differ between Macs: those here are from captures of real ones.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Sold:
     """Interfaces by receptacle, from 1."""
     thunderbolt5: bool = True
     first_receptacle: int = 1
-    """The first receptacle to use: on a Mac Studio those beside Ethernet stay free."""
+    """The first receptacle to use: on a Mac Studio, those next to Ethernet stay free."""
 
 
 SOLD: Mapping[str, Sold] = {

@@ -1,8 +1,8 @@
-"""What keeps JACCL from setting up RDMA on an emulated Mac, in its own words, and where an address leads. Pure.
+"""The obstacles to JACCL's RDMA on an emulated Mac, with its own messages, and the destinations of addresses. Pure.
 
-The texts are those of MLX 0.32 (``rdma.cpp``, ``mesh.cpp``), as the limits are: eleven protection domains of a device
-as ``ibv_devinfo`` tells them, ten queue pairs that can be used (Apple's TN3205), a hundred memory regions of which a
-group takes 64 for each peer.
+The messages are those of MLX 0.32 (``rdma.cpp``, ``mesh.cpp``), and so are the limits: eleven protection domains of a
+device, as ``ibv_devinfo`` reports, ten usable queue pairs (Apple's TN3205), and a hundred memory regions. A group takes
+64 regions for each peer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOT_REACHED = 60
 BUSY = 16
 WRONG_GID = 22
 GID_INDEX = 1
-"""The index by which MLX 0.32 connects, wherever the GID is."""
+"""The index that MLX 0.32 uses to connect, whatever the index of the GID."""
 BROKEN = "[jaccl] Send failed with error code 22"
 """Error of a broken queue pair."""
 GPU = {
@@ -43,9 +43,9 @@ GPU = {
 
 
 def opening(world: World, now: float, machine: str, devices: Sequence[str], held: Mapping[str, int]) -> str:
-    """Return why a process cannot open these devices and take what it needs of each; empty if it can.
+    """Return why a process cannot open these devices and take its objects of each; empty if it can.
 
-    ``held``: how many processes there have each device open. ``now`` in seconds since the Unix epoch.
+    ``held``: the number of processes there that have each device open. ``now`` is in seconds since the Unix epoch.
     """
     known = world.devices(machine)
     for device in devices:
@@ -72,7 +72,7 @@ def _region(world: World, now: float, end: End, held: int) -> str:
 
 
 def _gid(world: World, now: float, end: End, held: int) -> str:
-    found = world.has_mapped_gid(end, now) or world.port(end).bridged  # a bridge's is found, and of no use
+    found = world.has_mapped_gid(end, now) or world.port(end).bridged  # a bridge's is found, but useless
     return "" if found else NO_GID
 
 
@@ -97,12 +97,12 @@ def joining(world: World, mine: End, theirs: End | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """How a machine reaches another: over a cable, or over the common network."""
+    """The path from one machine to another: over a cable, or over the common network."""
 
     here: str
     there: str
     cable: tuple[End, End] | None = None
-    """The ports that it leaves from and arrives at; None for the network."""
+    """The ports at its two ends; None for the network."""
 
 
 def destination(world: World, machine: str, host: str, listener: str) -> Destination | str:

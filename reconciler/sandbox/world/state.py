@@ -1,6 +1,6 @@
-"""Emulated machines and the cables between them at one moment, and what follows of that. Pure.
+"""Emulated machines and the cables between them at one moment, and the derived facts. Pure.
 
-What the tools of a machine tell, and whether a group can form, are both read from here: they cannot disagree.
+The output of a machine's tools and the success of a group both follow from this state, so that they cannot disagree.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from reconciler.errors import Invalid
 from reconciler.source.yaml.field_errors import suggest
 
 TB5_GBPS = 80
-"""A Thunderbolt 5 cable; there is RDMA on no slower one."""
+"""A Thunderbolt 5 cable; slower ones have no RDMA."""
 TB4_GBPS = 40
 DOMAINS_MAX = 11
 """Protection domains of one device."""
@@ -36,11 +36,11 @@ class Port:
     interface: str
     """Such as ``en3``."""
     domain: str
-    """UUID of its Thunderbolt domain; it stays, whatever is plugged in."""
+    """UUID of its Thunderbolt domain, which plugging does not change."""
     mac: str
     thunderbolt5: bool = True
     bridged: bool = True
-    """Whether the interface is a member of ``bridge0``."""
+    """True if the interface is a member of ``bridge0``."""
     address: str | None = None
     """IPv4 with the length of its prefix, such as ``10.77.0.1/30``."""
     gid_index: int = 1
@@ -70,36 +70,36 @@ class Faults:
     privacy: bool = False
     """Local network privacy: connections to other machines fail at once with errno 65."""
     hung: bool = False
-    """Whether its ranks hang without ending."""
+    """True if its ranks hang without ending."""
     unkillable_seconds: float = 0.0
-    """Above 0: its kernel holds every rank at its exit, and takes so much longer for a shutdown."""
+    """Above 0: its kernel holds every rank at its exit, and needs this much more time for a shutdown."""
     verbs_wedged: bool = False
-    """The verbs tools never come back."""
+    """The verbs tools never return."""
     gpu: str = ""
     """Result of the GPU's next work: ``timeout`` (once) or ``oom`` (each time)."""
     ports_held: int = 0
-    """How many more ranks find their port in use."""
+    """The number of further ranks that find their port in use."""
     pairs_busy: bool = False
-    """Queue pairs fail with errno 16, as after the driver lost track of some, until it restarts."""
+    """Queue pairs fail with errno 16 until the machine restarts, as after the driver has lost track of some."""
     leaked_per_kill: int = 0
-    """Protection domains of each device that a rank that is killed leaves behind."""
+    """Protection domains of each device that a killed rank leaves behind."""
     wired_per_kill: int = 0
     """Bytes that such a rank leaves wired."""
     bridge_takes_seconds: float = 0.0
-    """Above 0: so long after a port left ``bridge0``, macOS adds it again."""
+    """Above 0: macOS adds a port to ``bridge0`` again this long after it has left."""
     pairs_refused: bool = False
-    """No queue pair is connected with one of its own, and nothing else shows it."""
+    """None of its queue pairs can be connected, without any other sign."""
     decayed: bool = False
-    """Queue pairs that were made before it fail when they are used next."""
+    """Queue pairs that were made before this fault fail at their next use."""
     idle_seconds: float = 0.0
     """Smallest idle time of its ranks, for its agent."""
     alone: bool = False
     """Groups of its ranks have a size of one, without an error."""
     mute: str = ""
-    """Whether rank 0's answers get lost (``silent``) or break off (``broken``), or its requests get lost (``deaf``), while it
-    makes progress."""
+    """While rank 0 makes progress, its answers get lost (``silent``) or break off (``broken``), or its requests get
+    lost (``deaf``)."""
     partitioned: bool = False
-    """Whether it is cut off from the network, except for its Thunderbolt cables."""
+    """True if it is cut off from the network, except for its Thunderbolt cables."""
     ssh_seconds: float = 0.0
     """Delay of each command over SSH."""
 
@@ -125,47 +125,49 @@ class Machine:
     build: str = "25D125"
     rdma_enabled: bool = True
     jaccl: bool = True
-    """Whether its runtime's MLX has the JACCL backend."""
+    """True if its runtime's MLX has the JACCL backend."""
     wired_bytes: int = 3 * GIB
-    """Memory that it wires itself while no rank runs."""
+    """The memory that it wires itself while no rank runs."""
     leaked_bytes: int = 0
-    """Wired for processes that are gone."""
+    """The memory that is wired for processes that are gone."""
     wired_limit_mb: int = 0
-    """0: the system's own; see ``working_set_bytes``."""
+    """0: the system's default; see ``working_set_bytes``."""
     sleep_minutes: int = 0
-    """After which it falls asleep; 0 for never."""
+    """The time after which it falls asleep; 0 for never."""
     shutdown_seconds: float = 0.0
-    """How long it takes to shut down, before it starts again."""
+    """The time of a shutdown, before it starts again."""
     filevault: bool = False
     firewall: bool = False
-    """Whether its application firewall is on, which lets nobody connect to its ranks."""
+    """True if its application firewall is on, which lets nobody connect to its ranks."""
     lan: str = LAN
     """Its address in the common network."""
     updates: bool = False
-    """Whether it installs updates of macOS by itself."""
+    """True if it installs updates of macOS by itself."""
     weights_indexed: bool = False
-    """Whether Spotlight reads the folder of weights."""
+    """True if Spotlight reads the folder of weights."""
     weights_backed_up: bool = False
-    """Whether Time Machine copies it."""
+    """True if Time Machine copies the folder of weights."""
     managed: bool = False
     sudo: bool = True
-    """Whether its user may run tools as root without a password."""
+    """True if its user may run tools as root without a password."""
     bridge: bool = True
-    """Whether there is a ``bridge0``."""
+    """True if there is a ``bridge0``."""
     domains_held: int = 0
     """Protection domains of processes that are gone, on each of its devices."""
     panics: tuple[str, ...] = ()
     """File names of its panic reports."""
     crashes: tuple[str, ...] = ()
     away_until: float = 0.0
-    """When it answers again after a restart, in seconds since the Unix epoch; infinite while it waits for a person."""
+    """The time when it answers again after a restart, in seconds since the Unix epoch; infinite while it waits for a
+    person."""
     gids_from: float = 0.0
-    """When its devices publish the GIDs of their addresses, in seconds since the Unix epoch."""
+    """The time when its devices publish the GIDs of their addresses, in seconds since the Unix epoch."""
     faults: Faults = field(default_factory=Faults)
 
     @property
     def working_set_bytes(self) -> int:
-        """Return how much memory Metal lets its GPU wire: two thirds of small memories, three quarters of large ones."""
+        """Return the memory that Metal lets its GPU wire: two thirds of small memories, three quarters of large
+        ones."""
         own = self.memory_bytes * 3 // 4 if self.memory_bytes > 36 * GIB else self.memory_bytes * 2 // 3
         return self.wired_limit_mb * 2**20 or own
 
@@ -188,7 +190,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Cable:
-    """A Thunderbolt cable, with what is plugged in between."""
+    """A Thunderbolt cable, possibly with a dock."""
 
     a: End
     b: End
@@ -196,7 +198,7 @@ class Cable:
     dock: str = ""
     """Name of a dock that it goes through; empty for none."""
     plugged: bool = True
-    """Out of both receptacles otherwise; what it was stays known, so that it can be plugged in again."""
+    """False if it is out of both receptacles; it is remembered, so that it can be plugged in again."""
 
     @property
     def ends(self) -> tuple[End, End]:
@@ -219,7 +221,7 @@ class World:
     machines: tuple[Machine, ...]
     cables: tuple[Cable, ...] = ()
     controller_private: bool = False
-    """Whether macOS forbids the controller the local network: see ``emulated.controller``."""
+    """True if macOS forbids the controller the local network: see ``emulated.controller``."""
 
     def machine(self, name: str) -> Machine:
         """Return a machine. Raises ``NoSuchThing``."""
