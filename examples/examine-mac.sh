@@ -24,7 +24,7 @@ for word in "$@"; do
     esac
 done
 
-# A Mac's tools are in the system's folders, whatever else the search path has.
+# A Mac's tools are in the system's folders, whatever the search path.
 own=$(command -v sw_vers) || own=/usr/bin/sw_vers
 PATH=${own%/*}:/usr/bin:/bin:/usr/sbin:/sbin:/usr/libexec/ApplicationFirewall
 export PATH
@@ -44,8 +44,8 @@ run=0 ending='' status=0
 # shell has a trap for, and no shell waits for a job: both are lost now and then.
 (while kill -0 "$$" && sleep 1; do echo tick >&3; done) </dev/null >/dev/null 2>&1 &
 
-# Run a command for at most so many seconds; its output is in $work/out and $work/err, its end in $ending and $status.
-# One that even SIGKILL does not end is left alone.
+# Run a command for a limited number of seconds; its output is in $work/out and $work/err, its end in $ending and $status.
+# A command that even SIGKILL does not end is left alone.
 bounded() {
     seconds=$1 waited=0
     shift
@@ -76,14 +76,14 @@ bounded() {
     fi
 }
 
-# Print each line of a file behind a mark, and whether the last one is whole.
+# Print each line of a file after a mark, and whether the last one is complete.
 marked() {
     [ -s "$2" ] || return 0
     tr -d '\000' <"$2" | awk -v mark="$1" '{ print mark "|" $0 }'
     [ "$(tail -c 1 "$2" | wc -l)" -gt 0 ] || echo "$1: its last line is not ended"
 }
 
-# Run a probe: its name, its time limit, its command as people read it, and its command.
+# Run a probe: its name, its time limit, its command for people, and its command.
 probe() {
     name=$1 limit=$2 shown=$3
     shift 3
@@ -98,12 +98,12 @@ probe() {
     echo
 }
 
-# Say that a probe is left out: its name, its command, and why.
+# Report a probe that is left out: its name, its command, and the reason.
 left_out() {
     printf 'probe: %s\ncommand: %s\nending: left out\nwhy: %s\n\n' "$1" "$2" "$3"
 }
 
-# Whether a probe printed a line like this one.
+# Succeed if a probe printed such a line.
 printed() {
     file=$work/$(echo "$1" | tr ' ' -)
     cat "$file.out" "$file.err" 2>/dev/null | grep -Eq "$2"
@@ -263,16 +263,16 @@ names >"$work/names" 2>/dev/null
 } >"$work/raw"
 [ ! -t 2 ] || printf '\r\033[K' >&2
 cat >"$work/scrub.awk" <<'END_OF_SCRUB'
-# Replaces what identifies a machine, its people and its networks in an examination: awk -f scrub.awk NAMES RAW.
+# Replaces text that identifies a machine, its people and its networks in an examination: awk -f scrub.awk NAMES RAW.
 #
 # NAMES has a line for each name: a word to put in its place, a tab, the name. Equal values are replaced equally, so
 # that they can still be told apart. UUIDs are replaced by digests, so that two files agree on the ends of a cable.
-# All else is numbered within the file: a digest of an address could be searched through.
+# Other values are numbered within the file: a digest of an address could be reversed by trying all addresses.
 
 function repeated(text, times,    all) { all = ""; while (times-- > 0) all = all text; return all }
 function edge(character) { return character !~ /[0-9A-Za-z]/ }
 
-# Put a number in the place of a value of some kind: 1, 2, 3 … in the order in which they appear.
+# Replace a value of a kind by a number: 1, 2, 3 … in the order of appearance.
 function numbered(kind, value) {
     if (!((kind, value) in number)) number[kind, value] = ++count[kind]
     return number[kind, value]
@@ -328,7 +328,7 @@ function guid(text, split_up,    shown) {
     return split_up ? substr(shown, 1, 4) ":" substr(shown, 5, 4) ":" substr(shown, 9, 4) ":" substr(shown, 13) : shown
 }
 
-# GUIDs, and other digits that could be a serial number or an address: 12 or more of them that are not all decimal.
+# GUIDs, and other digits that could be a serial number or an address: 12 or more, not all decimal.
 function hex(text,    prefix, digits) {
     prefix = tolower(substr(text, 1, 2)) == "0x" ? substr(text, 1, 2) : ""
     digits = tolower(substr(text, length(prefix) + 1))
@@ -386,7 +386,7 @@ function own(name) {
     return "Service " numbered("service", name)
 }
 
-# What people, their accounts and their servers are called, wherever a tool says so.
+# Names of people, their accounts and their servers, wherever a tool prints them.
 function labelled(text,    done) {
     gsub(/[0-9A-Za-z._%+-]+@[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)+/, "someone@example.com", text)
     gsub(/https?:\/\/[^ \t"<>)]*/, "https://server.example/", text)
@@ -417,7 +417,7 @@ function named(text, name, word,    low, done, at, before) {
     return done text
 }
 
-# A name of words that tools print anyway tells nobody, and without them nothing could be read.
+# A name of words that tools print anyway identifies nobody, and the file would be unreadable without them.
 function telling(name,    words, size, at) {
     if (length(name) < 3) return 0
     size = split(name, words, /[^0-9a-z\200-\377]+/)

@@ -24,7 +24,7 @@ for word in "$@"; do
     esac
 done
 
-# A Mac's tools are in the system's folders, whatever else the search path has.
+# A Mac's tools are in the system's folders, whatever the search path.
 own=$(command -v sw_vers) || own=/usr/bin/sw_vers
 PATH=${own%/*}:/usr/bin:/bin:/usr/sbin:/sbin:/usr/libexec/ApplicationFirewall
 export PATH
@@ -44,8 +44,8 @@ run=0 ending='' status=0
 # shell has a trap for, and no shell waits for a job: both are lost now and then.
 (while kill -0 "$$" && sleep 1; do echo tick >&3; done) </dev/null >/dev/null 2>&1 &
 
-# Run a command for at most so many seconds; its output is in $work/out and $work/err, its end in $ending and $status.
-# One that even SIGKILL does not end is left alone.
+# Run a command for a limited number of seconds; its output is in $work/out and $work/err, its end in $ending and $status.
+# A command that even SIGKILL does not end is left alone.
 bounded() {
     seconds=$1 waited=0
     shift
@@ -76,14 +76,14 @@ bounded() {
     fi
 }
 
-# Print each line of a file behind a mark, and whether the last one is whole.
+# Print each line of a file after a mark, and whether the last one is complete.
 marked() {
     [ -s "$2" ] || return 0
     tr -d '\000' <"$2" | awk -v mark="$1" '{ print mark "|" $0 }'
     [ "$(tail -c 1 "$2" | wc -l)" -gt 0 ] || echo "$1: its last line is not ended"
 }
 
-# Run a probe: its name, its time limit, its command as people read it, and its command.
+# Run a probe: its name, its time limit, its command for people, and its command.
 probe() {
     name=$1 limit=$2 shown=$3
     shift 3
@@ -98,12 +98,12 @@ probe() {
     echo
 }
 
-# Say that a probe is left out: its name, its command, and why.
+# Report a probe that is left out: its name, its command, and the reason.
 left_out() {
     printf 'probe: %s\ncommand: %s\nending: left out\nwhy: %s\n\n' "$1" "$2" "$3"
 }
 
-# Whether a probe printed a line like this one.
+# Succeed if a probe printed such a line.
 printed() {
     file=$work/$(echo "$1" | tr ' ' -)
     cat "$file.out" "$file.err" 2>/dev/null | grep -Eq "$2"

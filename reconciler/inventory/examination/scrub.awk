@@ -1,13 +1,13 @@
-# Replaces what identifies a machine, its people and its networks in an examination: awk -f scrub.awk NAMES RAW.
+# Replaces text that identifies a machine, its people and its networks in an examination: awk -f scrub.awk NAMES RAW.
 #
 # NAMES has a line for each name: a word to put in its place, a tab, the name. Equal values are replaced equally, so
 # that they can still be told apart. UUIDs are replaced by digests, so that two files agree on the ends of a cable.
-# All else is numbered within the file: a digest of an address could be searched through.
+# Other values are numbered within the file: a digest of an address could be reversed by trying all addresses.
 
 function repeated(text, times,    all) { all = ""; while (times-- > 0) all = all text; return all }
 function edge(character) { return character !~ /[0-9A-Za-z]/ }
 
-# Put a number in the place of a value of some kind: 1, 2, 3 … in the order in which they appear.
+# Replace a value of a kind by a number: 1, 2, 3 … in the order of appearance.
 function numbered(kind, value) {
     if (!((kind, value) in number)) number[kind, value] = ++count[kind]
     return number[kind, value]
@@ -63,7 +63,7 @@ function guid(text, split_up,    shown) {
     return split_up ? substr(shown, 1, 4) ":" substr(shown, 5, 4) ":" substr(shown, 9, 4) ":" substr(shown, 13) : shown
 }
 
-# GUIDs, and other digits that could be a serial number or an address: 12 or more of them that are not all decimal.
+# GUIDs, and other digits that could be a serial number or an address: 12 or more, not all decimal.
 function hex(text,    prefix, digits) {
     prefix = tolower(substr(text, 1, 2)) == "0x" ? substr(text, 1, 2) : ""
     digits = tolower(substr(text, length(prefix) + 1))
@@ -121,7 +121,7 @@ function own(name) {
     return "Service " numbered("service", name)
 }
 
-# What people, their accounts and their servers are called, wherever a tool says so.
+# Names of people, their accounts and their servers, wherever a tool prints them.
 function labelled(text,    done) {
     gsub(/[0-9A-Za-z._%+-]+@[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)+/, "someone@example.com", text)
     gsub(/https?:\/\/[^ \t"<>)]*/, "https://server.example/", text)
@@ -152,7 +152,7 @@ function named(text, name, word,    low, done, at, before) {
     return done text
 }
 
-# A name of words that tools print anyway tells nobody, and without them nothing could be read.
+# A name of words that tools print anyway identifies nobody, and the file would be unreadable without them.
 function telling(name,    words, size, at) {
     if (length(name) < 3) return 0
     size = split(name, words, /[^0-9a-z\200-\377]+/)
