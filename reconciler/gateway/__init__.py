@@ -6,10 +6,10 @@ It knows routes, not nodes. Read ``app`` first: it puts the paths together. A re
 ``process``    the process: its loop, its clock, and the signals that end it
 ``server``     waits for the routes file, listens, takes over and hands over, stops in order
 ``app``        the paths of every dialect
-``front``      what every request passes before its endpoint
+``front``      the checks that every request passes before its endpoint
 ``http``       bodies in, JSON or streams out, the client that goes away
-``dialects``   PURE: an API's bodies to ``wire.generation.Generate``, answers and errors back
-``handover``   one gateway takes over from another: the socket, the lock, what keys have used
+``dialects``   PURE: turns an API's bodies into ``wire.generation.Generate``, and answers back
+``handover``   one gateway takes over from another: the socket, the lock, the use of keys
 ``routing``    holds a request, chooses a group, continues on another after a loss
 =============  ======================================================================================
 

@@ -1,4 +1,5 @@
-"""Which connections of clients may stay: bounded in all, for each address, and in time. Pure: no clock, no socket.
+"""Decides which connections of clients may stay: with bounds in all, for each address, and in time. Pure: no clock, no
+socket.
 
 If there are too many, the oldest one without a request is closed; those with an unfinished head go before idle ones.
 So a client that sends its request at once is let in, however many others send nothing.
@@ -35,7 +36,7 @@ class ConnectionLimits:
 
     @classmethod
     def of(cls, descriptors: int) -> ConnectionLimits:
-        """Return the limits of a process that may have so many descriptors.
+        """Return the limits of a process that may have ``descriptors`` descriptors.
 
         An eighth of them, and at least 64, is kept for groups, files, and connections that are being refused.
         """
@@ -113,7 +114,7 @@ class Admission:
         return self._stage.get(connection)
 
     def admit(self, connection: Connection, now: float) -> bool:
-        """Count a new connection. Returns False where it has to be refused: too many others have requests."""
+        """Count a new connection. Returns False if it has to be refused because too many others have requests."""
         self._enter(connection, Stage.UNFINISHED, now)
         self._of_address[connection.address] += 1
         if self._of_address[connection.address] > self.limits.of_one:

@@ -285,7 +285,7 @@ class _Session(asyncssh.SSHClientSession[bytes]):
             chan.abort()
 
     def session_started(self) -> None:
-        # Not earlier: a server drops data that arrive before the command to run, and start-up files may read what arrives
+        # Not earlier: a server drops data that arrive before the command, and start-up files may read data that arrive
         # before the relay's mark.
         if self._unmarked is None:
             self._begin()

@@ -9,14 +9,14 @@ module             purpose
 ``world``          PURE: machines, ports and cables, and their changes
 ``tools``          PURE: the answers of a machine's tools
 ``commands``       PURE: the commands of ``reconciler sandbox``
-``cluster``        decides which machines to emulate, and writes their manifests
+``cluster``        chooses the machines to emulate, and writes their manifests
 ``server``         the sandbox: machines, their SSH servers and the control socket
 ``control``        the control socket
 ``client``         the program behind every tool of a machine: it asks the sandbox
 ``places``         the folders of a machine, and ``processes`` its processes
 ``held``           processes that nothing ends
 ``sshd``           the SSH server of a machine
-``python``         the Python of a machine; ``emulated`` is what ranks import there
+``python``         the Python of a machine; ranks import ``emulated`` there
 ``verbs``          answers ranks: contexts of RDMA, the network, the GPU
 ``relays``         connections between ranks, with which the sandbox plays the cables
 =================  =================================================================================

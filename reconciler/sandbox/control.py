@@ -1,8 +1,7 @@
 """The control socket of the sandbox: ``$RECONCILER_HOME/sandbox/control``, mode 0600.
 
-Newline-delimited JSON, one object on a line. A client sends one question, which names its
-kind; that determines the answer, and how long the connection lasts. An answer has ``"ok": true``, or
-``"ok": false`` with ``"error"``, a sentence.
+Newline-delimited JSON, one object on a line. A client sends one question with its kind, which determines the answer
+and the life of the connection. An answer has ``"ok": true``, or ``"ok": false`` with ``"error"``, a sentence.
 
 =========  ============================================  =========================================================
 ``ask``    more of the question                          answer

@@ -4,11 +4,11 @@
 below ``machines/NAME``
 ===============================  =========================================================================
 ``machine.json``                 its SSH port
-``usr/bin``                      its tools, each of which asks the sandbox
+``usr/bin``                      its tools, which ask the sandbox
 ``usr/bin/emulated``             for the tools: the machine's name and the control socket, a line each
-``opt/python``                   the interpreter of its ranks: this one, with what is put in for emulation
+``opt/python``                   the interpreter of its ranks: this one, with additions for emulation
 ``etc/ssh``                      its host key, which stays
-``Users/ada``                    its user's folder; what runs on the machine has it as ``HOME``
+``Users/ada``                    its user's folder, the ``HOME`` of its processes
 ===============================  =========================================================================
 """
 
@@ -35,7 +35,7 @@ USER = "ada"
 PASSWORD = "lovelace"
 """The password of that user, and of the disk of a machine with FileVault."""
 MARK = "emulated"
-"""File beside the tools that marks them as emulated; the same name as ``agent.system.EMULATED``."""
+"""File next to the tools that marks them as emulated; the same name as ``agent.system.EMULATED``."""
 _SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 
 
@@ -91,7 +91,7 @@ class Place:
             return 0
 
     def write_settings(self, control: Path, port: int) -> None:
-        """Write where the sandbox and SSH are, for the tools and the Python."""
+        """Write the addresses of the sandbox and of SSH, for the tools and the Python."""
         put_shim(self.packages, self.name, control)
         (self.tools / MARK).write_text(f"{self.name}\n{control}\n", encoding="utf-8")
         (self.root / "machine.json").write_text(json.dumps({"port": port}) + "\n", encoding="utf-8")

@@ -49,7 +49,7 @@ _NAME_MAX = 80
 
 
 class Contents:
-    """Reads the contents of one conversation, and counts what it replaces."""
+    """Reads the contents of one conversation, and counts the replaced parts."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()

@@ -21,7 +21,7 @@ SGLANG, OLLAMA, LM_STUDIO, DASHSCOPE = "SGLang", "Ollama", "LM Studio", "DashSco
 OWN = "reconciler"
 
 Idle = tuple[Any, ...]
-"""Values without effect, beside null."""
+"""Values without effect, in addition to null."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Row:
     """Parameters with the same treatment."""
 
     names: Mapping[str, Idle]
-    """Each with the values that are accepted on paths where it does not work."""
+    """Each with the values that are accepted on paths without it."""
     known_to: tuple[str, ...]
     note: str
     works: frozenset[str] = NONE

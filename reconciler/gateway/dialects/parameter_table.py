@@ -2,10 +2,10 @@
 ``docs/endpoint.md`` has the same table. Pure.
 
 The names are from the request models of openai 3.52.0 (``types/chat/completion_create_params.py``,
-``types/responses/response_create_params.py``), vLLM (``entrypoints/openai/{chat_completion,completion}/protocol.py``, with
-the ``guided_*`` of before), llama.cpp (``tools/server/server-task.cpp``), mlx-lm 0.32.2 (``server.py``), SGLang
-(``srt/entrypoints/openai/protocol.py``), Ollama (``docs/api.md``), the references of LM Studio and of DashScope's compatible
-mode, and those of ``anthropic_parameters``.
+``types/responses/response_create_params.py``), vLLM (``entrypoints/openai/{chat_completion,completion}/protocol.py``,
+with the older ``guided_*``), llama.cpp (``tools/server/server-task.cpp``), mlx-lm 0.32.2 (``server.py``), SGLang
+(``srt/entrypoints/openai/protocol.py``), Ollama (``docs/api.md``), the references of LM Studio and of DashScope's
+compatible mode, and those of ``anthropic_parameters``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every API surface that the gateway offers. A new one is a folder beside ``openai`` and a row here."""
+"""Every API surface that the gateway offers. A new one is a folder next to ``openai`` and a row here."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ _HEADER_NAMES = re.compile(r"[\s,A-Za-z0-9!#$%&'*+.^_`|~-]{1,4096}")
 _VARY: Pairs = ((b"vary", b"Origin"),)
 _METHODS = b"GET, HEAD, POST"
 _REMEMBER_SECONDS = b"600"
-"""The time in which a browser need not ask again, and after which it sees a change of the manifest. Chromium takes no
-more than 7200."""
+"""The time in which a browser need not ask again, and after which it sees a change of the manifest. Chromium takes at
+most 7200."""
 _NO_CREDENTIALS_NEEDED = (b"access-control-expose-headers", b"*")
 """Pages may read all headers, such as rate limits and request ids. The ``*`` is valid because requests have no
 cookies."""

@@ -65,9 +65,9 @@ class Protocol(HttpToolsProtocol):
         """True while the parser stops after a head that offers another protocol."""
         self._objection: ApiError | None = None
         self._leaving = False
-        """True once nothing more is read."""
+        """True once it no longer reads."""
         self._over = False
-        """True once nothing more is answered."""
+        """True once it no longer answers."""
         self.parser = self._new_parser()
         self._raw: asyncio.Transport | None = None
 
@@ -289,7 +289,8 @@ class Protocol(HttpToolsProtocol):
         self._reject(head_too_large(HEAD_BYTES_MAX))
 
     def _reject(self, error: ApiError) -> None:
-        """Refuse the request that is being read, in its turn. Read no more: the next request could begin anywhere."""
+        """Refuse the request that is being read, in its turn. Stop reading, because the next request could begin
+        anywhere."""
         if self._leaving:
             return
         self._leaving = True

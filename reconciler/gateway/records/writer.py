@@ -54,7 +54,7 @@ class Writer:
             self._more.set()
 
     def end(self) -> None:
-        """Write the last lines, and take no more."""
+        """Write the last lines, and stop taking lines."""
         self._closing.set()
         self._more.set()
 

@@ -16,10 +16,10 @@ REMEMBERED_MAX = 32_768
 BEGINNINGS_MAX = 64
 """The most beginnings of one request. A long conversation is identified by its last messages, and by its first."""
 TEXT_BLOCK = 1024
-"""Prompts without messages are compared in blocks of so many characters."""
+"""Prompts without messages are compared in blocks of this many characters."""
 TOKENS_BLOCK = 256
 AHEAD_MAX = 4
-"""A group with so many more requests than another gets no further one."""
+"""A group that is ahead of another by more requests than this gets no further one."""
 
 K = TypeVar("K")
 Beginnings = Sequence[bytes]

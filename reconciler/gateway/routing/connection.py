@@ -64,11 +64,11 @@ class RankConnection:
     def __init__(self, backend: Backend, timing: Timing, reach: Reach, notify: Callable[[], None]) -> None:
         self.backend = backend
         self.draining = False
-        """The rank takes no new requests."""
+        """True if the rank takes no new requests."""
         self.withdrawn = False
-        """The backend is no longer in the routes file."""
+        """True if the backend is no longer in the routes file."""
         self.last_event_at = 0.0
-        """When the last event of any of its requests came: a backend that works on others is not silent."""
+        """The time of the last event of any of its requests: a backend that works on others is not silent."""
         self.kept: KeptPrefixes | None = None
         """The group's last report of its prefix cache."""
         self._timing = timing
@@ -124,7 +124,7 @@ class RankConnection:
         self._connection.write(frame)
 
     def leave(self, request: str, cancel: bool) -> None:
-        """Take no more events of a request; with ``cancel`` the rank stops working on it."""
+        """Stop taking events of a request; with ``cancel``, the rank stops working on it."""
         known = self._listeners.pop(request, None) is not None
         if known and cancel and self._connection is not None:
             self._connection.write(encode(to_wire(Cancel(request))))
@@ -222,7 +222,7 @@ class _Connection(asyncio.Protocol):
         self._on_lost = on_lost
         self._on_writable = on_writable
         self.paused = False
-        """The rank does not read what was sent."""
+        """True while the rank does not read the sent bytes."""
         self._decoder = Decoder(_read_json)
         self._transport: asyncio.Transport | None = None
         self.hello: asyncio.Future[None] = asyncio.get_running_loop().create_future()

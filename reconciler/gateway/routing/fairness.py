@@ -91,7 +91,7 @@ class Turn:
     """The number of tokens that it had when it got its place."""
     gave_way: int = 0
     unread: bool = False
-    """Its client reads nothing of the answer."""
+    """True while its client reads nothing of the answer."""
 
     @property
     def may_give_way(self) -> bool:

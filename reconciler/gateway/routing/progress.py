@@ -78,7 +78,7 @@ class Attempt(Generic[C]):
     request: str
     """The id of the request on this connection."""
     last_event_at: float
-    """When the request was sent, or its last event was read."""
+    """The time when the request was sent, or its last event was read."""
     accepted: bool = False
 
 
@@ -87,18 +87,18 @@ class Progress(Generic[C]):
     """The result of all attempts so far. Times are in seconds of one monotonic clock."""
 
     deadline: float
-    """When the request is given up unless a backend works on it."""
+    """The time when the request is given up unless a backend works on it."""
     started: bool = False
-    """A backend has accepted the request, and the client knows."""
+    """True once a backend has accepted the request, and the client knows."""
     tokens: Tokens = Tokens()
     tool_calls: int = 0
     losses: int = 0
     """Attempts since the last new token that ended because of the backend."""
     attempts: int = 0
     avoid: Mapping[C, float] = field(default_factory=dict)
-    """Backends that failed this request, and when they may be tried again."""
+    """Backends that failed this request, with the times when they may be tried again."""
     finish: str = ""
-    """The reason of ``Finished``; empty while the answer goes on."""
+    """The reason of ``Finished``; empty while the answer continues."""
 
     def after(self, tokens: tuple[int, ...]) -> Progress[C]:
         """Return the progress after further text with its tokens.

@@ -114,7 +114,7 @@ class Run:
 
     @property
     def end(self) -> str:
-        """Return how it ended: a finish reason, ``abort`` for a client that went away, or ``error``."""
+        """Return its end: a finish reason, ``abort`` for a client that has gone, or ``error``."""
         return self._progress.finish or ("abort" if self._abandoned else "error")
 
     @property

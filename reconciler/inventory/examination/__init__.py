@@ -6,7 +6,7 @@ same script over SSH or here, and judges the file. It can also judge a file late
 ===============  ================================================================================
 file             purpose
 ===============  ================================================================================
-``probing``      which probes are run before there is a node, and which are left out, and why
+``probing``      the probes before there is a node, and those that are left out
 ``script``       puts the script together: from the probes, the preconditions, and these two:
 ``examine.sh``   runs tools with time limits, and writes the file
 ``scrub.awk``    replaces names, serial numbers and addresses

@@ -34,7 +34,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Receptacle:
-    """One port of the machine. A field is None, or empty, where it was not reported."""
+    """One port of the machine. A field is None, or empty, if it was not reported."""
 
     number: int
     domain: str = ""

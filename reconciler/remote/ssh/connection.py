@@ -206,7 +206,7 @@ class Connection:
             self._connecting = None
 
     async def _meaning(self, error: Exception) -> Silent:
-        """Return the error for a failed connection, with what to do if a person has to act."""
+        """Return the error for a failed connection, with the remedy if a person has to act."""
         match error:
             case _KeyChanged():
                 return Barred("HostKeyChanged", self._changed(error.presented))

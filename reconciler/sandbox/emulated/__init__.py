@@ -15,19 +15,19 @@ Its messages to the sandbox, a line of JSON each, over one connection to the con
 the process says                           the sandbox answers, in the same order, one line each
 =========================================  =============================================================================
 ``ask: rank, machine, pid``                ``ok, jaccl, alone, working_set, gpu``: whether MLX there has JACCL, whether its
-                                           groups are of one, how many bytes Metal recommends, what its GPU raises (a
-                                           text, or empty)
-``say: listen, port, chosen``              ``ok``; or ``errno`` by name: the port is held by somebody, unless the kernel
+                                           groups are of one, the bytes that Metal recommends, and the error of its
+                                           GPU (a text, or empty)
+``say: listen, port, chosen``              ``ok``; or ``errno`` by name: another process holds the port, unless the kernel
                                            has ``chosen`` it
 ``say: way, host, port, kept_alive``       ``ok, port`` on this host that leads there; or ``errno`` by name. A connection
-                                           that is ``kept_alive`` ends when nothing passes for long
-``say: open, devices, ring``               ``ok, infos``: for each peer what it needs to reach this rank's queue pair
+                                           that is ``kept_alive`` ends after a long silence
+``say: open, devices, ring``               ``ok, infos``: for each peer, the data to reach this rank's queue pair
                                            (null for none); or ``error``, JACCL's text. Nothing while the driver is wedged
 ``say: connect, infos, right, port``       ``ok, port`` of a relay to the right neighbour, whose listening port was ``port``;
                                            ``infos`` are the peers' for this rank; or ``error``, JACCL's text
-``say: close`` ``ok``: the process releases its open devices ``say: felt`` ``ok``: a fault of the GPU that comes once
-has been raised =========================================
-=============================================================================
+``say: close``                             ``ok``: the process releases its open devices
+``say: felt``                              ``ok``: the process has raised a fault of the GPU that comes once
+=========================================  =============================================================================
 
 At any time the sandbox may send a line with ``tell``. ``gpu, text``: the GPU raises this error from now on. ``failed,
 text``: the next collective raises this error, because its queue pairs are broken. ``hang, on``: whether the process
@@ -50,7 +50,7 @@ from . import idleness
 from .line import Line
 
 CONFIG = "emulated_mac.json"
-"""File beside the package with ``machine`` and ``control``."""
+"""File next to the package with ``machine`` and ``control``."""
 RANK = "RECONCILER_RANK_CONFIG"
 """Set only for ranks, and for processes that are about to become one."""
 MLX = "mlx.core"

@@ -8,7 +8,7 @@ from typing import Any
 MODULE = "reconciler.agent.ranks.vitals"
 """Module of the agent that counts idle time."""
 FILE = "emulated_mac.idle"
-"""File beside the package with the smallest idle time in seconds."""
+"""File next to the package with the smallest idle time in seconds."""
 
 
 def patch(vitals: Any, path: Path) -> None:

@@ -30,7 +30,7 @@ class NoSuchThing(Invalid):
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One Thunderbolt receptacle with its interface, and its RDMA device where it has one."""
+    """One Thunderbolt receptacle with its interface, and its RDMA device if it has one."""
 
     receptacle: int
     interface: str

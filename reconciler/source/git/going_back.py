@@ -19,7 +19,7 @@ from .repository import ClusterRepo
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """An edit that restores an object. ``note`` says if it undoes more or less than expected."""
+    """An edit that restores an object. ``note`` reports if it undoes more or less than expected."""
 
     edit: Edit
     message: str

@@ -24,7 +24,7 @@ PROBLEMS_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One manifest and where it came from."""
+    """One manifest and its origin."""
 
     file: str
     index: int

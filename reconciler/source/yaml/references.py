@@ -29,7 +29,7 @@ def dangling(documents: Iterable[Document]) -> tuple[Problem, ...]:
 
 
 def references(manifest: Manifest) -> Iterator[Reference]:
-    """Yield the references of a manifest. Those of Fabrics are checked where Fabrics are compared."""
+    """Yield the references of a manifest. References of Fabrics are checked when Fabrics are compared."""
     if isinstance(manifest, ModelDeployment):
         yield ("spec", "model"), "Model", manifest.spec.model
     elif isinstance(manifest, Gateway):

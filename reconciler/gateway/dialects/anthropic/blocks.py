@@ -64,7 +64,7 @@ class Blocks:
         self._call = CallPart(-1)
         """The first part of the call that is being written; its block may not have begun."""
         self._space = ("", "")
-        """White space that a block may begin with, and of what kind that block is."""
+        """White space that a block may begin with, and the kind of that block."""
         self._steps: list[Step] = []
 
     def take(self, answer: Part) -> Sequence[Step]:

@@ -178,5 +178,5 @@ def _usage(prompt: int, cached: int, completion: int) -> dict[str, int | None]:
 
 
 def _edits(request: MessagesRequest) -> dict[str, Any]:
-    """Return what became of ``context_management``: nothing, as the client is told."""
+    """Return the answer to ``context_management``: no edit was applied."""
     return {"context_management": {"applied_edits": []}} if request.edits_context else {}

@@ -54,7 +54,7 @@ class MessagesRequest:
     """A parsed request, and how to write the answer."""
 
     model: str
-    """Empty where the client names none."""
+    """Empty if the client names none."""
     generate: Generate
     """Without its id, which belongs to attempts."""
     tokens_max: int

@@ -23,7 +23,7 @@ from .parameters import TOKEN_IDS, parse_model, parse_object
 from .shape import dumps
 
 TEXTS_MAX = 2048
-"""As OpenAI has it."""
+"""OpenAI's limit."""
 DIMENSIONS_MAX = 1 << 20
 """Only the rank knows how many dimensions its model has."""
 NUMBERS_MAX = 1 << 22
@@ -34,7 +34,7 @@ _REFUSED = {
     "add_special_tokens": "send token ids",
     "modality": "models here take text alone",
 }
-"""Parameters of others that would change the vectors, and what to do instead."""
+"""Parameters of other servers that would change the vectors, and what to do instead."""
 
 
 def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:

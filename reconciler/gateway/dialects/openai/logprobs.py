@@ -18,7 +18,7 @@ def chat_logprobs(tokens: Sequence[TokenLogprobs]) -> dict[str, Any]:
 
 
 def text_logprobs(tokens: Sequence[TokenLogprobs]) -> list[dict[str, Any]]:
-    """Return the ``logprobs`` of a text of the Responses API, where ``bytes`` are always there."""
+    """Return the ``logprobs`` of a text of the Responses API, which always have ``bytes``."""
     return [
         {**_whole(one.chosen), "top_logprobs": [_whole(likely) for likely in one.likeliest]} for one in tokens
     ]
@@ -50,7 +50,7 @@ class CompletionLogprobs:
         }
 
     def _next_offset(self, chosen: Likely) -> int:
-        """Return where a token begins. A token within a character begins where the character does."""
+        """Return the offset of a token. A token within a character begins where the character does."""
         offset = self._offset
         self._offset += len(self._decoder.decode(bytes(chosen.bytes or ())))
         return offset

@@ -52,7 +52,7 @@ class ChatRequest:
     stream: bool
     include_usage: bool
     return_token_ids: bool
-    """vLLM's extension: token ids beside the text."""
+    """vLLM's extension: token ids in addition to the text."""
     return_groups: bool
     """True if the answer must say which groups worked on it, and a stream also when no group does."""
     session: str

@@ -1,4 +1,4 @@
-"""Errors as OpenAI's clients parse them, where the conversation is ``input``. Pure."""
+"""Errors as OpenAI's clients parse them if the conversation is ``input``. Pure."""
 
 from __future__ import annotations
 

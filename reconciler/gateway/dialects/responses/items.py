@@ -32,7 +32,7 @@ _PUBLISHED = frozenset(
         "program",
     )
 )
-"""Types of items that OpenAI has beside messages, reasoning, calls and their results (openai 3.52.0)."""
+"""OpenAI's types of items other than messages, reasoning, calls and their results (openai 3.52.0)."""
 _OF_ITEMS = ("type", "id", "call_id", "status", "created_by")
 _SEALED = "reconciler.1:"
 """The beginning of each ``encrypted_content`` that was written here."""

@@ -47,7 +47,7 @@ class Item(ABC):
 
     @abstractmethod
     def shaped(self, status: str) -> Mapping[str, Any]:
-        """Return the item as JSON has it."""
+        """Return the item in the form of JSON."""
 
     def end(self, status: str) -> Iterator[Event]:
         """Announce its end."""

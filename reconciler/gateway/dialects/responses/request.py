@@ -49,7 +49,7 @@ _INCLUDABLE = (
 )
 """The others are parts of items that no answer has."""
 _METADATA_MAX = 16
-"""The most entries, as OpenAI has it."""
+"""The most entries: OpenAI's limit."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
