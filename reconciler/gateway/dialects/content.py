@@ -56,7 +56,7 @@ class Contents:
 
     @property
     def replaced(self) -> tuple[Replaced, ...]:
-        """Return the kinds of content that placeholders stand for."""
+        """Return the replaced kinds of content, with the number of each."""
         return tuple(Replaced(kind, count) for kind, count in self._counts.items())
 
     def text(self, fields: Fields, name: str, newest: bool = False, required: bool = False) -> str:

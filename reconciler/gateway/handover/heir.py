@@ -54,7 +54,7 @@ class Heir:
         self._desk = desk
         self._figures = figures
         self._said: asyncio.Queue[object | None] = asyncio.Queue()
-        """None follows the last one."""
+        """None after the last message."""
         self._asked: dict[int, asyncio.Future[Grant | Refusal | None]] = {}
         self._gone = False
 

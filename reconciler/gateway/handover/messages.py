@@ -82,7 +82,7 @@ class Blocking:
         self._known = known
         self.decoder = Decoder()
         self.come: list[dict[str, Any]] = []
-        """Frames that were read, and not asked for yet."""
+        """Frames that were read but not requested yet."""
 
     def send(self, message: object) -> None:
         """Send a message. Raises ``OSError``."""

@@ -17,7 +17,7 @@ from reconciler.wire.generation import Route
 from .paths import Paths
 
 SCOPE_KEY = "caller"
-"""The key of a request's ``Caller`` in its scope."""
+"""The place of a request's ``Caller`` in its scope."""
 _KEY_HEADERS = (b"x-api-key", b"api-key")
 """Anthropic's and Azure's, in addition to ``Authorization: Bearer``."""
 

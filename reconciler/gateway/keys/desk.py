@@ -250,7 +250,7 @@ def _refusal(key: AccessKey, refusal: Refusal, tokens: int) -> ApiError:
 
 
 def _said(key: AccessKey, limit: Limit, limits: KeyLimits, tokens: int) -> str:
-    """Return the name of the limit that was met."""
+    """Return the message about the limit that was met."""
     name = f"the API key {key.name!r}"
     match limit:
         case Limit.PARALLEL:

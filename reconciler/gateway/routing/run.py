@@ -83,7 +83,7 @@ class Run:
         self._began = self._loop.time()
         self._decided: Progress[RankConnection] = Progress(self._began + pool.hold_seconds)
         self._taken: list[int] | None = None
-        """The tokens that ``take`` has taken since the last call of ``answers``; None if there was none."""
+        """Tokens that ``take`` has taken and that ``_decided`` does not have yet; None if there are none."""
         self._attempt: Attempt[RankConnection] | None = None
         self._inbox: deque[Event | Lost] = deque()
         """Events of the attempt, in the order in which they came."""

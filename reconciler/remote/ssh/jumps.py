@@ -155,8 +155,8 @@ async def _rewrite(connection: asyncssh.SSHClientConnection, rewrite: Callable[[
 async def _output(
     connection: asyncssh.SSHClientConnection, script: str, stdin: bytes = b"", fails: bool = False
 ) -> str:
-    """Return the output of a script there. Raises ``Unreachable``, also if the script fails and ``fails`` does not
-    permit that."""
+    """Return the output of a script there. Raises ``Unreachable``, also if the script fails, unless ``fails`` permits
+    that."""
     try:
         done = await run(connection, ("/bin/sh", "-c", script), stdin, COMMAND_SECONDS)
     except (asyncssh.Error, OSError, ShellFailed) as error:

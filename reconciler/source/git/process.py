@@ -37,7 +37,7 @@ def git_process(
     timeout_seconds: float,
     file_bytes_max: int | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git in a process group of its own, which is killed at the time-out.
+    """Run git in its own process group, which is killed at the time-out.
 
     With ``environment`` None the user's own configuration applies. With ``file_bytes_max`` the system ends a git that
     writes a larger file.

@@ -73,7 +73,7 @@ class Remote:
     verify: Callable[[], None]
     environ: Mapping[str, str]
     bytes_max: int = PUSH_BYTES_MAX
-    """Most bytes that one fetch may bring."""
+    """The most bytes that one fetch may bring."""
 
     def look(self, spec: GitRepositorySpec, known: Look | None, at_once: bool) -> Look:
         """Look once, and accept new commits that pass the checks.
@@ -201,7 +201,7 @@ class _Git:
         return found[0]
 
     def fetched(self, repo: ClusterRepo) -> str:
-        """Fetch the branch into a repository of its own, and return its commit."""
+        """Fetch the branch into a separate repository, and return its commit."""
         git_dir = self.place / "git"
         run_git(
             (

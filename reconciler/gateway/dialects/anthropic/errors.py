@@ -34,7 +34,7 @@ def render_error(error: ApiError, request_id: str = "") -> RenderedError:
 
 def error_body(error: ApiError, request_id: str = "") -> bytes:
     """Return Anthropic's error object. It has no field for the path of the faulty field, so the message begins with
-    it. The SDKs call ``code`` ``error_code``; it may be absent."""
+    that path. The SDKs call ``code`` ``error_code``; it may be absent."""
     kind = _TYPES.get(error.status, "api_error" if error.status >= 500 else "invalid_request_error")
     fields: dict[str, Any] = {"type": kind, "message": _message(error)}
     if error.code is not None:

@@ -101,7 +101,7 @@ def called_custom(id: str, name: str, text: str | None) -> Mapping[str, Any]:
 
 
 def arguments_of(given: Any) -> Any:
-    """Return arguments as templates render them: as an object, or as text if they are none. Some clients send them
+    """Return arguments as templates render them: as an object, or as text if they are not one. Some clients send them
     parsed."""
     try:
         parsed = orjson.loads(given) if isinstance(given, str) else given

@@ -68,7 +68,7 @@ class Output:
         if delta.reasoning:
             self._unplaced.clear()
             yield from self._reason(delta.reasoning)
-        # Text comes before a call that begins with it, and after a call that ends with it.
+        # The text comes before a call that begins in this delta, and after a call that continues in it.
         begins = bool(delta.calls and delta.calls[0].name) and not any(p.withdrawn for p in delta.calls)
         if begins:
             yield from self._say(delta.text)

@@ -1,8 +1,8 @@
 """The ledger that several gateways share: it asks the store, and decides by this gateway's share while the store is
 silent.
 
-One call is under way at a time. It takes everything that waits: the requests that want to begin, and the changed counts
-of all keys. So the store gets the current counts in order, and a burst of requests costs two round trips.
+One call is under way at a time. It takes everything that waits: the requests that want to begin, and the counts of all
+changed keys. So the store gets the current counts in order, and a burst of requests costs two round trips.
 """
 
 from __future__ import annotations
