@@ -122,7 +122,7 @@ def _print_foreseen(body: dict[str, Any]) -> None:
     for name in body["removes"]:
         click.echo(f"- {name}")
     if body.get("suspended"):
-        click.echo(f"! {body['suspended']}")
+        click.echo(typed(f"! {body['suspended']}"))
     if body["held"]:
         click.echo(
             f"! it would be held: it removes {len(body['removes'])} of {body['of']} objects (approve needed)"
