@@ -74,6 +74,7 @@ _BY_REASON: dict[str, dict[str, tuple[str, ...]]] = {
         "remote/installation/service.py": ("install",),
     },
     RANKS: {
+        "cli/commands/read/incidents.py": ("doctor",),
         "controller/admin/forecast.py": ("get operations", "plan"),
         "gateway/errors.py": ("describe modeldeployment/{x}", "rollout restart deployment/NAME"),
         "source/git/hook_client.py": ("get deployments -w",),

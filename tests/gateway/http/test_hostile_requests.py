@@ -429,7 +429,7 @@ PATHS: list[tuple[str, str, int]] = [
     ("GET", RESPONSES + "/resp_1/input_items", 404),
     ("DELETE", RESPONSES + "/%ff%00", 404),
     ("POST", RESPONSES + "/resp_1", 405),
-    ("GET", "/v1/models/", 404),
+    ("GET", "/v1/models/", 200),
     ("GET", "/v1/%ff%fe", 404),
     ("GET", "/v1/models/%ff%00", 404),
     ("GET", "//v1/models", 404),

@@ -67,6 +67,7 @@ WAITING_SECONDS: Mapping[WaitingFor, float] = {
     WaitingFor.STEP: PROOF_SECONDS_MAX + 60.0,
     WaitingFor.AGENT: 120.0,
     WaitingFor.EXAMINED: 120.0,
+    WaitingFor.EXAMINATION: 1800.0 + 600.0 + 60.0,
     WaitingFor.OBSERVATION: REPAIR_SECONDS_MAX + 30.0,
     WaitingFor.STOPPING: 2 * KILL_SECONDS + 15.0,
     WaitingFor.RANKS: 600.0,
