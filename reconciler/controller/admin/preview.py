@@ -51,7 +51,7 @@ async def foresee(
     desired = state.after(shown, operations)
     plan, groups = await loop.preview(desired), parts.store.groups()
     costs = tuple(foresee_costs(state.desired, desired, groups, plan))
-    return {**foreseen(verdict, plan, groups, costs), "tooLarge": list(too_large)}
+    return foreseen(verdict, plan, groups, costs, too_large)
 
 
 def laid_by(files: Mapping[str, bytes]) -> Operations:
@@ -78,6 +78,7 @@ def foreseen(
     plan: Plan,
     groups: Mapping[ReplicaId, GroupRecord],
     costs: Collection[Cost] = (),
+    too_large: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the body of the answer, from what is judged and planned, the recorded groups, and what changes of deployments
     cost."""
@@ -87,6 +88,7 @@ def foreseen(
         "serving": [str(key) for key in verdict.removal.unsaid],
         "held": verdict.hold is not None,
         "suspended": verdict.suspended.text if verdict.suspended is not None else "",
+        "tooLarge": list(too_large),
         "plan": bodies.plan_body(plan),
         "replicas": [
             {**_future(plan, replica, record), "unservedSeconds": _seconds(costs, replica)}

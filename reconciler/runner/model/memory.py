@@ -25,6 +25,10 @@ SHORT, LONG = 256, 512
 VALUES = (0, 1)
 """What a model is told where it asks for a value, such as the number of an expert: how much it keeps must be the same
 whatever that is."""
+ASKED_MAX = 10_000
+"""Values that a model may ask for: one that asks until the answer is another would never end."""
+OWN_MODULES = "mlx_lm."
+"""Modules whose code may be told any value. Code that comes with weights may end its process because of one."""
 
 
 class Size:
@@ -52,7 +56,8 @@ def share(model: Any) -> dict[str, Any]:
 def _cache(model: Any) -> list[list[int]]:
     """Return pairs of tokens and bytes per token: the bytes for each token of a sequence, up to that number of tokens
     (0: all). Raises ``ValueError`` where they depend on values, or as the model does."""
-    with _uncomputed(VALUES[0]) as asked:
+    told = type(model).__module__.startswith(OWN_MODULES)
+    with _uncomputed(VALUES[0] if told else None) as asked:
         found = _sizes(model)
     if asked:
         with _uncomputed(VALUES[1]):
@@ -115,21 +120,23 @@ _COLLECTIVES: dict[str, Callable[..., Any]] = {
 
 
 @contextmanager
-def _uncomputed(value: int) -> Iterator[list[str]]:
+def _uncomputed(value: int | None) -> Iterator[list[str]]:
     """Replace collectives by functions that keep shapes and communicate with nobody, and functions that compute values by
-    ones that compute nothing and say ``value``. Yield a list that grows with each value that is asked for."""
+    ones that compute nothing and say ``value``; without one they raise ``RuntimeError``. Yield a list that grows with each
+    value that is asked for."""
     asked: list[str] = []
 
-    def said(name: str, kind: type) -> Callable[[Any], Any]:
-        def say(_: Any) -> Any:
-            asked.append(name)
-            return kind(value)
+    def answer(name: str) -> int:
+        asked.append(name)
+        if value is None or len(asked) > ASKED_MAX:
+            raise RuntimeError("this would compute with the weights")
+        return value
 
-        return say
+    def said(name: str, kind: type) -> Callable[[Any], Any]:
+        return lambda _: kind(answer(name))
 
     def listed(array: Any) -> Any:
-        asked.append("tolist")
-        return _nested(array.shape, value)
+        return _nested(array.shape, answer("tolist"))
 
     def nothing(*_: Any, **__: Any) -> None:
         """Compute nothing: nobody needs it."""

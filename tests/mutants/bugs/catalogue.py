@@ -24,6 +24,7 @@ from ast import (
     Expr,
     For,
     FormattedValue,
+    GeneratorExp,
     GtE,
     If,
     IfExp,
@@ -622,7 +623,11 @@ HEALED = (
     Mutant(
         "an-unknown-fact-has-changed",
         attempt_facts.changes,
-        (become(BitAnd, BitOr), inside(ListComp, put(Subscript, "{it.value}.get({it.slice})", ALL, 4))),
+        (
+            become(BitAnd, BitOr),
+            inside(GeneratorExp, put(Subscript, "{it.value}.get({it.slice})", ALL, 2)),
+            inside(ListComp, put(Subscript, "{it.value}.get({it.slice})", ALL, 2)),
+        ),
         "a group that was refused for good is formed again whenever a probe does not answer",
         PLANNING,
     ),

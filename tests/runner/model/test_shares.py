@@ -143,6 +143,7 @@ class _Curious:
     """A model whose forward pass wants to know values: what it keeps depends on them, or does not."""
 
     layers = (None,)
+    __module__ = "mlx_lm.models.curious"
 
     def __init__(self, ask: Callable[[Any], int], depends: bool) -> None:
         self._ask, self._depends = ask, depends
@@ -172,3 +173,29 @@ def test_nothing_is_computed_to_find_out(ask: Callable[[Any], int]) -> None:
     assert share(_Curious(ask, depends=False)) == {"weights_bytes": 64, "cache": [[0, 2 * 4 * FLOAT]]}
     assert share(_Curious(ask, depends=True)) == {"weights_bytes": 64}
     assert ask(mx.array(3)) in (1, 3), "computed as ever"
+
+
+class _FromTheWeights(_Curious):
+    """The same, of code that comes with weights."""
+
+    __module__ = "weights.fragile"
+
+
+def test_code_that_comes_with_weights_is_told_no_value() -> None:
+    """It may end its process because of one."""
+    told: list[int] = []
+
+    def ask(array: Any) -> int:
+        told.append(int(array.item()))
+        return 0
+
+    assert (share(_FromTheWeights(ask, depends=False)), told) == ({"weights_bytes": 64}, [])
+
+
+def test_a_model_that_asks_until_the_answer_is_another_is_left_alone() -> None:
+    def ask(array: Any) -> int:
+        while array.item() < 2:
+            pass
+        return 0
+
+    assert share(_Curious(ask, depends=False)) == {"weights_bytes": 64}
