@@ -140,8 +140,7 @@ def _let_in(
 ) -> Verdict:
     """Return the verdict of the sync windows, and of a suspension that began after the changes that they hold now."""
     if before is None:
-        found = InForce(incoming.revision, incoming.manifests, incoming.manifests, folder=incoming.folder)
-        return Verdict(found, removes)
+        return Verdict(InForce.of(incoming.revision, incoming.manifests, {}, incoming.folder), removes)
     admitted = admit(incoming.revision, before.manifests, incoming.manifests, operations.overridden(now), now)
     suspension = operations.suspension(now)
     if suspension is not None and before.kept and not admitted.nothing:

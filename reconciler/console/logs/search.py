@@ -28,7 +28,7 @@ RANKS_MAX = 32
 BYTES_MAX = 256 * 1024
 """How much of the end of each log is read: together no more than what the controller sends in a fraction of a second."""
 SECONDS_MAX = 4.0
-"""How long a page waits for all of it: whoever has not answered by then is named."""
+"""Time for all logs together. The page names the ranks whose agent has not answered by then."""
 SEARCHES_MAX = 2
 """Most searches at a time, by all browsers together."""
 SHOWN_MAX = 100

@@ -13,8 +13,7 @@ from reconciler.state import WaitingFor, most_informative
 from .stop import stop
 
 ENDS_SECONDS = 2.0
-"""How long a group of which only the loss of a rank is known waits for the report of that rank's end, which explains more:
-the reports of two nodes come in any order."""
+"""Time for the report of a lost rank's end, which explains more than the loss. Reports of two nodes come in any order."""
 
 
 def end_unreported(view: Formed) -> Decision | None:
