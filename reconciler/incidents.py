@@ -238,7 +238,9 @@ def _add_entries(incident: Incident, entries: Iterable[Entry]) -> Incident:
             None,
         )  # fmt: skip
         if again is not None:
-            kept[again] = replace(kept[again], times=kept[again].times + 1, seconds=entry.seconds)
+            kept[again] = replace(
+                kept[again], times=kept[again].times + 1, seconds=entry.seconds, last_at=entry.at
+            )
             continue
         kept.append(entry)
         if len(kept) > FIRST_ENTRIES_KEPT + LAST_ENTRIES_KEPT:

@@ -444,6 +444,9 @@ def test_what_repeats_is_counted() -> None:
         log.look(after=1)
     (entry,) = [entry for entry in log.the().entries if entry.kind is EntryKind.SEEN]
     assert entry.times == 7
+    assert (entry.at, entry.last_at) == (log.the().opened_at, log.the().opened_at + 6), (
+        "when it was seen first, and last"
+    )
 
 
 def test_the_middle_of_a_long_incident_is_left_out() -> None:

@@ -321,6 +321,7 @@ def _entry(entry: Entry, opened_at: float) -> dict[str, Any]:
         "class": entry.fault.value if entry.fault else None,
         "seconds": None if entry.seconds is None else round(entry.seconds, 3),
         "times": entry.times,
+        "lastTime": iso(entry.at if entry.last_at is None else entry.last_at),
     }
 
 

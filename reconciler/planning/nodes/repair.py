@@ -221,7 +221,19 @@ def _hindered(world: World, name: NodeName) -> str:
         return "its settings are changed when its newest state is known"
     if f"node/{name}" in world.memory.in_flight or name in reboot_requests.pending(world):
         return "its settings are changed when nothing else is done to it"
+    unexamined = _unexamined_beside(world, name)
+    if unexamined:
+        # a changed setting would no longer explain why the group ended
+        return f"its settings are changed when {', '.join(unexamined)} was probed, whose group has ended"
     return ""
+
+
+def _unexamined_beside(world: World, name: NodeName) -> list[NodeName]:
+    """List the machines of groups on this one that were not probed since such a group ended."""
+    beside = {
+        other for record in world.memory.groups.values() if name in record.members for other in record.members
+    }
+    return sorted(other for other in beside if world.reached(other) and not world.node(other).examined)
 
 
 def _held(world: World, name: NodeName) -> Decision:

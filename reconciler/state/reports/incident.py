@@ -33,6 +33,8 @@ class Entry:
     """Duration, if known."""
     times: int = 1
     """Number of repetitions in a row; a repeated entry keeps its first time."""
+    last_at: float | None = None
+    """Time of the latest repetition; None if it was not repeated."""
 
 
 class Occasion(Enum):

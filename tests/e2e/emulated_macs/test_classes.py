@@ -146,7 +146,8 @@ class Macs:
         return done.returncode, json.loads(done.stdout)
 
     def incident_texts(self, since: datetime) -> list[str]:
-        """What the incidents tell of what was since then, in the order of time: what comes back soon is the same one."""
+        """What the incidents tell of what was since then, in the order of time: what comes back soon is the same one, and
+        its entries are counted."""
         return [entry["text"] for entry in self._entries(since)]
 
     def wait_for_texts(self, patterns: list[str], since: datetime) -> None:
@@ -163,7 +164,7 @@ class Macs:
 
     def _entries(self, since: datetime) -> list[dict[str, Any]]:
         entries = [entry for each in self.made.json("incidents")["items"] for entry in each["entries"]]
-        dated = [(datetime.fromisoformat(entry["time"]), entry) for entry in entries]
+        dated = [(datetime.fromisoformat(entry["lastTime"]), entry) for entry in entries]
         return [entry for at, entry in sorted(dated, key=lambda each: each[0]) if at >= since]
 
 

@@ -31,6 +31,7 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.status import Snapshots
+from reconciler.wire.launch import ExitCode, RankId
 from reconciler.wire.repair import RepairState, needs_root, permitted
 from tests.planning.macs import A, B, learn, learn_of_port, mac, port, two_macs
 from tests.settings import changed
@@ -444,6 +445,25 @@ def test_it_is_confirmed_only_by_what_was_seen_over_a_new_connection() -> None:
     assert len(confirms(world)) == 1
     world.boots[A] = "another boot"
     assert confirms(world) == [], "that boot has undone it"
+
+
+def test_nothing_is_changed_before_every_machine_of_a_group_that_ended_was_probed() -> None:
+    """The flaw that ended it would be mended and not told: the group would be said to have crashed."""
+    world = cabled(network=True)
+    last = world.groups[world.replica()].epoch
+    for rank in (0, 1):
+        world.end_rank(RankId("tiny", 0, last, rank), code=ExitCode.PEER_LOST)
+    learn_of_port(world, A, bridged=True)
+    world.stale[B] = replace(world._node(B), examined=False)
+    decided = world.plan()
+    assert repairs(decided) == []
+    assert any("when node-b was probed" in waiting.text for waiting in decided.waiting)
+
+    del world.stale[B]
+    decided = world.plan()
+    assert [step.node for step in repairs(decided)] == [A]
+    (told,) = [t.fault for t in decided.troubles if t.subject == f"replica/{world.replica()}"]
+    assert told is FaultClass.PORT_CONFIGURATION
 
 
 def test_what_is_not_allowed_any_more_is_not_confirmed() -> None:

@@ -26,6 +26,8 @@ LENGTHS = (1, 200, 700)
 BATCH = 4
 UNBATCHED = ("gpt_bigcode",)
 """Of these mlx-lm reads one prompt at a time."""
+EVERY_RUN = 4
+"""One of so many architectures is tried in every run, and all of them every night."""
 SMALL_BYTES = 4096
 """Positions and paddings, a few numbers for each layer and row."""
 
@@ -99,7 +101,13 @@ def check(model: Any, lengths: Sequence[int], batched: bool) -> None:
         assert most <= found + step + SMALL_BYTES
 
 
-@pytest.mark.parametrize("kind", architectures())
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[] if at % EVERY_RUN == 0 else pytest.mark.nightly)
+        for at, kind in enumerate(architectures())
+    ],
+)
 def test_requests_take_what_the_examination_says(kind: str) -> None:
     model = build(kind)
     if not _is_refused(model):
@@ -115,6 +123,7 @@ def _is_refused(model: Any) -> bool:
     return False
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("strategy", ["tensor", "pipeline"])
 @pytest.mark.parametrize("kind", architectures())

@@ -253,7 +253,7 @@ def _entry_line(entry: Item) -> str:
     if entry["seconds"] is not None:
         notes.append(f"took {duration(entry['seconds'])}")
     if entry["times"] > 1:
-        notes.append(f"{entry['times']} times")
+        notes.append(f"{entry['times']} times, last at {entry['lastTime'][TIME_OF_DAY]}")
     return f"{entry['text']} [{', '.join(notes)}]" if notes else str(entry["text"])
 
 

@@ -23,7 +23,7 @@ from tests.cli.live import ROOT, Running
 
 def entry(after: float, kind: str, text: str, **more: Any) -> dict[str, Any]:
     body = {"time": f"2026-11-21T03:12:{7 + after:06.3f}Z", "after": after, "kind": kind, "text": text}
-    return {**body, "class": None, "seconds": None, "times": 1, **more}
+    return {**body, "class": None, "seconds": None, "times": 1, "lastTime": body["time"], **more}
 
 
 def incident(number: int = 7, **fields: Any) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def test_one_incident_is_printed_entry_by_entry(
         "Story:\n"
         "  03:12:07  +0.0s  seen     rank 1 on node-b (epoch 2, pid 4102) was killed by signal 9 [C8]\n"
         "  03:12:07  +0.0s  tried    form epoch 3 on node-a, node-b (RankExited)\n"
-        "  03:12:07  +0.0s  tried    start rank 0 of tiny/0 on node-a, epoch 3 [took 0.1s, 2 times]\n"
+        "  03:12:07  +0.0s  tried    start rank 0 of tiny/0 on node-a, epoch 3 [took 0.1s, 2 times, last at 03:12:07]\n"
         "  03:12:12  +5.2s  outcome  tiny/0 serves again as epoch 3 [took 5.2s]\n"
         "More:\n"
         "  reconciler describe modeldeployment tiny\n"
