@@ -229,11 +229,20 @@ def _hindered(world: World, name: NodeName) -> str:
 
 
 def _unexamined_beside(world: World, name: NodeName) -> list[NodeName]:
-    """List the machines of groups on this one that were not probed since such a group ended."""
-    beside = {
-        other for record in world.memory.groups.values() if name in record.members for other in record.members
-    }
-    return sorted(other for other in beside if world.reached(other) and not world.node(other).examined)
+    """List the machines of groups on this one that were not probed since such a group ended. A machine that was repaired
+    since the group was formed was probed before that."""
+    repaired = world.memory.repaired
+    return sorted(
+        {
+            other
+            for record in world.memory.groups.values()
+            if name in record.members
+            for other in record.members
+            if world.reached(other)
+            and not world.node(other).examined
+            and repaired.get(other, 0.0) <= record.created_at
+        }
+    )
 
 
 def _held(world: World, name: NodeName) -> Decision:

@@ -459,7 +459,11 @@ def test_nothing_is_changed_before_every_machine_of_a_group_that_ended_was_probe
     assert repairs(decided) == []
     assert any("when node-b was probed" in waiting.text for waiting in decided.waiting)
 
-    del world.stale[B]
+    world.now += 10
+    world.repaired[B] = world.now
+    assert [step.node for step in repairs(world.plan())] == [A], "it was probed before it was repaired"
+
+    del world.stale[B], world.repaired[B]
     decided = world.plan()
     assert [step.node for step in repairs(decided)] == [A]
     (told,) = [t.fault for t in decided.troubles if t.subject == f"replica/{world.replica()}"]
