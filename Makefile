@@ -78,6 +78,7 @@ check-others:
 	$(BIN)/lint-imports
 	$(BIN)/python -m reconciler.source.write_schemas schemas --check
 	$(BIN)/python -m reconciler.cli.reference docs/cli.md --check
+	$(BIN)/python -m reconciler.cli.answer_fields docs/api.md --check
 	$(BIN)/python -m reconciler.cli.manual reconciler/shipped/share --check
 	$(BIN)/python -m reconciler.inventory.examination.script examples/examine-mac.sh --check
 
@@ -135,6 +136,7 @@ schema-fuzz: $(VENV)/dev ## requests and answers as OpenAI's and Anthropic's pub
 schemas: $(VENV)/dev ## write anew what is generated: schemas/, docs/cli.md, reconciler/shipped/share, examples/examine-mac.sh
 	$(BIN)/python -m reconciler.source.write_schemas schemas
 	$(BIN)/python -m reconciler.cli.reference docs/cli.md
+	$(BIN)/python -m reconciler.cli.answer_fields docs/api.md
 	$(BIN)/python -m reconciler.cli.manual reconciler/shipped/share
 	$(BIN)/python -m reconciler.inventory.examination.script examples/examine-mac.sh
 

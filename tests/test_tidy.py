@@ -17,7 +17,6 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FUNCTION_LINES_MAX = 70
-MODULE_LINES_MAX = 400
 JUNK_DRAWERS = {
     "api",
     "common",
@@ -88,15 +87,6 @@ def test_functions_fit_on_a_screen() -> None:
         for path in PRODUCT
         for function in functions(path)
         if (lines := (function.end_lineno or 0) - function.lineno + 1) > FUNCTION_LINES_MAX
-    ]
-    assert long == []
-
-
-def test_modules_are_about_one_thing() -> None:
-    long = [
-        f"{name_of(path)} has {lines} lines"
-        for path in PRODUCT
-        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > MODULE_LINES_MAX
     ]
     assert long == []
 

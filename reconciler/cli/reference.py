@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -37,11 +37,16 @@ EXITS = {
 
 def written(page: str) -> str:
     """Return the page with the current reference. Raises ``ValueError`` for a page without its marks."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page needs these two lines around the reference:\n{BEGIN}\n{END}")
-    return f"{before}{BEGIN}\n\n{''.join(_reference())}{END}{after}"
+    return between(page, BEGIN, "".join(_reference()))
+
+
+def between(page: str, begin: str, content: str) -> str:
+    """Return the page with ``content`` between its marks. Raises ``ValueError`` for a page without them."""
+    before, begun, rest = page.partition(begin)
+    _, ended, after = rest.partition(END)
+    if not begun or not ended:
+        raise ValueError(f"the page needs these two lines:\n{begin}\n{END}")
+    return f"{before}{begin}\n\n{content}{END}{after}"
 
 
 def _reference() -> Iterator[str]:
@@ -104,11 +109,13 @@ def _option(parameter: click.Parameter) -> str:
     return f"| {cell.replace('|', chr(92) + '|')} | {help_text}{shown} |\n"
 
 
-def main(arguments: list[str]) -> int:
-    """Return the exit status: 1 if ``--check`` finds something to write."""
+def main(
+    arguments: list[str], written: Callable[[str], str] = written, module: str = "reconciler.cli.reference"
+) -> int:
+    """Write a page, or with ``--check`` compare it. Return the exit status: 1 if there is something to write."""
     pages = [Path(argument) for argument in arguments if argument != "--check"]
     if len(pages) != 1:
-        sys.stderr.write("usage: python -m reconciler.cli.reference PAGE [--check]\n")
+        sys.stderr.write(f"usage: python -m {module} PAGE [--check]\n")
         return 2
     (page,) = pages
     text = page.read_text(encoding="utf-8")
@@ -118,7 +125,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if text == wanted:
         return 0
-    sys.stdout.write(f"{page} is outdated: write it with python -m {__spec__.name} {page}\n")
+    sys.stdout.write(f"{page} is outdated: write it with python -m {module} {page}\n")
     return 1
 
 

@@ -9,6 +9,19 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
+from .answers import (
+    Approved,
+    Asks,
+    Commits,
+    ControllerStatus,
+    DoctorAnswer,
+    Events,
+    Incidents,
+    Placements,
+    Planned,
+    ShownCommit,
+    Usage,
+)
 from .codec import Hello, Refused, message, vocabulary
 from .figures import ShowMetrics, ShowSeries
 from .launch import RankId
@@ -18,7 +31,7 @@ from .operate import Operate
 
 @message("get")
 @dataclasses.dataclass(frozen=True)
-class Get:
+class Get(Asks[Any]):
     """Objects as ``{"revision", "version", "items": [{apiVersion, kind, metadata, spec, status}]}``.
 
     ``kind`` is one of the manifest kinds or ``Rank``; None is all manifest kinds. ``version`` changes with
@@ -35,8 +48,8 @@ class Get:
 
 @message("plan")
 @dataclasses.dataclass(frozen=True)
-class ShowPlan:
-    """Ask what the controller would do now: ``{"steps": [...], "waiting": [...], "refused": [...]}``."""
+class ShowPlan(Asks[Planned]):
+    """Ask what the controller would do now."""
 
     last: bool = False
     """Answer with the plan of the last pass, which costs nothing; else a plan is made for this answer."""
@@ -44,19 +57,13 @@ class ShowPlan:
 
 @message("usage")
 @dataclasses.dataclass(frozen=True)
-class ShowUsage:
-    """Ask for the current use of nodes whose agent answers: ``{"nodes": [...], "ranks": [...]}``.
-
-    Nodes as ``{"name", "host", "cpus", "load", "ranks", "ranksCores", "memoryBytes", "memoryUsedBytes", "pressure",
-    "gpuWatts", "gpuUse", "tokensPerSecond"}``, of which ``load``, ``memoryUsedBytes``, ``gpuWatts`` and ``gpuUse`` (from 0 to 1)
-    are None where they are unknown; nodes with the same ``host`` share a machine and its memory; ranks as ``{"name", "node", "cores", "residentBytes", "chargedBytes", "loadedBytes", "totalBytes",
-    "demand", "tokensPerSecond"}``: how much of its weights is in memory, of how much.
-    """
+class ShowUsage(Asks[Usage]):
+    """Ask for the current use of nodes whose agent answers."""
 
 
 @message("foresee")
 @dataclasses.dataclass(frozen=True)
-class Preview:
+class Preview(Asks[Any]):
     """Ask what the controller would do with other manifests; ``files`` are all of them, text by name. The answer:
     ``{"removes": ["kind/name"], "of", "serving": ["kind/name"], "held": bool, "suspended", "tooLarge": [text], "plan":
     {...}, "replicas": [{"object", "replica", "nodes", "moves": [node] or None, "ends": bool, "text"}]}``. ``serving``:
@@ -71,13 +78,13 @@ class Preview:
 
 @message("facts")
 @dataclasses.dataclass(frozen=True)
-class ShowFacts:
+class ShowFacts(Asks[Any]):
     """Ask for the recorded facts, as a file that may leave the cluster: ``{"facts": {...}, "settled": bool}``."""
 
 
 @message("judge_push")
 @dataclasses.dataclass(frozen=True)
-class JudgePush:
+class JudgePush(Asks[Any]):
     """Ask, before git accepts a push to ``ref``, what it would mean: ``{"accept": bool, "lines": [text for the pusher]}``.
 
     Refused if the controller does not read ``repository``.
@@ -96,7 +103,7 @@ class JudgePush:
 
 @message("judge_operations")
 @dataclasses.dataclass(frozen=True)
-class JudgeOperations:
+class JudgeOperations(Asks[Any]):
     """Ask the same question before git accepts a push to the branch of operations."""
 
     repository: str
@@ -109,7 +116,7 @@ class JudgeOperations:
 
 @message("follow_push")
 @dataclasses.dataclass(frozen=True)
-class FollowPush:
+class FollowPush(Asks[Any]):
     """Ask for the outcome of a pushed revision: ``{"version", "done": bool, "lines": [text for the pusher]}``.
 
     While ``version`` equals ``seen``, the answer is held back for ``wait_seconds``.
@@ -122,20 +129,16 @@ class FollowPush:
 
 @message("places")
 @dataclasses.dataclass(frozen=True)
-class ShowPlaces:
-    """Ask why the replicas of a deployment are on their nodes and not on others.
-
-    ``{"items": [{"replica", "text", "nodes": [{"node", "rank": number or None, "text"}]}]}``: every node of the
-    cluster, with the charge of its rank, or the reason why it has none.
-    """
+class ShowPlaces(Asks[Placements]):
+    """Ask why the replicas of a deployment are on their nodes and not on others."""
 
     name: str
 
 
 @message("events")
 @dataclasses.dataclass(frozen=True)
-class ListEvents:
-    """Events with ids above ``after``, oldest first, as ``{"items": [...], "last": id}``.
+class ListEvents(Asks[Events]):
+    """Ask for events with ids above ``after``, oldest first.
 
     With ``wait_seconds``, an empty answer is held back until there is an event or the time is over.
     """
@@ -153,11 +156,10 @@ class ListEvents:
 
 @message("incidents")
 @dataclasses.dataclass(frozen=True)
-class ListIncidents:
-    """Incidents, oldest first, the newest ``limit`` of them, as ``{"items": [...], "version"}``.
+class ListIncidents(Asks[Incidents]):
+    """Ask for incidents, oldest first, the newest ``limit`` of them.
 
-    ``version`` changes with every change of one of them: while it equals ``seen``, the answer is held back for
-    ``wait_seconds``.
+    While their version equals ``seen``, the answer is held back for ``wait_seconds``.
     """
 
     id: Optional[int] = None
@@ -174,14 +176,10 @@ class ListIncidents:
 
 @message("commits")
 @dataclasses.dataclass(frozen=True)
-class ListCommits:
-    """The newest ``limit`` commits of ``main`` and of the operations together, newest first.
+class ListCommits(Asks[Commits]):
+    """Ask for the newest ``limit`` commits of ``main`` and of the operations together.
 
-    ``{"version", "items": [{"revision", "branch", "author", "email", "time", "subject", "state", "objects": [{"object",
-    "action"}], "objectsLeftOut"}], "problem"}``. ``state`` is ``InForce`` for the commit in force, ``Earlier`` for
-    those before it, and ``Held``, ``Rejected``, ``Suspended`` or ``Unread`` for newer ones. Operations are objects
-    named ``operation/VERB.KIND.NAME``; ``action`` is ``added``, ``changed`` or ``removed``. ``problem`` says why there
-    are no commits, else None. While ``version`` equals ``seen``, the answer is held back for ``wait_seconds``.
+    While their version equals ``seen``, the answer is held back for ``wait_seconds``.
     """
 
     limit: int = 100
@@ -191,21 +189,15 @@ class ListCommits:
 
 @message("commit")
 @dataclasses.dataclass(frozen=True)
-class ShowCommit:
-    """A commit as ``ListCommits`` has it, and ``{"message", "files": [{"path", "action", "lines", "leftOut"}], "undo":
-    [command], "acts": [{"verb", "kind", "name", "to"}]}``.
-
-    ``revision`` may be abbreviated. Lines begin with ``+``, ``-``, a space or ``@@``; ``leftOut`` counts those that are not
-    shown, and is -1 for a file that is too large. ``undo`` are the commands that take back what it did; ``acts``
-    are those of them that ``Operate`` carries out, ``to`` being its ``to_revision``.
-    """
+class ShowCommit(Asks[ShownCommit]):
+    """Ask for a commit with its diff. ``revision`` may be abbreviated."""
 
     revision: str
 
 
 @message("rank_log")
 @dataclasses.dataclass(frozen=True)
-class ReadRankLog:
+class ReadRankLog(Asks[Any]):
     """Output of a rank, as ``{"text", "offset", "node", "begin", "restBytes"}``, like ``node.Log``."""
 
     id: RankId
@@ -215,21 +207,13 @@ class ReadRankLog:
 
 @message("status")
 @dataclasses.dataclass(frozen=True)
-class ShowStatus:
-    """The controller itself: ``{"version", "pid", "revision", "operations", "source", "endpoint", "settled"}``, where
-    ``operations`` is the commit of the operations in force.
-
-    Four fields say why a newer revision is not in force, and are None otherwise. ``rejection``, a text: its manifests
-    are wrong. ``held``, ``{"revision", "removes": ["kind/name"], "of", "command", "text"}``: it would remove too much.
-    ``suspended``, ``{"revision", "text"}``: new revisions wait. ``operationsRejection``, a text: newer operations are
-    wrong. ``keysBehind`` has the gateways whose keys are not those in force, as ``{"node", "problem"}``: the node is
-    None for the controller's own gateway, the problem is None where the gateway can be reached.
-    """
+class ShowStatus(Asks[ControllerStatus]):
+    """Ask for the controller itself."""
 
 
 @message("look")
 @dataclasses.dataclass(frozen=True)
-class Look:
+class Look(Asks[Any]):
     """Look again at ``name``: ``source`` after a push, ``remote`` if there may be something new in the remote repository.
     ``at``: the sender's own time stamp."""
 
@@ -239,7 +223,7 @@ class Look:
 
 @message("source")
 @dataclasses.dataclass(frozen=True)
-class ShowSource:
+class ShowSource(Asks[Any]):
     """The state of the remote repository; empty where there is none.
 
     ``{"url", "branch", "path", "interval", "revision", "looks", "answeredAt", "awaySince", "conditions"}``, and
@@ -253,17 +237,14 @@ class ShowSource:
 
 @message("stop")
 @dataclasses.dataclass(frozen=True)
-class Stop:
+class Stop(Asks[Any]):
     """Stop every rank and every local agent, then end the controller. For ``up`` in the foreground."""
 
 
 @message("approve")
 @dataclasses.dataclass(frozen=True)
-class Approve:
-    """Approve a held revision: ``{"revision", "removes": ["kind/name"], "again": bool}``.
-
-    ``revision`` may be abbreviated. ``again``: it had been approved before, and nothing was done.
-    """
+class Approve(Asks[Approved]):
+    """Approve a held revision. ``revision`` may be abbreviated."""
 
     revision: str
     by: str
@@ -271,7 +252,7 @@ class Approve:
 
 @message("verify")
 @dataclasses.dataclass(frozen=True)
-class Verify:
+class Verify(Asks[Any]):
     """Hash a Model's weights on every node that has them; a damaged file is fetched again.
 
     Without ``run`` it begins: ``{"run", ...}``. With ``run``, the answer is held back for ``wait_seconds`` while there
@@ -287,14 +268,10 @@ class Verify:
 
 @message("doctor")
 @dataclasses.dataclass(frozen=True)
-class Doctor:
+class Doctor(Asks[DoctorAnswer]):
     """Run the probes of these nodes (or of all) again, then return the findings.
 
-    Without ``run`` it begins: ``{"run", "asking": [node]}``. With ``run``, the same answer is held back for
-    ``wait_seconds`` while a node is still being asked. The last answer is ``{"run", "asking": [], "nodes": [node],
-    "findings": [{"class", "title", "objects": ["kind/name"], "nodes", "seen", "means", "steps", "person": bool}],
-    "notKnown": [{"node", "what", "why"}], "healed": [...]}``. ``healed`` has the incidents that ended in the last hour,
-    as in ``ListIncidents`` but without their entries.
+    Without ``run`` it begins. With ``run``, the answer is held back for ``wait_seconds`` while a node is still being asked.
     """
 
     nodes: Tuple[str, ...] = ()
@@ -304,7 +281,7 @@ class Doctor:
 
 @message("protection")
 @dataclasses.dataclass(frozen=True)
-class ShowProtection:
+class ShowProtection(Asks[Any]):
     """The protection of a node that was seen: ``{"commands": [{"argv": [word], "why"}], "unknown": [text], "system",
     "firewall": {"file", "rules": text, "unknown": [text]}}``. ``commands`` are those that sudo should allow there;
     ``169.254.*.*`` in a word is any link-local address. ``rules`` is empty for a system without a writer."""
@@ -316,7 +293,7 @@ class ShowProtection:
 
 @message("accept")
 @dataclasses.dataclass(frozen=True)
-class Accept:
+class Accept(Asks[Any]):
     """Measure the groups of a deployment after bring-up, rank by rank and link by link.
 
     Without ``run`` it begins: ``{"run", "doing": text}``. With ``run``, the same answer is held back for

@@ -4,8 +4,9 @@ figures."""
 from __future__ import annotations
 
 import dataclasses
-from typing import Tuple
+from typing import Any, Tuple
 
+from .answers import Asks
 from .codec import message
 
 
@@ -41,7 +42,7 @@ class GatewayFigures:
 
 @message("metrics")
 @dataclasses.dataclass(frozen=True)
-class ShowMetrics:
+class ShowMetrics(Asks[Any]):
     """Ask for figures of the last ``seconds``, at most a day, in at most ``points`` intervals of equal length.
 
     ``{"begins": time, "seconds", "count", "series": [{"object": "kind/name", "name", "values": [number or None]}],
@@ -60,7 +61,7 @@ class ShowMetrics:
 
 @message("series")
 @dataclasses.dataclass(frozen=True)
-class ShowSeries:
+class ShowSeries(Asks[Any]):
     """Ask for the cluster's own metrics as they are now, all of them gauges.
 
     ``{"families": [{"name", "text", "labels": [name], "series": [[[value of each label], number]]}]}``.

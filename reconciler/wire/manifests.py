@@ -5,8 +5,9 @@ an answer has nothing else.
 """
 
 import dataclasses
-from typing import Mapping, Optional
+from typing import Any, Mapping, Optional
 
+from .answers import Asks
 from .codec import message
 
 BYTES_MAX = 256 * 1024
@@ -15,7 +16,7 @@ BYTES_MAX = 256 * 1024
 
 @message("validate")
 @dataclasses.dataclass(frozen=True)
-class Validate:
+class Validate(Asks[Any]):
     """Ask for the problems of manifests by themselves: ``{"objects": [[kind, name]], "problems": [problem]}``.
 
     Refused if the code of the controller is not of ``edition``, because it may know other fields; and if all files
@@ -31,7 +32,7 @@ class Validate:
 
 @message("compare")
 @dataclasses.dataclass(frozen=True)
-class Compare:
+class Compare(Asks[Any]):
     """Ask what an apply of manifests would change in the cluster repository.
 
     ``{"objects": [[kind, name]], "items": [{"kind", "name", "action", "diff": text}], "problems": [problem]}``:

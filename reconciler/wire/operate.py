@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional
+from typing import Any, Optional
 
+from .answers import Asks
 from .codec import message
 
 
 @message("operate")
 @dataclasses.dataclass(frozen=True)
-class Operate:
+class Operate(Asks[Any]):
     """Do at once what a command does, by the same commit: ``verb`` is ``approve``, ``cordon``, ``uncordon``, ``drain``,
     ``suspend``, ``resume``, ``restart``, ``scale`` or ``undo``, of one object. ``undo`` of an Operation ends it; of a manifest it
     reverts the newest commit that changed it, or goes back to ``to_revision``.

@@ -12,6 +12,7 @@ from reconciler.errors import Refused
 from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.hook import objection_to
 from reconciler.wire.admin import ListCommits, Look, ShowCommit, ShowStatus
+from reconciler.wire.answers import Commit
 from tests.cli.live import Live, live, wait_for
 from tests.source.conftest import AUTHOR
 
@@ -43,7 +44,7 @@ def status(cluster: Live) -> Any:
     return ask(cluster.home / "controller.sock", ShowStatus())
 
 
-def history(made: Live) -> list[dict[str, Any]]:
+def history(made: Live) -> list[Commit]:
     """The three commits of main, newest first, then that of the operations: all may be of one second."""
     items = ask(made.home / "controller.sock", ListCommits())["items"]
     return sorted(items, key=lambda item: str(item["branch"]))

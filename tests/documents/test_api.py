@@ -17,8 +17,15 @@ from .newcomer import ROOT
 PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 ROWS = [
     (command, tuple(re.findall(r"`([^`]+)`", fields)))
-    for command, fields in re.findall(r"^\| `([^`]+)` \|(.*)\|$", PAGE, re.MULTILINE)
+    for command, fields in re.findall(
+        r"^\| `([^`]+)` \|(.*)\|$", PAGE.partition("## Answers")[0], re.MULTILINE
+    )
 ]
+ANSWERS = {
+    command: set(re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE))
+    for command, table in re.findall(r"^### (.+)\n\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
+}
+"""The fields of each answer."""
 
 
 def values(body: Any, path: str) -> list[Any]:
@@ -50,5 +57,27 @@ def test_a_command_prints_the_fields_that_stay(command: str, fields: tuple[str, 
 
 
 def test_the_page_has_the_commands_that_programs_use() -> None:
-    assert len(ROWS) >= 15
-    assert {"get", "events", "incidents", "doctor", "plan", "history"} <= {row[0].split()[0] for row in ROWS}
+    told = {row[0].split()[0] for row in ROWS} | ANSWERS.keys()
+    assert {"get", "describe", "trace", "events", "incidents", "doctor", "plan", "history", "top"} <= told
+
+
+def paths(body: Any, begin: str = "") -> Iterator[str]:
+    """The paths of everything that is no object and no list, as the page writes them."""
+    if isinstance(body, dict):
+        for name, value in body.items():
+            yield from paths(value, f"{begin}.{name}" if begin else name)
+    elif isinstance(body, list):
+        for value in body:
+            yield from paths(value, f"{begin}[]")
+    else:
+        yield begin
+
+
+@pytest.mark.second_tier
+@pytest.mark.parametrize("command", ANSWERS)
+def test_an_answer_has_the_fields_of_the_page_and_no_others(command: str, cluster: Live) -> None:
+    history = json.loads(cluster.run("history", "-o", "json").stdout)
+    done = cluster.run(*command.replace("REVISION", history["items"][-1]["revision"]).split(), "-o", "json")
+    body = json.loads(done.stdout)
+    assert set(paths(body)) <= ANSWERS[command]
+    assert body.keys() == {re.split(r"[.\[]", path)[0] for path in ANSWERS[command]}

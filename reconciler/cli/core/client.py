@@ -7,14 +7,16 @@ import socket
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from reconciler.errors import Refused, Unreachable
 from reconciler.wire import SPOKEN, frames
 from reconciler.wire.admin import CLI_RECEIVES, Answer
+from reconciler.wire.answers import Asks
 from reconciler.wire.codec import Hello, WireError, agree, decode, to_wire
 from reconciler.wire.codec import Refused as RefusedMessage
 
+A = TypeVar("A")
 ANSWER_SECONDS = 30.0
 START_SECONDS_MAX = 5.0
 POLL_SECONDS = 0.05
@@ -56,10 +58,11 @@ class Client:
         """Close the connection."""
         self._socket.close()
 
-    def ask(self, message: Any, wait_seconds: float = 0.0) -> Any:
+    def ask(self, message: Asks[A], wait_seconds: float = 0.0) -> A:
         """Return the body of the answer. ``wait_seconds``: how long the controller may delay it."""
         self.send(message)
-        return self.answer(wait_seconds)
+        body: A = self.answer(wait_seconds)
+        return body
 
     def send(self, message: Any) -> None:
         """Send a request; ``answer`` returns its answer."""
@@ -145,7 +148,7 @@ def _unanswered(path: Path, error: OSError | WireError) -> str:
     return f"cannot connect to the controller at {path}: {error}"
 
 
-def ask(path: Path, message: Any) -> Any:
+def ask(path: Path, message: Asks[A]) -> A:
     """Return the answer to one request, over a connection of its own."""
     with Client(path) as client:
         return client.ask(message)

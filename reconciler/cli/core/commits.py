@@ -14,6 +14,7 @@ import click
 from reconciler.cli.output.form import print_body
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Invalid, Refused, Unreachable, few_names
+from reconciler.wire import answers
 from reconciler.wire.admin import Preview, ShowStatus
 
 from .app import Settings
@@ -234,13 +235,12 @@ def nodes_of(settings: Settings) -> dict[str, Access]:
 # --- the controller --------------------------------------------------------------------------------
 
 
-def running(settings: Settings) -> dict[str, Any] | None:
+def running(settings: Settings) -> answers.ControllerStatus | None:
     """Return the controller's own status; None if no controller runs."""
     try:
-        status: dict[str, Any] = ask(settings.socket, ShowStatus())
+        return ask(settings.socket, ShowStatus())
     except Unreachable:
         return None
-    return status
 
 
 def refuse_watched_folder(settings: Settings) -> None:

@@ -168,7 +168,7 @@ def _incidents(settings: Settings) -> list[str]:
     from .client import Client
 
     with Client(settings.socket, ANSWER_SECONDS) as client:
-        items: list[dict[str, Any]] = client.ask(ListIncidents())["items"]
+        items = client.ask(ListIncidents())["items"]
     return [str(item["id"]) for item in items]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -107,7 +107,7 @@ def fetch(client: Client, chosen: Iterable[Chosen], selector: Selector | None = 
     return found
 
 
-def note_unobserved(kind: str | None, body: dict[str, Any]) -> None:
+def note_unobserved(kind: str | None, body: Mapping[str, Any]) -> None:
     """Say on standard error which nodes' ranks a list cannot have, because nothing was heard from there."""
     if kind == RANK and (names := body.get("unobserved")):
         where = f"not observed yet: {few_names(names)}; what runs there is not listed"

@@ -99,17 +99,17 @@ def unread(
         return f"the operation {revision[:10]} is being read"
     waiting = status.get("heldChanges")
     if waiting and waiting["revision"] == revision:
-        held = [change["object"] for change in waiting["changes"]]
-        if about is None or not set(about).isdisjoint(held):
+        objects = [change["object"] for change in waiting["changes"]]
+        if about is None or not set(about).isdisjoint(objects):
             raise Refused("ChangesHeld", waiting["text"])
     if _includes(repo, status["revision"], revision):
         return ""
     held = status.get("held")
     if held and _includes(repo, held["revision"], revision):
         raise Refused("RevisionHeld", held["text"])
-    waiting = status.get("suspended")
-    if waiting and _includes(repo, waiting["revision"], revision):
-        raise Refused("RevisionSuspended", waiting["text"])
+    suspended = status.get("suspended")
+    if suspended and _includes(repo, suspended["revision"], revision):
+        raise Refused("RevisionSuspended", suspended["text"])
     if status.get("rejection"):
         raise Refused("RevisionRejected", f"the newest revision is not in force: {status['rejection']}")
     return f"revision {revision[:10]} is being read"
@@ -118,10 +118,11 @@ def unread(
 def held_objects(settings: Settings) -> dict[tuple[str, str], str]:
     """Return the objects whose newest manifests are not in force because of sync windows, with what is said of that; none
     where no controller runs."""
-    waiting = (running(settings) or {}).get("heldChanges") or {"changes": ()}
+    status = running(settings)
+    waiting = status.get("heldChanges") if status else None
     kinds = {kind.lower(): kind for kind in KIND_NAMES}
     found = {}
-    for change in waiting["changes"]:
+    for change in waiting["changes"] if waiting else ():
         kind, _, name = change["object"].partition("/")
         until = f" until {change['until']}" if change["until"] else ""
         found[kinds[kind], name] = f"held by sync window {change['window']}{until}"

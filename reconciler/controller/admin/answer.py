@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from reconciler.resources.operation import KIND as OPERATION
 from reconciler.state import NodeName, Observed
 from reconciler.status import gateway_waits
 from reconciler.store import EventFilter, IncidentFilter
-from reconciler.wire import node
+from reconciler.wire import answers, node
 from reconciler.wire.admin import (
     CONTROLLER_RECEIVES_FROM_CLI,
     Accept,
@@ -111,7 +111,7 @@ class Admin:
     async def _answer(self, message: Any) -> Answer:
         return Answer(await self._body(message))
 
-    async def _body(self, message: Any) -> dict[str, Any]:
+    async def _body(self, message: Any) -> Mapping[str, Any]:
         match message:
             case Get():
                 return await self._get(message)
@@ -157,7 +157,7 @@ class Admin:
             return await preview.preview(self.parts, self.loop, message)
         return await self.reading.answer(message)
 
-    async def _measured(self, message: ShowUsage | ShowMetrics | ShowSeries) -> dict[str, Any]:
+    async def _measured(self, message: ShowUsage | ShowMetrics | ShowSeries) -> Mapping[str, Any]:
         """Answer what nodes and deployments do, now or over the last hours."""
         if isinstance(message, ShowMetrics):
             return metrics.body(self.parts, message)
@@ -166,7 +166,9 @@ class Admin:
         await self._first_observation()
         return {**usage(self.parts.collector.nodes()), "unobserved": self._unobserved()}
 
-    async def _past(self, message: ListEvents | ListIncidents | ListCommits | ShowCommit) -> dict[str, Any]:
+    async def _past(
+        self, message: ListEvents | ListIncidents | ListCommits | ShowCommit
+    ) -> Mapping[str, Any]:
         """Answer what has happened."""
         match message:
             case ListEvents():
@@ -181,7 +183,7 @@ class Admin:
     async def _tried(
         self,
         message: Verify | Doctor | Accept | ShowSource | JudgePush | JudgeOperations | FollowPush,
-    ) -> dict[str, Any]:
+    ) -> Mapping[str, Any]:
         """Answer what takes a while, and is asked again until it is done."""
         match message:
             case JudgePush():
@@ -252,7 +254,7 @@ class Admin:
         every = bodies.operations(self.parts.last, message.name)
         return {"version": self.versions.of_operations(every["items"]), **every}
 
-    async def _events(self, message: ListEvents) -> dict[str, Any]:
+    async def _events(self, message: ListEvents) -> answers.Events:
         # Beyond the last one is who followed the events of a store that was lost or replaced since: it begins anew.
         after = message.after if message.after <= self.parts.store.last_event() else 0
         wanted = EventFilter(after, message.limit, message.kind, message.name, message.warning, message.since)
@@ -262,7 +264,7 @@ class Admin:
                 break
         return bodies.events(found, after)
 
-    async def _incidents(self, message: ListIncidents) -> dict[str, Any]:
+    async def _incidents(self, message: ListIncidents) -> answers.Incidents:
         wanted = IncidentFilter(
             message.id, message.kind, message.name, message.open, message.since, message.limit
         )
@@ -274,7 +276,7 @@ class Admin:
         found = [bodies.incident(each, now) for each in self.parts.store.incidents.find(wanted)]
         return {"version": version, "items": found}
 
-    async def _commits(self, message: ListCommits) -> dict[str, Any]:
+    async def _commits(self, message: ListCommits) -> answers.Commits:
         async for last in self._looks(message.wait_seconds if message.seen else 0.0):
             version = self.versions.of_commits(self.parts.last.desired)
             if last or version != message.seen:
@@ -350,7 +352,7 @@ class Admin:
         except ValueError as error:
             raise Refused("Invalid", str(error)) from None
 
-    def _status(self) -> dict[str, Any]:
+    def _status(self) -> answers.ControllerStatus:
         gateway = self.parts.last.observed.gateway
         return {
             "version": __version__,

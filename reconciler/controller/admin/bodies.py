@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, overload
 
 from reconciler.incidents import summary
 from reconciler.planning.context.world import World
@@ -24,11 +23,13 @@ from reconciler.state import (
     Step,
     Waiting,
 )
+from reconciler.state.desired import Hold
 from reconciler.state.held_changes import HeldChanges
 from reconciler.state.operations import Effect, Standing
 from reconciler.state.reports.incident import Entry, Incident
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
 from reconciler.status import Snapshots, Statuses, behind_on_keys
+from reconciler.wire import answers
 
 SHOWN = ("verb", "replicas", "by", "at", "until", "reason")
 """Fields of an operation in the status of its target."""
@@ -41,6 +42,10 @@ _MOMENTS = frozenset(("sentAt", "lastUsedAt", "until", "begins"))
 """Fields of statuses that are times."""
 
 
+@overload
+def iso(at: float) -> str: ...
+@overload
+def iso(at: None) -> None: ...
 def iso(at: float | None) -> str | None:
     """Return a time as RFC 3339 with milliseconds, in UTC."""
     if at is None:
@@ -63,41 +68,43 @@ def objects(snapshots: Snapshots, statuses: Statuses, kind: str | None, name: st
     return {"revision": desired.revision, **kept_out(desired), "items": items}
 
 
-def kept_out(desired: Desired) -> dict[str, Any]:
+def kept_out(desired: Desired) -> answers.KeptOut:
     """Return why a newer revision, or a part of it, is not in force: ``held``, ``rejection``, ``suspended`` and
     ``heldChanges``, None where they do not apply."""
-    held, rejection = desired.hold, desired.rejection
+    held, suspended, changes = desired.hold, desired.suspended, desired.held_changes
     return {
-        "held": held
-        and {
-            "revision": held.revision,
-            "removes": [str(key) for key in held.removes],
-            "of": held.of,
-            "command": held.command,
-            "text": held.text,
-        },
-        "rejection": rejection and rejection.text,
-        "suspended": desired.suspended
-        and {"revision": desired.suspended.revision, "text": desired.suspended.text},
-        "heldChanges": desired.held_changes and _held_changes(desired.held_changes),
+        "held": None if held is None else _held(held),
+        "rejection": desired.rejection.text if desired.rejection else None,
+        "suspended": {"revision": suspended.revision, "text": suspended.text} if suspended else None,
+        "heldChanges": _held_changes(changes) if changes else None,
     }
 
 
-def _held_changes(held: HeldChanges) -> dict[str, Any]:
-    changes = [
+def _held(held: Hold) -> answers.Held:
+    return {
+        "revision": held.revision,
+        "removes": [str(key) for key in held.removes],
+        "of": held.of,
+        "command": held.command,
+        "text": held.text,
+    }
+
+
+def _held_changes(held: HeldChanges) -> answers.HeldChanges:
+    changes: list[answers.HeldChange] = [
         {"object": str(each.object), "window": each.windows[0], "until": iso(each.until)}
         for each in held.changes
     ]
     return {"revision": held.revision, "changes": changes, "text": held.text}
 
 
-def keys_behind(snapshots: Snapshots) -> list[dict[str, Any]]:
+def keys_behind(snapshots: Snapshots) -> list[answers.KeysBehind]:
     """Return the gateways that have other keys than those in force: ``node``, None for the controller's own, and
     ``problem``, None where it can be reached."""
     return [{"node": node, "problem": problem or None} for node, problem in behind_on_keys(snapshots)]
 
 
-def layer(snapshots: Snapshots) -> dict[str, Any]:
+def layer(snapshots: Snapshots) -> answers.Layer:
     """Return which operations are in force, how many of them make the cluster differ from git, and what is wrong with
     newer ones."""
     desired = snapshots.desired
@@ -105,7 +112,7 @@ def layer(snapshots: Snapshots) -> dict[str, Any]:
     return {
         "operations": desired.operations,
         "operationsInForce": len(lasting(snapshots)),
-        "operationsRejection": rejection and rejection.text,
+        "operationsRejection": rejection.text if rejection else None,
     }
 
 
@@ -206,9 +213,9 @@ def _condition(condition: Condition) -> dict[str, Any]:
     }
 
 
-def ranks(snapshots: Snapshots, name: str | None, ended: bool = False) -> dict[str, Any]:
+def ranks(snapshots: Snapshots, name: str | None, ended: bool = False) -> answers.RankList:
     """Return every rank that has not ended (with ``ended`` every rank), of one deployment or of all."""
-    items = [
+    items: list[answers.Rank] = [
         {
             "kind": "Rank",
             "metadata": {
@@ -243,13 +250,20 @@ def ranks(snapshots: Snapshots, name: str | None, ended: bool = False) -> dict[s
     return {"revision": snapshots.desired.revision, "items": items}
 
 
-def places(snapshots: Snapshots, name: str) -> list[dict[str, Any]]:
+def places(snapshots: Snapshots, name: str) -> list[answers.Placement]:
     """Return the reasons for the placement of a deployment's replicas."""
     world = World(snapshots.desired, snapshots.observed, snapshots.memory, snapshots.now, entropy="")
-    return [asdict(found) for found in explain(world, DeploymentName(name))]
+    return [
+        {
+            "replica": found.replica,
+            "text": found.text,
+            "nodes": [{"node": seat.node, "rank": seat.rank, "text": seat.text} for seat in found.nodes],
+        }
+        for found in explain(world, DeploymentName(name))
+    ]
 
 
-def plan_body(plan: Plan) -> dict[str, Any]:
+def plan_body(plan: Plan) -> answers.Planned:
     """Return the plan with what waits and what is refused."""
     return {
         "steps": [_step(step) for step in plan.steps],
@@ -258,11 +272,11 @@ def plan_body(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: Step) -> answers.PlannedStep:
     return {"step": type(step).__name__, "object": str(step.object), "text": str(step)}
 
 
-def _reason(entry: Waiting | Refusal) -> dict[str, Any]:
+def _reason(entry: Waiting | Refusal) -> answers.Obstacle:
     replica = str(entry.replica) if entry.replica is not None else None
     return {
         "object": str(entry.object),
@@ -272,9 +286,9 @@ def _reason(entry: Waiting | Refusal) -> dict[str, Any]:
     }
 
 
-def events(found: Sequence[tuple[int, Event]], last: int) -> dict[str, Any]:
+def events(found: Sequence[tuple[int, Event]], last: int) -> answers.Events:
     """Return events, oldest first, and the id to continue from."""
-    items = [
+    items: list[answers.EventEntry] = [
         {
             "id": number,
             "time": iso(event.at),
@@ -290,8 +304,17 @@ def events(found: Sequence[tuple[int, Event]], last: int) -> dict[str, Any]:
     return {"items": items, "last": max([last, *(number for number, _ in found)])}
 
 
-def incident(found: Incident, now: float) -> dict[str, Any]:
+def incident(found: Incident, now: float) -> answers.Incident:
     """Return an incident with all its entries."""
+    return {
+        **incident_without_entries(found, now),
+        "entries": [_entry(entry, found.opened_at) for entry in found.entries],
+        "entriesLeftOut": found.left_out,
+    }
+
+
+def incident_without_entries(found: Incident, now: float) -> answers.HealedIncident:
+    """Return everything about an incident except for its entries."""
     return {
         "id": found.id,
         "object": str(found.object),
@@ -307,12 +330,10 @@ def incident(found: Incident, now: float) -> dict[str, Any]:
         "summary": summary(found),
         "doing": found.doing,
         "person": found.person,
-        "entries": [_entry(entry, found.opened_at) for entry in found.entries],
-        "entriesLeftOut": found.left_out,
     }
 
 
-def _entry(entry: Entry, opened_at: float) -> dict[str, Any]:
+def _entry(entry: Entry, opened_at: float) -> answers.IncidentEntry:
     return {
         "time": iso(entry.at),
         "after": round(max(0.0, entry.at - opened_at), 3),
@@ -325,7 +346,7 @@ def _entry(entry: Entry, opened_at: float) -> dict[str, Any]:
     }
 
 
-def file_body(found: FileDiff) -> dict[str, Any]:
+def file_body(found: FileDiff) -> answers.FileChange:
     """Return what a commit changes in a file, as ``ShowCommit`` has it."""
     return {
         "path": found.path,

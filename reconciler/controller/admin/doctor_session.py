@@ -26,6 +26,7 @@ from reconciler.state.identity import CLUSTER
 from reconciler.state.reports.incident import Incident
 from reconciler.status import Snapshots
 from reconciler.store import IncidentFilter
+from reconciler.wire import answers
 from reconciler.wire.admin import Doctor
 
 from . import bodies
@@ -54,7 +55,7 @@ class DoctorSessions:
     parts: Parts
     _runs: dict[str, _Run] = field(default_factory=dict)
 
-    async def answer(self, message: Doctor) -> dict[str, Any]:
+    async def answer(self, message: Doctor) -> Mapping[str, Any]:
         """Answer ``wire.admin.Doctor``. Raises ``Refused`` for unknown nodes, and for an expired session."""
         if not message.run:
             return self._begin(tuple(NodeName(name) for name in message.nodes))
@@ -70,7 +71,7 @@ class DoctorSessions:
         self._runs.pop(message.run, None)
         return {"run": message.run, "asking": [], **(await self._findings(run))}
 
-    def _begin(self, names: tuple[NodeName, ...]) -> dict[str, Any]:
+    def _begin(self, names: tuple[NodeName, ...]) -> answers.DoctorRun:
         unknown = [name for name in names if name not in self.parts.last.desired.nodes]
         if unknown:
             raise Refused("NotFound", f'there is no node "{unknown[0]}"; {listing("nodes")}')
@@ -88,7 +89,7 @@ class DoctorSessions:
         self._runs[number] = _Run(names, asking)
         return {"run": number, "asking": list(asking)}
 
-    async def _findings(self, run: _Run) -> dict[str, Any]:
+    async def _findings(self, run: _Run) -> answers.Findings:
         snapshots, _ = await in_slices(decide(self.parts))
         known = self._followed(snapshots)
         found = examine(snapshots, run.nodes, known.values())
@@ -98,7 +99,9 @@ class DoctorSessions:
             if (task.cancelled() or not task.result()) and _reached(snapshots, name)
         ]
         home = [] if run.nodes else await self._home_findings(snapshots)
-        unknown = [{"node": each.node, "what": each.what, "why": each.why} for each in found.unknown]
+        unknown: list[answers.NotKnown] = [
+            {"node": each.node, "what": each.what, "why": each.why} for each in found.unknown
+        ]
         unknown += [
             {"node": name, "what": "its newest facts", "why": "its probes did not finish in time"}
             for name in late
@@ -125,14 +128,11 @@ class DoctorSessions:
         kept = self.parts.store.incidents
         return incidents.follow(kept.unsettled(), kept.last_id(), snapshots, ())
 
-    def _healed(self, known: Mapping[int, Incident], now: float) -> list[dict[str, Any]]:
+    def _healed(self, known: Mapping[int, Incident], now: float) -> list[answers.HealedIncident]:
         """Return the closed incidents, oldest first."""
         lately = self.parts.store.incidents.find(IncidentFilter(since=now - HEALED_SECONDS, limit=HEALED_MAX))
         latest = [known.get(each.id, each) for each in lately]
-        over = [bodies.incident(each, now) for each in latest if not each.open]
-        return [
-            {name: value for name, value in body.items() if not name.startswith("entries")} for body in over
-        ]
+        return [bodies.incident_without_entries(each, now) for each in latest if not each.open]
 
 
 def _reached(snapshots: Snapshots, name: NodeName) -> bool:
@@ -141,7 +141,7 @@ def _reached(snapshots: Snapshots, name: NodeName) -> bool:
     return seen is not None and seen.contact is Contact.REACHED
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: Finding) -> answers.Finding:
     return {
         "class": finding.code,
         "title": finding.title,
@@ -154,7 +154,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _home_finding(finding: HomeFinding) -> dict[str, Any]:
+def _home_finding(finding: HomeFinding) -> answers.Finding:
     """Return a finding in the form of those about machines; it has no class, and concerns no node."""
     return {
         "class": "",

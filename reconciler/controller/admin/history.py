@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from reconciler.controller.parts import Parts
 from reconciler.errors import Invalid, Refused, Unreachable
@@ -14,11 +13,11 @@ from reconciler.source.git.commit_log import Entry
 from reconciler.source.git.history import commits
 from reconciler.source.git.repository import BRANCH, EMPTY, OPERATIONS, REF, ClusterRepo
 from reconciler.state import Desired
+from reconciler.wire import answers
 
 from . import bodies, undoing
 from .bodies import iso
 
-Body = dict[str, Any]
 COMMITS_MAX = 500
 BRANCHES = {REF: BRANCH, OPERATIONS: "operations"}
 
@@ -30,7 +29,7 @@ class History:
         self._parts = parts
         self._known: dict[str, Entry] = {}
 
-    async def commits(self, limit: int) -> dict[str, Any]:
+    async def commits(self, limit: int) -> answers.CommitList:
         """Return the newest commits of both branches."""
         repo = self._parts.around.source.repository()
         if repo is None:
@@ -40,7 +39,7 @@ class History:
         except (Invalid, Unreachable) as error:
             return {"items": [], "problem": str(error)}
 
-    async def commit(self, revision: str) -> dict[str, Any]:
+    async def commit(self, revision: str) -> answers.ShownCommit:
         """Return a commit with its diff. Raises ``Refused``."""
         repo = self._parts.around.source.repository()
         if repo is None:
@@ -57,13 +56,13 @@ class History:
     def _no_commits(self) -> str:
         return f"the controller reads {self._parts.around.source.describe()}, which has no commits"
 
-    def _commits(self, repo: ClusterRepo, desired: Desired, limit: int) -> dict[str, Any]:
+    def _commits(self, repo: ClusterRepo, desired: Desired, limit: int) -> answers.CommitList:
         found = {ref: commit_log.entries(repo, ref, limit, self._known) for ref in BRANCHES}
         self._known = {entry.commit.revision: entry for each in found.values() for entry in each}
         wishes, operations = (_bodies(repo, desired, ref, found[ref]) for ref in BRANCHES)
         return {"items": list(_merged(wishes, operations))[:limit], "problem": None}
 
-    def _commit(self, repo: ClusterRepo, desired: Desired, revision: str) -> dict[str, Any]:
+    def _commit(self, repo: ClusterRepo, desired: Desired, revision: str) -> answers.ShownCommit:
         ref, entry = commit_log.found(repo, revision)
         (body,) = _bodies(repo, desired, ref, (entry,))
         ways = tuple(
@@ -78,7 +77,9 @@ class History:
         }
 
 
-def _merged(wishes: Sequence[Body], operations: Sequence[Body]) -> Iterator[Body]:
+def _merged(
+    wishes: Sequence[answers.Commit], operations: Sequence[answers.Commit]
+) -> Iterator[answers.Commit]:
     """Yield the commits of two branches, newest first; those of each keep git's order, whatever their dates say.
 
     Of the same second, an operation is the newer one: it is about what there was.
@@ -89,7 +90,9 @@ def _merged(wishes: Sequence[Body], operations: Sequence[Body]) -> Iterator[Body
     yield from left or right
 
 
-def _bodies(repo: ClusterRepo, desired: Desired, ref: str, entries: tuple[Entry, ...]) -> list[Body]:
+def _bodies(
+    repo: ClusterRepo, desired: Desired, ref: str, entries: tuple[Entry, ...]
+) -> list[answers.Commit]:
     in_force = desired.revision if ref == REF else desired.operations
     in_force = "" if in_force == EMPTY else in_force
     newer = commit_log.newer_than(repo, in_force, ref) if entries else frozenset()

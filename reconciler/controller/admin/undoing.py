@@ -11,6 +11,7 @@ from reconciler.source.git.commit_log import ADDED, REMOVED, Entry
 from reconciler.source.git.history import parent
 from reconciler.source.git.repository import ClusterRepo
 from reconciler.state import Desired
+from reconciler.wire import answers
 
 from .operating import KINDS
 
@@ -29,7 +30,7 @@ class Way:
     to: str = ""
     """The commit of ``main`` to go back to."""
 
-    def body(self) -> dict[str, str]:
+    def body(self) -> answers.Act:
         """Return it as ``wire.admin.ShowCommit`` answers it."""
         return {"verb": self.verb, "kind": self.kind, "name": self.name, "to": self.to}
 

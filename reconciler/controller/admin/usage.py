@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from reconciler.state import Contact, MachineFacts, NodeName, NodeObservation
+from reconciler.wire import answers
 from reconciler.wire.node import NodeReport, RankReport
 
 
-def usage(nodes: Mapping[NodeName, NodeObservation]) -> dict[str, Any]:
+def usage(nodes: Mapping[NodeName, NodeObservation]) -> answers.ReportedUsage:
     """Answer ``wire.admin.ShowUsage``, for nodes whose agent answers."""
     reports = {
         name: seen.report
@@ -27,7 +27,7 @@ def _alive(report: NodeReport) -> list[RankReport]:
     return sorted(alive, key=lambda rank: (rank.id.deployment, rank.id.replica, rank.id.epoch, rank.id.rank))
 
 
-def _node(name: NodeName, report: NodeReport, facts: MachineFacts) -> dict[str, Any]:
+def _node(name: NodeName, report: NodeReport, facts: MachineFacts) -> answers.NodeUsage:
     load, alive = report.load, _alive(report)
     free = load.memory_free_bytes if load else None
     return {
@@ -46,7 +46,7 @@ def _node(name: NodeName, report: NodeReport, facts: MachineFacts) -> dict[str, 
     }
 
 
-def _rank(node: NodeName, rank: RankReport) -> dict[str, Any]:
+def _rank(node: NodeName, rank: RankReport) -> answers.RankUsage:
     return {
         "name": str(rank.id),
         "node": node,

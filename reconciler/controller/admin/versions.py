@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from reconciler.state import Desired
 from reconciler.status import Snapshots, Statuses
+from reconciler.wire import answers
 
 _VOLATILE = ("steps",)
 """Fields that change many times a second while a rank works, and do not wake readers."""
@@ -29,7 +31,7 @@ class Versions:
         """Return a version that changes with every operation, and with what has become of it."""
         return self._version("operations", items)
 
-    def of_ranks(self, items: list[dict[str, Any]]) -> str:
+    def of_ranks(self, items: Sequence[answers.Rank]) -> str:
         """Return a version that changes with everything except counters."""
         plain = [{key: value for key, value in item.items() if key not in _VOLATILE} for item in items]
         return self._version("ranks", plain)

@@ -13,6 +13,7 @@ from reconciler.cli.commands.read.events import event_table
 from reconciler.cli.output.kind_columns import COLUMNS, headers, row
 from reconciler.cli.output.table_layout import fold, folded_table, grown, lines, plain, table
 from reconciler.resources import KINDS
+from reconciler.wire.answers import EventEntry
 from tests.cli import bodies
 from tests.worlds import sync_window
 
@@ -116,8 +117,17 @@ def test_nothing_in_a_cell_acts_on_the_terminal(text: str) -> None:
 
 @given(texts)
 def test_what_happened_is_folded_and_never_cut(message: str) -> None:
-    event = {"time": "2026-11-21T15:00:00Z", "type": "Warning", "reason": "RankExited", "object": "node/a"}
-    shown = event_table([event | {"message": message}], WIDTH).splitlines()
+    event: EventEntry = {
+        "id": 1,
+        "time": "2026-11-21T15:00:00Z",
+        "type": "Warning",
+        "reason": "RankExited",
+        "object": "node/a",
+        "message": message,
+        "revision": "",
+        "hookTime": None,
+    }
+    shown = event_table([event], WIDTH).splitlines()
     assert all(len(line) <= WIDTH for line in shown)
     column = shown[0].index("MESSAGE")
     assert "".join(line[column:] for line in shown[1:]).replace(" ", "") == plain(message).replace(" ", "")

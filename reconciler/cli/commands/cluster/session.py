@@ -22,6 +22,7 @@ from reconciler.cli.output.kind_columns import state, tables
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import Conflict, Invalid, ReconcilerError, Refused, Unreachable
 from reconciler.source.git.repository import EMPTY
+from reconciler.wire import answers
 from reconciler.wire.admin import Get, ListEvents, ShowPlan, ShowStatus, Stop
 from reconciler.wire.file_identity import FileIdentity
 
@@ -260,7 +261,7 @@ class Session:
         """Print the events of this run only."""
         self._print(client.ask(ListEvents(self._last_event, since=self._began_at)))
 
-    def _print(self, body: dict[str, Any]) -> None:
+    def _print(self, body: answers.Events) -> None:
         self._last_event = body["last"]
         for event in body["items"]:
             self._say(event_line(event))
@@ -283,7 +284,9 @@ class Session:
 
     # --- messages ----------------------------------------------------------------------------------
 
-    def _print_ready(self, client: Client, status: dict[str, Any], items: list[dict[str, Any]]) -> None:
+    def _print_ready(
+        self, client: Client, status: answers.ControllerStatus, items: list[dict[str, Any]]
+    ) -> None:
         ranks = client.ask(Get("Rank"))["items"]
         parts = [tables(items), tables(ranks)]
         self._say("\n" + "\n\n".join(part for part in parts if part))

@@ -16,6 +16,7 @@ from reconciler.bootstrap.service_lock import holder
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import LOCK_NAME, ask
 from reconciler.errors import ReconcilerError, Unreachable
+from reconciler.wire import answers
 from reconciler.wire.admin import ShowStatus
 
 END_SECONDS = 45.0
@@ -56,13 +57,18 @@ def end_up(home: Path, everything: bool = False) -> None:
         raise Unreachable(f"`reconciler up` (pid {pid}) has not ended within {seconds:g} s; see its log")
 
 
-def status(settings: Settings) -> dict[str, object] | None:
+def status(settings: Settings) -> answers.ControllerStatus | None:
     """Return the status of the controller; None if none answers."""
     try:
-        found: dict[str, object] = ask(settings.socket, ShowStatus())
+        return ask(settings.socket, ShowStatus())
     except ReconcilerError:
         return None
-    return found
+
+
+def has_endpoint(settings: Settings) -> bool:
+    """Return whether a controller answers whose gateway listens."""
+    found = status(settings)
+    return found is not None and bool(found.get("endpoint"))
 
 
 def missing_service(settings: Settings, version: str, endpoint: bool) -> str:

@@ -16,7 +16,7 @@ from reconciler.cli.core.environment import own_requirement, requirement_at, req
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused
 
-from .handover import end_up, missing_service, status
+from .handover import end_up, has_endpoint, missing_service
 
 if TYPE_CHECKING:
     from reconciler.remote.installation.versions import Versions
@@ -58,7 +58,7 @@ def upgrade(settings: Settings, version: str | None, source: Path | None, index_
     if wanted == before:
         click.echo(typed(f"version {before} is what runs; to change it: reconciler upgrade VERSION"))
         return
-    endpoint = bool((status(settings) or {}).get("endpoint"))
+    endpoint = has_endpoint(settings)
     with versions.switching():
         end_up(settings.home)
         _keep_store(settings, versions)
@@ -94,7 +94,7 @@ def rollback(settings: Settings) -> None:
         raise Refused(
             "NoPreviousVersion", f"version {present} is the only one; for another: reconciler upgrade VERSION"
         )
-    endpoint = bool((status(settings) or {}).get("endpoint"))
+    endpoint = has_endpoint(settings)
     _go_back(settings, versions, before)
     missing = missing_service(settings, before, endpoint)
     if missing:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
 import click
 
@@ -16,6 +15,7 @@ from reconciler.cli.core.targets import missing_all
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.screen import Screen
 from reconciler.cli.output.table_layout import WIDTH, fold, terminal_width
+from reconciler.wire import answers
 from reconciler.wire.admin import Doctor, Get
 
 NODE = "Node"
@@ -48,9 +48,8 @@ def doctor(settings: Settings, nodes: tuple[str, ...], output: str | None) -> in
     with Client(settings.socket) as client:
         _check(client, nodes)
         body = _ask_controller(client, nodes)
-    body = {name: value for name, value in body.items() if name not in ("run", "asking")}
     if output:
-        print_body(body, output)
+        print_body({name: value for name, value in body.items() if name not in ("run", "asking")}, output)
     else:
         click.echo("\n".join(_page(body)))
     return 1 if body["findings"] else 0
@@ -66,10 +65,10 @@ def _check(client: Client, nodes: tuple[str, ...]) -> None:
         raise missing_all(missing, there)
 
 
-def _ask_controller(client: Client, nodes: tuple[str, ...]) -> dict[str, Any]:
+def _ask_controller(client: Client, nodes: tuple[str, ...]) -> answers.DoctorAnswer:
     """Return the controller's result; meanwhile show which machines it is asking."""
     screen = Screen(sys.stderr, SHOWN_AFTER_SECONDS)
-    body: dict[str, Any] = client.ask(Doctor(nodes))
+    body = client.ask(Doctor(nodes))
     for _ in range(ROUNDS_MAX):
         body = client.ask(Doctor(nodes, body["run"], HELD_BACK_SECONDS), HELD_BACK_SECONDS)
         if not body["asking"]:
@@ -82,7 +81,7 @@ def _ask_controller(client: Client, nodes: tuple[str, ...]) -> dict[str, Any]:
 # --- the page ----------------------------------------------------------------------------------------
 
 
-def _page(body: dict[str, Any]) -> Iterator[str]:
+def _page(body: answers.DoctorAnswer) -> Iterator[str]:
     width = min(terminal_width(), WIDTH)
     for finding in body["findings"]:
         yield from _finding(finding, width)
@@ -100,17 +99,21 @@ def _page(body: dict[str, Any]) -> Iterator[str]:
     yield _sum(body)
 
 
-def _finding(finding: dict[str, Any], width: int) -> Iterator[str]:
+def _finding(finding: answers.Finding, width: int) -> Iterator[str]:
     objects = ", ".join(finding["objects"])
     yield from fold(f"{finding['class'] or '-':<4} {finding['title']}: {objects}", width, " " * INDENT)
-    for label, text in (("seen", "seen"), ("means", "means"), ("to do", "steps")):
-        first, *rest = fold(finding[text], width - INDENT - LABEL)
+    for label, text in (
+        ("seen", finding["seen"]),
+        ("means", finding["means"]),
+        ("to do", finding["steps"]),
+    ):
+        first, *rest = fold(text, width - INDENT - LABEL)
         yield f"{'':{INDENT}}{label:<{LABEL}}{first}"
         for line in rest:
             yield f"{'':{INDENT + LABEL}}{line}"
 
 
-def _unknown_lines(unknown: list[dict[str, str]], width: int) -> Iterator[str]:
+def _unknown_lines(unknown: Sequence[answers.NotKnown], width: int) -> Iterator[str]:
     """Yield lines about what is unknown, those of one machine with the same reason together."""
     ordered = sorted(unknown, key=lambda each: (each["node"], each["why"]))
     for (node, why), group in groupby(ordered, key=lambda each: (each["node"], each["why"])):
@@ -123,7 +126,7 @@ def _indented(text: str, width: int) -> Iterator[str]:
         yield f"{'':{2 if number == 0 else INDENT}}{line}"
 
 
-def _sum(body: dict[str, Any]) -> str:
+def _sum(body: answers.DoctorAnswer) -> str:
     found, looked = len(body["findings"]), len(body["nodes"])
     persons = sum(1 for each in body["findings"] if each["person"])
     nodes = f"{looked} node{'' if looked == 1 else 's'}"

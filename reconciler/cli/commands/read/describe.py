@@ -20,6 +20,7 @@ from reconciler.cli.output.kind_columns import NONE, labels
 from reconciler.cli.output.table_layout import age, table, terminal_width
 from reconciler.cli.output.typed import typed
 from reconciler.errors import few_names
+from reconciler.wire import answers
 from reconciler.wire.admin import ListEvents, ListIncidents, ShowPlaces, ShowPlan
 
 from . import incidents, last_log
@@ -84,11 +85,15 @@ def describe(
         raise found.missing[-1]
 
 
-def _with_context(client: Client, item: Item, plan: dict[str, list[Item]]) -> Item:
+def _with_context(client: Client, item: Item, plan: answers.Planned) -> Item:
     """Return an object with its part of the plan, its latest incidents and events."""
     kind, name = key_of(item)
     key = f"{kind.lower()}/{name}"
-    concerned = {part: [entry for entry in plan[part] if entry["object"] == key] for part in plan}
+    concerned = {
+        "steps": [entry for entry in plan["steps"] if entry["object"] == key],
+        "waiting": [entry for entry in plan["waiting"] if entry["object"] == key],
+        "refused": [entry for entry in plan["refused"] if entry["object"] == key],
+    }
     events = client.ask(ListEvents(kind=kind, name=name, limit=EVENTS_SHOWN))["items"]
     latest = client.ask(ListIncidents(kind=kind, name=name, limit=INCIDENTS_SHOWN))["items"]
     logs = last_log.last_logs(client, item)

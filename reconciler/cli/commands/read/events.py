@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -16,6 +18,7 @@ from reconciler.cli.output.colour import Cell, painted
 from reconciler.cli.output.form import output_option, print_body, print_line
 from reconciler.cli.output.table_layout import age, fold, folded_table, terminal_width
 from reconciler.errors import Unreachable
+from reconciler.wire import answers
 from reconciler.wire.admin import ListEvents
 
 WAIT_SECONDS = 20.0
@@ -75,7 +78,7 @@ def events(settings: Settings, /, watch: bool, output: str | None, **how: Any) -
         while True:
             for event in body["items"]:
                 print_line(event, output) if output else click.echo(event_line(event))
-            request = ListEvents(**{**vars(request), "after": body["last"], "wait_seconds": WAIT_SECONDS})
+            request = replace(request, after=body["last"], wait_seconds=WAIT_SECONDS)
             try:
                 body = client.ask(request, WAIT_SECONDS)
             except Unreachable:
@@ -105,7 +108,7 @@ def _parse_for(text: str | None) -> tuple[str | None, str | None]:
     return object_named((text,))
 
 
-def _print(body: dict[str, Any], output: str | None) -> None:
+def _print(body: answers.Events, output: str | None) -> None:
     if output:
         print_body(body, output)
     elif body["items"]:
@@ -114,17 +117,17 @@ def _print(body: dict[str, Any], output: str | None) -> None:
         click.echo("No events found.", err=True)
 
 
-def event_table(items: list[dict[str, Any]], width: int | None = None) -> str:
+def event_table(items: Sequence[answers.EventEntry], width: int | None = None) -> str:
     """Return a table of events with their ages."""
     rows = [(age(e["time"]), _type(e), e["reason"], e["object"], e["message"]) for e in items]
     return folded_table(HEADERS, rows, width)
 
 
-def _type(event: dict[str, Any]) -> Cell:
+def _type(event: answers.EventEntry) -> Cell:
     return Cell.of(event["type"], "yellow" if event["type"] == "Warning" else "")
 
 
-def event_line(event: dict[str, Any]) -> str:
+def event_line(event: answers.EventEntry) -> str:
     """Return one event for a growing list: with the time of day (UTC) instead of its age."""
     moment = event["time"][11:23]
     mark = Cell.of("!", "yellow") if event["type"] == "Warning" else Cell(" ")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import click
 
@@ -14,6 +13,7 @@ from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.table_layout import age, folded_table, plain
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused, few_names
+from reconciler.wire import answers
 from reconciler.wire.admin import ListCommits, ShowCommit
 
 HEADERS = ("REVISION", "AGE", "STATE", "AUTHOR", "OBJECTS", "CHANGE")
@@ -46,30 +46,32 @@ def history(settings: Settings, /, revision: str | None, limit: int, output: str
       reconciler history 5d0f0a9c2f
     """
     with Client(settings.socket) as client:
-        body = client.ask(ListCommits(limit) if revision is None else ShowCommit(revision))
-    if body.get("problem"):
+        if revision is not None:
+            commit = client.ask(ShowCommit(revision))
+            print_body(commit, output) if output else click.echo("\n".join(_shown(commit)))
+            return
+        body = client.ask(ListCommits(limit))
+    if body["problem"]:
         raise Refused("NoHistory", body["problem"])
     if output:
         print_body(body, output)
-    elif revision is not None:
-        click.echo("\n".join(_shown(body)))
     elif body["items"]:
         click.echo(folded_table(HEADERS, [_row(item) for item in body["items"]]))
     else:
         click.echo(typed("There are no commits yet; make one with: reconciler apply -f FILE"), err=True)
 
 
-def _row(item: dict[str, Any]) -> tuple[str, ...]:
+def _row(item: answers.Commit) -> tuple[str, ...]:
     state = Cell.of(item["state"], COLOURS.get(item["state"], ""))
     return item["revision"][:10], age(item["time"]), state, item["author"], _objects(item), item["subject"]
 
 
-def _objects(item: dict[str, Any]) -> str:
+def _objects(item: answers.Commit) -> str:
     names = [each["object"] for each in item["objects"]] + ["more"] * item["objectsLeftOut"]
     return few_names(names, OBJECTS_SHOWN) if names else "-"
 
 
-def _shown(body: dict[str, Any]) -> Iterator[str]:
+def _shown(body: answers.ShownCommit) -> Iterator[str]:
     """Yield a commit as lines: as git shows one, then what has become of it and what undoes it."""
     yield f"commit {body['revision']} of {body['branch']}"
     yield plain(f"Author: {body['author']} <{body['email']}>")

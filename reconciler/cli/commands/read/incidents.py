@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -12,7 +14,7 @@ from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.durations import Duration
 from reconciler.cli.core.kinds import object_named
-from reconciler.cli.core.objects import Item, reconnect
+from reconciler.cli.core.objects import reconnect
 from reconciler.cli.output.colour import Cell
 from reconciler.cli.output.form import print_body, print_line
 from reconciler.cli.output.table_layout import (
@@ -26,6 +28,7 @@ from reconciler.cli.output.table_layout import (
     terminal_width,
 )
 from reconciler.errors import Refused, Unreachable, few_names
+from reconciler.wire import answers
 from reconciler.wire.admin import ListIncidents, ShowPlan
 
 WAIT_SECONDS = 20.0
@@ -117,7 +120,7 @@ def _request(what: tuple[str, ...], number: int | None, how: dict[str, Any]) -> 
     return ListIncidents(kind=kind, name=name, open=how["open_"], since=since, limit=how["limit"])
 
 
-def print_incident(items: list[Item], number: int, output: str | None) -> None:
+def print_incident(items: Sequence[answers.Incident], number: int, output: str | None) -> None:
     """Print one incident in full. Raises ``Refused`` if no incident has that number."""
     if not items:
         raise Refused("NotFound", f"incident {number} not found; list them with: reconciler incidents")
@@ -131,15 +134,13 @@ def print_incident(items: list[Item], number: int, output: str | None) -> None:
 
 def _watch(settings: Settings, request: ListIncidents, output: str | None) -> None:
     """Print the incidents, and each again when it changes, even if the controller restarts meanwhile."""
-    shown: dict[int, Item] = {}
+    shown: dict[int, answers.Incident] = {}
     client, first, seen = Client(settings.socket), True, ""
     try:
         while True:
             wait = WAIT_SECONDS if seen else 0.0
             try:
-                body = client.ask(
-                    ListIncidents(**{**vars(request), "seen": seen, "wait_seconds": wait}), wait
-                )
+                body = client.ask(replace(request, seen=seen, wait_seconds=wait), wait)
             except Unreachable:
                 client.close()
                 client, seen = reconnect(settings.socket), ""
@@ -161,7 +162,7 @@ def _watch(settings: Settings, request: ListIncidents, output: str | None) -> No
         client.close()
 
 
-def _without_counters(item: Item | None) -> Item | None:
+def _without_counters(item: answers.Incident | None) -> Mapping[str, Any] | None:
     """Return an incident without the numbers that grow while it is open."""
     return item and {key: value for key, value in item.items() if key not in ("seconds", "unservedSeconds")}
 
@@ -169,7 +170,7 @@ def _without_counters(item: Item | None) -> Item | None:
 # --- as tables ---------------------------------------------------------------------------------------
 
 
-def _echo(items: list[Item], output: str | None, headers: bool = True) -> None:
+def _echo(items: Sequence[answers.Incident], output: str | None, headers: bool = True) -> None:
     if output == "name":
         for item in items:
             click.echo(f"{WORD}/{item['id']}")
@@ -178,13 +179,13 @@ def _echo(items: list[Item], output: str | None, headers: bool = True) -> None:
     click.echo(text if headers else text.partition("\n")[2])
 
 
-def incident_table(items: list[Item], width: int | None = None, wide: bool = False) -> str:
+def incident_table(items: Sequence[answers.Incident], width: int | None = None, wide: bool = False) -> str:
     """Return a table with a row for each incident."""
     rows = [_row(item, wide) for item in items]
     return folded_table(WIDE_HEADERS if wide else HEADERS, rows, width)
 
 
-def _row(item: Item, wide: bool) -> tuple[str, ...]:
+def _row(item: answers.Incident, wide: bool) -> tuple[str, ...]:
     spent = duration(item["seconds"]) + (" so far" if item["open"] else "")
     lasted = Cell.of(spent, "red") if item["open"] else spent
     begin = (str(item["id"]), age(item["openedAt"]), lasted, item["class"], item["object"])
@@ -199,12 +200,12 @@ def _seconds(value: float | None) -> str:
 # --- in full -----------------------------------------------------------------------------------------
 
 
-def page(item: Item) -> str:
+def page(item: answers.Incident) -> str:
     """Return everything about an incident, with what to do at the top."""
     width = terminal_width()
     lasted = duration(item["seconds"])
     state = f"open since {_moment(item['openedAt'])}, {lasted} so far"
-    if not item["open"]:
+    if item["closedAt"] is not None:
         state = f"over: from {_moment(item['openedAt'])} to {_moment(item['closedAt'])}, {lasted}"
     facts = [
         ("Incident:", f"{item['id']}, {item['title']} ({item['class']})"),
@@ -224,13 +225,13 @@ def _fact(name: str, text: str, width: int) -> list[str]:
     return [f"{name:<13} {first}", *(f"{'':<13} {line}" for line in more)]
 
 
-def _next_steps(item: Item) -> str:
+def _next_steps(item: answers.Incident) -> str:
     if not item["open"]:
         return "nothing: it is over"
     return item["person"] or "nothing: healing is in progress"
 
 
-def tale(item: Item, width: int) -> list[str]:
+def tale(item: answers.Incident, width: int) -> list[str]:
     """Return the entries of an incident, each with its time of day (UTC) and the time since the first sign."""
     rows = [
         (entry["time"][TIME_OF_DAY], f"+{duration(entry['after'])}", entry["kind"], _entry_line(entry))
@@ -246,7 +247,7 @@ def tale(item: Item, width: int) -> list[str]:
     return found
 
 
-def _entry_line(entry: Item) -> str:
+def _entry_line(entry: answers.IncidentEntry) -> str:
     notes = []
     if entry["class"]:
         notes.append(entry["class"])
@@ -257,7 +258,7 @@ def _entry_line(entry: Item) -> str:
     return f"{entry['text']} [{', '.join(notes)}]" if notes else str(entry["text"])
 
 
-def _more_lines(item: Item) -> list[str]:
+def _more_lines(item: answers.Incident) -> list[str]:
     kind, _, name = item["object"].partition("/")
     more = [f"reconciler describe {kind} {name}"]
     if kind == "modeldeployment":
@@ -269,7 +270,7 @@ def _moment(text: str) -> str:
     return f"{text[:10]} {text[TIME_OF_DAY]} UTC"
 
 
-def section(items: list[Item], width: int) -> list[str]:
+def section(items: Sequence[answers.Incident], width: int) -> list[str]:
     """Return an object's incidents for `describe`: open ones in full, the others in a line each."""
     found: list[str] = []
     for item in items:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,15 @@ from reconciler.cli.core.commits import (
     present,
     preview,
     refuse_watched_folder,
+    running,
     subject,
 )
 from reconciler.cli.core.given import files_option, load_paths
 from reconciler.cli.output.colour import Cell, painted
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.typed import typed
-from reconciler.errors import Refused, Unreachable, few_names
+from reconciler.errors import Refused, few_names
+from reconciler.wire import answers
 from reconciler.wire.admin import ShowPlan, ShowStatus
 
 REPLICAS_SHOWN = 8
@@ -71,22 +72,24 @@ def plan(
         raise click.UsageError("--save needs manifests and a running cluster: reconciler plan -f FILE --save")
     if facts is not None and not paths:
         raise click.UsageError("--facts needs the manifests to plan for: reconciler plan -f DIR --facts FILE")
-    if save:
-        body = _saved(settings, paths)
-    else:
-        body = _foreseen(settings, paths, facts) if paths else ask(settings.socket, ShowPlan())
-    if output:
-        print_body(body, output)
-    elif paths:
-        _print_foreseen(body)
-        if save:
+    if paths:
+        body = _saved(settings, paths) if save else _foreseen(settings, paths, facts)
+        planned: answers.Planned = body["plan"]
+        if output:
+            print_body(body, output)
+        else:
+            _print_foreseen(body)
+        if save and not output:
             text = f"saved as {body['id']}; to make this change: reconciler apply --plan {body['id']}"
             click.echo(typed(text))
     else:
-        _print_operations(ask(settings.socket, ShowStatus())["operationsInForce"])
-        _print_plan(body)
-    steps = body["plan"]["steps"] if paths else body["steps"]
-    return 2 if exit_code and steps else 0
+        planned = ask(settings.socket, ShowPlan())
+        if output:
+            print_body(planned, output)
+        else:
+            _print_operations(ask(settings.socket, ShowStatus())["operationsInForce"])
+            _print_plan(planned)
+    return 2 if exit_code and planned["steps"] else 0
 
 
 def _foreseen(settings: Settings, paths: tuple[str, ...], facts: Path | None) -> dict[str, Any]:
@@ -146,7 +149,7 @@ def _print_operations(count: int) -> None:
         click.echo(typed(text))
 
 
-def _print_plan(body: dict[str, Any]) -> None:
+def _print_plan(body: answers.Planned) -> None:
     for step in body["steps"]:
         click.echo(f"+ {step['object']}: {step['text']}")
     for mark, entries in ((Cell.of("~", "yellow"), body["waiting"]), (Cell.of("!", "red"), body["refused"])):
@@ -156,14 +159,15 @@ def _print_plan(body: dict[str, Any]) -> None:
         click.echo("nothing to do")
 
 
-def told_once(entries: list[dict[str, Any]]) -> Iterator[str]:
+def told_once(entries: Sequence[answers.Obstacle]) -> Iterator[str]:
     """Yield a line for each different thing that is said of an object, with the replicas that it is about."""
     said: dict[tuple[str, ...], list[str]] = {}
     for entry in entries:
-        until = f" until {entry['until']}" if entry.get("until") else ""
+        at = entry.get("until")
+        until = f" until {at}" if at else ""
         replicas = said.setdefault((entry["object"], entry["text"], f"{entry['reason']}{until}"), [])
-        if entry.get("replica"):
-            replicas.append(entry["replica"].rpartition("/")[2])
+        if replica := entry.get("replica"):
+            replicas.append(replica.rpartition("/")[2])
     for (about, text, why), replicas in said.items():
         few = few_names(replicas, REPLICAS_SHOWN)
         which = f", replica{'s' if len(replicas) > 1 else ''} {few}" if replicas else ""
@@ -180,17 +184,15 @@ def version(settings: Settings, output: str | None) -> None:
     Example:
       reconciler version -o json
     """
-    status: dict[str, Any] = {}
-    with contextlib.suppress(Unreachable):
-        status = ask(settings.socket, ShowStatus())
+    status = running(settings)
     body = {
         "client": __version__,
         "python": sys.version.split()[0],
-        "controller": status.get("version"),
-        "revision": status.get("revision"),
-        "held": status.get("held"),
+        "controller": status["version"] if status else None,
+        "revision": status["revision"] if status else None,
+        "held": status.get("held") if status else None,
     }
-    warn_if_held(status)
+    warn_if_held(status or {})
     if output:
         print_body(body, output)
         return

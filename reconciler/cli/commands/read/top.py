@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -16,9 +17,11 @@ from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.over_time import over_time
 from reconciler.cli.output.table_layout import size, table
 from reconciler.errors import Refused, listing
+from reconciler.wire import answers
 from reconciler.wire.admin import ShowUsage
 from reconciler.wire.figures import ShowMetrics
 
+NodeOrRank = TypeVar("NodeOrRank", answers.NodeUsage, answers.RankUsage)
 BOTH = ("nodes", "ranks")
 KINDS = {"node": "nodes", "nodes": "nodes", "no": "nodes", "rank": "ranks", "ranks": "ranks"}
 PAST_KINDS = {
@@ -78,16 +81,20 @@ def top(
     if what is None:
         _print_both(usage, output)
         return
-    kind = KINDS[what]
-    items = usage[kind]
-    missing = set(names) - {name for item in items for name in _names(item)}
-    if missing:
-        raise Refused("NotFound", f"no measurements of {kind[:-1]} {min(missing)}; {listing(kind)}")
-    shown = [item for item in items if not names or not set(names).isdisjoint(_names(item))]
-    if output:
-        print_body({"items": shown}, output)
+    if KINDS[what] == "nodes":
+        nodes = _chosen("node", usage["nodes"], names)
+        print_body({"items": nodes}, output) if output else _print_nodes(nodes)
     else:
-        _print(kind, shown)
+        ranks = _chosen("rank", usage["ranks"], names)
+        print_body({"items": ranks}, output) if output else _print_ranks(ranks)
+
+
+def _chosen(kind: str, items: Sequence[NodeOrRank], names: tuple[str, ...]) -> list[NodeOrRank]:
+    """Return the items with these names, or all. Raises ``Refused`` for a name that no item has."""
+    missing = set(names) - {name for item in items for name in _names(item["name"])}
+    if missing:
+        raise Refused("NotFound", f"no measurements of {kind} {min(missing)}; {listing(f'{kind}s')}")
+    return [item for item in items if not names or not set(names).isdisjoint(_names(item["name"]))]
 
 
 def _print_past(
@@ -119,32 +126,37 @@ def _print_past(
         click.echo(over_time(body["series"]))
 
 
-def _names(item: dict[str, Any]) -> tuple[str, ...]:
+def _names(name: str) -> tuple[str, ...]:
     """Return the names of an item; a rank has its deployment's name too."""
-    return (item["name"], item["name"].rsplit(".", 3)[0]) if "." in item["name"] else (item["name"],)
+    return (name, name.rsplit(".", 3)[0]) if "." in name else (name,)
 
 
-def _print_both(usage: dict[str, Any], output: str | None) -> None:
+def _print_both(usage: answers.Usage, output: str | None) -> None:
     if output:
-        print_body({kind: usage[kind] for kind in BOTH}, output)
+        print_body({"nodes": usage["nodes"], "ranks": usage["ranks"]}, output)
         return
-    for kind in BOTH:
-        if kind != BOTH[0]:
-            click.echo()
-        click.echo(f"{kind}:")
-        _print(kind, usage[kind])
+    click.echo("nodes:")
+    _print_nodes(usage["nodes"])
+    click.echo("\nranks:")
+    _print_ranks(usage["ranks"])
 
 
-def _print(kind: str, items: list[dict[str, Any]]) -> None:
-    if not items:
-        click.echo(f"no measurements of {kind} now", err=True)
-    elif kind == "nodes":
-        click.echo(table(NODE_HEADERS, [_node(item) for item in items]))
+def _print_nodes(items: Sequence[answers.NodeUsage]) -> None:
+    _print("nodes", NODE_HEADERS, [_node(item) for item in items])
+
+
+def _print_ranks(items: Sequence[answers.RankUsage]) -> None:
+    _print("ranks", RANK_HEADERS, [_rank(item) for item in items])
+
+
+def _print(kind: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    if rows:
+        click.echo(table(headers, rows))
     else:
-        click.echo(table(RANK_HEADERS, [_rank(item) for item in items]))
+        click.echo(f"no measurements of {kind} now", err=True)
 
 
-def _node(item: dict[str, Any]) -> list[str]:
+def _node(item: answers.NodeUsage) -> list[str]:
     used = item["memoryUsedBytes"]
     return [
         item["name"],
@@ -157,7 +169,7 @@ def _node(item: dict[str, Any]) -> list[str]:
     ]
 
 
-def _rank(item: dict[str, Any]) -> list[str]:
+def _rank(item: answers.RankUsage) -> list[str]:
     return [
         item["name"],
         item["node"],

@@ -17,6 +17,7 @@ from reconciler.cli.output.colour import Cell, painted
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.kind_columns import state
 from reconciler.cli.output.table_layout import age, clip, plain, terminal_width
+from reconciler.wire import answers
 from reconciler.wire.admin import Get, ShowStatus
 
 DEPLOYMENT = "ModelDeployment"
@@ -61,7 +62,7 @@ class _Cluster:
     items: list[Item]
     ranks: list[Item]
     operations: list[Item]
-    status: Item
+    status: answers.ControllerStatus
 
     @classmethod
     def seen(cls, client: Client) -> _Cluster:

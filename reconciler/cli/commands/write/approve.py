@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -23,6 +24,7 @@ from reconciler.cli.output.form import print_body
 from reconciler.cli.output.typed import typed
 from reconciler.errors import few_names
 from reconciler.source.operating import verbs
+from reconciler.wire import answers
 from reconciler.wire.admin import Approve, ShowStatus
 
 
@@ -46,9 +48,10 @@ def approve(settings: Settings, revision: str, how: HowLong) -> None:
         _print(how, ask(settings.socket, Approve(revision, getpass.getuser())))
         return
     named, again = verbs.held(status, present_operations(settings), revision)
-    body = {
+    held = status["held"]
+    body: answers.Approved = {
         "revision": named,
-        "removes": [] if again else status["held"]["removes"],
+        "removes": [] if again or held is None else held["removes"],
         "again": again,
     }
 
@@ -63,7 +66,7 @@ def approve(settings: Settings, revision: str, how: HowLong) -> None:
     _print(how, body)
 
 
-def _print(how: HowLong, body: dict[str, Any]) -> None:
+def _print(how: HowLong, body: answers.Approved) -> None:
     if how.output in ("json", "yaml"):
         print_body(body, how.output)
         return
@@ -76,7 +79,7 @@ def _print(how: HowLong, body: dict[str, Any]) -> None:
         click.echo(f"revision {body['revision']} approved{how.suffix}; it removes {removed}")
 
 
-def warn_if_held(body: dict[str, Any]) -> None:
+def warn_if_held(body: Mapping[str, Any]) -> None:
     """Print to standard error that a newer revision is not in force, and why."""
     held, rejection = body.get("held"), body.get("rejection")
     if held:
