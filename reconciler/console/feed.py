@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from reconciler.errors import ReconcilerError, Unreachable
 from reconciler.remote.rpc import RpcClient
@@ -23,6 +23,7 @@ from reconciler.wire.admin import (
     ShowStatus,
     ShowUsage,
 )
+from reconciler.wire.answers import Asks
 from reconciler.wire.figures import ShowMetrics
 
 from .snapshot import Snapshot
@@ -35,6 +36,7 @@ WAIT_SECONDS = 25.0
 ANSWER_SECONDS = 15.0
 LAYER = ("operations", "operationsInForce")
 """Fields of the status that are others when operations come into force or end."""
+A = TypeVar("A")
 EVENTS_AT_ONCE = 1000
 EVENTS_MAX = 500
 """Events that are kept for the pages; `reconciler events` has all."""
@@ -156,7 +158,7 @@ class Feed:
         """Return whether there is a connection to the controller."""
         return self._client is not None
 
-    async def ask(self, message: Any) -> Any:
+    async def ask(self, message: Asks[A]) -> A:
         """Return the body of the controller's answer to a question of one page. Raises ``Refused`` and ``Unreachable``."""
         if self._client is None:
             raise Unreachable(self.snapshot.lost or "the controller has not answered yet")
@@ -300,10 +302,11 @@ class Feed:
         self._news = asyncio.Event()
 
 
-async def _ask(client: RpcClient, message: Any) -> Any:
+async def _ask(client: RpcClient, message: Asks[A]) -> A:
     """Return the body of an answer. Raises ``Unreachable`` and ``Refused``."""
     answer = await client.request(message, timeout=WAIT_SECONDS + ANSWER_SECONDS)
-    return answer.body
+    body: A = answer.body
+    return body
 
 
 def _first(errors: BaseExceptionGroup[Any]) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from reconciler.wire import answers
+
 Body = Mapping[str, Any]
 """An object of JSON, as ``wire.admin`` documents each answer."""
 
@@ -24,19 +26,21 @@ class Snapshot:
     """``ShowStatus``."""
     objects: tuple[Body, ...] = ()
     """``Get``: manifests with their status."""
-    ranks: tuple[Body, ...] = ()
+    ranks: tuple[answers.Rank, ...] = ()
     """``Get("Rank")``."""
-    plan: Body = field(default_factory=dict)
+    plan: answers.Planned = field(default_factory=lambda: answers.Planned(steps=[], waiting=[], refused=[]))
     """``ShowPlan``."""
-    incidents: tuple[Body, ...] = ()
+    incidents: tuple[answers.Incident, ...] = ()
     """``ListIncidents``, oldest first."""
-    events: tuple[Body, ...] = ()
+    events: tuple[answers.EventEntry, ...] = ()
     """``ListEvents``, oldest first."""
-    usage: Body = field(default_factory=dict)
+    usage: answers.Usage = field(default_factory=lambda: answers.Usage(nodes=[], ranks=[], unobserved=[]))
     """``ShowUsage``."""
     metrics: Mapping[str, Body] = field(default_factory=dict)
     """``ShowMetrics`` for each of ``view.metrics.RANGES``, by its name."""
-    commits: Body = field(default_factory=dict)
+    commits: answers.Commits = field(
+        default_factory=lambda: answers.Commits(version="", items=[], problem=None)
+    )
     """``ListCommits``."""
     remote: Body = field(default_factory=dict)
     """``ShowSource``; empty where manifests come from no remote repository."""
@@ -53,10 +57,10 @@ class Snapshot:
         """Return an object; None where there is none."""
         return next((each for each in self.of_kind(kind) if each["metadata"]["name"] == name), None)
 
-    def planned(self, of: str) -> Iterator[Body]:
+    def planned(self, of: str) -> Iterator[answers.Obstacle]:
         """Return what the plan waits for and refuses of an object, ``kind/name`` in lower case."""
-        for part in ("refused", "waiting"):
-            yield from (entry for entry in self.plan.get(part, ()) if entry["object"] == of)
+        yield from (entry for entry in self.plan["refused"] if entry["object"] == of)
+        yield from (entry for entry in self.plan["waiting"] if entry["object"] == of)
 
 
 def condition(each: Body, type: str) -> Body:

@@ -30,5 +30,5 @@ async def console_of(made: Live) -> AsyncIterator[tuple[httpx2.AsyncClient, Feed
     doors = Doors(feed, time.time, lambda: OWNER, lambda: settings, Sessions(lambda: "id"))
     transport = httpx2.ASGITransport(build_app(feed, doors, settings))
     async with following(feed), httpx2.AsyncClient(transport=transport, base_url=BASE) as client:
-        await until(feed, lambda now: bool(now.commits and now.status and now.events))
+        await until(feed, lambda now: bool(now.commits["items"] and now.status and now.events))
         yield client, feed

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.console.snapshot import Snapshot
+from reconciler.wire.answers import Usage
 
 RECORDED = Path(__file__).parent / "recorded"
 AT = 1_764_064_000.0
@@ -43,7 +44,7 @@ def loading(of: str = "large") -> Snapshot:
             why = "jaccl, jaccl-ring: no cable joins studio-1 and studio-2"
             each["status"]["groups"][0].update(phase="loading", ready=False, transport=f"ring ({why})")
             each["status"]["readyReplicas"] = 0
-    ranks = [
+    ranks: list[Any] = [
         {**rank, "loadedBytes": 103 * 10**9, "totalBytes": 175 * 10**9} for rank in snapshot.usage["ranks"]
     ]
     return replace(snapshot, objects=objects, usage={**snapshot.usage, "ranks": ranks})
@@ -60,7 +61,7 @@ def enlarged(machines: int) -> Snapshot:
     objects: list[Any] = []
     ranks: list[Any] = []
     links: list[Any] = []
-    usage: dict[str, list[Any]] = {"nodes": [], "ranks": []}
+    usage = Usage(nodes=[], ranks=[], unobserved=[])
     for number in range(machines // 4):
         model = f"model-{number:03}"
         new = {f"studio-{old}": f"studio-{4 * number + old:03}" for old in range(1, 5)}

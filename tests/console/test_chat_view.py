@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -36,7 +37,7 @@ def test_a_model_that_is_not_served_has_the_reasons_of_the_plan_and_its_incident
 
 def test_what_was_over_long_ago_is_not_told_beside_a_chat() -> None:
     snapshot = recorded("cable-pulled")
-    closed = tuple(
+    closed: Any = tuple(
         {**each, "open": False, "closedAt": "2025-01-01T00:00:00.000Z"} for each in snapshot.incidents
     )
     shown = chat(replace(snapshot, incidents=closed), "large")

@@ -60,7 +60,7 @@ def test_the_end_of_a_log_begins_with_a_whole_line() -> None:
     assert whole_lines("one\n", begins_within=False) == (["one"], "")
 
 
-def running(epoch: int) -> dict[str, Any]:
+def running(epoch: int) -> Any:
     """The rank of an epoch, as the controller lists it."""
     name = f"{RANK.deployment}.{RANK.replica}.{epoch}.{RANK.rank}"
     known = {"deployment": RANK.deployment, "replica": RANK.replica, "rank": RANK.rank, "node": "node-a"}
@@ -204,7 +204,7 @@ async def test_a_rank_that_a_controller_knew_late_after_its_start_goes_on() -> N
 async def test_a_rank_that_runs_has_not_ended_where_its_node_is_not_connected_yet() -> None:
     feed = Rank("")
     id = replace(RANK, deployment="big")
-    feed.snapshot = replace(knowing(), ranks=({**running(RANK.epoch), "metadata": {"name": str(id)}},))
+    feed.snapshot = replace(knowing(), ranks=(running(RANK.epoch) | {"metadata": {"name": str(id)}},))
     async with aclosing(Logs(feed, Pages()).lines(id, 0, followed=True)) as events:
         hearing = asyncio.create_task(heard(events))
         async with asyncio.timeout(10):

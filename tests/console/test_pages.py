@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -62,8 +63,10 @@ def test_a_pulled_cable_is_red_and_says_what_to_do() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
 def test_what_a_rank_or_a_commit_says_is_never_markup(page: Page) -> None:
     snapshot = recorded("cable-pulled")
-    events = tuple({**event, "message": HOSTILE, "object": f"node/{HOSTILE}"} for event in snapshot.events)
-    incidents = tuple(
+    events: Any = tuple(
+        {**event, "message": HOSTILE, "object": f"node/{HOSTILE}"} for event in snapshot.events
+    )
+    incidents: Any = tuple(
         {**each, "summary": HOSTILE, "title": HOSTILE, "doing": HOSTILE} for each in snapshot.incidents
     )
     shown = Pages().whole(page, HOSTILE, replace(snapshot, events=events, incidents=incidents), wall=False)

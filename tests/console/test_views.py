@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,6 +14,7 @@ from reconciler.console.view.deployment import deployment, spec_lines
 from reconciler.console.view.incident import stories
 from reconciler.console.view.node import node
 from reconciler.console.view.overview import overview
+from reconciler.wire.answers import Commit, Commits
 
 from .snapshots import enlarged, loading, recorded
 
@@ -94,7 +95,9 @@ def test_the_machine_at_the_other_end_of_a_cable_needs_attention_and_is_told_of_
 def test_the_memory_of_nodes_that_share_a_machine_is_counted_once() -> None:
     snapshot = recorded("four-macs")
     assert overview(snapshot).figures.memory_bytes == 4 * 512 * 2**30
-    nodes = [{**row, "host": "this one", "gpuWatts": 30.0, "gpuUse": 0.4} for row in snapshot.usage["nodes"]]
+    nodes: list[Any] = [
+        {**row, "host": "this one", "gpuWatts": 30.0, "gpuUse": 0.4} for row in snapshot.usage["nodes"]
+    ]
     shared = overview(replace(snapshot, usage={**snapshot.usage, "nodes": nodes}))
     assert (shared.figures.memory_bytes, shared.figures.watts) == (512 * 2**30, 30)
     assert shared.machines[0].gpu_use == 0.4
@@ -213,8 +216,12 @@ def with_status(of: str, **status: object) -> Snapshot:
     for each in objects:
         if (each["kind"], each["metadata"]["name"]) == ("ModelDeployment", of):
             each["status"].update(status)
-    commits = {"items": [commit_of(f"modeldeployment/{of}")]}
-    return replace(snapshot, objects=objects, commits=commits)
+    return replace(snapshot, objects=objects, commits=commits(commit_of(f"modeldeployment/{of}")))
+
+
+def commits(*found: dict[str, Any]) -> Commits:
+    """The newest commits."""
+    return Commits(version="1", items=cast("list[Commit]", list(found)), problem=None)
 
 
 def commit_of(of: str) -> dict[str, Any]:
@@ -245,7 +252,9 @@ def test_a_change_that_waits_is_told_of_with_its_window_its_end_and_the_command_
         "text": held["text"],
         "until": held["until"],
     }
-    snapshot = replace(with_status("large", heldBy=held), plan={"refused": [], "waiting": [waiting]})
+    snapshot = replace(
+        with_status("large", heldBy=held), plan=cast(Any, {"refused": [], "waiting": [waiting]})
+    )
     shown = page_of(snapshot, "/deployments/{name}", "large")
     assert "for sync window office" in shown
     assert "2025-11-25 18:00:00 UTC" in shown
@@ -284,7 +293,7 @@ def test_a_deployment_under_an_operation_is_not_said_to_be_as_git_declares_it() 
     shown = page_of(with_status("large", operations=[scaled]), "/deployments/{name}", "large")
     assert "Changed last by Olga" in shown
     assert "Operations are laid over what git declares: scaled to 3." in shown
-    older = replace(with_status("large", operations=[scaled]), commits={})
+    older = replace(with_status("large", operations=[scaled]), commits=commits())
     shown = page_of(older, "/deployments/{name}", "large")
     assert "declares it, but for what operations lay over it" in shown
 
@@ -299,16 +308,16 @@ def test_a_commit_of_too_many_objects_to_tell_hides_what_is_older() -> None:
         "objectsLeftOut": 5,
     }
     held = {**bulk, "revision": "3" * 40, "state": "Held"}
-    shown = page_of(replace(snapshot, commits={"items": [held, bulk, own]}), "/deployments/{name}", "large")
+    shown = page_of(replace(snapshot, commits=commits(held, bulk, own)), "/deployments/{name}", "large")
     assert "Changed last by Olga" not in shown
     assert "none of the newest commits has changed it" not in shown
     assert "Changed last by this commit or an older one" in shown
     assert f'<a href="/history/{"2" * 40}">Change all</a>' in shown
     assert "3" * 40 not in shown
-    shown = page_of(replace(snapshot, commits={"items": [held, own, bulk]}), "/deployments/{name}", "large")
+    shown = page_of(replace(snapshot, commits=commits(held, own, bulk)), "/deployments/{name}", "large")
     assert "Changed last by Olga" in shown
     named = {**bulk, "objects": own["objects"]}
-    shown = page_of(replace(snapshot, commits={"items": [named, own]}), "/deployments/{name}", "large")
+    shown = page_of(replace(snapshot, commits=commits(named, own)), "/deployments/{name}", "large")
     assert "Changed last by Olga, <time" in shown
     assert f'<a href="/history/{"2" * 40}">Change all</a>' in shown
 

@@ -183,8 +183,8 @@ def _group(snapshot: Snapshot, name: str, transports: Sequence[str], group: Body
 
 
 def _ranks(snapshot: Snapshot, name: str, group: Body) -> Iterator[Rank]:
-    use = {row["name"]: row for row in snapshot.usage.get("ranks", ())}
-    rows = {
+    use: dict[str, Body] = {row["name"]: row for row in snapshot.usage["ranks"]}
+    rows: dict[int, Body] = {
         row["rank"]: row
         for row in snapshot.ranks
         if (row["deployment"], row["replica"], row["epoch"]) == (name, group["replica"], group["epoch"])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 from reconciler.console.snapshot import Body, Snapshot
+from reconciler.wire import answers
 
 from .acts import VERBS, Act, act, title
 
@@ -82,7 +83,7 @@ class Commit:
     undo: tuple[str, ...]
     acts: tuple[Act, ...]
     """Those of ``undo`` that can be done here."""
-    did: tuple[Body, ...]
+    did: tuple[answers.EventEntry, ...]
     """Events about its objects, from its coming into force until the next commit that changed one of them."""
     did_left_out: int
 
@@ -116,20 +117,20 @@ class WaitingChange:
 class LastChange:
     """The newest commit that changed an object."""
 
-    commit: Body
+    commit: answers.Commit
     certain: bool
     """False for a commit that changed more objects than are listed: this may be one of them."""
 
 
 def history(snapshot: Snapshot) -> tuple[Line, ...]:
     """Return the newest commits, newest first."""
-    return tuple(map(_line, snapshot.commits.get("items", ())))
+    return tuple(map(_line, snapshot.commits["items"]))
 
 
 def last_change(snapshot: Snapshot, of: str) -> LastChange | None:
     """Return the newest commit of ``main`` in force that changed an object, ``kind/name`` in lower case, or may have; None
     where none of those that are known has."""
-    for item in snapshot.commits.get("items", ()):
+    for item in snapshot.commits["items"]:
         if item["branch"] == "main" and item["state"] in ("InForce", "Earlier"):
             certain = any(each["object"] == of for each in item["objects"])
             if certain or item["objectsLeftOut"]:
@@ -185,8 +186,8 @@ def commit(snapshot: Snapshot) -> Commit | str:
     body = snapshot.answer
     if not body or body.get("problem"):
         return str(body.get("problem") or "the controller was not asked")
-    newest = next((i for i in snapshot.commits.get("items", ()) if i["revision"] == body["revision"]), body)
-    line = _line({**body, "state": newest["state"]})
+    known = (each for each in snapshot.commits["items"] if each["revision"] == body["revision"])
+    line = _line(next(known, cast(answers.ShownCommit, body)))  # what has become of it may be newer there
     did = _did(snapshot, body)
     return Commit(
         line,
@@ -200,7 +201,7 @@ def commit(snapshot: Snapshot) -> Commit | str:
     )
 
 
-def _act(way: Body) -> Act:
+def _act(way: answers.Act) -> Act:
     kind = way["kind"].lower()
     label = title(VERBS[way["verb"]].label, kind, way["name"])
     return act(way["verb"], kind, way["name"], label, to=way["to"])
@@ -211,7 +212,7 @@ def files_of(body: Body) -> tuple[File, ...]:
     return tuple(_file(each) for each in body["files"])
 
 
-def _line(item: Body) -> Line:
+def _line(item: answers.Commit) -> Line:
     touched = tuple(map(_touched, item["objects"]))
     more = item["objectsLeftOut"] + max(0, len(touched) - OBJECTS_SHOWN)
     state, text = STATES.get(item["state"], ("plain", item["state"]))
@@ -228,7 +229,7 @@ def _line(item: Body) -> Line:
     )
 
 
-def _touched(each: Body) -> Touched:
+def _touched(each: answers.TouchedObject) -> Touched:
     kind, _, name = each["object"].partition("/")
     if kind != "operation":
         return Touched(each["object"], each["action"], "")
@@ -238,7 +239,7 @@ def _touched(each: Body) -> Touched:
     return Touched(f"{own}/{called}", each["action"], f"end of {verb}" if ended else verb)
 
 
-def _file(each: Body) -> File:
+def _file(each: answers.FileChange) -> File:
     lines = tuple(_diff_line(line) for line in each["lines"])
     return File(each["path"], each["action"], lines, each["leftOut"])
 
@@ -248,7 +249,7 @@ def _diff_line(line: str) -> DiffLine:
     return DiffLine("", line, kind) if kind == "place" else DiffLine(line[:1], line[1:], kind)
 
 
-def _did(snapshot: Snapshot, body: Body) -> list[Body]:
+def _did(snapshot: Snapshot, body: Body) -> list[answers.EventEntry]:
     """Return the events about a commit's objects, oldest first, as far as events are kept."""
     objects = {_touched(each).object for each in body["objects"]}
     begins = _begins(snapshot, body)
@@ -264,7 +265,7 @@ def _did(snapshot: Snapshot, body: Body) -> list[Body]:
     ]
 
 
-def _speaks_of(event: Body, revision: str) -> bool:
+def _speaks_of(event: answers.EventEntry, revision: str) -> bool:
     return event["object"] in WHOLE and (event["revision"] == revision or revision[:10] in event["message"])
 
 
@@ -278,10 +279,10 @@ def _begins(snapshot: Snapshot, body: Body) -> str:
 
 def _ends(snapshot: Snapshot, body: Body, objects: set[str]) -> str:
     """Return when the next commit changed one of the objects; empty if none has."""
-    later: list[Any] = []
-    for item in snapshot.commits.get("items", ()):  # newest first
+    later: list[answers.Commit] = []
+    for item in snapshot.commits["items"]:  # newest first
         if item["revision"] == body["revision"]:
             break
         if objects & {_touched(each).object for each in item["objects"]}:
             later.append(item)
-    return str(later[-1]["time"]) if later else ""
+    return later[-1]["time"] if later else ""

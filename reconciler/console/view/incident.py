@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reconciler.console.snapshot import Body, Snapshot
+from reconciler.console.snapshot import Snapshot
+from reconciler.wire import answers
 
 from .trouble import what_of
 
@@ -17,7 +18,7 @@ MARKS_MAX = 60
 class Story:
     """An incident for people. Moments are in seconds after it was seen; None where they have not come yet."""
 
-    incident: Body
+    incident: answers.Incident
     text: str
     decided: float | None
     """When the first remedy began, or a person was asked."""
@@ -34,7 +35,7 @@ def stories(snapshot: Snapshot, name: str = "") -> tuple[Story, ...]:
     return tuple(_story(each) for each in sorted(found, key=lambda each: not each["open"]))
 
 
-def _story(incident: Body) -> Story:
+def _story(incident: answers.Incident) -> Story:
     entries = incident["entries"]
     begun = [entry["after"] for entry in entries if entry["kind"] in (TRIED, PERSON)]
     ends = [entry["after"] + (entry["seconds"] or 0.0) for entry in entries if entry["kind"] == TRIED]

@@ -53,7 +53,7 @@ class Machine:
 
 def machines(snapshot: Snapshot) -> tuple[Machine, ...]:
     """Return all machines."""
-    use: dict[str, Body] = {row["name"]: row for row in snapshot.usage.get("nodes", ())}
+    use: dict[str, Body] = {row["name"]: row for row in snapshot.usage["nodes"]}
     models: dict[str, dict[str, None]] = {}
     for rank in snapshot.ranks:
         models.setdefault(rank["node"], {})[rank["deployment"]] = None

@@ -131,7 +131,7 @@ def _attention(count: int) -> str:
 def serving(snapshot: Snapshot, each: Body) -> Served:
     """Return a deployment in one line."""
     name, status = each["metadata"]["name"], each["status"]
-    ranks = {row["name"]: row for row in snapshot.usage.get("ranks", ())}
+    ranks: dict[str, Body] = {row["name"]: row for row in snapshot.usage["ranks"]}
     groups = status.get("groups", ())
     first = [ranks.get(f"{name}.{group['replica']}.{group['epoch']}.0", {}) for group in groups]
     ready, busy = condition(each, "Ready"), condition(each, "Reconciling")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from reconciler.console.snapshot import Body, Snapshot
+from reconciler.wire import answers
 
 from .trouble import what_of
 
@@ -45,7 +46,7 @@ def search(snapshot: Snapshot, query: str) -> tuple[Sort, ...]:
         "Ranks": map(_rank, snapshot.ranks),
         "Incidents": map(_incident, reversed(snapshot.incidents)),
         "Events": map(_event, reversed(snapshot.events)),
-        "History": map(_commit, snapshot.commits.get("items", ())),
+        "History": map(_commit, snapshot.commits["items"]),
     }
     return tuple(found for title, hits in sorts.items() if (found := _sort(title, hits, words)).hits)
 
@@ -63,28 +64,23 @@ def _object(each: Body) -> Hit:
     return Hit(f"{kind.lower()}/{metadata['name']}", "; ".join([*labels, *said]), place)
 
 
-def _rank(each: Body) -> Hit:
-    name = str(each["metadata"]["name"])
-    text = " ".join(filter(None, (str(each["phase"]), f"on {each['node']}", str(each.get("detail") or ""))))
+def _rank(each: answers.Rank) -> Hit:
+    name = each["metadata"]["name"]
+    text = " ".join(filter(None, (each["phase"], f"on {each['node']}", each["detail"])))
     return Hit(name, text, f"/logs/{quote(name, safe='')}")
 
 
-def _incident(each: Body) -> Hit:
+def _incident(each: answers.Incident) -> Hit:
     text = f"{each['class']} {each['title']}: {what_of(each)}"
-    return Hit(str(each["object"]), text, f"/incidents/{each['id']}", str(each["openedAt"]))
+    return Hit(each["object"], text, f"/incidents/{each['id']}", each["openedAt"])
 
 
-def _event(each: Body) -> Hit:
-    about = quote(str(each["object"]), safe="")
-    return Hit(
-        str(each["object"]),
-        f"{each['reason']} {each['message']}",
-        f"/events?object={about}",
-        str(each["time"]),
-    )
+def _event(each: answers.EventEntry) -> Hit:
+    about = quote(each["object"], safe="")
+    return Hit(each["object"], f"{each['reason']} {each['message']}", f"/events?object={about}", each["time"])
 
 
-def _commit(each: Body) -> Hit:
-    revision = str(each["revision"])
+def _commit(each: answers.Commit) -> Hit:
+    revision = each["revision"]
     text = f"{each['subject']} ({each['author']})"
-    return Hit(revision[:10], text, f"/history/{revision}", str(each["time"]))
+    return Hit(revision[:10], text, f"/history/{revision}", each["time"])

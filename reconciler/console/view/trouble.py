@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reconciler.console.snapshot import Body, Snapshot, condition
+from reconciler.console.snapshot import Snapshot, condition
+from reconciler.wire import answers
 
 from .acts import Act, act
 from .remote import COMMAND, remote_of
@@ -103,8 +104,8 @@ def _cables(snapshot: Snapshot) -> Iterator[Trouble]:
                 )
 
 
-def what_of(incident: Body) -> str:
+def what_of(incident: answers.Incident) -> str:
     """Return what is wrong, or was, without what stands beside it: what is being done, and what a person has to do."""
-    text = str(incident["summary"]).removesuffix(f"; {incident['doing']}")
+    text = incident["summary"].removesuffix(f"; {incident['doing']}")
     person = f"PERSON NEEDED: {incident['person']} ("
     return text.removeprefix(person).removesuffix(")") if text.startswith(person) else text
