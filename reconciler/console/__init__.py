@@ -1,7 +1,6 @@
-"""The console: the cluster in a browser, live. A process beside controller and gateway, which only shows and asks: what a
-person does here, the controller writes.
+"""The console: the cluster in a browser, live. A separate process that only shows and asks; the controller writes all changes.
 
-``feed.py`` keeps a ``Snapshot`` of what the controller says, ``view/`` makes of it what each page shows (pure),
-``templates/`` is the HTML, ``live.py`` sends open pages what has changed, ``acts/`` asks once before something is done,
-``logs/`` follows ranks, and ``app.py`` is the Starlette application.
+``feed.py`` keeps a ``Snapshot`` of the controller's answers, and ``view/`` turns it into the content of each page (pure).
+``templates/`` has the HTML, and ``live.py`` sends changes to open pages. ``acts/`` asks once before it changes anything,
+``logs/`` follows the output of ranks, and ``app.py`` is the Starlette application.
 """

@@ -1,4 +1,4 @@
-"""The console as a Starlette application. Everything that it answers is read from the feed's snapshot."""
+"""The console as a Starlette application. It answers from the feed's snapshot."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .pages import MISSING, PAGES, Page, Pages
 from .settings import Settings
 
 NO_PAGES = ("/static/", "/live/")
-"""Addresses that a page asks for, and nobody types."""
+"""Addresses that pages request and nobody types."""
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -88,5 +88,5 @@ def _missing(feed: Feed, pages: Pages) -> Callable[[Request, Exception], Awaitab
 
 
 def _name(page: Page, request: Request) -> str:
-    """Return the name that the address has for the page, in its path or in its query."""
+    """Return the page's name from the path or the query of an address."""
     return str(request.path_params.get("name") or request.query_params.get(page.query, ""))

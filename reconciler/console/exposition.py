@@ -1,4 +1,4 @@
-"""The cluster's own metrics in Prometheus' text format, at the address whose page browsers get."""
+"""The cluster's own metrics in Prometheus' text format, at the address where browsers get a page."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Exposition:
 
 
 def written(body: Mapping[str, Any] | None) -> bytes:
-    """Return the page for the controller's answer to ``ShowSeries``; None where there is none."""
+    """Return the exposition of the controller's answer to ``ShowSeries``. ``body``: None without an answer."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Gauges(body))
     return generate_latest(registry)

@@ -1,4 +1,4 @@
-"""Keeps a ``Snapshot`` up to date: asks the controller with questions that it answers when something has changed."""
+"""Keeps a ``Snapshot`` up to date with long polls: the controller answers them when something has changed."""
 
 from __future__ import annotations
 
@@ -32,42 +32,42 @@ from .view.metrics import RANGES
 log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 25.0
-"""How long the controller may hold an answer back while nothing changes."""
+"""Longest time that the controller may delay an answer while nothing changes."""
 ANSWER_SECONDS = 15.0
 LAYER = ("operations", "operationsInForce")
 """Fields of the status that are others when operations come into force or end."""
 A = TypeVar("A")
 EVENTS_AT_ONCE = 1000
 EVENTS_MAX = 500
-"""Events that are kept for the pages; `reconciler events` has all."""
+"""Events kept for the pages; `reconciler events` shows all."""
 INCIDENTS_MAX = 100
 COMMITS_MAX = 100
 USAGE_SECONDS = 2.0
-"""How often machines' use is asked for, while a page is open."""
+"""Time between two requests for the use of machines, while a page is open."""
 RANKS_SECONDS = 1.0
-"""How often ranks are asked for, while a page is open: how far they are wakes nobody who waits for changes."""
+"""Time between two requests for ranks, while a page is open: their progress alone ends no long poll."""
 METRICS_SECONDS = 5.0
 REMOTE_SECONDS = 10.0
-"""How often it is asked whether there is a remote repository, where there was none."""
+"""Time between two questions whether there is a remote repository, where there was none."""
 POINTS = 90
-"""Intervals of each plot: a longer line is not read better, and all plots of a page are to stay small."""
+"""Intervals of each plot: more would not be easier to read, and all plots of a page should stay small."""
 PACE_SECONDS = 0.2
-"""The shortest time between two questions of one kind: a cluster that forms a group changes many times a second."""
+"""Shortest time between two questions of one kind: a cluster that forms a group changes many times a second."""
 IDLE_PACE_SECONDS = 2.0
 """The same while no page is open."""
 OPEN_SECONDS = 15.0
-"""How long a page counts as open that was only loaded: without scripts, it loads itself again before."""
+"""Time for which a page counts as open after it was loaded. Without scripts, it reloads before that."""
 RETRY_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """How it is found out that a controller hangs: answers that it may hold back tell nothing."""
+    """Finds out that a controller hangs, with a question that it must answer at once: long polls cannot show it."""
 
     seconds: float = 2.0
-    """How often it is asked something that it answers at once."""
+    """Time between two such questions."""
     answer_seconds: float = 4.0
-    """How long it may take for that, also to greet."""
+    """Time to answer one, or to greet."""
 
 
 class Feed:
@@ -82,12 +82,12 @@ class Feed:
         self._watchers = 0
         self._open_until = 0.0
         self._heard_at = 0.0
-        """When the controller has answered anything last."""
+        """Time of the controller's last answer of any kind."""
         self._client: RpcClient | None = None
         self.snapshot = Snapshot()
 
     async def run(self) -> None:
-        """Follow the controller for ever, also over its restarts."""
+        """Follow the controller for ever, across its restarts."""
         while True:
             try:
                 await self._follow()
@@ -99,7 +99,7 @@ class Feed:
 
     @contextlib.contextmanager
     def watching(self) -> Any:
-        """While a page is open: only then is everything asked for as often as people can read it."""
+        """Note that a page is open, for the length of the block: only then are questions as frequent as people can read."""
         self._watchers += 1
         self.touch()
         try:
@@ -165,7 +165,7 @@ class Feed:
         return await _ask(self._client, message)
 
     async def answered(self, message: Any) -> Any:
-        """Return the answer, or ``{"problem": text}`` where there is none."""
+        """Return the answer, or ``{"problem": text}`` if there is none."""
         try:
             return await self.ask(message)
         except ReconcilerError as error:
@@ -187,7 +187,7 @@ class Feed:
             await self._pause()
 
     async def _operations(self, client: RpcClient) -> None:
-        """Follow the operations, where the status says that others are in force."""
+        """Read the operations each time that the status says that others are in force."""
         number, layer = -1, None
         while True:
             now = await self.changed(number)
@@ -240,7 +240,7 @@ class Feed:
             await self._pause()
 
     async def _remote(self, client: RpcClient) -> None:
-        """Follow the looks at the remote repository, where there is one."""
+        """Follow the controller's looks at the remote repository, if there is one."""
         while True:
             looks = self.snapshot.remote.get("looks", -1)
             answer = await _ask(client, ShowSource(looks, WAIT_SECONDS))
@@ -260,7 +260,7 @@ class Feed:
             await asyncio.sleep(USAGE_SECONDS)
 
     async def _metrics(self, client: RpcClient) -> None:
-        """Follow the figures of each range, as often as it has new ones."""
+        """Ask for the figures of each range as often as it has new ones."""
         clock, asked = asyncio.get_running_loop().time, dict[str, float]()
         while True:
             found = {}
@@ -280,7 +280,7 @@ class Feed:
         await self._watched.wait()
 
     async def _pause(self) -> None:
-        """Wait for as long as is to be between two questions, but no longer than until a page is opened."""
+        """Wait for the time between two questions, which becomes shorter as soon as a page opens."""
         await asyncio.sleep(PACE_SECONDS)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(IDLE_PACE_SECONDS - PACE_SECONDS):
@@ -318,7 +318,7 @@ def _first(errors: BaseExceptionGroup[Any]) -> str:
 
 @contextlib.asynccontextmanager
 async def following(feed: Feed) -> AsyncIterator[None]:
-    """Run a feed as long as the block."""
+    """Run a feed for the length of the block."""
     task = asyncio.create_task(feed.run(), name="follow the controller")
     try:
         yield

@@ -1,5 +1,5 @@
-"""Files of the pages, from memory: a style sheet that is waited for holds the first paint back, and so does each change of threads on
-the way to it."""
+"""Files of the pages, from memory: browsers do not paint before the style sheet is there, and each change of threads would
+delay it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TYPES = {
     "svg": "image/svg+xml",
 }
 FOR_EVER = "public, max-age=31536000, immutable"
-"""Of a file by the address that a page has for it, which is another one whenever the file is."""
+"""For the address of a file on a page, which changes with the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file as it is sent. ``version``: another one whenever its content is."""
+    """A file as it is sent. ``version`` changes with the content."""
 
     content: bytes
     type: str
@@ -32,12 +32,12 @@ class File:
 
 
 def address_of(name: str) -> str:
-    """Return the address of a file by which browsers may keep it."""
+    """Return the address under which browsers may keep a file for ever."""
     return f"/static/{name}?{_known()[name].version}"
 
 
 async def answer(request: Request) -> Response:
-    """Answer with a file. Raises ``HTTPException`` where there is none."""
+    """Answer with a file. Raises ``HTTPException`` if there is none."""
     found = _known().get(request.path_params["name"])
     if found is None:
         raise HTTPException(404)

@@ -1,4 +1,4 @@
-"""What the console refuses before anything else, and the headers of each answer."""
+"""Refuses requests from other sites before anything else, and adds the headers of each answer."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Guard:
     """ASGI: answers only to known host names and to its own pages."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str], any_address: bool = False) -> None:
-        """``hosts``: further names, in lower case. Any other name that leads here is DNS rebinding. ``any_address``: also to
-        addresses, which no name server can make lead elsewhere. Without keys only this machine can connect."""
+        """``hosts``: further names, in lower case; any other name that leads here is DNS rebinding. ``any_address``: answer to
+        IP addresses too, which no name server can redirect. Without keys only this machine can connect."""
         self._app = app
         self._hosts = frozenset(hosts)
         self._any_address = any_address
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse with 403 what another site's page has sent, or what came by an unknown name."""
+        """Refuse with 403 a request that another site's page sent, or that names an unknown host."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -71,7 +71,7 @@ class Guard:
 
 
 def _authority(origin: str) -> str | None:
-    """Return host and port of an origin; None where it is no URL."""
+    """Return host and port of an origin; None if it is no URL."""
     try:
         return urlsplit(origin).netloc
     except ValueError:

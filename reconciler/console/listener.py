@@ -1,7 +1,7 @@
 """The console's listener: uvicorn behind a bounded number of connections.
 
-Whoever has asked nothing yet makes room for others, also in the middle of a handshake: ten thousand that say nothing take neither
-memory nor descriptors, and keep nobody out.
+A connection without a request makes room for others, even in its handshake. So ten thousand silent ones take neither memory
+nor descriptors, and keep nobody out.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from reconciler.wire.front import Tls
 log = logging.getLogger(__name__)
 
 OPEN_MAX = 1000
-"""Most connections at a time: of one more, the oldest that has asked nothing ends."""
+"""Most connections at a time: for one more, the oldest without a request ends."""
 OTHER_DESCRIPTORS = 64
-"""That the process needs for something else."""
+"""Descriptors that the process needs for other things."""
 WAITING_SECONDS = 15.0
-"""How long a connection may ask nothing: in its handshake, in its first head, or between two requests."""
+"""Longest time without a request: in the handshake, in the first head, or between two requests."""
 UNREAD_SECONDS = 30.0
-"""How long a browser may read nothing of what is sent to it."""
+"""Longest time for which a browser may leave unread what it is sent."""
 UNREAD_BYTES = 16 * 1024
-"""How much waits for it in this process, beside what the system buffers."""
+"""Most bytes that wait for a browser in this process, in addition to the system's buffers."""
 SWEEP_SECONDS = 1.0
 LAST_WORDS_SECONDS = 1
-"""How long a page that is open has to hear the end of its stream. It connects again by itself."""
+"""Time for open pages to receive the end of their streams. They reconnect by themselves."""
 
 
 class Listener:
-    """Serves an application on a socket from its making on; with ``tls`` in TLS alone."""
+    """Serves an application on a socket as soon as it is made; with ``tls``, over TLS only."""
 
     def __init__(
         self, app: Starlette, sock: socket.socket, tls: Tls | None, told: Callable[[], None] = lambda: None
     ) -> None:
-        """``told`` is called when the certificate is another one, or cannot be used any more."""
+        """``told`` is called when the certificate has changed or can no longer be used."""
         self.address = address_of(sock)
         self.certificates = Certificates()
         self.certificates.follow(tls)
@@ -108,7 +108,7 @@ class Listener:
             await asyncio.sleep(0)
 
     async def _agree(self, connection: _Connection) -> None:
-        """Agree on TLS where it is wanted, and hand the connection to HTTP."""
+        """Agree on TLS if it is wanted, and hand the connection to HTTP."""
         context = self.certificates.context
         if self.certificates.wanted and context is None:
             connection.sock.close()
@@ -130,7 +130,7 @@ class Listener:
             self.open.pop(connection, None)
 
     def _make_room(self) -> bool:
-        """End the oldest connection that asks nothing. Returns whether there is one."""
+        """End the oldest connection without a request. Returns whether there was one."""
         for connection in self.open:
             if not connection.busy:
                 connection.end()
@@ -151,14 +151,14 @@ class Listener:
 
 
 class _Connection:
-    """One connection, from its first moment on."""
+    """One connection, from its first moment."""
 
     def __init__(self, sock: socket.socket, now: float) -> None:
         self.sock = sock
         self.protocol: _Protocol | None = None
         self.agreeing: asyncio.Task[None] | None = None
         self._good_at = now
-        """When a sweep last saw that it is answered, and reads what it is sent."""
+        """When a sweep last saw that it gets an answer and reads it."""
 
     @property
     def busy(self) -> bool:
@@ -166,14 +166,14 @@ class _Connection:
         return self.protocol is not None and self.protocol.busy
 
     def overdue(self, now: float) -> bool:
-        """Return whether it has asked nothing, or read nothing, for too long."""
+        """Return whether it has sent no request, or read nothing, for too long."""
         if self.busy and self.protocol is not None and not self.protocol.unread:
             self._good_at = now
         answered_at = self.protocol.answered_at if self.protocol is not None else 0.0
         return now - max(self._good_at, answered_at) > (UNREAD_SECONDS if self.busy else WAITING_SECONDS)
 
     def end(self) -> None:
-        """Close at once. In a handshake the transport does that: a number that it still watches may be another's by then."""
+        """Close at once. In a handshake, leave the closing to the transport: it still watches the descriptor's number."""
         if self.protocol is not None:
             self.protocol.transport.abort()
             return
@@ -188,7 +188,7 @@ class _Protocol(H11Protocol):
         super().__init__(config, state, {})
         self._lost = lost
         self.answered_at = 0.0
-        """When an answer was complete last, on the event loop's clock: most begin and end between two sweeps."""
+        """When an answer was last complete, on the event loop's clock: most begin and end between two sweeps."""
 
     @property
     def busy(self) -> bool:
@@ -197,7 +197,7 @@ class _Protocol(H11Protocol):
 
     @property
     def unread(self) -> bool:
-        """Return whether the browser does not read what it is sent."""
+        """Return whether the browser leaves unread what it is sent."""
         return self.flow.write_paused
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -207,14 +207,14 @@ class _Protocol(H11Protocol):
     def on_response_complete(self) -> None:
         self.answered_at = self.loop.time()
         if self.conn.their_state is SEND_BODY and any(name == b"expect" for name, _ in self.headers):
-            self.transport.close()  # the next bytes may be the body that was offered, or a request
+            self.transport.close()  # the next bytes may be the offered body, or a request
         super().on_response_complete()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Say nothing: an offer of another protocol is ignored, as HTTP has it (RFC 9110, 7.8)."""
+        """Log nothing: HTTP lets a server ignore an offer of another protocol (RFC 9110, 7.8)."""
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what cannot be parsed, where no answer to the same request has begun. Nothing else is answered then."""
+        """Refuse bytes that are no request, unless an answer has begun. After that, nothing is answered."""
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -237,5 +237,5 @@ class _Server(uvicorn.Server):
 
 
 def most() -> int:
-    """Raise the limit of descriptors as far as is allowed; return how many connections it leaves room for."""
+    """Raise the limit of descriptors as far as allowed; return the number of connections that fit."""
     return max(1, min(OPEN_MAX, raised() - OTHER_DESCRIPTORS))

@@ -1,4 +1,4 @@
-"""Tells open pages what has changed: server-sent events with the parts of a page, or rows of them, whose HTML is another."""
+"""Sends changes to open pages: server-sent events with the parts of a page, or the rows of parts, whose HTML has changed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .rows import news
 from .snapshot import Snapshot
 
 PACE_SECONDS = 0.25
-"""The shortest time between two changes of a page: people cannot read faster, and a slow browser must not fall behind."""
+"""Shortest time between two changes of a page: people cannot read faster, and a slow browser must not fall behind."""
 ALIVE_SECONDS = 15.0
-"""How often a page hears something where nothing changes, so that both ends find out when the other is gone."""
+"""Time after which a page without changes gets a comment, so that each end notices when the other is gone."""
 
 
 async def asked(feed: Feed, page: Page, name: str) -> Snapshot:
-    """Return the snapshot, with the answer to what a page asks the controller for itself alone."""
+    """Return the snapshot, with the answer to the page's own question."""
     if page.asks is None:
         return feed.snapshot
     answer = await feed.answered(page.asks(name))
@@ -29,7 +29,7 @@ async def asked(feed: Feed, page: Page, name: str) -> Snapshot:
 async def changes(feed: Feed, pages: Pages, page: Page, name: str) -> AsyncIterator[bytes]:
     """Yield server-sent events: all parts first, then those that have changed, for ever.
 
-    Only the newest state is sent: what changed twice while a browser was slow reaches it once.
+    Only the newest state is sent: a part that changed twice while a browser was slow is sent once.
     """
     sent: dict[str, str] = {}
     with feed.watching():

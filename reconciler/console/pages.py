@@ -1,4 +1,4 @@
-"""The pages: which parts each has, and their HTML. The same parts make the first page and each later change."""
+"""The pages with their parts, and the HTML of these. The same parts make the first page and each later change."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ from .view.search import search
 
 EVENTS_SHOWN = 200
 PARTS_MAX = 4096
-"""Most pages whose parts are kept: names of deployments come from the browser."""
+"""Most pages to keep parts of: names of deployments come from the browser."""
 View = Callable[[Snapshot, str], Mapping[str, Any]]
-"""From the snapshot and the page's name (of a deployment, an incident; else empty) to a template's variables."""
+"""From the snapshot and the page's name (such as a deployment's; empty for most pages) to a template's variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page: its path, with ``{name}`` where there is one for each object, its title, and its parts in order."""
+    """A page: its path, with ``{name}`` if each object has one, its title, and its parts in order."""
 
     path: str
     title: str
     parts: tuple[str, ...]
-    """Names of templates, which are the ids of their sections too."""
+    """Names of templates, which are also the ids of their sections."""
     view: View
     in_menu: bool = True
     still: bool = False
-    """Whether its parts stay as they were loaded."""
+    """True if its parts stay as they were loaded."""
     fixed: tuple[str, ...] = ()
-    """Names of templates that stand below the parts and never change while a page is open."""
+    """Names of the templates below the parts, which never change while a page is open."""
     scripts: tuple[str, ...] = ()
-    """Beside those of every page."""
+    """Scripts in addition to those of every page."""
     reloads: bool = True
-    """Whether the page loads itself again where there are no scripts: not where somebody types."""
+    """True if the page reloads by itself without scripts; false if people type on it."""
     asks: Callable[[str], Any] | None = None
-    """From the page's name to what the controller is asked for this page alone, as ``Snapshot.answer``."""
+    """From the page's name to the question for this page alone; ``Snapshot.answer`` has the answer."""
     query: str = ""
-    """The field of the address's query that has the page's name, where its path has none."""
+    """The field of the address's query with the page's name, if its path has none."""
 
     def address(self, name: str) -> str:
         """Return its address for a name."""
@@ -110,7 +110,7 @@ def _history(snapshot: Snapshot, _: str) -> dict[str, Any]:
 
 
 def _ends(span: Span | None) -> dict[str, str]:
-    """Return when the time of plots begins and ends."""
+    """Return the beginning and the end of the time of plots."""
     return {} if span is None else {"begins": span.begins.isoformat(), "ends": span.ends.isoformat()}
 
 
@@ -183,9 +183,9 @@ MISSING = Page(
     still=True,
     reloads=False,
 )
-"""Where an address leads nowhere, which is its name."""
+"""For an address that leads nowhere, which is the page's name."""
 EVERYWHERE = ("lost", "pulse")
-"""Parts of all pages: that the controller does not answer, and how the cluster is doing."""
+"""Parts of all pages: a banner while the controller does not answer, and the state of the cluster."""
 
 
 class Pages:
@@ -237,8 +237,8 @@ class Pages:
     def whole(
         self, page: Page, name: str, snapshot: Snapshot, wall: bool, key: str = "", **answer: Any
     ) -> str:
-        """Return a whole page. ``wall``: large, for a screen that nobody sits at. ``key``: with which somebody has logged in.
-        ``answer``: variables of the fixed templates, of a page that answers a form."""
+        """Return a whole page. ``wall``: large, for a screen that nobody sits at. ``key``: the name of the visitor's key.
+        ``answer``: variables of the fixed templates, for a page that answers a form."""
         values = {"snapshot": snapshot, **page.view(snapshot, name), **answer} if page.fixed else {}
         return self.render(
             "layout.html",
@@ -261,5 +261,5 @@ def _iso(at: float) -> str:
 
 
 def _size(count: float | None) -> str:
-    """Return bytes as people write them; nothing where they are not known."""
+    """Return bytes as people write them; empty if they are not known."""
     return "" if count is None else size(count)

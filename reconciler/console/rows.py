@@ -1,7 +1,6 @@
-"""Finds what is new in a part of a page: where only rows of a table have changed, those rows alone. Pure.
+"""Finds the changes in a part of a page: if only rows of a table have changed, those rows. Pure.
 
-With 200 machines, a table is 100 kB of HTML, and putting all of it in place would hold the page up for a tenth of a
-second.
+With 200 machines, a table is 100 kB of HTML, and replacing all of it would block the page for a tenth of a second.
 """
 
 from __future__ import annotations
@@ -9,13 +8,13 @@ from __future__ import annotations
 import re
 
 ROW = re.compile(r'(<tr id="([^"]+)"[^>]*>)(.*?)</tr>', re.DOTALL)
-"""A row that can be told apart from the others, as the templates write it."""
+"""A row with an id, as the templates write it."""
 
 
 def news(part: str, before: str | None, now: str) -> dict[str, str]:
-    """Return the HTML that has to be put in place, by the id of the element whose content it is: of the part, or of rows.
+    """Return the changed HTML by the id of the element whose content it is: the part, or rows of it.
 
-    ``before``: what the page shows; None where it has nothing yet.
+    ``before``: the HTML that the page shows; None if it has nothing yet.
     """
     if before is None or _frame(before) != _frame(now):
         return {part: now}
@@ -24,7 +23,7 @@ def news(part: str, before: str | None, now: str) -> dict[str, str]:
 
 
 def _frame(html: str) -> str:
-    """Return what is around the content of rows."""
+    """Return the HTML without the content of rows."""
     return ROW.sub(r"\1", html)
 
 

@@ -1,4 +1,4 @@
-"""The console's process: listens where the Gateway's ``spec.console`` says, follows it when it changes, stops in order."""
+"""The console's process: listens as the Gateway's ``spec.console`` declares, follows changes of it, and stops in order."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from .settings import Places, Settings, settings_of
 log = logging.getLogger(__name__)
 
 FIRST_WORD_SECONDS = 5.0
-"""How long to wait for a controller that would say where to listen, before the last place is taken."""
+"""Time to wait for the controller's first answer; after it, the console listens at the default address."""
 RETRY_SECONDS = 1.0
-"""How often an address that is taken is tried again."""
+"""Time between two attempts to listen on an address that is in use."""
 
 
 def run_console(places: Places, any_port: bool, *held: FileIdentity) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit status, 0.
 
-    Where it listens is written to ``places.state`` as JSON: ``{"version": 1, "pid": 7, "listen": "127.0.0.1:8480",
+    It writes its address to ``places.state`` as JSON: ``{"version": 1, "pid": 7, "listen": "127.0.0.1:8480",
     "url": "http://127.0.0.1:8480/", "keys": false, "problem": ""}``; ``listen`` and ``url`` are null while it does not listen.
-    ``held``: the lock in its home, which is watched.
+    ``held``: the lock in its home; the console ends when somebody replaces it.
     """
     asyncio.run(_serve_until_signalled(_Console(places, any_port), *held))
     return 0
@@ -63,7 +63,7 @@ async def _serve_until_signalled(console: _Console, *held: FileIdentity) -> None
 
 
 class _Console:
-    """Keeps one listener at the address that is declared, and its file up to date."""
+    """Keeps one listener at the declared address, and its file up to date."""
 
     def __init__(self, places: Places, any_port: bool) -> None:
         self._feed = Feed(places.controller, places.clock)
@@ -106,7 +106,7 @@ class _Console:
                     await self._feed.changed(self._feed.snapshot.number)
 
     async def _follow(self) -> bool:
-        """Listen as is declared now; return whether that works."""
+        """Listen as declared now; return whether that works."""
         wanted = self._wanted()
         self._keys_before = wanted.keys
         if wanted == self._settings:
@@ -130,7 +130,7 @@ class _Console:
         return True
 
     def _tell(self) -> None:
-        """Write where it listens, and what is wrong with its certificate, unless the file says so already."""
+        """Write the address and any problem of the certificate to the file, unless it has them already."""
         if self._listener is None:
             self._write(None, "")
         else:

@@ -1,4 +1,4 @@
-"""Where the console is, and where it listens and by which names: as the Gateway declares it. Pure."""
+"""The console's places, and its settings as the Gateway declares them. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What the console has around it: files of its home, and a clock."""
+    """The console's surroundings: files of its home, and a clock."""
 
     controller: Path
     """The controller's socket."""
     state: Path
-    """The file where it says where it listens."""
+    """The file to which it writes the address on which it listens."""
     repo: Path
     """The cluster repository."""
     clock: Callable[[], float]
@@ -28,27 +28,27 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the Gateway declares."""
+    """The settings that the Gateway declares."""
 
     listen: str | None
-    """Address and port; None where no console is wanted."""
+    """Address and port; None for no console."""
     keys: bool = False
-    """Whether whoever opens it must log in."""
+    """True if people must log in to open it."""
     hosts: tuple[str, ...] = ()
     """Further names by which browsers may call it."""
     tls: Tls | None = None
-    """Its certificate; None where it speaks plain HTTP."""
+    """Its certificate; None for plain HTTP."""
     read_only: bool = False
-    """Whether nobody may change anything in it."""
+    """True if nobody may change anything in it."""
     tls_proxy: bool = False
-    """Whether browsers that call it by one of ``hosts`` speak TLS with a proxy in front of it."""
+    """True if browsers that call it by one of ``hosts`` speak TLS with a proxy in front of it."""
 
 
 def settings_of(snapshot: Snapshot, keys_before: bool = False) -> Settings:
-    """Return what the Gateway declares; without one, or before it is known, the console is on loopback.
+    """Return the settings that the Gateway declares; without one, or before it is known, the console is on loopback.
 
-    What an answer leaves out, as an older controller's may, is as the kind has it by default. ``keys_before``: whether keys
-    were needed when it was known last. Until it is known again, they still are.
+    A field that an older controller leaves out has the kind's default. ``keys_before``: the last known value of ``keys``,
+    which applies until the Gateway is known again.
     """
     gateways = snapshot.of_kind("Gateway")
     if not gateways:

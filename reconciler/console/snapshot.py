@@ -1,4 +1,4 @@
-"""What the console knows of the cluster: the controller's last answers. Pure."""
+"""The console's knowledge of the cluster: the controller's last answers. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from reconciler.wire import answers
 
 Body = Mapping[str, Any]
-"""An object of JSON, as ``wire.admin`` documents each answer."""
+"""A JSON object; ``wire.admin`` documents each answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +19,9 @@ class Snapshot:
     number: int = 0
     """Grows with each change."""
     at: float = 0.0
-    """When the controller answered anything last, in seconds since the Unix epoch; 0 before its first answer."""
+    """Time of the controller's last answer, in seconds since the Unix epoch; 0 before the first."""
     lost: str = ""
-    """Why it does not answer now; empty while it does."""
+    """The reason why it does not answer now; empty while it does."""
     status: Body = field(default_factory=dict)
     """``ShowStatus``."""
     objects: tuple[Body, ...] = ()
@@ -43,18 +43,18 @@ class Snapshot:
     )
     """``ListCommits``."""
     remote: Body = field(default_factory=dict)
-    """``ShowSource``; empty where manifests come from no remote repository."""
+    """``ShowSource``; empty if manifests come from no remote repository."""
     operations: tuple[Body, ...] = ()
     """``Get("Operation")``."""
     answer: Body = field(default_factory=dict)
-    """What the controller was asked for one page alone; ``{"problem": text}`` where it has refused or did not answer."""
+    """The answer to one page's own question; ``{"problem": text}`` if the controller refused or did not answer."""
 
     def of_kind(self, kind: str) -> tuple[Body, ...]:
         """Return the objects of a kind, in the controller's order."""
         return tuple(each for each in self.objects if each["kind"] == kind)
 
     def named(self, kind: str, name: str) -> Body | None:
-        """Return an object; None where there is none."""
+        """Return an object; None if there is none."""
         return next((each for each in self.of_kind(kind) if each["metadata"]["name"] == name), None)
 
     def planned(self, of: str) -> Iterator[answers.Obstacle]:
@@ -64,7 +64,7 @@ class Snapshot:
 
 
 def condition(each: Body, type: str) -> Body:
-    """Return a condition of an object; an empty one, with the status ``Unknown``, where it has none yet."""
+    """Return a condition of an object; an empty one with the status ``Unknown`` if it has none yet."""
     for found in each["status"]["conditions"]:
         if found["type"] == type:
             return dict(found)

@@ -1,1 +1,1 @@
-"""Who may open the console, and what each may do there. Other modules of the room need ``visitor.py`` alone."""
+"""Access to the console, and the rights of each visitor. Other modules of the room need only ``visitor.py``."""

@@ -1,7 +1,7 @@
-"""How often an address may show a wrong key. Pure: no clock.
+"""Bounds the number of wrong keys from an address. Pure: no clock.
 
-A secret has 256 random bits, which nobody guesses; this bounds the lines of the log, and the answers to who tries. A right key
-is never refused for the wrong ones of others behind the same address.
+Nobody guesses a secret of 256 random bits; the bound is on the lines in the log and on answers to those who try. A right key
+is never refused because of others' wrong keys from the same address.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import math
 from reconciler.wire.clock import seconds_left
 
 WRONG_MAX = 10
-"""Wrong keys that an address may show at once."""
+"""Most wrong keys that an address may show in a row."""
 AGAIN_SECONDS = 30.0
-"""After how long it may show one more."""
+"""Time after which it may show one more."""
 ADDRESSES_MAX = 4096
 
 
 class Attempts:
-    """Counts wrong keys by address: a bucket of ``WRONG_MAX`` that fills again by one in ``AGAIN_SECONDS``."""
+    """Counts wrong keys by address: a bucket of ``WRONG_MAX`` that regains one in ``AGAIN_SECONDS``."""
 
     def __init__(self) -> None:
         self._full_at: dict[str, float] = {}
         """When the bucket of an address will be full again, the oldest count first."""
 
     def wait(self, address: str, now: float) -> int:
-        """Return for how many seconds wrong keys of the address are not answered; 0 where they are."""
+        """Return the seconds for which wrong keys from the address get no answer; 0 if they get one now."""
         full_at = self._full_at.get(_network(address), now)
         seconds = seconds_left(full_at, now, WRONG_MAX * AGAIN_SECONDS)
         return max(0, math.ceil(seconds - (WRONG_MAX - 1) * AGAIN_SECONDS))
@@ -42,7 +42,7 @@ class Attempts:
 
 
 def _network(address: str) -> str:
-    """Return what one client has: an IPv4 address, or the 64 bits of an IPv6 network, in which it may choose the rest."""
+    """Return the IPv4 address of a client, or its IPv6 network of 64 bits: a client may choose the other 64 bits itself."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""The door of the console: finds out who sends a request, and sends those to the login who have to show a key first."""
+"""The door of the console: finds out who sends a request, and sends people without a key to the login."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ from .visitor import SCOPE_KEY, Visitor
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-"""How often sessions are looked at: their time may be over."""
+"""Time between two looks at sessions: their time may be over."""
 LOGIN, LOGOUT, STATIC = "/login", "/logout", "/static/"
 
 
 @dataclass(slots=True)
 class Doors:
-    """What is known of keys and logins; it outlives a listener. ``clock`` returns seconds since the Unix epoch."""
+    """Keys and logins; outlives a listener. ``clock`` returns seconds since the Unix epoch."""
 
     feed: Feed
     clock: Callable[[], float]
     owner: Callable[[], Author]
-    """Whose name commits have where nobody has to log in: the account's that the console runs in."""
+    """The author of commits if nobody has to log in: the account that the console runs in."""
     settings: Callable[[], Settings]
-    """What is declared now."""
+    """The settings that are declared now."""
     sessions: Sessions
     attempts: Attempts = field(default_factory=Attempts)
     _rights: Rights | None = None
     _of: object = None
-    """The objects that ``_rights`` was made of."""
+    """The objects from which ``_rights`` was made."""
 
     @property
     def rights(self) -> Rights:
-        """Return which secrets open the console now."""
+        """Return the rights of all secrets now."""
         snapshot = self.feed.snapshot
         if self._rights is None or self._of is not snapshot.objects:
             self._rights, self._of = rights_of(snapshot), snapshot.objects
         return self._rights
 
     def show(self, secret: str, address: str, scrape: bool = False) -> Admitted | Refusal | int:
-        """Return what a secret opens that somebody shows; for a wrong one after too many, the seconds until the next is
-        answered. Wrong ones are counted and told to the log. ``scrape``: only metrics are asked for."""
+        """Return the right of a secret, its refusal, or after too many wrong ones the seconds until the next gets an answer.
+        Counts and logs wrong secrets. ``scrape``: the request is for metrics only."""
         now = self.clock()
         answer = self.rights.admit(secret, now, scrape)
         if isinstance(answer, Refusal):
@@ -72,7 +72,7 @@ class Doors:
         return self.rights.look(hashed, self.clock())
 
     async def watch(self) -> None:
-        """End sessions when their keys or their times do, for ever."""
+        """End each session when its key or its time ends, for ever."""
         while True:
             seen = self.feed.snapshot
             self.sessions.look(self._standing, self.clock())
@@ -83,8 +83,8 @@ class Doors:
 
 
 class Door:
-    """ASGI: puts a ``Visitor`` into the scope of every request. Where keys are needed: of those with a session, or with the
-    secret of a key as ``Authorization: Bearer``; others are sent to the login."""
+    """ASGI: puts a ``Visitor`` into the scope of every request. If keys are needed, a request must have a session, or a key's
+    secret as ``Authorization: Bearer``; others are sent to the login."""
 
     def __init__(self, app: ASGIApp, doors: Doors) -> None:
         self._app = app
@@ -106,7 +106,7 @@ class Door:
             open_to_all = scope["path"] == LOGIN
             await (self._app if open_to_all else found)(scope, receive, send)
             return
-        if is_scrape(connection):  # over before a key could end, and not by a session of which it is a part
+        if is_scrape(connection):  # it is over before a key could end, and is no part of a session
             await self._app(scope, receive, send)
             return
         session, admitted = found
@@ -116,7 +116,7 @@ class Door:
             await _until_over(self._app, scope, receive, send, session)
 
     def _session(self, connection: HTTPConnection) -> tuple[Session, Admitted] | Response:
-        """Return the session of a request, or the answer to one that has none."""
+        """Return the session of a request and its right, or the answer to a request without one."""
         doors, now = self._doors, self._doors.clock()
         scheme, _, secret = connection.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
@@ -150,15 +150,15 @@ def address_of(connection: HTTPConnection) -> str:
 
 
 def by_tls(connection: HTTPConnection, settings: Settings) -> bool:
-    """Return whether the browser speaks TLS: with the console, or as declared with a proxy, whose name it then calls. A browser
-    that calls that name without TLS is refused nothing, but keeps no cookie that is for TLS alone."""
+    """Return whether the browser speaks TLS: with the console, or with a declared proxy, if it calls one of ``hosts``. A
+    browser that calls that name without TLS is not refused, but keeps no cookie that requires TLS."""
     proxied = settings.tls_proxy and (connection.url.hostname or "") in settings.hosts
     return connection.url.scheme == "https" or proxied
 
 
 def cookie_name(connection: HTTPConnection, settings: Settings) -> str:
     """Return the name of the cookie with a session's id: browsers send a host's cookies to all of its ports, and each may have
-    a console. With TLS the name itself makes browsers refuse one that was set without."""
+    a console. With TLS, the prefix of the name makes browsers refuse a cookie that was set without it."""
     tls = by_tls(connection, settings)
     port = connection.url.port or (443 if tls else 80)
     return f"__Host-reconciler-{port}" if tls else f"reconciler-{port}"
@@ -170,7 +170,7 @@ def _visitor(admitted: Admitted, secret: str, read_only: bool) -> Visitor:
 
 
 async def _until_over(app: ASGIApp, scope: Scope, receive: Receive, send: Send, session: Session) -> None:
-    """Answer a request; when its session ends first, so does the answer: one that has begun is closed, and no other follows."""
+    """Answer a request until its session ends: an answer that has begun is then closed, and no other follows."""
     began = complete = False
 
     async def sent(message: Message) -> None:
@@ -186,7 +186,7 @@ async def _until_over(app: ASGIApp, scope: Scope, receive: Receive, send: Send, 
         if answering.done():
             answering.result()
             return
-        answering.cancel()  # to its end, before anything is sent here: else both could answer
+        answering.cancel()  # wait for its end before sending anything: else both could answer
         await asyncio.wait((answering,))
         if not answering.cancelled():
             answering.result()

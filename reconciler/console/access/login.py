@@ -111,7 +111,7 @@ async def _form(request: Request) -> dict[str, str] | None:
 
 
 def _own_path(target: str) -> str:
-    """Return where to go after the login: a page of the console, whatever the link said."""
+    """Return the address to open after the login: always a page of the console, even if the link names another site."""
     parts = urlsplit(target.replace("\\", "/"))
     if parts.scheme or parts.netloc or not parts.path.startswith("/") or parts.path.startswith("//"):
         return "/"

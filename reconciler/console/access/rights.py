@@ -1,4 +1,4 @@
-"""The keys that may open the console, as the controller's objects have them. Pure."""
+"""The keys that may open the console, from the controller's objects. Pure."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ class Admitted:
     key: str
     """Its name."""
     hash: str
-    """Of the secret that was shown."""
+    """Of the shown secret."""
     operate: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a secret opens nothing: ``text`` for whoever sent it."""
+    """The reason why a secret opens nothing: ``text`` is for the sender."""
 
     text: str
     key: str = ""
-    """The name of its key where it has one."""
+    """The name of its key, if it has one."""
 
 
 class Rights:
-    """Which secrets open the console."""
+    """The secrets that open the console."""
 
     def __init__(self, ring: KeyRing, allowed: Mapping[str, str], scraping: Collection[str] = ()) -> None:
         self._ring = ring
         self._scraping = scraping
-        """Names of the keys that may read metrics, whatever else they may do."""
+        """Names of the keys that may read metrics, even if they may do nothing else."""
         self._allowed = allowed
-        """``view`` or ``operate`` by the names of keys."""
+        """``none``, ``view`` or ``operate`` by the names of keys."""
 
     def admit(self, secret: str, now: float, scrape: bool = False) -> Admitted | Refusal:
-        """Return what a secret opens. ``now`` is in seconds since the Unix epoch. ``scrape``: only metrics are asked for."""
+        """Return the right of a secret. ``now`` is in seconds since the Unix epoch. ``scrape``: only to read metrics."""
         hashed = hash_of(secret)
         if self._ring.key(hashed) is None:
             mistyped = looks_mistyped(secret)
@@ -53,7 +53,7 @@ class Rights:
         return self.look(hashed, now, scrape)
 
     def look(self, hashed: str, now: float, scrape: bool = False) -> Admitted | Refusal:
-        """Return what the secret with this hash opens now."""
+        """Return the right of the secret with this hash now."""
         objection = self._ring.objection(hashed, now)
         key = self._ring.key(hashed)
         name = key.name if key is not None else ""

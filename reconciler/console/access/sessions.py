@@ -1,4 +1,4 @@
-"""Who is logged in: sessions, kept in memory alone. A console that is started anew knows none, and asks for keys again."""
+"""Sessions of logins, kept only in memory. A new console knows none, and asks for keys again."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from reconciler.wire.keys import hash_of
 from .rights import Admitted, Refusal
 
 SESSION_SECONDS = 12 * 3600.0
-"""How long a login lasts: a working day."""
+"""Length of a login: a working day."""
 SESSIONS_MAX = 1000
-"""Of one more, the oldest ends."""
+"""Most logins at a time: for one more, the oldest ends."""
 
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """A secret that was shown, and what it is used for now."""
+    """A secret that was shown, with the end of its time."""
 
     hash: str
     secret: str
     ends: float
     """In seconds since the Unix epoch."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when nothing may be done with it any more; what still runs then ends."""
+    """Set when it may no longer be used; requests that still run then end."""
 
 
 class Sessions:
-    """Logins, by the hashes of their ids: how long it takes to look one up says nothing of the ids of others."""
+    """Logins, by the hashes of their ids: the time of a search tells nothing about the ids of others."""
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         """``new_id`` returns a random text that nobody can guess."""
         self._new_id = new_id
         self._known: dict[str, Session] = {}
         self._used: dict[Session, int] = {}
-        """Sessions with requests that run, and how many. Those that a program sends with its key are no logins."""
+        """Sessions with running requests, and the number of these. A program that sends its key has a session without login."""
 
     def begin(self, admitted: Admitted, secret: str, now: float) -> str:
-        """Log a secret in. Returns the id for its cookie."""
+        """Begin a session for a secret. Returns the id for its cookie."""
         while len(self._known) >= SESSIONS_MAX:
             self.end(next(iter(self._known)))
         id = self._new_id()
@@ -50,17 +50,17 @@ class Sessions:
         return id
 
     def find(self, id: str, now: float) -> Session | None:
-        """Return the session with an id; None where there is none, or none any more."""
+        """Return the session with an id; None if there is none, or its time is over."""
         session = self._known.get(hash_of(id))
         return session if session is not None and not _is_over(session, now) else None
 
     def log_out(self, id: str) -> None:
-        """End the session with an id, and what runs in it."""
+        """End the session with an id, and its running requests."""
         self.end(hash_of(id))
 
     @contextmanager
     def used(self, session: Session) -> Iterator[None]:
-        """While a request runs: it ends when its session does."""
+        """Note that a request runs, for the length of the block: it ends when its session does."""
         self._used[session] = self._used.get(session, 0) + 1
         try:
             yield
@@ -70,8 +70,8 @@ class Sessions:
                 del self._used[session]
 
     def look(self, standing: Callable[[str], Admitted | Refusal], now: float) -> None:
-        """End the sessions whose time is over, and those whose secrets open nothing any more. ``standing``: what a secret's
-        hash opens now."""
+        """End the sessions whose time is over, and those whose secrets no longer open anything. ``standing`` returns the right
+        of a secret's hash now."""
         for hashed, session in tuple(self._known.items()):
             if _is_over(session, now) or isinstance(standing(session.hash), Refusal):
                 self.end(hashed)
@@ -87,5 +87,5 @@ class Sessions:
 
 
 def _is_over(session: Session, now: float) -> bool:
-    """Return whether the time of a session is over; that of a program with its key never is."""
+    """Return whether the time of a session is over; the session of a program that sends its key has no end."""
     return session.ends != math.inf and not seconds_left(session.ends, now, SESSION_SECONDS)

@@ -1,4 +1,4 @@
-"""Who has sent a request to the console, and what that person may do."""
+"""The sender of a request to the console, with the rights of that person."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ SCOPE_KEY = "visitor"
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who has sent a request."""
+    """The sender of a request."""
 
     author: Callable[[], Author]
-    """Whose name commits have. It may ask git, which takes some milliseconds."""
+    """Returns the author of commits. It may ask git, which takes some milliseconds."""
     operate: bool
-    """Whether what is done at once, such as to approve or to drain, is allowed."""
+    """True if acts, such as to approve or to drain, are allowed."""
     key: str = ""
-    """The name of the ApiKey; empty where none is needed."""
+    """The name of the ApiKey; empty if none is needed."""
     secret: str = ""
     """The secret of that key, for requests to the gateway in its name."""
     read_only: bool = False
-    """Whether the Gateway forbids every change in the console, with whatever key."""
+    """True if the Gateway forbids every change in the console, with any key."""
 
 
 def visitor_of(request: HTTPConnection) -> Visitor:
-    """Return who has sent a request: every one that reaches a page has a visitor."""
+    """Return the sender of a request: every request that reaches a page has a visitor."""
     visitor: Visitor = request.scope[SCOPE_KEY]
     return visitor
 
 
 def person_of(request: HTTPConnection) -> Author:
-    """Return whose name a commit has that a request asks for."""
+    """Return the author of a commit that a request asks for."""
     return visitor_of(request).author()
 
 
 def may_operate(request: HTTPConnection) -> bool:
-    """Return whether a request may change something; whoever may not is told by ``visitor_of(request).key`` which key it has."""
+    """Return whether a request may change something."""
     return visitor_of(request).operate
 
 
 def secret_of(request: HTTPConnection) -> str:
-    """Return the secret to send to the gateway in the name of a request; empty where none is needed. Never to be shown."""
+    """Return the secret to send to the gateway in the name of a request; empty if none is needed. Never show it."""
     return visitor_of(request).secret

@@ -1,1 +1,1 @@
-"""What a person may do at once: a page that shows the commit and the command, and asks once. Start with ``act.py``."""
+"""Acts: each has a page that shows the commit and the command, and asks once. Start with ``act.py``."""

@@ -1,4 +1,4 @@
-"""The pages of acts: a GET shows the commit and the command, a POST does it, and leads to the commit that was written."""
+"""The pages of acts: a GET shows the commit and the command, a POST writes the commit and leads to it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STALE = (
 
 
 class Acts:
-    """Shows what an act would write, asks once, and has the controller write it. ``clock``: seconds since the Unix epoch."""
+    """Shows the commit of an act, asks once, and has the controller write it. ``clock``: seconds since the Unix epoch."""
 
     def __init__(self, feed: Feed, pages: Pages, clock: Callable[[], float]) -> None:
         self._feed = feed
@@ -135,12 +135,12 @@ async def _question(request: Request, form: Typed, dry: bool) -> Operate:
 
 
 def _bound_to(request: Request, form: Typed) -> str:
-    """Return what a token is for: the act, the number or the commit that was shown with it, and whose login it is."""
+    """Return the text that a token signs: the act, the number or the commit shown with it, and the key of the login."""
     return " ".join((request.url.path, form.replicas, form.to, visitor_of(request).key))
 
 
 async def _fields(request: Request) -> dict[str, str]:
-    """Return the fields of a form; none of one that is too large."""
+    """Return the fields of a form; none if it is too large."""
     body = b""
     async for part in request.stream():
         body += part

@@ -1,4 +1,4 @@
-"""The form of an act: what a person typed, and the token without which it is not taken. Pure but for the secret's making."""
+"""The form of an act: the typed fields, and the token that it must have. Pure except for the secret of tokens."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 TOKEN_SECONDS = 3600.0
-"""How long a page may stay open before its form is sent."""
+"""Longest time that a page may stay open before its form is sent."""
 REASON_MAX = 500
 REPLICAS_MAX = 20
-"""Characters of a number: what is no number is said to be none."""
+"""Most characters of a number of replicas; the controller refuses a text that is no number."""
 DURATIONS = {
     "": None,
     "30m": 1800.0,
@@ -23,14 +23,14 @@ DURATIONS = {
     "24h": 86_400.0,
     "168h": 604_800.0,
 }
-"""How long an operation may last, as the command line writes it, in seconds; none for as long as nobody ends it."""
+"""Durations of operations, as the command line writes them, in seconds; None: until somebody ends it."""
 _SPACE = re.compile(r"\s+")
 _COMMIT = re.compile(r"[0-9a-f]{4,64}")
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """What a person typed."""
+    """The fields that a person typed."""
 
     reason: str = ""
     duration: str = ""
@@ -38,9 +38,9 @@ class Typed:
     force: bool = False
     token: str = ""
     replicas: str = ""
-    """As it was typed; empty where no number is asked for, or none was typed yet."""
+    """As it was typed; empty if the act takes no number, or none was typed yet."""
     to: str = ""
-    """The commit of ``main`` to go back to; empty for the one before the last change."""
+    """The commit of ``main`` to return to; empty for the one before the last change."""
 
     @property
     def seconds(self) -> float | None:
@@ -48,7 +48,7 @@ class Typed:
 
 
 def typed(fields: Mapping[str, str]) -> Typed:
-    """Return what a form or an address has; what it should not have counts as left out."""
+    """Return the fields of a form or an address; a value that is not allowed counts as left out."""
     duration = fields.get("for", "")
     return Typed(
         _SPACE.sub(" ", fields.get("reason", "")).strip()[:REASON_MAX],
@@ -61,7 +61,7 @@ def typed(fields: Mapping[str, str]) -> Typed:
 
 
 class Tokens:
-    """Tokens of forms: only a page of this console has one, for this act, this person, and an hour."""
+    """Tokens of forms: only a page of this console has one, for one act and one person, for an hour."""
 
     def __init__(self) -> None:
         self._secret = secrets.token_bytes(32)

@@ -1,5 +1,5 @@
-"""The chat page's way to the gateway: what a browser asks for, and the answer as it comes.
+"""The chat page's way to the gateway: passes a browser's request on, and the answer as it comes.
 
-The browser speaks to the console alone. ``asked.py`` is what is passed on (pure), ``upstream.py`` asks the gateway, and
+The browser speaks only to the console. ``asked.py`` makes the request (pure), ``upstream.py`` asks the gateway, and
 ``routes.py`` answers the browser.
 """

@@ -1,4 +1,4 @@
-"""From what a browser asks for to a chat completion of the gateway. Pure."""
+"""From a browser's request to a chat completion of the gateway. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PASSED = ("messages", "temperature", "max_tokens", "thinking", "tools")
 
 
 class WrongRequest(Exception):
-    """What a browser has sent cannot be asked; the text says why."""
+    """The console cannot pass a browser's request on; the text says why."""
 
 
 def completion(model: str, fields: Mapping[str, Any], stream: bool) -> dict[str, Any]:
@@ -41,12 +41,12 @@ def from_json(body: bytes) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What the form of the page has: the settings as they were typed, and the conversation with the new message."""
+    """The form of the page: the settings as they were typed, and the conversation with the new message."""
 
     typed: Mapping[str, str]
-    """``SETTINGS``; empty for what is not set."""
+    """By the names of ``SETTINGS``; empty if not set."""
     messages: tuple[Mapping[str, Any], ...]
-    """Without the system prompt. Answers have ``groups``, those that worked on them, beside what the gateway takes."""
+    """Without the system prompt. In addition to the gateway's fields, answers have ``groups``, which worked on them."""
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of a request. Raises ``WrongRequest``."""
@@ -61,7 +61,7 @@ class Form:
 
 
 def from_form(body: bytes) -> Form:
-    """Return what a form has, sent as ``application/x-www-form-urlencoded``. Raises ``WrongRequest``."""
+    """Return a form that was sent as ``application/x-www-form-urlencoded``. Raises ``WrongRequest``."""
     try:
         sent = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=32)
         said = json.loads(sent.get("said", ["[]"])[0] or "[]")

@@ -1,4 +1,4 @@
-"""Answers a browser that chats: with the stream of the gateway as it comes, or, without scripts, with a whole page."""
+"""Answers a browser that chats: with the gateway's stream as it comes, or, without scripts, with a whole page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .upstream import Answer, NoGateway, asking, error_of, gateway_of, parts
 
 BODY_BYTES_MAX = 8 * 1024 * 1024
 CHATS_MAX = 100
-"""Most answers that are passed on at a time: each holds two connections."""
+"""Most answers to pass on at a time: each holds two connections."""
 NO_STORE = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class ClientLeft(Exception):
 
 
 class Chat:
-    """The routes of the chat, beside its page."""
+    """The routes of the chat, in addition to its page."""
 
     def __init__(self, feed: Feed, pages: Pages) -> None:
         self._feed = feed
@@ -49,7 +49,7 @@ class Chat:
         ]
 
     async def _answer(self, request: Request) -> Response:
-        """Pass a stream on. A page of another origin cannot send this type of content without asking first."""
+        """Pass a stream on. A page of another origin cannot send JSON without asking first."""
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             return _refusal(415, "the body must be application/json")
         if self._open >= CHATS_MAX:
@@ -109,7 +109,7 @@ class Chat:
 
 
 class _Passed(StreamingResponse):
-    """An answer as it comes. Whatever becomes of it, the request to the gateway ends with it."""
+    """An answer as it comes. The request to the gateway always ends with it."""
 
     def __init__(self, stack: AsyncExitStack, answer: Answer) -> None:
         self._stack = stack
@@ -125,7 +125,7 @@ async def _parts(answer: Answer) -> AsyncIterator[bytes]:
     try:
         async for part in parts(answer):
             yield part
-    except NoGateway as error:  # an answer that has begun can say so in its stream alone
+    except NoGateway as error:  # an answer that has begun can say so only in its stream
         yield b"data: " + json.dumps({"error": {"message": str(error)}}).encode() + b"\n\n"
 
 
@@ -142,7 +142,7 @@ async def _body(request: Request) -> bytes:
 
 
 async def _unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Return what ``work`` does. Raises ``ClientLeft``, and ends it, once the browser has closed its connection."""
+    """Return the result of ``work``. Raises ``ClientLeft``, and cancels it, once the browser has closed its connection."""
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_left(request))
     try:

@@ -1,7 +1,7 @@
 """Asks the gateway of this machine for an answer.
 
-With httpx2, which the product has already: it streams, ends a request with its block, and speaks TLS. It costs some 0.1 ms for each
-part of a stream, which is nothing for the one person who reads it.
+The product already uses httpx2: it streams, ends a request with its block, and speaks TLS. It costs some 0.1 ms for each part
+of a stream, too little for a reader to notice.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from reconciler.console.snapshot import Snapshot
 
 CONNECT_SECONDS = 5.0
 SILENCE_SECONDS = 30.0
-"""A stream of the gateway has a comment at least every five seconds."""
+"""Longest silence of a stream; the gateway sends a comment at least every five seconds."""
 ANSWER_SECONDS = 3600.0
-"""How long a whole answer may take: nothing comes before its end."""
+"""Longest time for a whole answer without a stream: nothing comes before its end."""
 Answer = httpx2.Response
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
@@ -43,7 +43,7 @@ class Gateway:
 
 
 def gateway_of(snapshot: Snapshot) -> Gateway:
-    """Return the gateway. Raises ``NoGateway`` where none listens."""
+    """Return the gateway. Raises ``NoGateway`` if none listens."""
     url = snapshot.status.get("localEndpoint")
     if not url:
         raise NoGateway("the gateway is not listening; see: reconciler get gateways")
@@ -55,13 +55,13 @@ def gateway_of(snapshot: Snapshot) -> Gateway:
 async def asking(
     gateway: Gateway, body: Mapping[str, Any], secret: str, stream: bool
 ) -> AsyncIterator[Answer]:
-    """Ask for a chat completion. ``secret`` is that of whoever asks; empty where none is needed. Raises ``NoGateway``.
+    """Ask for a chat completion. ``secret``: of the visitor's key; empty if none is needed. Raises ``NoGateway``.
 
     The block gets the answer once its head is there. Leaving the block ends the request: the gateway then frees its place.
     """
     headers = {"authorization": f"Bearer {secret}"} if secret else {}
     try:
-        # no proxy of the environment may see what is said: the gateway is on this machine
+        # no proxy of the environment may see the conversation: the gateway is on this machine
         async with (
             httpx2.AsyncClient(
                 verify=_trusted(gateway),
@@ -80,7 +80,7 @@ async def asking(
 
 
 async def parts(answer: Answer) -> AsyncIterator[bytes]:
-    """Yield the parts of an answer as they come. Raises ``NoGateway`` where it breaks off."""
+    """Yield the parts of an answer as they come. Raises ``NoGateway`` if it breaks off."""
     try:
         async for part in answer.aiter_raw():
             yield part
@@ -89,12 +89,12 @@ async def parts(answer: Answer) -> AsyncIterator[bytes]:
 
 
 def said(error: httpx2.HTTPError) -> str:
-    """Return what went wrong, for a person: some errors have no text."""
+    """Return an error's text for a person, or its type: some errors have no text."""
     return str(error) or type(error).__name__
 
 
 def error_of(status: int, body: bytes) -> dict[str, Any]:
-    """Return the error in an answer of the gateway, which has at least a ``message``."""
+    """Return the error in an answer of the gateway; it has at least a ``message``."""
     try:
         error = json.loads(body)["error"]
         return {**error, "message": str(error["message"])}
@@ -103,7 +103,7 @@ def error_of(status: int, body: bytes) -> dict[str, Any]:
 
 
 def _trusted(gateway: Gateway) -> ssl.SSLContext | bool:
-    """Trust the very certificate that the gateway has: it is asked by its address, for which no certificate is made."""
+    """Trust only the gateway's own certificate: requests go to its address, for which no certificate is made."""
     if not gateway.certificate:
         return False
     found = _CERTIFICATE.search(Path(gateway.certificate).expanduser().read_text(encoding="utf-8"))

@@ -1,1 +1,1 @@
-"""The output of ranks in a browser, followed: the page in ``log.py``, its lines in ``lines.py``."""
+"""Follows the output of ranks in a browser: the page is in ``log.py``, its lines in ``lines.py``."""

@@ -1,4 +1,4 @@
-"""The page of a rank's output, and the stream that follows it. A browser that is slow gets the newest, and is told so."""
+"""The page of a rank's output, and the stream that follows it. A slow browser gets the newest lines and a note of the gap."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ from .lines import Splitter, whole_lines
 from .matching import lines_of, marked, nearest, words_of
 
 TAIL_BYTES = 48 * 1024
-"""How much of a log's end a page begins with."""
+"""Bytes of a log's end with which a page begins."""
 PIECE_BYTES = 64 * 1024
-"""The most that is read at a time: who is further behind gets the newest, so that nothing piles up anywhere."""
+"""Most bytes to read at a time: a page further behind gets the newest ones, so that nothing piles up."""
 BEFORE_BYTES = TAIL_BYTES // 2
-"""How much of it is shown before a line that was searched for."""
+"""Bytes to show before a line that a search found."""
 LOOK_SECONDS = 0.5
 ALIVE_LOOKS = 30
-"""After how many looks without news a browser hears something, so that both ends find out when the other is gone."""
+"""Looks without news after which a browser gets a comment, so that each end notices when the other is gone."""
 ENDED_LOOKS = 4
-"""How many looks without news end the log of a rank that runs no more."""
+"""Looks without news that end the log of a rank that no longer runs."""
 NEXT_SECONDS = 600.0
-"""How long a page whose rank has ended waits for the same rank of a later epoch, whose log it then goes on with."""
+"""Time for which a page whose rank has ended waits for the same rank of a later epoch, to continue with its log."""
 FOLLOWED = "followed"
-"""What ends the id of an event of a rank that was known to run: a page that connects again waits for the next epoch."""
+"""End of an event's id if the rank was known to run: a page that reconnects with it waits for the next epoch."""
 STILL_HERE = b": still here\n\n"
 FOLLOWERS_MAX = 64
-"""Most logs that are followed at a time, by all browsers together."""
+"""Most logs to follow at a time, for all browsers together."""
 
 
 class Logs:
-    """Shows what ranks print."""
+    """Shows the output of ranks."""
 
     def __init__(self, feed: Feed, pages: Pages) -> None:
         self._feed = feed
         self._pages = pages
         self._followers = 0
         self._asked: dict[tuple[RankId, int], tuple[float, asyncio.Task[tuple[Body, int]]]] = {}
-        """What was asked last of a rank's output from an offset on, and when: who has read as far shares the answer."""
+        """The last read of a rank's output by its offset, and its time: all pages that have read as far share it."""
 
     def routes(self) -> list[Route]:
         """Return the routes of the page and its stream."""
@@ -71,8 +71,8 @@ class Logs:
         return HTMLResponse(html, headers={"cache-control": "no-store"})
 
     async def _found(self, name: str, at: int | None = None, query: str = "") -> dict[str, Any]:
-        """Return what the template shows of a rank: the end of its log, or the lines around a byte, of which the one with all
-        words of the query is marked."""
+        """Return the template's values for a rank: the end of its log, or the lines around a byte with a mark on the line that
+        has all words of the query."""
         found: dict[str, Any] = {
             "id": None,
             "problem": "",
@@ -117,9 +117,10 @@ class Logs:
     async def lines(self, id: RankId, at: int, followed: bool = False) -> AsyncGenerator[bytes, None]:
         """Yield events of a rank's output from an offset on, whose ids ``position`` reads.
 
-        ``runs`` as ``{}`` once it is known to run: from then on it is ``followed``, also by who connects again. ``lines`` as
-        ``{"lines", "leftOut": bytes}``. ``end`` as ``{"waits": bool}`` once it has ended, or is waited for no longer. Where it
-        waits, ``next`` as ``{"name", "text"}``, the same rank of a later epoch, after which nothing comes; or ``runs`` again.
+        ``runs`` is ``{}``, once the rank is known to run: from then on it is ``followed``, even by a page that reconnects.
+        ``lines`` is ``{"lines", "leftOut": bytes}``. ``end`` is ``{"waits": bool}``, once the rank has ended, or the wait for
+        the next one. If it waits, ``next`` follows as the last event, ``{"name", "text"}`` of the same rank of a later epoch; or
+        ``runs`` follows again.
         """
         splitter, quiet = Splitter(), 0
         self._followers += 1
@@ -154,8 +155,8 @@ class Logs:
             self._followers -= 1
 
     async def _until_more(self, id: RankId) -> AsyncGenerator[bytes, None]:
-        """Wait for the rank of a later epoch, or for the rank itself, which a controller that began anew knows late; yield
-        comments meanwhile. No longer than ``NEXT_SECONDS``."""
+        """Wait at most ``NEXT_SECONDS`` for the rank of a later epoch, or for the rank itself, which a new controller may not
+        know yet; yield comments meanwhile."""
         for look in range(int(NEXT_SECONDS / LOOK_SECONDS)):
             if self._runs(id) or self._later(id):
                 return
@@ -164,7 +165,7 @@ class Logs:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _news(self, id: RankId, at: int) -> tuple[Body, int] | None:
-        """Return what ``_read`` does, nothing new where there is no answer, and None where the rank is gone."""
+        """Return the result of ``_read``; no new text if there is no answer, and None if the rank is gone."""
         try:
             return await self._read(id, at)
         except ReconcilerError as error:
@@ -172,7 +173,7 @@ class Logs:
             return None if unknown and not self._may_run(id) else ({"text": "", "offset": at}, 0)
 
     async def _read(self, id: RankId, at: int) -> tuple[Body, int]:
-        """Return what ``_ask`` does. All who have read as far ask once together in ``LOOK_SECONDS``."""
+        """Return the result of ``_ask``. Pages that have read as far share one question in ``LOOK_SECONDS``."""
         now = asyncio.get_running_loop().time()
         for key, (asked_at, task) in tuple(self._asked.items()):
             if task.done() and now - asked_at >= LOOK_SECONDS:
@@ -181,12 +182,12 @@ class Logs:
             task = asyncio.create_task(self._ask(id, at), name=f"read the log of {id}")
             task.add_done_callback(
                 lambda done: done.cancelled() or done.exception()
-            )  # also where nobody waits any more
+            )  # even if nobody waits any more
             self._asked[id, at] = now, task
         return await asyncio.shield(self._asked[id, at][1])
 
     async def _ask(self, id: RankId, at: int) -> tuple[Body, int]:
-        """Return what a rank has printed since, and how many bytes of it are left out because it is too much."""
+        """Return a rank's output after an offset, and the number of bytes left out because there is too much."""
         body = await self._feed.ask(ReadRankLog(id, PIECE_BYTES, at))
         if body["offset"] - at < PIECE_BYTES:
             return body, 0
@@ -200,12 +201,12 @@ class Logs:
         return any(rank["metadata"]["name"] == str(id) for rank in self._feed.snapshot.ranks)
 
     def _may_run(self, id: RankId) -> bool:
-        """Return whether a rank runs, as far as is known: where no controller answers, or none has yet, it may."""
+        """Return whether a rank may run: it may if no controller answers, or none has answered yet."""
         now = self._feed.snapshot
         return bool(now.lost) or not now.status or self._runs(id)
 
     def _later(self, id: RankId) -> Body | None:
-        """Return the same rank of the newest epoch after this one; None where there is none."""
+        """Return the same rank of the newest epoch after this one; None if there is none."""
         where = (id.deployment, id.replica, id.rank)
         same = [
             row
@@ -217,19 +218,19 @@ class Logs:
 
 
 def place(text: str) -> int | None:
-    """Return the byte that an address names; None where it names none."""
+    """Return the byte that an address names; None if it names none."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else None
 
 
 def position(last: str) -> tuple[int, bool]:
-    """Return at which byte of the output an event's id leaves off, and whether the rank was known to run: ``12`` or
-    ``12-followed``. Raises ``ValueError``."""
+    """Return the byte of the output at which an event ends, and whether the rank was known to run, from the event's id:
+    ``12`` or ``12-followed``. Raises ``ValueError``."""
     at, _, followed = last.partition("-")
     return max(0, int(at[:18])), followed == FOLLOWED
 
 
 def _marked(body: Body, at: int, words: tuple[str, ...]) -> dict[str, Any]:
-    """Return the lines of a piece of output, and which of them was looked for."""
+    """Return the lines of a piece of output, and the one that a search found."""
     lines = lines_of(body["text"].rpartition("\n")[0], begin_of(body))
     hit = nearest(lines, at, words)
     shown = [line.text for line in lines]
@@ -237,13 +238,13 @@ def _marked(body: Body, at: int, words: tuple[str, ...]) -> dict[str, Any]:
 
 
 def begin_of(body: Body) -> int:
-    """Return at which byte of the output a text begins. Where the agent is too old to say so: as if all of it was UTF-8."""
+    """Return the byte of the output at which a text begins. If the agent is too old to say so, it assumes UTF-8."""
     begin = body.get("begin")
     return int(begin) if begin is not None else body["offset"] - len(body["text"].encode())
 
 
 def _rest_bytes(body: Body, rest: str) -> int:
-    """Return how many bytes ``rest`` was, what follows the last newline of a text; of an old agent as ``_begin`` does."""
+    """Return the number of bytes of ``rest``, the text after the last newline; for an old agent as in ``begin_of``."""
     known = body.get("restBytes")
     return int(known) if known is not None else len(rest.encode())
 
@@ -254,7 +255,7 @@ def _event(kind: str, data: dict[str, Any], at: int, followed: bool) -> bytes:
 
 
 def _beside(rows: list[Body], id: RankId) -> dict[str, Any]:
-    """Return the other ranks of the group, and the same rank of other epochs, newest first, as name, text and phase."""
+    """Return the ranks of the group as name and text, and the rank of all epochs, newest first, as name, text and phase."""
     replica = [row for row in rows if row["replica"] == id.replica]
     group = sorted((row for row in replica if row["epoch"] == id.epoch), key=lambda row: int(row["rank"]))
     same = sorted((row for row in replica if row["rank"] == id.rank), key=lambda row: -int(row["epoch"]))

@@ -1,4 +1,4 @@
-"""Finds lines of a log that have all words, as plain text: no pattern is made of what somebody types. Pure."""
+"""Finds lines of a log that have all words, as plain text: typed words are never a pattern. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .lines import plain
 QUERY_CHARACTERS_MAX = 200
 STAMP_CHARACTERS = len("2026-11-21T10:00:00.123Z ")
 Parts = tuple[tuple[str, bool], ...]
-"""A text in pieces, and whether each is to be marked."""
+"""A text in pieces, each with True if it is to be marked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a log. ``begin``: its first byte in the output. ``time``: its own, or that of the line that it continues; None
-    where no line before it has one."""
+    """A line of a log. ``begin``: its first byte in the output. ``time``: its own, or the time of the line that it continues;
+    None if no line before it has one."""
 
     begin: int
     text: str
@@ -36,13 +36,13 @@ def words_of(query: str) -> tuple[str, ...]:
 
 
 def lines_of(text: str, begin: int) -> list[Line]:
-    """Return the lines of a piece of output that begins at a byte: whole ones, and the one that is not complete yet."""
+    """Return the lines of a piece of output that begins at a byte: whole ones, and the last one, which may be incomplete."""
     found = []
     at, time = begin, None
     for number, line in enumerate(text.split("\n")):
         shown = plain(line)
         time = time_of(shown) or time
-        if shown and (number or not begin):  # what begins within a line is not all of it
+        if shown and (number or not begin):  # the first one may be only the end of a line
             found.append(Line(at, shown, time))
         at += len(line.encode()) + 1
     return found
@@ -55,7 +55,7 @@ def has_all(text: str, words: tuple[str, ...]) -> bool:
 
 
 def marked(text: str, words: tuple[str, ...]) -> Parts:
-    """Return a text in pieces, with each place of a word marked."""
+    """Return a text in pieces, with each occurrence of a word marked."""
     folded, origin = "", []  # a character may fold to two
     for place, each in enumerate(text):
         one = each.casefold()
@@ -78,7 +78,7 @@ def marked(text: str, words: tuple[str, ...]) -> Parts:
 
 
 def nearest(lines: list[Line], at: int, words: tuple[str, ...]) -> int | None:
-    """Return which line with all words begins nearest to a byte; None where none has them. The byte may be some off where the
-    output is no UTF-8."""
+    """Return the index of the line with all words that begins nearest to a byte; None if none has them. The byte may be
+    slightly off if the output is not UTF-8."""
     found = [number for number, line in enumerate(lines) if has_all(line.text, words)]
     return min(found, key=lambda number: abs(lines[number].begin - at), default=None)

@@ -1,4 +1,4 @@
-"""The page that searches lines in the logs of ranks: bounded in ranks, bytes and seconds, whichever agent hangs."""
+"""The page that searches lines in the logs of ranks, with bounds on ranks, bytes and seconds, even if an agent hangs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from .matching import QUERY_CHARACTERS_MAX, Line, Parts, has_all, lines_of, mark
 
 PATH = "/search/logs"
 RANKS_MAX = 32
-"""Most ranks whose logs are asked for: those that run first, then those that began last."""
+"""Most ranks to ask for their logs: running ones first, then those that began last."""
 BYTES_MAX = 256 * 1024
-"""How much of the end of each log is read: together no more than what the controller sends in a fraction of a second."""
+"""Bytes to read from the end of each log: the controller sends all of them in a fraction of a second."""
 SECONDS_MAX = 4.0
 """Time for all logs together. The page names the ranks whose agent has not answered by then."""
 SEARCHES_MAX = 2
@@ -45,28 +45,28 @@ class Hit:
     time: str
     parts: Parts
     path: str
-    """Of the page of the log, at this line."""
+    """The address of this line on the page of the log."""
     order: tuple[str, int]
-    """By what hits are sorted: the time, of one rank the place."""
+    """The order of hits: by time, then by the place in the output."""
 
 
 @dataclass(slots=True)
 class Found:
-    """What a search has found, and what it has not looked at."""
+    """The result of a search, with the parts that it has not read."""
 
     problem: str = ""
     hits: list[Hit] = field(default_factory=list)
     left_out: int = 0
     """Hits that are not shown."""
     ranks: int = 0
-    """Whose logs were read."""
+    """Ranks whose logs were read."""
     bytes: int = 0
     cut: int = 0
-    """Ranks of which only the end was read."""
+    """Ranks whose logs were read only at their ends."""
     unasked: int = 0
-    """Ranks that were one too many."""
+    """Ranks beyond ``RANKS_MAX``."""
     silent: list[tuple[str, str, str]] = field(default_factory=list)
-    """Ranks whose log did not come: name, node and why."""
+    """Ranks whose logs did not come: name, node and reason."""
 
 
 class LogSearch:
@@ -98,7 +98,7 @@ class LogSearch:
         return HTMLResponse(html, headers={"cache-control": "no-store"})
 
     async def search(self, query: str) -> Found:
-        """Return the lines with all words of the query, newest first; nothing without a word. Takes no longer than the bound."""
+        """Return the lines with all words of the query, newest first; none without a word. Takes at most the bound."""
         words = words_of(query)
         if not words:
             return Found()
@@ -141,7 +141,7 @@ class LogSearch:
     def _take(
         self, found: Found, row: Body, task: asyncio.Task[Any], query: str, words: tuple[str, ...]
     ) -> None:
-        """Add what the log of a rank has, or that there is none."""
+        """Add the hits in a rank's log, or the reason why it did not come."""
         name, node = str(row["metadata"]["name"]), str(row["node"])
         if task.cancelled():
             found.silent.append((name, node, f"no answer within {self._seconds:g} s"))

@@ -1,1 +1,1 @@
-"""From a snapshot to what each page shows. Pure: no module here knows HTML, a clock or the network."""
+"""From a snapshot to the content of each page. Pure: no module here knows HTML, a clock or the network."""

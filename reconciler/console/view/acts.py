@@ -1,4 +1,4 @@
-"""Which acts an object has now, and the command that does the same. Pure."""
+"""The acts that an object has now, and the command that does the same as each. Pure."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from reconciler.console.snapshot import Body
 KEEP_OFF = frozenset({"cordon", "drain"})
 STANDING = frozenset({"InForce", "AgreesWithGit"})
 UNDONE = ("scale", "pause", "resume", "reboot", "override")
-"""Verbs of operations that nothing but ``undo`` ends."""
+"""Verbs of operations that only ``undo`` ends."""
 CLUSTER = "cluster/main"
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """What may be done at once."""
+    """An act without its object."""
 
     label: str
     """On the button."""
     means: str
-    """What it does, in a sentence."""
+    """Its effect, in a sentence."""
     ends: bool = False
-    """Whether it may end by itself after a time."""
+    """True if it may end by itself after a time."""
     counts: bool = False
-    """Whether it takes a number of replicas."""
+    """True if it takes a number of replicas."""
 
 
 VERBS = {
@@ -65,7 +65,7 @@ class Act:
 
 
 def acts_of(each: Body | None) -> tuple[Act, ...]:
-    """Return what can be done with an object now."""
+    """Return the acts that an object has now."""
     if each is None:
         return ()
     kind, name = each["kind"].lower(), each["metadata"]["name"]
@@ -83,19 +83,19 @@ def acts_of(each: Body | None) -> tuple[Act, ...]:
 
 
 def act(verb: str, kind: str, name: str, label: str = "", **fields: str) -> Act:
-    """Return the link to an act. ``kind`` in lower case; ``fields``: of its form, as far as they are known."""
+    """Return the link to an act. ``kind`` is in lower case. ``fields``: the fields of its form that are known."""
     typed = {field: value for field, value in fields.items() if value}
     query = f"?{urlencode(typed)}" if typed else ""
     return Act(verb, label or VERBS[verb].label, f"/act/{verb}/{kind}/{quote(name, safe='')}{query}")
 
 
 def replicas_of(each: Body | None) -> int | None:
-    """Return the number of replicas of a deployment now; None where it is not known."""
+    """Return the number of replicas of a deployment now; None if it is not known."""
     return None if each is None else each["spec"].get("replicas")
 
 
 def label(verb: str, replicas: str, present: int | None) -> str:
-    """Return what a button says: of a number of replicas, what it means for a deployment that has ``present`` of them."""
+    """Return the text of a button; with a number of replicas, its effect on a deployment that has ``present`` of them."""
     if not VERBS[verb].counts or not replicas:
         return VERBS[verb].label
     if replicas == "0":
@@ -104,7 +104,7 @@ def label(verb: str, replicas: str, present: int | None) -> str:
 
 
 def _numbers(each: Body, name: str, now: Set[str]) -> Iterator[Act]:
-    """Yield what gives a deployment another number of replicas. One that an operation has stopped starts by the end of that."""
+    """Yield the acts that change the number of replicas. A deployment that an operation has stopped starts when that ends."""
     if each["kind"] != "ModelDeployment":
         return
     kind, present = each["kind"].lower(), replicas_of(each)
@@ -132,7 +132,7 @@ def _verbs(each: Body, now: Set[str]) -> Iterator[str]:
 
 
 def title(label: str, kind: str, name: str) -> str:
-    """Return what is asked: such as ``Cordon node/a``."""
+    """Return the title of an act, such as ``Cordon node/a``."""
     of = f"{kind}/{name}"
     if of == CLUSTER:
         return f"{label} all new commits"
@@ -152,8 +152,8 @@ def command(
     replicas: str = "",
     to: str = "",
 ) -> str:
-    """Return the command that does the same. ``hours``: a duration such as ``2h``; empty for no end. ``to``: the commit to go
-    back to; empty for the one before the last change."""
+    """Return the command that does the same. ``hours``: a duration such as ``2h``; empty for no end. ``to``: the commit to
+    return to; empty for the one before the last change."""
     alone = verb in ("cordon", "uncordon", "drain") or kind == "operation"
     of = "--all" if f"{kind}/{name}" == CLUSTER else name if alone else f"{kind}/{name}"
     rolls = verb == "restart" or (verb == "undo" and kind != "operation")

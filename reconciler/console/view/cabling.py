@@ -1,4 +1,4 @@
-"""The cabling of each fabric: what is declared beside what was found, as pictures and as a list."""
+"""The cabling of each fabric: declared cables next to the cables that were found, as pictures and as a list."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ LOOKS = {"Connected": "good", "Unknown": "unknown", "Undeclared": "found"}
 """By the state of a link; all other states are bad."""
 ORDER = ("bad", "found", "unknown", "good")
 PICTURES_MAX = 6
-"""Most pictures of a fabric: of more groups of machines, those that are as declared are named only."""
+"""Most pictures of a fabric: if there are more sets of machines, only the names of those as declared are shown."""
 ROWS_MAX = 40
-"""Most cables of a list; of more, those that are as declared are counted only."""
+"""Most cables of a list: if there are more, only the number of those as declared is shown."""
 NEIGHBOURS = ("jaccl-ring", "ring")
 """Transports for which each rank uses the cables to its two neighbours; ``jaccl`` uses all, ``ring-lan`` none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receptacle:
-    """A receptacle of a machine, where a cable may end."""
+    """A receptacle of a machine."""
 
     end: str
     """``machine/number``."""
@@ -52,17 +52,17 @@ class Cable:
     """``good``, ``bad``, ``unknown`` or ``found``."""
     gbps: int | None
     text: str
-    """What was found, where that is not what is declared."""
+    """The found cable, if it is not as declared."""
     person: str
     used_by: tuple[str, ...]
     """Deployments whose groups use it, with their transport."""
     label: str
-    """What the picture says on it: how a group uses it, or what is wrong with it."""
+    """The text in the picture: the transport of the groups that use it, or the fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Machines that are joined by cables, directly or through each other."""
+    """Machines that cables join, directly or through each other."""
 
     cards: tuple[Card, ...]
     cables: tuple[Cable, ...]
@@ -78,9 +78,9 @@ class Cabling:
     state: str
     pictures: tuple[Picture, ...]
     as_declared: tuple[tuple[str, ...], ...]
-    """Machines of the groups without a picture."""
+    """Machines of the sets without a picture."""
     cables: tuple[Cable, ...]
-    """Those of the list: what is not as declared first."""
+    """Those of the list: those not as declared come first."""
     more: int
     """Cables that are as declared and not in the list."""
     summary: str
@@ -92,7 +92,7 @@ def cablings(snapshot: Snapshot) -> tuple[Cabling, ...]:
 
 
 def picture_of(snapshot: Snapshot, machine: str) -> Picture | None:
-    """Return the picture with a machine in it; None where no cable leads to it."""
+    """Return the picture with a machine in it; None if no cable leads to it."""
     for fabric in snapshot.of_kind("Fabric"):
         cables = _cables(snapshot, fabric)
         for names in _joined(cables):
@@ -129,7 +129,7 @@ def _cables(snapshot: Snapshot, fabric: Body) -> list[Cable]:
 
 
 def _joined(cables: Iterable[Cable]) -> list[tuple[str, ...]]:
-    """Return the machines in sets that cables join, each in the order of names, the set with the first name first."""
+    """Return the sets of machines that cables join, each sorted by name; the set with the first name comes first."""
     sets: list[set[str]] = []
     for cable in cables:
         both = set(_machines(cable))

@@ -1,4 +1,4 @@
-"""The chat: which models there are to talk to, and who answers, or why nobody does."""
+"""The chat: the models to talk to, and the groups that answer, or the reason why none does."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .state import doing, state_of
 T = TypeVar("T")
 
 SETTINGS = ("system", "temperature", "max_tokens", "thinking", "tools")
-"""What a person may set beside the message, by the names of the form."""
+"""Settings in addition to the message, by the names of the form."""
 RECENT_SECONDS = 600.0
-"""How long an incident that is over is still told beside a chat."""
+"""Time for which a chat still shows an incident that is over."""
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 
 
@@ -50,9 +50,9 @@ class Chat:
     line: Served
     groups: tuple[Group, ...]
     reasons: tuple[Body, ...]
-    """Why it is not served as declared: ``text``, and ``until`` where it is known. Empty while it is."""
+    """Reasons why it is not served as declared: ``text``, and ``until`` if it is known. Empty while it is."""
     incidents: tuple[Body, ...]
-    """Those of it that are open, and the last one if it was open a moment ago; newest first."""
+    """Its open incidents, and the last one if it was open in the last ``RECENT_SECONDS``; newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ class Said:
     calls: tuple[tuple[str, str], ...]
     """Name and arguments of each tool that it calls."""
     groups: str
-    """Which groups worked on it; empty where that is not known."""
+    """The groups that worked on it; empty if not known."""
 
 
 def said(message: Body) -> Said:
-    """Return a message as it is shown. It comes from a browser: whatever is no text there is none here."""
+    """Return a message as it is shown. It comes from a browser: a field of a wrong type counts as empty."""
     calls = [_of(call, "function", dict) for call in _of(message, "tool_calls", list)]
     groups = _of(message, "groups", list)
     return Said(
@@ -86,13 +86,13 @@ def said(message: Body) -> Said:
 
 
 def _of(value: Any, name: str, kind: type[T]) -> T:
-    """Return a field of an object of JSON; an empty one where it has none of this kind."""
+    """Return a field of a JSON object; an empty value if it has none of this type."""
     found = value.get(name) if isinstance(value, Mapping) else None
     return found if isinstance(found, kind) else kind()
 
 
 def models(snapshot: Snapshot, name: str) -> tuple[Model, ...]:
-    """Return all models. ``name``: of the chosen one."""
+    """Return all models. ``name``: the chosen one."""
     return tuple(
         Model(each["metadata"]["name"], state_of(each), _ready(each), each["metadata"]["name"] == name)
         for each in snapshot.of_kind("ModelDeployment")
@@ -100,14 +100,14 @@ def models(snapshot: Snapshot, name: str) -> tuple[Model, ...]:
 
 
 def chosen(snapshot: Snapshot, name: str) -> str:
-    """Return which model is meant: the named one, else the first that is served, else the first; empty where there is none."""
+    """Return the name of the model to show: the given one, else the first that is served, else the first; empty if none."""
     deployments = snapshot.of_kind("ModelDeployment")
     served = sorted(deployments, key=lambda each: not _ready(each))
     return name or next((each["metadata"]["name"] for each in served), "")
 
 
 def chat(snapshot: Snapshot, name: str) -> Chat | None:
-    """Return the chat with a model; None where there is none of this name."""
+    """Return the chat with a model; None if there is none of this name."""
     each = snapshot.named("ModelDeployment", name)
     if each is None:
         return None
@@ -129,7 +129,7 @@ def chat(snapshot: Snapshot, name: str) -> Chat | None:
 
 
 def joined(nodes: Sequence[str]) -> str:
-    """Return names in short: ``studio-1..4`` for four in a row."""
+    """Return names in short form: ``studio-1..4`` for four in a row."""
     numbered = [_NUMBERED.fullmatch(node) for node in nodes]
     if len(nodes) > 2 and all(numbered):
         stems = {found[1] for found in numbered if found}

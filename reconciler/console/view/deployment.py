@@ -1,4 +1,4 @@
-"""A deployment: its replicas with their ranks, the ladder of transports, and what the plan says about it."""
+"""A deployment: its replicas with their ranks, the ladder of transports, and its part of the plan."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .operation import words
 from .overview import Served, serving, transport_of
 
 COMING_UP = (Phase.STARTING, Phase.RENDEZVOUS, Phase.VERBS, Phase.LOADING, Phase.WARM, Phase.READY)
-"""The phases of a group that comes up, in their order."""
+"""The phases of a group that starts, in their order."""
 VERBS_TRANSPORTS = ("jaccl", "jaccl-ring")
-"""Transports whose ranks set up RDMA: for others, that phase does not exist."""
+"""Transports whose ranks set up RDMA; others do not have that phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Rank:
     charged_bytes: int | None
     loaded_bytes: int
     total_bytes: int
-    """Of its weights; 0 where it is not known yet."""
+    """Size of its weights; 0 if not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Rung:
 
     transport: str
     state: str
-    """``in use``, ``skipped``, ``not needed``, ``ended`` where its group is over, or ``to be chosen`` without one."""
+    """``in use``, ``skipped``, ``not needed``, ``ended`` if its group has ended, or ``to be chosen`` without a group."""
     why: str
 
 
@@ -71,7 +71,7 @@ class Group:
     ladder: tuple[Rung, ...]
     loaded_bytes: int
     total_bytes: int
-    """Of the weights of all its ranks, while they are loaded; else 0."""
+    """Size of the weights of all its ranks while these load them; else 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,30 +81,30 @@ class Deployment:
     line: Served
     groups: tuple[Group, ...]
     planned: tuple[Body, ...]
-    """What the plan waits for and refuses: ``reason``, ``text``, and ``until`` where it is known. Without the sync window that
-    keeps a change out, which is told of beside what was done to it."""
+    """The plan's waits and refusals: ``reason``, ``text``, and ``until`` if it is known. Without a sync window that holds a
+    change, which the page shows next to the operations."""
     conditions: tuple[Body, ...]
     events: tuple[Body, ...]
     """Newest first."""
     incidents: tuple[Body, ...]
     """Newest first."""
     spec: str
-    """As YAML would have it: a line for each field."""
+    """As in YAML: a line for each field."""
     revision: str
     """In force."""
     changed: LastChange | None
-    """The commit in force that changed it last; None where it is older than those that are kept, and where a change waits: the
+    """The commit in force that changed it last; None if it is older than the commits that are kept, or if a change waits: the
     newest commit is then in force for other objects."""
     waits: bool
-    """Whether a sync window keeps out a change of it."""
+    """True if a sync window holds a change of it."""
     laid_over: str
-    """What operations make of it beside what git declares; empty where none do."""
+    """The effect of operations on it, in addition to its manifest; empty if there is none."""
 
 
 EVENTS_SHOWN = 20
 INCIDENTS_SHOWN = 5
 HELD_BY_WINDOW = "HeldBySyncWindow"
-"""The plan's reason for what a sync window keeps out."""
+"""The plan's reason for a change that a sync window holds."""
 
 
 def deployments(snapshot: Snapshot) -> tuple[Deployment, ...]:
@@ -113,13 +113,13 @@ def deployments(snapshot: Snapshot) -> tuple[Deployment, ...]:
 
 
 def deployment(snapshot: Snapshot, name: str) -> Deployment | None:
-    """Return a deployment; None where there is none of this name."""
+    """Return a deployment; None if there is none of this name."""
     each = snapshot.named("ModelDeployment", name)
     return None if each is None else _deployment(snapshot, each)
 
 
 def spec_lines(value: object, indent: str = "") -> Iterator[str]:
-    """Return the lines of a spec as YAML writes it: its fields in their order, short lists in one line."""
+    """Return the lines of a spec as in YAML: its fields in their order, lists in one line."""
     pairs = value.items() if isinstance(value, dict) else ()
     for name, own in pairs:
         if isinstance(own, dict) and own:
@@ -205,7 +205,7 @@ def _ranks(snapshot: Snapshot, name: str, group: Body) -> Iterator[Rank]:
 
 
 def _steps(phase: str, transport: str) -> Iterator[Step]:
-    """Return the way of a group that comes up or serves; nothing for one that ends."""
+    """Return the phases of a group that starts or serves; none for one that ends."""
     way = [each for each in COMING_UP if each != Phase.VERBS or transport in VERBS_TRANSPORTS]
     if phase not in way:
         return
@@ -216,7 +216,7 @@ def _steps(phase: str, transport: str) -> Iterator[Step]:
 
 
 def _ladder(transports: Sequence[str], used: str, skipped: str, phase: str) -> Iterator[Rung]:
-    """Return the deployment's transports from the best on. ``skipped``: such as ``jaccl, jaccl-ring: no cable; ring: …``."""
+    """Return the deployment's transports, the best first. ``skipped``: such as ``jaccl, jaccl-ring: no cable; ring: …``."""
     why: dict[str, str] = {}
     for entry in skipped.split("; "):
         names, found, reason = entry.partition(": ")

@@ -1,4 +1,4 @@
-"""What the pages of commits show: who changed what, what has become of it, and what it did. Pure."""
+"""The content of the pages of commits: the author, the changed objects, the state, and the events that followed. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reconciler.wire import answers
 from .acts import VERBS, Act, act, title
 
 DID_MAX = 30
-"""Most events that are shown of what a commit did."""
+"""Most events to show for a commit."""
 OBJECTS_SHOWN = 4
 STATES = {
     "InForce": ("ready", "in force"),
@@ -49,7 +49,7 @@ class Line:
     state_text: str
     touched: tuple[Touched, ...]
     more: int
-    """How many further objects it changed."""
+    """Number of further objects that it changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What a commit changed in a file."""
+    """The changes of a commit in a file."""
 
     path: str
     action: str
@@ -74,7 +74,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit with its diff, and what it did."""
+    """A commit with its diff, and the events that followed."""
 
     line: Line
     email: str
@@ -93,24 +93,24 @@ class Held:
     """A newer revision that is not in force, and why."""
 
     revision: str
-    """Empty where it is not known."""
+    """Empty if not known."""
     title: str
     text: str
     removes: tuple[str, ...]
     commands: tuple[str, ...]
-    """What lets it in, each a part of it; none where it has to be changed first."""
+    """Commands that let it in, or a part of it; none if it must be changed first."""
     act: Act | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingChange:
-    """A newer manifest of one object that a sync window keeps out."""
+    """A newer manifest of one object that a sync window holds."""
 
     window: str
     until: str | None
     """None if no such time is near."""
     command: str
-    """What lets it in now."""
+    """The command that lets it in now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class LastChange:
 
     commit: answers.Commit
     certain: bool
-    """False for a commit that changed more objects than are listed: this may be one of them."""
+    """False if the commit changed more objects than are listed: the object may be one of them."""
 
 
 def history(snapshot: Snapshot) -> tuple[Line, ...]:
@@ -139,7 +139,7 @@ def last_change(snapshot: Snapshot, of: str) -> LastChange | None:
 
 
 def held(snapshot: Snapshot) -> tuple[Held, ...]:
-    """Return the revisions that are not in force although they are newer."""
+    """Return the newer revisions that are not in force."""
     return tuple(_held(snapshot.status))
 
 
@@ -169,7 +169,7 @@ def _held(status: Body) -> Iterator[Held]:
 
 
 def waiting_change(each: Body | None) -> WaitingChange | None:
-    """Return what keeps a change of an object out; None where nothing does."""
+    """Return the change of an object that waits; None if there is none."""
     found = each["status"].get("heldBy") if each is not None else None
     if not found:
         return None
@@ -182,7 +182,7 @@ def _override(window: str) -> str:
 
 
 def commit(snapshot: Snapshot) -> Commit | str:
-    """Return the commit that the controller was asked for; a text where there is none."""
+    """Return the commit that the controller was asked for; a text with the reason if there is none."""
     body = snapshot.answer
     if not body or body.get("problem"):
         return str(body.get("problem") or "the controller was not asked")
@@ -208,7 +208,7 @@ def _act(way: answers.Act) -> Act:
 
 
 def files_of(body: Body) -> tuple[File, ...]:
-    """Return what a commit changes, of an answer to ``ShowCommit`` or ``Operate``."""
+    """Return the changed files of a commit, from an answer to ``ShowCommit`` or ``Operate``."""
     return tuple(_file(each) for each in body["files"])
 
 
@@ -270,7 +270,7 @@ def _speaks_of(event: answers.EventEntry, revision: str) -> bool:
 
 
 def _begins(snapshot: Snapshot, body: Body) -> str:
-    """Return when a commit came into force; empty if it is not, or if its event is not kept any more."""
+    """Return when a commit came into force; empty if it has not, or if its event is no longer kept."""
     if body["branch"] == "main":
         applied = (e["time"] for e in snapshot.events if e["revision"] == body["revision"])
         return str(next(applied, ""))

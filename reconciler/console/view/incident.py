@@ -1,4 +1,4 @@
-"""An incident as a story: when it was seen, decided, done and over, and each entry on a line of time."""
+"""An incident as a story: the times when it was seen, decided, done and over, and its entries on a timeline."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from .trouble import what_of
 
 TRIED, PERSON = "tried", "person"
 MARKS_MAX = 60
-"""Most marks on the line of time."""
+"""Most marks on the timeline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """An incident for people. Moments are in seconds after it was seen; None where they have not come yet."""
+    """An incident for people. Times are in seconds after it was seen; None if they have not come yet."""
 
     incident: answers.Incident
     text: str
     decided: float | None
     """When the first remedy began, or a person was asked."""
     done: float | None
-    """When the last remedy was through."""
+    """When the last remedy ended."""
     over: float | None
     marks: tuple[tuple[float, str], ...]
-    """Entries on the line of time: the place, from 0 to 100, and the kind."""
+    """Entries on the timeline: the place, from 0 to 100, and the kind."""
 
 
 def stories(snapshot: Snapshot, name: str = "") -> tuple[Story, ...]:
-    """Return the incidents, or the one whose number is ``name``: open ones first, then the newest first."""
+    """Return the incidents, or the one whose number is ``name``: open ones first, then the others, both newest first."""
     found = [each for each in reversed(snapshot.incidents) if not name or str(each["id"]) == name]
     return tuple(_story(each) for each in sorted(found, key=lambda each: not each["open"]))
 

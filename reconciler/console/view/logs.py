@@ -1,4 +1,4 @@
-"""Which ranks an incident speaks of, so that their logs can be read. Pure."""
+"""The ranks that an incident names, for links to their logs. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A machine in one line: its state, and how much of its memory, its processors and its power is in use."""
+"""A machine in one line: its state, and its use of memory, processors and power."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .operation import words
 from .state import doing, state_of
 
 FULL = 0.9
-"""Part of the memory from which on a meter is amber."""
+"""Part of the memory above which a meter is amber."""
 WATTS = (50, 100, 200, 400)
-"""Ends of the scale of power: the first that all machines fit on."""
+"""Possible ends of the scale of power: the first that fits all machines is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +29,23 @@ class Machine:
     memory_bytes: int | None
     used_bytes: int | None
     short: bool
-    """Whether its memory is nearly full, or the system says that it is short."""
+    """True if its memory is nearly full, or the system reports pressure."""
     cpus: int | None
     load: float | None
     watts: float | None
     gpu_use: float | None
     """Part of the time in which its GPU works."""
     throttled: bool
-    """Whether heat slows it down: a Mac tells that, and no temperature."""
+    """True if heat slows it down: a Mac reports this, but no temperature."""
     host: str
     """Equal for nodes that share a machine, and so its memory."""
     system: str
     standing: str
-    """What stands of what was done to it at once; empty for nothing."""
+    """The operations in force on it; empty for none."""
 
     @property
     def used(self) -> float | None:
-        """The part of its memory that is in use; None where it is unknown."""
+        """The part of its memory that is in use; None if unknown."""
         return (
             self.used_bytes / self.memory_bytes if self.used_bytes is not None and self.memory_bytes else None
         )
@@ -64,7 +64,7 @@ def machines(snapshot: Snapshot) -> tuple[Machine, ...]:
 
 
 def scale(found: tuple[Machine, ...]) -> int:
-    """Return the end of the scale of power of these machines, in watts."""
+    """Return the end of the power scale for these machines, in watts."""
     most = max((each.watts or 0.0 for each in found), default=0.0)
     return next((end for end in WATTS if most <= end), WATTS[-1])
 

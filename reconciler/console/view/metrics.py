@@ -1,4 +1,4 @@
-"""The page of metrics: figures of deployments and machines over the last hours, and what happened meanwhile."""
+"""The page of metrics: figures of deployments and machines over the last hours, and the events in that time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .plots import Mark, Plot, Span, Table, marks, nice, path, plot, span_of, ta
 from .quantities import number, seconds, size, watts
 
 RANGES = (("1h", 3600), ("6h", 6 * 3600), ("24h", 24 * 3600))
-"""What one can choose: names as in addresses, and seconds."""
+"""Ranges of time: names as in addresses, and seconds."""
 DEPLOYMENTS_MAX = 4
 MACHINES_MAX = 24
-"""Most that have plots: beyond, a page would be too large for anybody to look at. The rest is on pages of their own."""
+"""Most machines with plots: with more, the page would be too large to read. The others have pages of their own."""
 MARKS_MAX = 30
 SPARK = 60
 """Intervals of a small plot in a line of text."""
@@ -44,7 +44,7 @@ class OfMachine:
 
     name: str
     cells: tuple[Cell | None, ...]
-    """Memory, load and power; None where nothing is known."""
+    """Memory, load and power; None if nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Metrics:
 
 
 def metrics(snapshot: Snapshot, chosen: str) -> Metrics:
-    """Return the page for a range of time; for another name that of the first one."""
+    """Return the page for a range of time; for an unknown name, the page of the first range."""
     chosen = chosen if chosen in dict(RANGES) else RANGES[0][0]
     answer = snapshot.metrics.get(chosen)
     if answer is None:
@@ -92,7 +92,7 @@ def metrics_of(snapshot: Snapshot, name: str) -> OfDeployment | None:
 
 
 def spark(snapshot: Snapshot, of: str, name: str) -> str:
-    """Return the path of a small plot of the last hour; empty where nothing is known."""
+    """Return the path of a small plot of the last hour; empty if nothing is known."""
     answer = snapshot.metrics.get(RANGES[0][0])
     if answer is None:
         return ""

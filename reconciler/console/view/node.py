@@ -1,4 +1,4 @@
-"""The page of a machine: what it is, what it serves, how it is cabled, and what its conditions say."""
+"""The page of a machine: its facts, its ranks, its cables, and its conditions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FACTS = (
     ("fileVault", "FileVault"),
     ("firewall", "Firewall"),
 )
-"""Facts of ``status.mac`` that people look for first; `reconciler describe node` has all."""
+"""Facts of ``status.mac`` that people look for first; `reconciler describe node` shows all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Node:
 
 
 def node(snapshot: Snapshot, name: str) -> Node | None:
-    """Return the page of a machine; None where no Node has this name."""
+    """Return the page of a machine; None if no Node has this name."""
     each = snapshot.named("Node", name)
     if each is None:
         return None

@@ -1,4 +1,4 @@
-"""What was done at once to an object and still stands: who keeps it from what, since when, until when and why. Pure."""
+"""The operations in force on an object: their effect, author, beginning, end and reason. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDS = {
     "reboot": "to be rebooted",
     "stop": "stopped",
 }
-"""Of verbs that last. The effect of others is over when it has come."""
+"""For verbs whose effect lasts. Other operations are over once they are done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,26 +25,26 @@ class Standing:
     """An operation that is in force."""
 
     word: str
-    """What became of the object: such as ``cordoned``."""
+    """The state of the object, such as ``cordoned``."""
     by: str
     at: str | None
     until: str | None
-    """None where it does not end by itself."""
+    """None if it does not end by itself."""
     reason: str
 
 
 def standing(each: Body) -> tuple[Standing, ...]:
-    """Return what stands of what was done to an object; first of all what its manifest says itself."""
+    """Return the effects that the manifest of an object declares itself, then its operations in force."""
     return tuple(_standing(each))
 
 
 def words(each: Body) -> str:
-    """Return the same in as few words as a row has room for; empty where nothing stands."""
+    """Return the same in few words, for a row; empty if no operation is in force."""
     return ", ".join(dict.fromkeys(found.word for found in standing(each)))
 
 
 def commits_wait(snapshot: Snapshot) -> bool:
-    """Return whether new commits are suspended, also where there is none yet that waits."""
+    """Return whether new commits are suspended, even if none waits yet."""
     return any(
         found["spec"]["verb"] == "suspend"
         and "{kind}/{name}".format(**found["spec"]["target"]).lower() == CLUSTER

@@ -1,4 +1,4 @@
-"""The first page: who serves what, what each machine holds, what is wrong, and what is being done about it."""
+"""The first page: the models that are served, the use of each machine, and the troubles with their remedies."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .state import doing, state_of, worst
 from .trouble import Trouble, troubles
 
 TROUBLES_SHOWN = 4
-"""Most troubles on the first page, so that the rest of it is in the first screen."""
+"""Most troubles on the first page, so that its other parts stay on the first screen."""
 LATEST_SHOWN = 4
 """Events on the first page."""
 MODELS_MAX = 12
-"""Most models on the first page: those that need attention first."""
+"""Most models on the first page: those that need attention come first."""
 ROWS_MAX = 24
-"""Most machines with a row each on the first page; of more, those that need attention have one, and all have a tile."""
+"""Most machines with a row each on the first page: with more, only those that need attention have one, and all have a tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +30,25 @@ class Served:
     name: str
     model: str
     state: str
-    """``ready``, ``busy`` where something is being done, or ``bad``."""
+    """``ready``, ``busy`` while something is being done, or ``bad``."""
     ready: int
     replicas: int
     text: str
-    """What it waits for or lacks; empty where all is well."""
+    """The reason why it is not ready; empty if all is well."""
     tokens_per_second: float
     requests: int
-    """Requests that are answered or wait."""
+    """Requests that run or wait."""
     nodes: tuple[str, ...]
     transports: tuple[str, ...]
-    """Of its groups, without the reason why better ones were skipped."""
+    """Transports of its groups, without the reason why better ones were skipped."""
     epochs: tuple[int, ...]
     standing: str
-    """What stands of what was done to it at once; empty for nothing."""
+    """The operations in force on it; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The cluster in a few numbers; None where no machine tells."""
+    """The cluster in a few numbers; None if no machine reports one."""
 
     tokens_per_second: float
     requests: int
@@ -84,7 +84,7 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """How the cluster is doing, beside each page."""
+    """The state of the cluster, next to each page."""
 
     state: str
     text: str
@@ -93,7 +93,7 @@ class Pulse:
 
 
 def overview(snapshot: Snapshot) -> Overview:
-    """Return the first page's content."""
+    """Return the content of the first page."""
     served, found, wrong = _served(snapshot), machines(snapshot), troubles(snapshot)
     told = {each.about for each in wrong[:TROUBLES_SHOWN]}
     found = tuple(replace(each, text="") if f"node/{each.name}" in told else each for each in found)
@@ -117,7 +117,7 @@ def overview(snapshot: Snapshot) -> Overview:
 
 
 def pulse(snapshot: Snapshot) -> Pulse:
-    """Return how the cluster is doing."""
+    """Return the state of the cluster."""
     served, wrong = _served(snapshot), troubles(snapshot)
     text = _attention(len(wrong)) if wrong else _headline(snapshot, served)
     open_incidents = sum(each["open"] for each in snapshot.incidents)
@@ -180,8 +180,8 @@ def _sum(values: Iterable[float | None]) -> int | None:
 
 
 def _state(served: tuple[Served, ...], wrong: tuple[Trouble, ...]) -> str:
-    """Bad only where a model is not served and something is wrong: one that starts is amber, and so is a machine that
-    waits for a person while all models are served."""
+    """Return ``bad`` only if a model is not served and something is wrong. A model that starts is amber, and so is a machine
+    that waits for a person while all models are served."""
     if any(not each.ready and each.replicas and (wrong or each.state == "bad") for each in served):
         return "bad"
     return worst(

@@ -16,7 +16,7 @@ CHANNEL, CHANNEL_PER_COLUMN = 120, 46
 """Height of the space between both rows."""
 LABEL_HEIGHT, LETTER_WIDTH = 19, 6.9
 PLACES = (0.5, 0.42, 0.58, 0.35, 0.65, 0.28, 0.72, 0.22, 0.78, 0.16, 0.84)
-"""Where along a cable its label may be, the best first."""
+"""Places of a label along its cable, the best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Box:
     height: float
 
     def meets(self, other: Box) -> bool:
-        """Return whether both have a place in common."""
+        """Return whether the two overlap."""
         beside = self.x >= other.x + other.width or other.x >= self.x + self.width
         return not (beside or self.y >= other.y + other.height or other.y >= self.y + self.height)
 
@@ -58,7 +58,7 @@ class Curve:
         return f"M{self.start.x:g} {self.start.y:g}C{lead} {trail} {self.end.x:g} {self.end.y:g}"
 
     def at(self, part: float) -> Point:
-        """Return the point after a part of the way, from 0 to 1."""
+        """Return the point after a part of the curve, from 0 to 1."""
         rest = 1 - part
         weights = (rest**3, 3 * rest**2 * part, 3 * rest * part**2, part**3)
         points = (self.start, self.lead, self.trail, self.end)
@@ -68,7 +68,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where everything is."""
+    """The places of all parts of a picture."""
 
     width: float
     height: float
@@ -77,19 +77,19 @@ class Layout:
     sockets: Mapping[str, Point]
     """The middle of each receptacle, by ``machine/number``."""
     curves: tuple[Curve | None, ...]
-    """One for each cable; None where an end is no receptacle that is known."""
+    """One for each cable; None if an end is not a known receptacle."""
     labels: tuple[Box | None, ...]
-    """One for each cable; None where it has no label, or there is no room."""
+    """One for each cable; None if it has no label, or there is no room."""
 
 
 def layout(
     receptacles: Mapping[str, Sequence[int]], cables: Sequence[tuple[str, str]], labels: Sequence[str]
 ) -> Layout:
-    """Place machines in their order: the first half above from left to right, the others below and back, so that those
-    who follow each other, also the last and the first, are neighbours.
+    """Place machines in their order: the first half above from left to right, the others below from right to left. So each
+    machine is next to the one that follows it, and the last next to the first.
 
     ``receptacles``: their numbers by machine. ``cables``: both ends as ``machine/number``. ``labels``: a text for each
-    cable; where there is little room, the first ones get it.
+    cable; if there is little room, the first ones get it.
     """
     names = list(receptacles)
     columns = max(min(2, len(names)), (len(names) + 1) // 2)
@@ -131,7 +131,7 @@ def _sockets(card: Box, numbers: Sequence[int]) -> Iterator[tuple[int, Point]]:
 
 
 def _curve(start: Point | None, end: Point | None, channel: float) -> Curve | None:
-    """Return a cable: it hangs between machines of one row, and swings over to the other."""
+    """Return a cable: a loop between machines of one row, or a curve to the other row."""
     if start is None or end is None:
         return None
     away = 1 if start.y < end.y or start.y == end.y == MARGIN + CARD_HEIGHT else -1

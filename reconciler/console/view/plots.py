@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from reconciler.console.snapshot import Body
 
 HEIGHT = 100
-"""Of a plot, in its own units; an interval is 10 wide, and the page stretches both."""
+"""Height of a plot, in its own units; an interval is ``STEP`` wide, and the page stretches both."""
 STEP = 10
 COLUMNS = 24
-"""How many parts of a plot say their values when one points at them."""
+"""Parts of a plot that show their values when somebody points at them."""
 ROWS = 12
-"""Rows of the table that says the same."""
+"""Rows of the table with the same figures."""
 Values = Sequence[float | None]
 
 
@@ -24,14 +24,14 @@ class Line:
 
     name: str
     path: str
-    """As SVG draws it; interrupted where nothing is known."""
+    """As in SVG, with gaps where nothing is known."""
     last: str
-    """The newest value; empty where it is not known."""
+    """The newest value; empty if not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A part of a plot that one can point at."""
+    """A part of a plot to point at."""
 
     x: int
     width: int
@@ -40,7 +40,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that happened."""
+    """An event on a plot."""
 
     x: float
     kind: str
@@ -52,7 +52,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A picture of figures that have one scale, from 0 up."""
+    """A picture of figures on one scale, from 0 up."""
 
     title: str
     width: int
@@ -66,16 +66,16 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The same figures in rows, for who would rather read."""
+    """The same figures in rows, for people who would rather read."""
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    """The first of each is the time when its interval begins."""
+    """The first cell of each is the time at which its interval begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The time that figures are of."""
+    """The time of figures."""
 
     begins: datetime
     seconds: int
@@ -83,7 +83,7 @@ class Span:
 
     @property
     def width(self) -> int:
-        """Return how wide plots of it are."""
+        """Return the width of its plots."""
         return max(1, self.count - 1) * STEP
 
     @property
@@ -96,7 +96,7 @@ class Span:
         return self.begins + timedelta(seconds=self.seconds * index)
 
     def parts(self, most: int) -> Iterator[range]:
-        """Yield the intervals in parts, ``most`` at most."""
+        """Yield the intervals in at most ``most`` parts."""
         size = -(-self.count // most)
         for begin in range(0, self.count, size):
             yield range(begin, min(begin + size, self.count))
@@ -108,7 +108,7 @@ def span_of(answer: Body) -> Span:
 
 
 def values_of(answer: Body, of: str, name: str) -> Values:
-    """Return the figures of an object; none where it has none."""
+    """Return the figures of an object; empty if it has none."""
     for each in answer["series"]:
         if each["object"] == of and each["name"] == name:
             found: Values = each["values"]
@@ -117,7 +117,7 @@ def values_of(answer: Body, of: str, name: str) -> Values:
 
 
 def path(values: Values, most: float) -> str:
-    """Return a line from interval to interval, ``most`` being the upper edge; a value alone is a short one."""
+    """Return a line from interval to interval; a value without neighbours is a short line. ``most``: the upper edge."""
     drawn, pen = [], False
     for index, value in enumerate(values):
         if value is None:
@@ -133,7 +133,7 @@ def path(values: Values, most: float) -> str:
 def plot(
     title: str, span: Span, found: Sequence[tuple[str, Values]], said: Callable[[float], str]
 ) -> Plot | None:
-    """Return a plot of some figures, by their names; None where none is known. ``said``: a value as people write it."""
+    """Return a plot of some figures, by their names; None if none is known. ``said`` writes a value for people."""
     known = [(name, values) for name, values in found if any(value is not None for value in values)]
     if not known:
         return None
@@ -153,7 +153,7 @@ def plot(
 
 
 def table(span: Span, found: Sequence[tuple[str, Values, Callable[[float], str]]]) -> Table:
-    """Return figures in rows, each the mean of some intervals."""
+    """Return figures in rows; each row has the means of some intervals."""
     known = [each for each in found if any(value is not None for value in each[1])]
     rows = tuple(
         (_clock(span.moment(part.start)), *(_mean(values, part, said) for _, values, said in known))
@@ -163,8 +163,8 @@ def table(span: Span, found: Sequence[tuple[str, Values, Callable[[float], str]]
 
 
 def marks(answer: Body, span: Span, of: str = "") -> tuple[Mark, ...]:
-    """Return what happened to an object, or to all, in this time; what happened in the last interval stands at the edge, as that
-    does."""
+    """Return the events of an object, or of all, in this time; an event in the last interval is at the right edge, like the
+    interval."""
     total = span.seconds * max(1, span.count - 1)
     return tuple(
         Mark(
@@ -186,7 +186,7 @@ def marks(answer: Body, span: Span, of: str = "") -> tuple[Mark, ...]:
 
 
 def nice(largest: float) -> float:
-    """Return a round number that is no smaller, for the upper edge of a plot."""
+    """Return a round number for the upper edge of a plot, at least ``largest``."""
     if largest <= 0:
         return 1.0
     unit = 10.0 ** len(str(int(largest))) if largest >= 1 else 1.0
@@ -213,7 +213,7 @@ def _mean(values: Values, part: range, said: Callable[[float], str]) -> str:
 
 
 def _last(values: Values, said: Callable[[float], str]) -> str:
-    """Return the newest value; the last interval may just have begun."""
+    """Return the newest value of the last two intervals: the last one may just have begun."""
     newest = [value for value in values[-2:] if value is not None]
     return said(newest[-1]) if newest else ""
 

@@ -6,7 +6,7 @@ UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def size(count: float) -> str:
-    """Return bytes with three digits at most before the point, in the unit that fits."""
+    """Return bytes in the unit that fits."""
     size, unit = next(((size, unit) for size, unit in UNITS if count >= size), (1, "bytes"))
     value = count / size
     return f"{value:.0f} {unit}" if value >= 100 or value == int(value) else f"{value:.1f} {unit}"
@@ -25,7 +25,7 @@ def seconds(value: float) -> str:
 
 
 def rate(value: float) -> str:
-    """Return tokens a second: small ones with a decimal, thousands apart."""
+    """Return tokens a second: small numbers with a decimal, large ones with a space after the thousands."""
     return f"{value:.1f}" if value < 100 else f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
@@ -35,7 +35,7 @@ def watts(value: float) -> str:
 
 
 def loaded(done: float, total: float) -> str:
-    """Return how much of weights is loaded, in decimal units, as weights are counted: ``412 of 700 GB``."""
+    """Return the loaded part of weights, in decimal units, as sizes of weights are given: ``412 of 700 GB``."""
     size, unit = (10**9, "GB") if total >= 10**9 else (10**6, "MB")
     texts = [
         f"{value / size:.0f}" if value >= 100 * size else f"{value / size:.1f}" for value in (done, total)
@@ -44,7 +44,7 @@ def loaded(done: float, total: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return how long something took."""
+    """Return a length of time as people write it."""
     if seconds < 120:
         return f"{seconds:.2f} s" if 0 < seconds < 0.1 else f"{seconds:.1f} s"
     if seconds < 7200:

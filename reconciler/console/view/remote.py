@@ -1,4 +1,4 @@
-"""How it stands with the remote repository that ``main`` follows. Pure."""
+"""The state of the remote repository that ``main`` follows. Pure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class Remote:
     url: str
     branch: str
     state: str
-    """``ready``, ``busy`` while it is asked again by itself, or ``bad`` where a person is needed."""
+    """``ready``, ``busy`` while the controller tries again by itself, or ``bad`` if a person is needed."""
     answered_at: str | None
-    """When it has answered last."""
+    """Time of its last answer."""
     away_since: str | None
-    """Since when no look has succeeded; None where the last one has."""
+    """Time since which no look has succeeded; None if the last one has."""
     problem: str
-    """Why ``main`` does not follow it now; empty where it does."""
+    """The reason why ``main`` does not follow it now; empty while it does."""
 
 
 def remote_of(snapshot: Snapshot) -> Remote | None:
-    """Return how it stands with the remote repository; None where there is none."""
+    """Return the state of the remote repository; None if there is none."""
     found = snapshot.remote
     if not found.get("url") and not found.get("problem"):
         return None

@@ -23,7 +23,7 @@ class Hit:
     name: str
     text: str
     path: str = ""
-    """Of the page that is about it; empty where there is none."""
+    """The address of its page; empty if there is none."""
     time: str = ""
 
 
@@ -37,7 +37,7 @@ class Sort:
 
 
 def search(snapshot: Snapshot, query: str) -> tuple[Sort, ...]:
-    """Return what has all words of the query, in any order and case; nothing without a word. The newest come first."""
+    """Return the hits that have all words of the query, in any order and case; none without a word. The newest come first."""
     words = query.casefold().split()
     if not words:
         return ()

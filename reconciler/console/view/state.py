@@ -1,4 +1,4 @@
-"""How an object is doing: in one word for its colour, and in a sentence."""
+"""The state of an object: one word for its colour, and a sentence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def state_of(each: Body) -> str:
 
 
 def doing(each: Body) -> str:
-    """Return what keeps an object from being well: what it needs, what it waits for, or what it lacks."""
+    """Return the message of the condition that keeps an object from being ready: stalled, reconciling or not ready."""
     for type, status in (("Stalled", "True"), ("Reconciling", "True"), ("Ready", "False")):
         found = condition(each, type)
         if found["status"] == status and found["message"]:
@@ -26,6 +26,6 @@ def doing(each: Body) -> str:
 
 
 def worst(states: Iterable[str]) -> str:
-    """Return the state that stands for all."""
+    """Return the worst state of all."""
     found = set(states)
     return next((state for state in ("bad", "busy") if state in found), "ready")

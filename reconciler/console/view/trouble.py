@@ -1,4 +1,4 @@
-"""What is wrong now, what is being done about it, and what a person has to do."""
+"""The faults that are present now, each with its remedy in progress and the steps for a person."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .acts import Act, act
 from .remote import COMMAND, remote_of
 
 HARMLESS = ("Connected", "Unknown", "Undeclared")
-"""States of a cable that keep no group from anything."""
+"""States of a cable that harm no group."""
 
 
 UNEXAMINED = "ExaminationFailed"
@@ -21,7 +21,7 @@ UNEXAMINED = "ExaminationFailed"
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something that is wrong now: what, since when, what is being done, and what a person has to do."""
+    """A fault that is present now."""
 
     about: str
     text: str
@@ -32,11 +32,11 @@ class Trouble:
     command: str = ""
     link: str = ""
     act: Act | None = None
-    """What can be done about it here."""
+    """The act that mends it."""
 
 
 def troubles(snapshot: Snapshot) -> tuple[Trouble, ...]:
-    """Return all that is wrong: what needs a person first."""
+    """Return all troubles: those that need a person come first."""
     return tuple(sorted(_troubles(snapshot), key=lambda each: not (each.person or each.command)))
 
 
@@ -78,7 +78,7 @@ def _troubles(snapshot: Snapshot) -> Iterator[Trouble]:
         if found["status"] == "True" and name not in told:
             text, _, person = found["message"].partition("; to do: ")
             if each["kind"] == "Node" and person and person in asked:
-                continue  # the machine at the other end of a cable: what is to be done was told already
+                continue  # the machine at the other end of a cable: the steps are shown already
             asked.add(person)
             yield Trouble(name, text, found["lastTransitionTime"], found["reason"], person=person)
         unexamined = condition(each, UNEXAMINED)
@@ -93,7 +93,7 @@ def _troubles(snapshot: Snapshot) -> Iterator[Trouble]:
 
 
 def _cables(snapshot: Snapshot) -> Iterator[Trouble]:
-    """Return the cables that are not as declared: an idle group may go on without one, and has no incident then."""
+    """Return the cables that are not as declared: an idle group may continue without one, and then has no incident."""
     for fabric in snapshot.of_kind("Fabric"):
         since = condition(fabric, "Ready")["lastTransitionTime"]
         for link in fabric["status"].get("links", ()):
