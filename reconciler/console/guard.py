@@ -57,7 +57,7 @@ class Guard:
     def _objection(self, headers: Headers) -> str:
         host = headers.get("host", "")
         if not self._knows(host_in(host)):
-            return "this is no name of the console; name it in spec.hosts of the Gateway"
+            return "the console does not know this host name; add it to spec.hosts of the Gateway"
         origin = headers.get("origin")
         if origin is not None and _authority(origin) != host:
             return "pages of another origin may not use the console"

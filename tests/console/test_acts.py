@@ -75,7 +75,7 @@ async def test_a_node_is_cordoned_by_the_same_commit_as_by_the_command(made: Liv
         ours = newest(made)
         assert (done.status_code, done.headers["location"]) == (303, f"/history/{ours['revision']}")
         assert (ours["author"], ours["email"]) == (OWNER.name, OWNER.email)
-        assert "it is so already" in (await client.get("/act/cordon/node/node-a")).text
+        assert "it already has this state" in (await client.get("/act/cordon/node/node-a")).text
         done = await confirmed(client, "/act/uncordon/node/node-a")
         assert newest(made)["subject"] == "Uncordon node/node-a"
     assert made.run("cordon", "node-a", "--reason", HOSTILE).returncode == 0
@@ -296,7 +296,7 @@ def test_a_key_that_may_look_sees_the_command_and_no_form() -> None:
     shown = client_of(doors).get(
         "/act/cordon/node/studio-1", headers={"authorization": f"Bearer {secret(1)}"}
     )
-    assert "The key ada may look" in shown.text
+    assert "The key ada may view" in shown.text
     assert "<form" not in shown.text.partition("<main")[2]
     sent = client_of(doors).post(
         "/act/cordon/node/studio-1", headers={"authorization": f"Bearer {secret(1)}", **SAME_ORIGIN}
@@ -331,7 +331,7 @@ def test_where_the_console_only_reads_nobody_may_act_and_the_page_says_why(keys:
         "/act/undo/node/studio-1",
     ):
         shown = client.get(path, headers=headers).text
-        assert "Nothing can be changed in this console" in shown
+        assert "This console is read-only" in shown
         assert "<form" not in shown.partition("<main")[2]
         assert client.post(path, headers={**headers, **SAME_ORIGIN}).status_code == 403
 

@@ -80,7 +80,7 @@ async def test_a_deployment_names_the_commit_in_force_that_changed_it_last(made:
     gone, less, first, _ = history(made)
     async with console_of(made) as (client, _):
         shown = (await client.get("/deployments/tiny")).text
-    assert f"Changed last by {first['author']}" in shown
+    assert f"Last changed by {first['author']}" in shown
     assert f'<a href="/history/{first["revision"]}">{first["subject"]}</a>' in shown
     assert not any(f"/history/{other['revision']}" in shown for other in (gone, less))
 

@@ -176,7 +176,7 @@ def test_the_page_shows_nothing_that_is_typed_as_markup_and_says_where_no_contro
     assert "&lt;b&gt;x&lt;/b&gt;" in page
     assert "<b>x</b>" not in page.replace("<b>&lt;b&gt;x&lt;/b&gt;</b>", "")
     assert "the controller has not answered yet" in page
-    assert "Type words of a line" in client.get("/search/logs").text
+    assert "Type words to find the lines" in client.get("/search/logs").text
 
 
 async def test_what_a_rank_has_printed_is_neither_markup_nor_obeyed(tmp_path: Path) -> None:

@@ -260,9 +260,9 @@ def test_a_change_that_waits_is_told_of_with_its_window_its_end_and_the_command_
     assert "2025-11-25 18:00:00 UTC" in shown
     assert "reconciler override office --reason WHY" in shown
     assert held["text"] not in shown, "it would be said twice"
-    assert "It is as declared before the change that waits." in shown
-    assert "Changed last by" not in shown
-    assert "A change of it waits" not in page_of(recorded("four-macs"), "/deployments/{name}", "large")
+    assert "It is as declared before the waiting change." in shown
+    assert "Last changed by" not in shown
+    assert "A change to it waits" not in page_of(recorded("four-macs"), "/deployments/{name}", "large")
 
 
 @pytest.mark.parametrize(
@@ -272,10 +272,10 @@ def test_a_change_that_waits_is_told_of_with_its_window_its_end_and_the_command_
             "Node",
             "/nodes/{name}",
             "studio-1",
-            "A change of it waits</b> for sync window freeze. To let it in now",
+            "A change to it waits</b> for sync window freeze. To apply it now",
         ),
-        ("Fabric", "/cabling", "", "A change of it waits</b> for sync window freeze. To let it in now"),
-        ("Model", "/deployments/{name}", "large", "A change of its model waits</b> for sync window freeze."),
+        ("Fabric", "/cabling", "", "A change to it waits</b> for sync window freeze. To apply it now"),
+        ("Model", "/deployments/{name}", "large", "A change to its model waits</b> for sync window freeze."),
     ],
 )
 def test_what_shows_an_object_whose_change_waits_says_so(kind: str, path: str, name: str, said: str) -> None:
@@ -295,7 +295,7 @@ def test_a_deployment_under_an_operation_is_not_said_to_be_as_git_declares_it() 
     assert "Operations are laid over what git declares: scaled to 3." in shown
     older = replace(with_status("large", operations=[scaled]), commits=commits())
     shown = page_of(older, "/deployments/{name}", "large")
-    assert "declares it, but for what operations lay over it" in shown
+    assert "declares it, except for operations" in shown
 
 
 def test_a_commit_of_too_many_objects_to_tell_hides_what_is_older() -> None:

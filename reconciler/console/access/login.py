@@ -48,11 +48,11 @@ class Login:
         address = address_of(request)
         form = await _form(request)
         if form is None:
-            return self._page(request, target, "This is no key: it is too long.", 413)
+            return self._page(request, target, "This is not a key: it is too long.", 413)
         secret = form.get("key", "").strip()
         answer = self._doors.show(secret, address)
         if isinstance(answer, int):
-            text = f"This key is wrong, as too many before it from this address. Try another in {answer} s."
+            text = f"This key is wrong, like too many before it from this address. Try again in {answer} s."
             return self._page(request, target, text, 429, {"retry-after": str(answer)})
         if isinstance(answer, Refusal):
             return self._page(request, target, answer.text, 401)

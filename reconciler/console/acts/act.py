@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 
 PATH = "/act/{verb}/{kind}/{name}"
 FORM_BYTES_MAX = 8192
-UNSURE = "It is not known whether it was written: see the history before you do it again."
+UNSURE = "It may have been written: check the history before you try again."
 UNWRITTEN = "Nothing was written."
 STALE = (
     "This page was open for too long, belongs to somebody else, or showed another number. Nothing was written:"
-    " read it once more, then confirm."
+    " check it again, then confirm."
 )
 
 

@@ -68,7 +68,7 @@ def from_form(body: bytes) -> Form:
     except ValueError as error:
         raise WrongRequest(f"the form cannot be read: {error}") from None
     if not isinstance(said, list) or not all(isinstance(each, dict) for each in said):
-        raise WrongRequest("the conversation in the form is no list of messages")
+        raise WrongRequest("the conversation in the form is not a list of messages")
     typed = {name: sent.get(name, [""])[0] for name in SETTINGS}
     text = sent.get("message", [""])[0].strip()
     messages = [*said, {"role": "user", "content": text}] if text else said
@@ -83,4 +83,4 @@ def _value(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise WrongRequest(f"{name} is no JSON: {text[:80]}") from None
+        raise WrongRequest(f"{name} is not JSON: {text[:80]}") from None

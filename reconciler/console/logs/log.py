@@ -87,7 +87,7 @@ class Logs:
         try:
             id = RankId.parse(name)
         except ValueError:
-            return {**found, "problem": f"{name} is no name of a rank, such as tiny.0.3.1"}
+            return {**found, "problem": f"{name} is not the name of a rank, such as tiny.0.3.1"}
         try:
             rows = (await self._feed.ask(Get("Rank", id.deployment, ended=True)))["items"]
             found |= {"id": id, **_beside(rows, id)}

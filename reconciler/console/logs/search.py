@@ -32,7 +32,7 @@ SECONDS_MAX = 4.0
 SEARCHES_MAX = 2
 """Most searches at a time, by all browsers together."""
 SHOWN_MAX = 100
-BUSY = "Others search the logs now. Try again in a few seconds."
+BUSY = "Too many people are searching the logs. Try again in a few seconds."
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class Chat {
     try {
       sessionStorage.setItem(this.key, kept);
     } catch {
-      this.problem("The conversation is longer than the browser keeps: it is lost when this page is left.");
+      this.problem("The conversation is too long for the browser to keep: it is lost when you leave this page.");
     }
   }
 
@@ -87,7 +87,7 @@ class Chat {
   send() {
     const text = this.field.value.trim();
     if (!text || this.abort) return;
-    if (this.pending().length) this.problem("Give the results of the calls first, or begin a new conversation.");
+    if (this.pending().length) this.problem("First enter the results of the calls, or begin a new conversation.");
     else if (this.say([{role: "user", content: text}])) this.field.value = "";
   }
 
@@ -97,7 +97,7 @@ class Chat {
     try {
       fields = this.fields();
     } catch (error) {
-      this.problem(`The tools are no JSON: ${error.message}`);
+      this.problem(`The tools are not valid JSON: ${error.message}`);
       return false;
     }
     this.nothing.remove();
@@ -179,7 +179,7 @@ class Chat {
         answer.take(event, performance.now());
         if (event.end && !answer.finish) answer.finish = "stop";
       }
-      if (!answer.finish) answer.fail("The connection to the console has ended before the answer.", performance.now());
+      if (!answer.finish) answer.fail("The connection to the console ended before the answer.", performance.now());
     } catch (error) {
       if (abort.signal.aborted) answer.stop(performance.now());
       else answer.fail(error.message, performance.now());

@@ -17,7 +17,7 @@ function nodesText(nodes) {
 const groupText = (group) => `epoch ${group.epoch} on ${nodesText(group.nodes)}`;
 
 const WAITS = {group: "the group is being formed again", turn: "others go first"};
-const PAUSED = {group: "the group was lost, and formed again", turn: "others went first"};
+const PAUSED = {group: "the group was lost and formed again", turn: "others went first"};
 const FIRST_WAITS = {group: "no group serves it now; one is being formed", turn: "in the queue: others go first"};
 
 function readingText(reading) {
@@ -72,7 +72,7 @@ class AnswerView {
     const pause = facts.pauses.at(-1);
     showText(this.text, facts.text, continued && {
       short: pause ? `paused ${seconds(pause.milliseconds)}` : "continued",
-      long: `From here on by ${groupText(continued)}`,
+      long: `From here by ${groupText(continued)}`,
     });
     this.showCalls(facts.calls);
     this.facts.replaceChildren(open && facts.rate ? element("p", "", `${facts.tokens} tokens · ${facts.rate.toFixed(1)} tokens/s`) : "");
@@ -111,8 +111,8 @@ class AnswerView {
     if (facts.rate) told.push(`${facts.rate.toFixed(1)} tokens/s`);
     if (facts.tokens) told.push(`${facts.usage ? "" : "about "}${facts.tokens} tokens`);
     const cached = facts.usage && facts.usage.prompt_tokens_details ? facts.usage.prompt_tokens_details.cached_tokens : 0;
-    if (facts.usage) told.push(`prompt of ${facts.usage.prompt_tokens}${cached ? `, ${cached} known already` : ""}`);
-    if (facts.finish === "length") told.push("ended at the most tokens");
+    if (facts.usage) told.push(`prompt of ${facts.usage.prompt_tokens}${cached ? `, ${cached} cached` : ""}`);
+    if (facts.finish === "length") told.push("ended at the maximum of tokens");
     if (facts.finish === "stopped") told.push("stopped");
     const line = element("ul", "chat-told", ...told.map((each) => element("li", "", each)));
     if (facts.text) line.append(element("li", "chat-act", copyButton("Copy the answer", () => facts.text.replaceAll(SEAM, ""))));

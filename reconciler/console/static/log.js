@@ -25,7 +25,7 @@
     source.addEventListener("runs", () => { said.textContent = ""; });
     source.addEventListener("lines", (event) => {
       const news = JSON.parse(event.data);
-      if (news.leftOut) append(["", `[${news.leftOut} bytes are left out here: they came faster than this page could show them]`, ""]);
+      if (news.leftOut) append(["", `[${news.leftOut} bytes left out: they came faster than this page could show them]`, ""]);
       append(news.lines);
       said.textContent = "";
     });
@@ -33,20 +33,20 @@
       const {waits} = JSON.parse(event.data);
       if (!waits) source.close();
       said.textContent = waits
-        ? "This rank has ended. Once its group is formed again, the next epoch's log goes on here."
-        : "This rank has ended, and prints nothing more.";
+        ? "This rank has ended. Once its group is formed again, the log of the next epoch continues here."
+        : "This rank has ended. Its log is complete.";
     });
     source.addEventListener("next", (event) => {
       source.close();
       const {name, text} = JSON.parse(event.data);
-      append(["", `[from here on ${name}: ${text}]`, ""]);
+      append(["", `[from here ${name}: ${text}]`, ""]);
       place.dataset.follow = `/live/logs/${encodeURIComponent(name)}?after=0-followed`;
       follow();
     });
     source.addEventListener("error", () => {
       said.textContent = source.readyState === EventSource.CLOSED
-        ? "This log cannot be followed now. Load the page again."
-        : "The connection to the console is lost. It goes on by itself.";
+        ? "This log cannot be followed now. Reload the page."
+        : "The connection to the console is lost. The page reconnects by itself.";
     });
     source.addEventListener("open", () => { said.textContent = ""; });
   }

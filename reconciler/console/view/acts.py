@@ -32,21 +32,21 @@ class Verb:
 
 VERBS = {
     "approve": Verb("Approve", "The held revision comes into force, and what it removes ends."),
-    "cordon": Verb("Cordon", "No new rank is placed there. Running ranks go on.", ends=True),
+    "cordon": Verb("Cordon", "No new rank is placed there. Running ranks continue.", ends=True),
     "uncordon": Verb("Uncordon", "The machine is used again."),
     "drain": Verb("Drain", "All ranks move to other machines, or end where there are none.", ends=True),
     "suspend": Verb(
-        "Suspend", "Changes of the manifest wait. What runs is observed and healed as it is.", ends=True
+        "Suspend", "Changes of the manifest wait. Running groups are still observed and healed.", ends=True
     ),
     "resume": Verb("Resume", "Changes of the manifest apply again."),
-    "restart": Verb("Restart", "Every group is formed anew, as the strategy of the deployment allows."),
+    "restart": Verb("Restart", "Every group is formed again, as the strategy of the deployment allows."),
     "scale": Verb(
         "Scale",
         "The deployment gets this number of replicas; with 0 it is stopped, and its manifest stays.",
         ends=True,
         counts=True,
     ),
-    "undo": Verb("Undo", "A new commit takes back what was done."),
+    "undo": Verb("Undo", "A new commit takes the change back."),
 }
 KINDS = {
     each.lower(): each

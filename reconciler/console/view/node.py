@@ -17,7 +17,7 @@ FACTS = (
     ("macOS", "macOS"),
     ("rdmaEnabled", "RDMA enabled"),
     ("throttled", "Throttled by heat"),
-    ("sleeps", "Falls asleep"),
+    ("sleeps", "Sleeps when idle"),
     ("fileVault", "FileVault"),
     ("firewall", "Firewall"),
 )

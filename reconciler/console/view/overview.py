@@ -193,7 +193,7 @@ def _headline(snapshot: Snapshot, served: tuple[Served, ...]) -> str:
     if not snapshot.at:
         return "Waiting for the controller"
     if not served:
-        return "No model is to be served yet"
+        return "No model to serve yet"
     if len(served) == 1:
         return f"{served[0].name} is {'served' if served[0].ready else 'not served'}"
     count = sum(each.ready > 0 for each in served)

@@ -110,7 +110,7 @@ def test_thinking_is_apart_and_calls_of_tools_wait_for_their_results(
     page.get_by_text("Settings").click()
     page.get_by_label("Tools, as JSON").fill("[")
     send(page, "How is the weather?")
-    expect(page.get_by_role("alert")).to_contain_text("no JSON")
+    expect(page.get_by_role("alert")).to_contain_text("not valid JSON")
     page.get_by_label("Tools, as JSON").fill('[{"type": "function", "function": {"name": "weather"}}]')
     send(page, "How is the weather?")
     expect(page.locator(".chat-thinking summary")).to_contain_text("Thought for")

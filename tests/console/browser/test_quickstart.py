@@ -203,7 +203,7 @@ def test_a_chat_goes_on_after_a_pause_when_a_rank_is_killed(
         expect(log.locator("#log-lines")).to_contain_text("ready")
         page.get_by_text("Settings").click()
         page.get_by_label("Temperature").fill("0")
-        page.get_by_label("Most tokens").fill(str(TOKENS))
+        page.get_by_label("Maximum tokens").fill(str(TOKENS))
         page.get_by_label("Message to tiny").fill(LONG)
         page.get_by_label("Message to tiny").press("Enter")
         expect(page.locator(".chat-answer")).to_contain_text("5, 6, 7")
@@ -281,7 +281,7 @@ def test_without_scripts_every_page_has_its_content(browser: Browser, base: str,
     with opened(browser, base, java_script_enabled=False) as page:
         for address in addresses(names(made)):
             page.goto(base + address, wait_until="domcontentloaded")
-            expect(page.locator("main")).to_contain_text(words.get(address, "The same"))
+            expect(page.locator("main")).to_contain_text(words.get(address, "On the command line"))
 
 
 def test_a_page_that_nobody_sees_gives_its_connection_to_another_one(browser: Browser, base: str) -> None:

@@ -242,5 +242,5 @@ def test_a_form_is_answered_with_the_whole_conversation(
 def test_a_form_that_cannot_be_answered_says_why(console: httpx2.Client, gateway: GatewayDouble) -> None:
     gateway.reply = JSONResponse({"error": {"message": "large is being loaded"}}, 503)
     assert "large is being loaded" in console.post("/chat/large", data={"message": "Hi"}).text
-    assert "tools is no JSON" in console.post("/chat/large", data={"message": "Hi", "tools": "x"}).text
+    assert "tools is not JSON" in console.post("/chat/large", data={"message": "Hi", "tools": "x"}).text
     assert "there is no message" in console.post("/chat/large", data={"message": " "}).text
