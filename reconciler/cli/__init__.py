@@ -1,4 +1,4 @@
-"""The command line: kubectl's words for what kubectl has. The only room that prints."""
+"""The command line, with kubectl's words for everything that kubectl has. The only room that prints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command that the arguments name, and exit; quietly also where Ctrl-C comes before it has begun."""
+    """Run the command that the arguments name, and exit; exit quietly even if Ctrl-C comes before it begins."""
     sys.unraisablehook = _interrupt_again
     try:
         from .core.app import run
@@ -20,9 +20,9 @@ def main() -> None:
 
 
 def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
-    """Ctrl-C within what may not raise (a destructor, a callback of a C library) would be printed and forgotten."""
+    """Repeat a Ctrl-C that came in code that cannot raise (a destructor, a callback of a C library), and would be lost."""
     if issubclass(lost.exc_type, KeyboardInterrupt):
-        # From a thread, for here it would be raised within this hook, and be lost once more.
+        # From a thread: here it would be raised within this hook, and be lost again.
         _thread.start_new_thread(_thread.interrupt_main, ())
     else:
         sys.__unraisablehook__(lost)

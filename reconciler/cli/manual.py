@@ -1,4 +1,4 @@
-"""Write the manual page and the shells' completions into a folder, or check them:
+"""Writes the manual page and the shells' completions into a folder, or checks them:
 ``python -m reconciler.cli.manual FOLDER [--check]``.
 
 For the macros of the page see man(7).
@@ -75,7 +75,7 @@ def _text(help_text: str | None) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return text in which nothing is a request or an escape of roff."""
+    """Return text in which roff finds no request or escape."""
     safe = text.replace("\\", "\\e").replace("-", "\\-")
     return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in safe.split("\n"))
 

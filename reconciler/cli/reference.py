@@ -1,4 +1,4 @@
-"""Write the reference of all commands into a page, or check it: ``python -m reconciler.cli.reference PAGE [--check]``."""
+"""Writes the reference of all commands into a page, or checks it: ``python -m reconciler.cli.reference PAGE [--check]``."""
 
 from __future__ import annotations
 

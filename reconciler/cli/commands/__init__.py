@@ -1,1 +1,1 @@
-"""The commands, one module each, in rooms by purpose. Start with ``read/get.py``."""
+"""The commands, one module each, in folders by purpose. Start with ``read/get.py``."""

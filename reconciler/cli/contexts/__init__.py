@@ -1,4 +1,4 @@
-"""Which cluster a command is for: a home on this machine, or one on another machine over SSH.
+"""The cluster of a command: a home on this machine, or one on another machine over SSH.
 
 ``contexts_file.py`` reads and writes the file of contexts, ``away.py`` reaches a home on another machine.
 """

@@ -1,7 +1,7 @@
 """Reaches a home on another machine: its controller's socket and its cluster repository, over one SSH connection.
 
 The system's `ssh` makes the connection, so that the user's keys, agent, jump hosts and known hosts apply. It lasts as
-long as the command: its remote end reads from a pipe that closes with this process, however that ends.
+long as the command: its remote end reads from a pipe that closes when this process ends for any reason.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .contexts_file import SSH, Context
 
 CONNECT_SECONDS = 10
 SECONDS_MAX = 20.0
-"""How long a connection may take; longer on a terminal, where a person may be typing."""
+"""Longest time to connect; longer on a terminal, where a person may be typing."""
 SECONDS_MAX_WITH_PERSON = 120.0
 END_SECONDS = 2.0
 ALIVE_SECONDS = 15
@@ -43,7 +43,7 @@ class Away:
 
     context: Context
     asks: bool = True
-    """Whether ssh may ask the person for a passphrase or password; never without a terminal."""
+    """True if ssh may ask the person for a passphrase or password; it never does without a terminal."""
     _folder: Path | None = None
     _process: subprocess.Popen[bytes] | None = None
     _copy: Any = field(default=None)
@@ -84,7 +84,7 @@ class Away:
         return self.asks and sys.stdin.isatty() and sys.stderr.isatty()
 
     def _ssh(self) -> list[str]:
-        """Return the command without its destination, for the connection and for what goes through it."""
+        """Return the command without its destination, for the connection and the commands that use it."""
         assert self._folder is not None
         own = [("identityFile", self.context.identity_file), ("UserKnownHostsFile", self.context.known_hosts)]
         chosen = [word for name, path in own if path for word in ("-o", f"{name}={Path(path).expanduser()}")]
@@ -109,7 +109,7 @@ class Away:
         return f"{match['user']}@{host}" if match["user"] else host
 
     def _barred(self, words: str) -> Unreachable:
-        """Return the error for a connection that ssh could not make, with what to type."""
+        """Return the error for a connection that ssh could not make, with the command to type."""
         said = [line.strip() for line in words.splitlines() if line.strip() and not line.startswith("@")]
         last, where, target = said[-1] if said else "it ended", self.context.ssh, self._target()
         typed = shlex.join(["ssh", *_port(self.context.ssh), target])
@@ -135,7 +135,7 @@ class Away:
     # --- the repository ----------------------------------------------------------------------------
 
     def repository(self) -> Any:
-        """Return a copy of the cluster repository as it is now, whose commits are pushed there."""
+        """Return a current copy of the cluster repository, which pushes its commits there."""
         if self._copy is None:
             from reconciler.source.git.copies import Copy
 
@@ -161,14 +161,14 @@ class Away:
         return done.stdout
 
     def only_there(self, command: str) -> Refused:
-        """Return the error for a command that works on the cluster's own machine only."""
+        """Return the error for a command that works only on the cluster's own machine."""
         words = ["ssh", *_port(self.context.ssh), "-t", self._target()]
         there = f"reconciler --home {shlex.quote(self.context.home)} {command}"
         text = f"this works on the machine of the cluster ({self.context.name}): {shlex.join(words)} {there}"
         return Refused("NotHere", text)
 
     def explained(self, error: Unreachable) -> Unreachable:
-        """Return an error about the forwarded socket in words about the machine that it leads to."""
+        """Return an error of the forwarded socket as an error of the other machine."""
         if self._folder is None or str(self._folder) not in str(error):
             return error
         there = f"{self.context.home} on {self.context.ssh}"

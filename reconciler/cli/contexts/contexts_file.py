@@ -23,7 +23,7 @@ EXAMPLE = "ssh://admin@studio.local or ssh://admin@studio.local:2222"
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One cluster: its home, and how to reach the machine that has it; without ``ssh`` that is this machine."""
+    """One cluster: its home, and the address of its machine; without ``ssh``, this machine."""
 
     name: str
     home: str
@@ -40,7 +40,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """All contexts of a file. ``current`` is the one in use where a command names none; empty for none."""
+    """All contexts of a file. ``current`` is for commands that name none; empty for none."""
 
     path: Path
     current: str = ""
@@ -66,7 +66,7 @@ def default_path() -> Path:
 
 
 def read(path: Path) -> Contexts:
-    """Return the contexts of a file; none where there is no file. Raises ``InvalidManifests`` with every mistake."""
+    """Return the contexts of a file; none if there is no file. Raises ``InvalidManifests`` with every mistake."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -88,7 +88,7 @@ def read(path: Path) -> Contexts:
 
 
 def put(path: Path, context: Context) -> None:
-    """Add a context, or replace the one of its name."""
+    """Add a context, or replace the one with its name."""
     fields = {
         "home": context.home,
         "ssh": context.ssh,
@@ -99,7 +99,7 @@ def put(path: Path, context: Context) -> None:
 
 
 def remove(path: Path, name: str) -> None:
-    """Remove a context; where it was the current one, there is none then."""
+    """Remove a context. If it was the current one, there is none afterwards."""
     contexts = read(path)
     contexts.named(name)
     from reconciler.source.yaml.fields import REMOVED
@@ -133,7 +133,7 @@ def _change(path: Path, field_path: tuple[str, ...], value: Any) -> None:
 
 
 class _Reader:
-    """Checks a tree and adds what is wrong to ``problems``."""
+    """Checks a tree and adds its mistakes to ``problems``."""
 
     def __init__(self, file: str, problems: list[Problem]) -> None:
         self._file = file

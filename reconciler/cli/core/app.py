@@ -99,7 +99,7 @@ COMMANDS = {
 """The module of each command, loaded on use so that commands start quickly."""
 
 UNLISTED = ["config", *(name for name, module in COMMANDS.items() if module == "cluster.processes")]
-"""Commands that `up` starts, and words of kubectl's; people need not know them."""
+"""Commands that `up` starts, and one of kubectl's words; people need not know them."""
 HOME_VARIABLE, CONTEXT_VARIABLE = "RECONCILER_HOME", "RECONCILER_CONTEXT"
 DEFAULT_HOME = Path("~/.reconciler")
 LISTED = [name for name in COMMANDS if name not in UNLISTED]
@@ -107,7 +107,7 @@ LISTED = [name for name in COMMANDS if name not in UNLISTED]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Which cluster a command is for."""
+    """The cluster of a command."""
 
     place: Path
     """Its home, on this machine unless it is ``away``."""
@@ -115,7 +115,7 @@ class Settings:
 
     @property
     def home(self) -> Path:
-        """Return the home. Raises ``Refused`` if it is on another machine: a command that needs its files runs there."""
+        """Return the home. Raises ``Refused`` if it is on another machine: commands that need its files must run there."""
         if self.away is not None:
             path = click.get_current_context().command_path
             raise self.away.only_there(path.partition(" ")[2] or "COMMAND")
@@ -123,12 +123,12 @@ class Settings:
 
     @property
     def socket(self) -> Path:
-        """Return a path that leads to the controller; raises ``Unreachable`` if the other machine does not answer."""
+        """Return the path of a socket to the controller. Raises ``Unreachable`` if the other machine does not answer."""
         return self.away.socket() if self.away is not None else self.place / "controller.sock"
 
     @property
     def cluster(self) -> str:
-        """Return a name of the cluster that no other has on this machine: its home, or its context's URL and home."""
+        """Return a name of the cluster that is unique on this machine: its home, or its context's URL and home."""
         return (
             str(self.place)
             if self.away is None
@@ -146,9 +146,9 @@ class Settings:
 
 
 def settings_of(home: Path | None, context: str | None, asks: bool = True) -> Settings:
-    """Return the settings for the options `--home` and `--context`; then the environment's, then the current context's.
+    """Return the settings of `--home` or `--context`; without both, those of the environment, then of the current context.
 
-    Raises ``UsageError`` where both are given.
+    Raises ``UsageError`` if both options are given.
     """
     if home is not None and context is not None:
         raise click.UsageError("--home and --context exclude each other")

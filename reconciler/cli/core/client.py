@@ -74,7 +74,7 @@ class Client:
             raise self._lost(error) from error
 
     def fileno(self) -> int:
-        """Return the descriptor that is readable when there is an answer, or none will come."""
+        """Return the descriptor, which becomes readable when an answer arrives, or none can."""
         return self._socket.fileno()
 
     def answer(self, wait_seconds: float = 0.0) -> Any:

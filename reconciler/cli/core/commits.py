@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 REMOVED_SHOWN = 10
-"""Objects that are named in a line about what a revision removes; `-o json` has all."""
+"""Most objects to name in a line about a revision's removals; `-o json` has all."""
 HELD = "cluster/main"
-"""The object of what concerns all manifests together."""
+"""The object of entries that concern all manifests together."""
 DRY_RUNS = ("none", "client", "server")
 
 Files = Mapping[str, bytes]
@@ -42,9 +42,9 @@ Message = str | Callable[[tuple[Any, ...]], str]
 
 
 class WritingCommand(click.Command):
-    """A command whose bare `--dry-run` means `--dry-run=client`, whatever word follows.
+    """A command whose bare `--dry-run` means `--dry-run=client`, even if a word follows.
 
-    What it does not find may be in force, and removed by a revision that is held: that is noted.
+    An object that it does not find may still be in force, if a held revision removes it: a note says so.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -117,13 +117,13 @@ class Landed:
     revision: str | None
     results: tuple[Any, ...]
     refused: bool = False
-    """Whether the controller was asked, and would not do it."""
+    """True if the controller was asked, and would refuse the change."""
     operation: bool = False
-    """Whether the revision is a commit of the operations, and not of ``main``."""
+    """True for a commit of the operations, false for one of ``main``."""
 
 
 def change(repo: Any, decide: Decide, message: Message) -> Landed:
-    """Commit what ``decide`` makes of the repository's files; the first commit also has the schema for editors.
+    """Commit the edit that ``decide`` makes of the repository's files; the first commit also has the schema for editors.
 
     After a concurrent commit, decides again on top of it, a few times; then raises ``Conflict``.
     """
@@ -144,7 +144,7 @@ def carry_out(
     message: Message,
     repository: Callable[[Settings], Any] | None = None,
 ) -> Landed:
-    """Make a change, or with a dry run only show it. ``repository`` opens the repository (``opened``)."""
+    """Make a change, or for a dry run only show it. ``repository`` opens the repository, by default ``opened``."""
     refuse_watched_folder(settings)
     if not how.dry:
         return change((repository or opened)(settings), decide, how.message or message)
@@ -182,7 +182,7 @@ def subject(verb: str) -> Callable[[tuple[Any, ...]], str]:
 
 
 def prepare(settings: Settings) -> Any:
-    """Return the cluster repository of a home, and create both if missing; of one elsewhere, a copy that pushes there."""
+    """Return the cluster repository of a home, and create both if missing; for another machine, a copy that pushes there."""
     if settings.away is not None:
         return settings.away.repository()
     from reconciler.bootstrap import Home
@@ -190,7 +190,7 @@ def prepare(settings: Settings) -> Any:
     from reconciler.source.git.repository import ClusterRepo
 
     def check(repo: ClusterRepo, old: str, new: str, ref: str) -> str:
-        from reconciler.source.hook import objection_to  # what checks manifests takes a while to import
+        from reconciler.source.hook import objection_to  # the checks of manifests take a while to import
 
         return objection_to(repo, old, new, ref)
 
@@ -253,8 +253,8 @@ def refuse_watched_folder(settings: Settings) -> None:
 def preview(
     settings: Settings, files: Files, operations: Files | None = None, allowed: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Return what the controller would do with ``files``, or with ``operations`` instead of those in force. ``allowed``: the
-    removals that the commit would allow. Raises ``Unreachable`` if no controller runs."""
+    """Return the controller's plan for ``files``, or for ``operations`` instead of those in force. ``allowed``: the removals
+    that the commit would allow. Raises ``Unreachable`` if no controller runs."""
     instead = None if operations is None else _texts(operations)
     body: dict[str, Any] = ask(settings.socket, Preview(_texts(files), instead, allowed))
     return body
@@ -267,7 +267,7 @@ def _texts(files: Files) -> dict[str, str]:
 def print_preview(
     settings: Settings, files: Files, operations: Files | None = None, allowed: tuple[str, ...] = ()
 ) -> frozenset[str]:
-    """Print to standard error the first steps of the controller, and whether it would hold or refuse the commit.
+    """Print the controller's first steps to standard error, and say if it would hold or refuse the commit.
 
     Returns the objects that it would refuse; ``HELD`` if it would hold or refuse the commit.
     """

@@ -97,7 +97,7 @@ def _items(words: Iterable[str]) -> list[CompletionItem]:
 
 
 def _kind_words(incomplete: str) -> list[str]:
-    """Return a word for each kind that begins like this: its plural, else the longest of its other words."""
+    """Return a word that begins with ``incomplete`` for each kind: its plural, else the longest of its other words."""
     from reconciler.resources import KIND_NAMES, SHORT_NAMES
 
     from .kinds import READ_ONLY, plural

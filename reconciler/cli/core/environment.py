@@ -1,4 +1,4 @@
-"""The environment that this command is installed in, and how a person changes what is in it."""
+"""The environment that this command is installed in, and the commands that change its packages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reconciler.errors import Invalid
 DISTRIBUTION = "mlx-reconciler"
 """Name of the distribution. `reconciler`, the name of the command, is another project's on PyPI."""
 RUNTIME = f"{DISTRIBUTION}[runtime]"
-"""The distribution with what ranks need on this machine."""
+"""The distribution with the packages that ranks need on this machine."""
 
 
 def has_runtime() -> bool:
@@ -27,7 +27,7 @@ def has_runtime() -> bool:
 
 
 def runtime_packages() -> tuple[str, ...]:
-    """Return the packages that ranks need beside this command, in the versions that it was made for."""
+    """Return the packages that ranks need in addition to this command, in the versions that it was made for."""
     with suppress(PackageNotFoundError):
         found = [line.partition(";") for line in requires(DISTRIBUTION) or ()]
         return tuple(
@@ -40,9 +40,9 @@ def runtime_packages() -> tuple[str, ...]:
 
 
 def install_command(packages: Sequence[str], prefix: Path | None = None) -> str:
-    """Return the line to type that adds packages to where this command is, with the tool that has installed it."""
+    """Return the line to type that adds packages to this command's environment, with the tool that installed it."""
     where, shown = prefix or Path(sys.prefix), shlex.join(packages)
-    if any(part.startswith("archive-v") for part in where.parts):  # uv's cache: `uvx`, for this time alone
+    if any(part.startswith("archive-v") for part in where.parts):  # uv's cache: `uvx`, only for this run
         return f"uvx {' '.join(f'--with {shlex.quote(each)}' for each in packages)}, and the rest as you typed it"
     if (where / "pipx_metadata.json").exists():
         return f"pipx inject {DISTRIBUTION} {shown}"
@@ -55,13 +55,13 @@ def install_command(packages: Sequence[str], prefix: Path | None = None) -> str:
 # --- the product itself ----------------------------------------------------------------------------
 
 INDEXES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_NO_INDEX", "UV_OFFLINE")
-"""Variables of uv with which a person says where packages come from. PyPI is not asked for the product: nobody has
-published it there, and whoever takes its name would run code here."""
+"""Variables of uv with which a person names the source of packages. The product is never taken from PyPI: it is not
+published there, and anybody who took its name could run code here."""
 
 
 def own_requirement(index_url: str | None = None) -> str:
-    """Return what installs this very command into another environment: from the clone or the wheel that it came from,
-    else its version from an index. Raises ``Invalid`` if no index was named."""
+    """Return the requirement that installs this same command into another environment: the clone or the wheel that it came
+    from, else its version from an index. Raises ``Invalid`` if no index was named."""
     with suppress(PackageNotFoundError):
         origin = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
         if origin.get("url", "").startswith(("file://", "https://")):
@@ -70,12 +70,12 @@ def own_requirement(index_url: str | None = None) -> str:
 
 
 def requirement_of(path: Path) -> str:
-    """Return what installs the wheel or the clone at ``path``."""
+    """Return the requirement that installs the wheel or the clone at ``path``."""
     return f"{_wanted()} @ {path.absolute().as_uri()}"
 
 
 def requirement_at(version: str, index_url: str | None) -> str:
-    """Return what installs a version from an index. Raises ``Invalid`` if none was named."""
+    """Return the requirement that installs a version from an index. Raises ``Invalid`` if no index was named."""
     if index_url is None and not any(os.environ.get(name) for name in INDEXES):
         raise Invalid(
             f"no index was named that has {DISTRIBUTION} {version}: give the wheel or the clone with --from PATH, or an index"

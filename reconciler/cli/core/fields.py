@@ -78,7 +78,7 @@ _BOUNDS = (
 
 
 def _resolved(schema: Schema, definitions: dict[str, Schema]) -> Schema:
-    """Return a schema with its reference resolved; keywords beside the reference take precedence."""
+    """Return a schema with its reference resolved; keywords next to the reference take precedence."""
     reference = schema.get("$ref")
     if reference is None:
         kept = [form for form in schema.get("anyOf", ()) if form.get("type") != "null"]

@@ -39,7 +39,7 @@ def files_option(required: bool) -> Callable[[F], F]:
 
 
 def read_given(paths: tuple[str, ...]) -> dict[str, bytes]:
-    """Return files and folders by their names as typed. Raises ``InvalidManifests`` for what cannot be read."""
+    """Return the contents of files and folders, by their names as typed. Raises ``InvalidManifests`` for unreadable ones."""
     from reconciler.source.files import read_paths
 
     return read_paths(paths, lambda: sys.stdin.buffer.read())
@@ -51,14 +51,14 @@ def load_paths(paths: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 def load_given(files: Mapping[str, bytes], paths: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return the manifests of what ``read_given`` has returned. Raises ``InvalidManifests``."""
+    """Return the manifests in the result of ``read_given``. Raises ``InvalidManifests``."""
     from reconciler.source.yaml.documents import load
 
     return some(load(files, part=True), paths)
 
 
 def some(found: Found, paths: tuple[str, ...]) -> Found:
-    """Return what was found; raises ``Invalid`` if that is nothing."""
+    """Return ``found``. Raises ``Invalid`` if it is empty."""
     if not found:
         raise Invalid(f"no manifests in {', '.join(paths)}")
     return found

@@ -1,4 +1,4 @@
-"""The commands in groups, with their summaries: help that needs no command's module, and so comes at once."""
+"""The commands in groups, with their summaries: help that is fast because it loads no command's module."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUPS = {
     },
     "See what is there": {
         "get": "List objects and their state.",
-        "describe": "Show objects with everything that is known about them.",
+        "describe": "Show objects in detail, with their events and incidents.",
         "trace": "Follow an object from its commit to the processes that serve it.",
         "history": "List the commits of manifests and operations, newest first, with what has become of each.",
         "top": "Show what nodes or ranks use: memory, processors, tokens per second.",
@@ -34,7 +34,7 @@ GROUPS = {
     "See what is wrong": {
         "incidents": "List what went wrong and how it was healed, oldest first.",
         "doctor": "Show what is wrong with machines and groups, what it means, and what to do.",
-        "support": "Write what is known of the cluster into one file for whoever helps.",
+        "support": "Collect the cluster's state and logs in one file, without secrets.",
         "verify": "Test every group of a deployment, and find the machine or link that makes one slow.",
     },
     "Change what is wanted": {
@@ -85,7 +85,7 @@ OTHERS = "Further commands"
 
 
 def grouped(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the groups with those of ``names`` that they have; those of no group come last."""
+    """Yield each group with its commands in ``names``; commands without a group come last."""
     for title, commands in GROUPS.items():
         if found := [name for name in commands if name in names]:
             yield title, found

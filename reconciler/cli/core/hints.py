@@ -1,4 +1,4 @@
-"""Hints for people who know kubectl or Flux: the command here, or why there is none."""
+"""Hints for people who know kubectl or Flux: the command here, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ VERBS = {
     **dict.fromkeys(("wait",), "wait {kind}/NAME --for=condition=Ready"),
     **dict.fromkeys(("trace",), "trace {kind}/NAME"),
 }
-"""The command of ours for a word after the group of commands for a kind, such as `node list`."""
+"""Our command for a word after the group of commands for a kind, such as `node list`."""
 GROUPS = {
     "node": ("node", "nodes"),
     "model": ("model", "models"),
@@ -152,7 +152,7 @@ GROUPS = {
     "fabric": ("fabric", "fabrics"),
     "rollout": ("deployment", "deployments"),
 }
-"""The kind of each group of commands, one and many."""
+"""The kind of each group of commands, singular and plural."""
 OTHER_GROUPS = {
     "sandbox": "use: reconciler sandbox status",
     "source": _SOURCE,
@@ -164,7 +164,7 @@ OTHER_GROUPS = {
 
 
 def for_verb(group: str, word: str) -> str:
-    """Return what to use for a word after a group of commands; empty where nobody knows what is meant."""
+    """Return the command to use for a word after a group of commands; empty if the meaning is unknown."""
     if word not in VERBS:
         return ""
     if group not in GROUPS:
@@ -174,7 +174,7 @@ def for_verb(group: str, word: str) -> str:
 
 
 def for_word(groups: list[str], word: str) -> str:
-    """Return what to use for a word after `reconciler` and these groups; empty where nobody knows what is meant."""
+    """Return the command to use for a word after `reconciler` and these groups; empty if the meaning is unknown."""
     from reconciler.resources import PLURALS, SHORT_NAMES
 
     if (path := " ".join([*groups, word])) in COMMANDS:

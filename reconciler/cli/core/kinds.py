@@ -19,7 +19,7 @@ GROUP = "reconciler"
 RANK = "Rank"
 """A read-only kind: the processes that serve a deployment."""
 OPERATION = "Operation"
-"""A kind without manifests in main: what is done to the cluster beside them."""
+"""A kind without manifests in main: temporary changes of the cluster."""
 READ_ONLY = {RANK: ("ranks", "rank"), OPERATION: ("operations", "operation", "ops", "op")}
 """Plural and further words of each kind that has no manifests."""
 EVERYTHING = "all"
@@ -51,7 +51,7 @@ def kind_named(word: str) -> str:
 
 
 def is_kind(word: str) -> bool:
-    """Return whether a word means a kind, or several with commas between, or all."""
+    """Return whether a word means a kind, several kinds separated by commas, or all."""
     try:
         objects_named((word,))
     except click.UsageError:

@@ -1,4 +1,4 @@
-"""Asks a running controller for what a command could find out itself: it has imported what takes most of a short command."""
+"""Asks a running controller for results that a command could compute itself: imports take most of a short command's time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from reconciler.wire.manifests import Compare, Validate
 
 SECONDS = 2.0
-"""A controller that is busier than that saves no time."""
+"""Longest wait: a slower controller saves no time."""
 
 
 def asked(
     settings: Settings, question: type[Validate | Compare], files: Mapping[str, bytes], **more: Any
 ) -> dict[str, Any] | None:
-    """Return the answer of a controller on this machine that runs the same code; None if there is none, and the command has
-    to find out itself.
+    """Return the answer of a controller on this machine that runs the same code; None if there is none, and the command must
+    compute it itself.
 
     Raises ``InvalidManifests`` if the answer has problems.
     """

@@ -23,7 +23,7 @@ from .selectors import Selector
 
 Item = dict[str, Any]
 HELD_BACK_SECONDS = 20.0
-"""How long the controller may delay an answer until something changes."""
+"""Longest time that the controller may delay an answer until something changes."""
 AGAIN_SECONDS = 0.25
 """Time between two attempts to reach a controller that is gone."""
 
@@ -86,7 +86,7 @@ def _bearers(word: str, known: list[tuple[str, str]], error: click.UsageError) -
 
 
 def only_one(chosen: tuple[Chosen, ...], words: tuple[str, ...]) -> tuple[Chosen, ...]:
-    """Return what ``chosen_by`` has found. Raises ``UsageError`` where a name alone means objects of several kinds."""
+    """Return ``chosen``. Raises ``UsageError`` if a name alone means objects of several kinds."""
     for word in words:
         kinds = [choice.kind for choice in chosen if choice.names == (word,)]
         if len(set(kinds)) > 1:

@@ -1,4 +1,4 @@
-"""Commits operations: what is done to the running cluster for a while, beside the manifests."""
+"""Commits operations: temporary changes of the running cluster, in addition to the manifests."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _end(duration: float | None, until: datetime | None) -> float | None:
 
 
 def operate(settings: Settings, how: HowLong, decide: Decide) -> Landed:
-    """Commit what ``decide`` makes of the present operations, or with a dry run only show it.
+    """Commit the edit that ``decide`` makes of the present operations, or for a dry run only show it.
 
     Operations that have expired are removed by the same commit. After a concurrent commit, decides again on top of
     it, a few times; then raises ``Conflict``.
@@ -182,7 +182,7 @@ def _refuse_older_controller(settings: Settings) -> None:
 def take_back(
     settings: Settings, how: HowLong, wanted: Mapping[Key, Mapping[tuple[str, ...], Any]], title: str
 ) -> None:
-    """Change fields of manifests that keep ranks off nodes, as an operation does that is undone. Raises ``Refused`` for a
+    """Change the fields of manifests that keep ranks off nodes, when the same operation is undone. Raises ``Refused`` for a
     mirror. ``title``: the verb of the commit's subject."""
     from reconciler.source.editing import set_fields
     from reconciler.source.operating import verbs

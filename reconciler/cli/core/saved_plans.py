@@ -1,6 +1,6 @@
-"""Plans that were saved to be applied later: the change as it was shown, and what it was shown to do.
+"""Plans that were saved to be applied later: the change, and its effects as they were shown.
 
-A saved plan is a file of the person who made it, in `$XDG_STATE_HOME/reconciler/plans`. Its id is a digest of what it has,
+A saved plan is a file of the person who made it, in `$XDG_STATE_HOME/reconciler/plans`. Its id is a digest of its content,
 so it names one change of one revision, and the same change twice is the same plan.
 """
 
@@ -21,7 +21,7 @@ from reconciler.errors import Refused
 VERSION = 1
 ID_CHARACTERS, ID_CHARACTERS_MIN = 12, 4
 KEPT_MAX = 50
-"""Plans that are kept: the oldest goes when another one is saved."""
+"""Most plans to keep: for one more, the oldest is removed."""
 LINES_SHOWN = 10
 
 
@@ -37,7 +37,7 @@ class SavedPlan:
     """Files to write, in base64; None removes one."""
     message: str
     effects: tuple[str, ...]
-    """What it was shown to do, in lines that do not depend on the time: sorted, each once."""
+    """The shown effects, in lines that do not depend on the time: sorted, each once."""
 
     @property
     def id(self) -> str:
@@ -53,7 +53,7 @@ class SavedPlan:
 def planned(
     cluster: str, base: str | None, changes: Mapping[str, bytes | None], message: str, body: Mapping[str, Any]
 ) -> SavedPlan:
-    """Return the plan of a change that the controller has foreseen (``wire.admin.Preview``)."""
+    """Return the plan of a change that the controller has previewed (``wire.admin.Preview``)."""
     texts = {
         name: None if content is None else base64.b64encode(content).decode()
         for name, content in changes.items()
@@ -62,7 +62,7 @@ def planned(
 
 
 def effects(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what a change does, without what differs from one moment to the next: waits, times and estimates."""
+    """Return the effects of a change, without waits, times and estimates, which differ from moment to moment."""
     plan = body["plan"]
     lines = {f"- {name}" for name in body["removes"]}
     lines |= {"! the commit would be held"} if body["held"] else set()
@@ -74,7 +74,7 @@ def effects(body: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def save(plan: SavedPlan) -> None:
-    """Keep a plan, readable by its owner alone. Raises ``OSError``."""
+    """Keep a plan that only its owner can read. Raises ``OSError``."""
     folder = _folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, draft = tempfile.mkstemp(prefix=".plan-", dir=folder)
@@ -115,7 +115,7 @@ def forget(plan: SavedPlan) -> None:
 
 
 def differences(plan: SavedPlan, now: tuple[str, ...]) -> str:
-    """Return in lines how what the plan would do now differs from what it was shown to do; empty if it does not."""
+    """Return in lines the differences between the plan's effects now and the shown ones; empty if there are none."""
     gone = [f"no longer: {line}" for line in plan.effects if line not in now]
     new = [f"new:       {line}" for line in now if line not in plan.effects]
     lines = [*gone, *new]

@@ -51,14 +51,14 @@ class Targets:
     named: tuple[Key, ...] = ()
     """Kinds and names. The kind is ``ALONE`` for a name without one, until ``of_kind`` or ``choose`` finds it."""
     kinds: tuple[str, ...] = ()
-    """Kinds of which all objects that ``selector`` selects are meant."""
+    """Kinds whose objects are targets if ``selector`` selects them."""
     selector: Selector | None = None
 
     @classmethod
     def parse(
         cls, words: tuple[str, ...], paths: tuple[str, ...], selector: Selector | None, everything: bool
     ) -> Targets:
-        """Return what the words and options of a command select. Raises ``UsageError`` if that is unclear."""
+        """Return the targets that the words and options of a command select. Raises ``UsageError`` if that is unclear."""
         if paths:
             if words or selector or everything:
                 raise click.UsageError(f"-f already selects the objects and cannot be combined; {EXPECTED}")
@@ -74,7 +74,7 @@ class Targets:
         return cls(_named(words))
 
     def of_kind(self, kind: str) -> Targets:
-        """Return the targets of a command that is for one kind: names alone are of this kind."""
+        """Return the targets of a command for one kind: names alone are of this kind."""
         return replace(self, named=tuple((key[0] or kind, key[1]) for key in self.named))
 
     def choose(
@@ -82,7 +82,7 @@ class Targets:
     ) -> tuple[list[Key], list[Key]]:
         """Return the selected keys of ``labels`` (the existing objects' labels by key), and the missing keys.
 
-        Raises ``UsageError`` for a name alone that means no object or several; with ``alone`` false for every one.
+        Raises ``UsageError`` for a name alone that means no object or several; if ``alone`` is false, for any name alone.
         """
         chosen = [
             key
@@ -100,7 +100,7 @@ def _meant(name: str, there: Collection[Key], alone: bool = True) -> Key:
     if len(found) == 1 and alone:
         return found[0]
     if not found:
-        kind_named(name)  # says what kinds there are
+        kind_named(name)  # its error lists the kinds
     if len(found) == 1:
         raise click.UsageError(f'"{name}" is a name without a kind; say: {found[0][0].lower()}/{name}')
     raise click.UsageError(ambiguous(name, [kind for kind, _ in found]))

@@ -48,7 +48,7 @@ def timeout_option(default: str) -> Callable[[F], F]:
 def wait_until(
     settings: Settings, awaited: Callable[[Client], str], timeout_seconds: float, say: Screen
 ) -> None:
-    """Call ``awaited`` repeatedly until it returns an empty text; any other text is shown.
+    """Call ``awaited`` repeatedly until it returns an empty text; show any other text.
 
     Waits for a controller that restarts meanwhile. Raises ``Unreachable`` if none runs at the start, and
     ``Refused`` (``Timeout``) with the last text when the time is over.
@@ -84,7 +84,7 @@ def unread(
     client: Client, repo: Any, revision: str, operation: bool = False, about: Collection[str] | None = None
 ) -> str:
     """Say why a commit is not in force yet; empty once it is, or a commit on top of it. ``operation``: a commit of the
-    operations. ``about``: the objects that it changes, where that is known: what a window holds of others does not count.
+    operations. ``about``: the objects that it changes, if known: held changes of other objects do not count.
 
     Raises ``Refused`` with what to do if it is held or rejected, if new revisions are suspended, or if a
     sync window holds changes of it.
@@ -133,7 +133,7 @@ def until_read(settings: Settings, how: How, landed: Landed) -> None:
     """Wait briefly until the controller has read a commit, and the gateways have the keys that it changes, so that the next
     command or request sees it.
 
-    Prints to standard error what keeps the commit out, or that no controller runs.
+    If the commit does not come into force, or no controller runs, prints the reason to standard error.
     """
     if not running(settings):
         click.echo(typed("note: the controller is not running; start it with: reconciler up"), err=True)

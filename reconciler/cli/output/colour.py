@@ -1,4 +1,4 @@
-"""Colours of states on a terminal: green is as wanted, yellow is on its way, red needs somebody."""
+"""Colours of states on a terminal: green is as wanted, yellow is in progress, red needs somebody."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Colour = Literal["", "green", "yellow", "red"]
 
 
 class Cell(str):
-    """A cell of a table that is shown in a colour where there are colours."""
+    """A cell of a table that has a colour where colours are shown."""
 
     colour: Colour = ""
 

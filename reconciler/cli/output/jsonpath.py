@@ -107,7 +107,7 @@ Template = tuple[Piece, ...]
 
 
 def render(template: Template, value: Any) -> str:
-    """Return the text that a template makes of a value. Raises ``Invalid`` for an index that fits nothing."""
+    """Return the text that a template makes from a value. Raises ``Invalid`` for an index that fits nothing."""
     return "".join(_rendered(template, value))
 
 

@@ -26,7 +26,7 @@ def condition(item: Item, kind: str) -> Item:
 
 
 def state(item: Item) -> str:
-    """Return a short text: ready, or why not."""
+    """Return a short text: ready, or the reason why not."""
     ready, stalled = condition(item, "Ready"), condition(item, "Stalled")
     if item["kind"] == "Operation":
         standings: dict[str, Colour] = {"InForce": "yellow", "TargetNotFound": "red"}
@@ -43,7 +43,7 @@ def state(item: Item) -> str:
 
 
 def colour(item: Item) -> Colour:
-    """Return the colour of an object's state: red where a person or time must help, yellow where it is on its way."""
+    """Return the colour of an object's state: red if a person or time must help, yellow if it is in progress."""
     if item["kind"] == "Rank":
         ended = item["phase"] == "exited" or item.get("killed")
         return "red" if ended else "green" if _phase(item) == "ready" else "yellow"
@@ -92,7 +92,7 @@ def _host(spec: Item) -> str:
 
 
 def _withheld(spec: Item) -> str:
-    """Return what keeps ranks off a node, in the form that kubectl adds to a node's state."""
+    """Return the reasons that keep ranks off a node, in the form that kubectl adds to a node's state."""
     if spec.get("drain"):
         return ",SchedulingDisabled,Drained"
     return ",SchedulingDisabled" if spec["unschedulable"] else ""
@@ -340,5 +340,5 @@ def tables(items: list[Item]) -> str:
 
 
 def title(kind: str) -> str:
-    """Return the line above the table of a kind, where there are several tables: the word that commands take."""
+    """Return the line above the table of a kind, if there are several tables: the word that commands take."""
     return f"{PLURALS.get(kind) or _READ_ONLY[kind]}:"

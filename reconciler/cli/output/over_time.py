@@ -1,4 +1,4 @@
-"""Figures of the last hours as a table: each in a line, with a plot of one line."""
+"""Figures of the last hours as a table: one in each line, with a plot in one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def over_time(series: Sequence[dict[str, Any]]) -> str:
-    """Return a table of series as ``wire.figures.ShowMetrics`` has them."""
+    """Return a table of the series of ``wire.figures.ShowMetrics``."""
     return table(HEADERS, [_row(each) for each in series])
 
 
@@ -33,7 +33,7 @@ def _text(name: str, value: float | None) -> str:
 
 
 def plot(values: Sequence[float | None]) -> str:
-    """Return a plot of one line, from 0 to the largest value; a blank where nothing is known."""
+    """Return a plot in one line, from 0 to the largest value; an unknown value is a blank."""
     most = max((value for value in values if value is not None), default=0) or 1
     last = len(BLOCKS) - 1
     return "".join(" " if value is None else BLOCKS[round(last * max(0, value) / most)] for value in values)

@@ -13,12 +13,12 @@ from reconciler.errors import Problem
 from .form import print_body
 
 FORMATS = ("github", "sarif")
-"""Formats beside JSON and YAML."""
+"""Formats in addition to JSON and YAML."""
 RULE = "manifest"
 
 
 def print_problems(objects: Sequence[str], problems: Sequence[Problem], output: str) -> None:
-    """Print what was read and what is wrong with it."""
+    """Print the objects that were read, and their problems."""
     if output == "github":
         for problem in problems:
             click.echo(_command(problem))

@@ -13,7 +13,7 @@ from .streams import erase_line
 from .typed import typed
 
 REPEAT_SECONDS = 15.0
-"""Without a terminal, the same text is not repeated sooner."""
+"""Without a terminal, time after which the same text is repeated."""
 
 
 class Screen:

@@ -1,7 +1,7 @@
 """Standard output and error as every terminal and locale can show them.
 
-A terminal may have fewer characters than a text: those that it lacks become the nearest of ASCII. And it obeys control
-characters, which logs, commits and machines may hold: those of others never reach it.
+A terminal may lack characters of a text: they become the nearest ones of ASCII. And it obeys control characters, which may
+be in logs, in commits and in the output of machines: only the product's own reach it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _NEAREST = {
 _SEQUENCES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
 )
-"""Control sequences, as ECMA-48 has them: CSI, the strings OSC, DCS, SOS, PM and APC, and those of two characters."""
+"""Control sequences of ECMA-48: CSI, the strings OSC, DCS, SOS, PM and APC, and those of two characters."""
 
 
 _JOINERS = "\u200b\u200c\u200d\u2060\ufeff\u00ad\x7f"
-"""Characters without a width, which do no harm."""
+"""Harmless characters without a width."""
 
 
 def shown(text: str) -> str:
-    """Return a text of others as a terminal may have it: without control sequences and control characters, in its lines.
+    """Return a text of others that is safe for a terminal: without control sequences and control characters.
 
     Tabs and line ends stay. Characters that reverse or hide others become U+FFFD.
     """
@@ -48,17 +48,17 @@ def _instead(letter: str) -> str:
 
 
 class Terminal(io.TextIOWrapper):
-    """A stream to a terminal. Of all that it would obey it gets the colours and the erased lines of the product."""
+    """A stream to a terminal. The only control sequences that reach it are the product's colours and erased lines."""
 
     def write(self, text: str) -> int:
-        """Write a text, which may have parts of others in it anywhere."""
+        """Write a text that may contain texts of others anywhere."""
         if text.isprintable():
             return super().write(text)
         parts = _OWN.split(text)
         return super().write("".join(part if at % 2 else shown(part) for at, part in enumerate(parts)))
 
     def erase_line(self) -> None:
-        """Begin the present line once more."""
+        """Erase the present line."""
         super().write(_ERASE)
 
 
@@ -68,7 +68,7 @@ _ERASE = "\r\x1b[K"
 
 
 def erase_line(stream: TextIO) -> None:
-    """Begin the present line of a terminal once more."""
+    """Erase the present line of a terminal."""
     if isinstance(stream, Terminal):
         stream.erase_line()
     else:
@@ -76,7 +76,7 @@ def erase_line(stream: TextIO) -> None:
 
 
 def prepare() -> None:
-    """Have both streams show what they can, raise for nothing that they cannot, and have a terminal obey nobody else."""
+    """Prepare both streams: show as much as they can, never raise for the rest, and let a terminal obey only the product."""
     codecs.register_error("nearest", _nearest)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

@@ -18,7 +18,7 @@ GAP = "   "
 BELOW = "    "
 """Indent of a sentence below its row."""
 CELL_WIDTH_MIN = 8
-"""Smallest width of a column; a column that does not fit even so is omitted."""
+"""Smallest width of a column; a column that does not fit at this width is omitted."""
 FOLD_WIDTH_MIN = 24
 """Sentences in narrower columns are cut instead of folded."""
 
@@ -32,7 +32,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | No
 def folded_table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
     """Return a table whose last column is folded into several lines instead of cut.
 
-    Where no width is left for it, it stands in lines of its own below each row.
+    If no width is left for it, it is in separate lines below each row.
     """
     shown = [headers, *([*row[:-1], typed(row[-1])] for row in rows)]
     width = width or terminal_width()
@@ -101,9 +101,9 @@ def _cells(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
 
 
 def grown(rows: Sequence[Sequence[str]], before: Sequence[int] = ()) -> list[int]:
-    """Return widths for rows of a list that goes on: no narrower than ``before``, the last column to the line's end.
+    """Return widths for rows of a list that continues: no narrower than ``before``, the last column to the line's end.
 
-    Later rows that need more make a column wider, so that no cell is cut while there is room.
+    Later rows that need more room make a column wider, so that no cell is cut while there is room.
     """
     width = terminal_width()
     known = [["x" * size for size in [*before[:-1], 0]]] if before else []

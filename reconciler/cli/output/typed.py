@@ -1,7 +1,7 @@
-"""Commands in texts for people, as they are to be typed: for the cluster that the command which prints them was for.
+"""Commands in texts for people, ready to type: for the same cluster as the command that prints them.
 
-Findings, refusals and hints name commands without a cluster, because whoever writes them knows none. Somebody who chose a
-cluster by an option would type them for another one.
+Findings, refusals and hints name commands without a cluster, because the code that writes them knows none. Somebody who chose
+a cluster with an option would type them for another one.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import shlex
 import click
 
 WITHOUT_CLUSTER = ("context", "config", "help", "completion", "rehearse", "ci")
-"""Commands that are for no cluster, and work where the contexts cannot be read."""
+"""Commands that need no cluster, and work even if the contexts cannot be read."""
 COMMAND = re.compile(
     r"(?:(?<=[`'(])|(?<=: )|(?<=\| )|\b(?:or|with|type|run|use|and|by|until|begin with) )\s*reconciler (?=[a-z])"
 )
-"""Where a command to type begins, and not a sentence about the product."""
+"""The beginning of a command to type, in contrast to a sentence about the product."""
 _OF_NO_CLUSTER = re.compile(rf"(?:{'|'.join(WITHOUT_CLUSTER)})\b")
 
 
 def typed(text: str, context: click.Context | None = None) -> str:
-    """Return a text whose commands have the `--home` or `--context` that this command, or that of ``context``, was given.
+    """Return a text whose commands have the `--home` or `--context` of this command, or of the command of ``context``.
 
-    Those of the environment, and the current context, are in force for the next command as well.
+    Those of the environment, and the current context, apply to the next command as well.
     """
     here = context or click.get_current_context(silent=True)
     if here is None or "reconciler " not in text:

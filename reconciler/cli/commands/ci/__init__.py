@@ -1,1 +1,1 @@
-"""Commands for the review of a change: rehearse it on emulated Macs, and the workflow of a forge that does so."""
+"""Commands for the review of a change: its rehearsal on emulated Macs, and a forge's workflow that runs it."""

@@ -1,4 +1,4 @@
-"""The one comment of a pull request: what was found out about the change, written anew after each push."""
+"""The one comment on a pull request: the results for the change, replaced after each push."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pathlib import Path
 from reconciler.errors import Invalid, Refused
 
 MARK = "<!-- reconciler: review -->"
-"""By this line the comment is found again."""
+"""The line that identifies the comment."""
 PARTS = (("Validation", "validation.txt"), ("Plan", "plan.txt"), ("Rehearsal", "rehearsal.md"))
 PART_CHARACTERS_MAX = 18_000
-"""Three of them fit into a comment."""
+"""Most characters of a part: three parts fit into a comment."""
 AUTHORS = ("github-actions[bot]", "forgejo-actions", "gitea-actions")
-"""Who comments with a workflow's own token. A comment of anybody else is never changed."""
+"""Authors of comments that a workflow's own token writes. Comments of other authors are never changed."""
 
 
 def composed(folder: Path) -> str:
-    """Return the comment that the files in a folder make; a part without a file was not reached."""
+    """Return the comment made of the files in a folder; a part without a file was not reached."""
     parts = ["## Review by reconciler"]
     for title, name in PARTS:
         path = folder / name
@@ -37,7 +37,7 @@ def composed(folder: Path) -> str:
 
 
 def _fenced(text: str) -> str:
-    """Write a text as it is, whatever marks are in it."""
+    """Return a text in a fence that is longer than any in the text."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{text}\n{fence}"
@@ -45,18 +45,18 @@ def _fenced(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """A pull request, as the environment of a workflow's step names it."""
+    """A pull request, from the environment of a workflow's step."""
 
     api: str
     """URL of the forge's interface, without a slash at its end."""
     repository: str
     number: int
     fork: bool
-    """Whether the change comes from another repository: then the token may write nothing."""
+    """True if the change comes from another repository: the token may then write nothing."""
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str]) -> PullRequest:
-        """Read it from what a runner sets. Raises ``Invalid`` outside of a workflow of a pull request."""
+        """Read it from a runner's variables. Raises ``Invalid`` outside of a pull request's workflow."""
         try:
             event = json.loads(Path(environment["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
             repository = environment["GITHUB_REPOSITORY"]
@@ -72,7 +72,7 @@ class PullRequest:
 
 
 async def put(pull: PullRequest, token: str, text: str) -> None:
-    """Write the comment, or write it anew in place. Raises ``Refused`` and ``Unreachable``."""
+    """Write the comment, or replace its text. Raises ``Refused`` and ``Unreachable``."""
     from reconciler.outgoing.forges.client import forge_at
 
     forge = forge_at(pull.api, pull.repository, token)

@@ -20,7 +20,7 @@ from .watching import Request, Watcher
 STEP_SECONDS_MAX = 180.0
 SEEN_SECONDS_MAX = 60.0
 STILL_SECONDS = 2.0
-"""A cluster that has had nothing to do for so long does nothing more."""
+"""A cluster that has had nothing to do for this time does nothing more."""
 POLL_SECONDS = 0.2
 READY = "Ready"
 APPROVER = "rehearsal"
@@ -30,20 +30,20 @@ Say = Callable[[str], None]
 
 @dataclass
 class Step:
-    """What was done, and what was seen of it. Seconds are since it was done."""
+    """A step of a rehearsal with its observed effects. Seconds count from the step."""
 
     name: str
     ok: bool = False
     seen_after: float | None = None
-    """Until the controller named it, or took the change; None if it did not."""
+    """Seconds until the controller named the fault, or took the change; None if it did not."""
     served_after: float | None = None
-    """Until everything was served that should be; None if it was not."""
+    """Seconds until everything was served that should be; None if it was not."""
     unserved: dict[str, float] = field(default_factory=dict)
-    """For how many seconds no replica was ready, by deployment that was served before."""
+    """Seconds without a ready replica, by deployments that were served before."""
     requests: int = 0
     failed: int = 0
     longest: float = 0.0
-    """Seconds that the slowest answer took."""
+    """Seconds of the slowest answer."""
     said: list[str] = field(default_factory=list)
 
     def plain(self) -> dict[str, Any]:
@@ -53,18 +53,18 @@ class Step:
 
 @dataclass
 class Fault:
-    """Something to break: commands of `reconciler sandbox`, and those that take it back."""
+    """A fault to cause: commands of `reconciler sandbox`, and the commands that end it."""
 
     name: str
     commands: list[str]
     back: list[str] = field(default_factory=list)
     needed: bool = True
-    """Whether the controller has to name it; else it may go unnoticed."""
+    """True if the controller must name it; else it may stay unnoticed."""
 
 
 @dataclass
 class Course:
-    """``run`` it once; ``steps`` is complete as far as it came."""
+    """The course. Call ``run`` once; ``steps`` then has all steps that were reached."""
 
     home: Home
     base: StandIns
@@ -75,16 +75,16 @@ class Course:
     watcher: Watcher = field(init=False)
     steps: list[Step] = field(default_factory=list)
     pushed: str = ""
-    """What the pusher saw."""
+    """The output of the push."""
     excused: set[str] = field(default_factory=set)
-    """Deployments that were not served before either, and that the change leaves as they were."""
+    """Deployments that were not served before, and that the change does not touch."""
 
     def __post_init__(self) -> None:
         self.watcher = Watcher(self.home.ask)
 
     def run(self, choose: Callable[[Sequence[Document], Sequence[Document]], list[Fault]]) -> bool:
         """Return whether every step ended as it should. ``choose`` picks the faults, from the deployments with their
-        groups and the Fabrics."""
+        groups, and from the Fabrics."""
         self.watcher.start()
         try:
             if self._serve(self.base) and self._apply():
@@ -98,7 +98,7 @@ class Course:
         return all(step.ok for step in self.steps)
 
     def _serve(self, base: StandIns) -> bool:
-        """Start, and wait until what can serve serves. What the base cannot serve is not the change's fault."""
+        """Start, and wait until all that can serve do. A deployment that the base cannot serve does not fail the change."""
         step, at = self._begin("start the base")
         step.seen_after = self._until("the controller", at, lambda: bool(self._status()["revision"]))
         served = self._until("the base to serve", at, lambda: self._served(base) or self._still())
@@ -178,7 +178,7 @@ class Course:
         return status
 
     def _ready_now(self) -> dict[str, int]:
-        """Return the ready replicas of each deployment; none of one whose newest spec is not served."""
+        """Return the ready replicas of each deployment; 0 if its newest spec is not served."""
         items = self.home.ask(Get("ModelDeployment"))["items"]
         return {
             each["metadata"]["name"]: each["status"].get("readyReplicas", 0) if state(each) == READY else 0
@@ -201,7 +201,7 @@ class Course:
         return served and bool(self._status()["settled"])
 
     def _still(self) -> bool:
-        """Return whether nothing has been left to do for a while: what is not served now will not be."""
+        """Return whether there has been nothing to do for a while: nothing more will then be served."""
         end = time.monotonic() + STILL_SECONDS
         while self._status()["settled"]:
             if time.monotonic() >= end:
@@ -245,7 +245,7 @@ class Course:
     def _until(
         self, what: str, at: float, true: Callable[[], bool], seconds: float = STEP_SECONDS_MAX
     ) -> float | None:
-        """Wait until something holds; return after how many seconds it did, None if it did not in time."""
+        """Wait until ``true`` returns True; return the seconds that this took, None if it did not in time."""
         end = min(self.deadline, time.monotonic() + seconds)
         while time.monotonic() < end:
             self.home.check()

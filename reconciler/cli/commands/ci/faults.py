@@ -1,4 +1,4 @@
-"""The faults of a rehearsal: a rank that is killed, a cable that is pulled, and others by their class."""
+"""The faults of a rehearsal: a killed rank, a pulled cable, and others by their class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .course import Fault
 
 NODE, CABLE = "NODE", "CABLE"
 AGAIN = f"kill {NODE}"
-"""Has the group formed again, so that it meets what was done before."""
+"""Makes the group form again, so that it meets the earlier fault."""
 CLASSES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "C0": ((f"partition {NODE}",), (f"partition {NODE} --undo",)),
     "C1": ((f"slow-cable {CABLE}", AGAIN), (f"slow-cable {CABLE} --undo",)),
@@ -34,11 +34,11 @@ CLASSES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "C17": ((f"mute {NODE} broken",), (f"mute {NODE} --undo",)),
     "C18": ((f"unkillable {NODE} 20",), (f"unkillable {NODE} --undo",)),
 }
-"""For each class of faults the commands of the sandbox that bring it about, and those that take it back."""
+"""For each class of faults, the commands of the sandbox that cause it, and those that end it."""
 
 
 def named(words: Sequence[str]) -> list[str]:
-    """Return the classes that are asked for, such as ``C5,C8``. Raises ``Invalid`` for one that there is not."""
+    """Return the requested classes, such as ``C5,C8``. Raises ``Invalid`` for an unknown one."""
     found = [each.strip().upper() for word in words for each in word.split(",") if each.strip()]
     for each in found:
         if each not in CLASSES:
@@ -49,7 +49,7 @@ def named(words: Sequence[str]) -> list[str]:
 def chosen(
     classes: Sequence[str], deployments: Sequence[dict[str, Any]], fabrics: Sequence[dict[str, Any]]
 ) -> list[Fault]:
-    """Return what to break, where groups are: a rank is killed, a cable is pulled if any is declared, then the classes."""
+    """Return the faults to cause: kill a rank, pull a cable if any is declared, then the classes. They hit nodes of groups."""
     groups = [group["nodes"] for each in deployments for group in each["status"].get("groups", ())]
     if not groups:
         return []
@@ -75,7 +75,7 @@ def _filled(command: str, node: str, cable: str | None) -> str:
 
 
 def _cable(nodes: Sequence[str], fabrics: Sequence[dict[str, Any]]) -> str | None:
-    """Return an end of a declared cable: of one within the group, else of any."""
+    """Return an end of a declared cable: within the group if there is one, else of any."""
     links = [link for each in fabrics for link in each["spec"]["links"]]
     within = [link for link in links if all(end.partition("/")[0] in nodes for end in link)]
     return next((str(link[0]) for link in within or links), None)

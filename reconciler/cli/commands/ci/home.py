@@ -32,12 +32,12 @@ LAST_WORDS_CHARACTERS = 1000
 
 @dataclass
 class Home:
-    """Everything lies in one folder, which is removed at the end."""
+    """The home. All of it is in one folder, which is removed at the end."""
 
     folder: Path
     up: subprocess.Popen[bytes] | None = None
     machines: bool = False
-    """Whether emulated Macs may be running."""
+    """True if emulated Macs may be running."""
     environment: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -57,15 +57,15 @@ class Home:
         return ask(self.home / "controller.sock", message)
 
     def run(self, *words: str) -> str:
-        """Run a command of `reconciler` for this home; return what it prints. Raises ``Invalid`` with what it says."""
+        """Run a command of `reconciler` for this home; return its output. Raises ``Invalid`` with its error."""
         return self._out((*self._command, *words))
 
     def git(self, *words: str) -> str:
-        """Run git in the clone of the cluster repository; return all that it prints."""
+        """Run git in the clone of the cluster repository; return its output and errors."""
         return self._out(("git", "-C", str(self.folder / "clone"), *words), both=True)
 
     def start_machines(self, manifests: str) -> dict[str, Any]:
-        """Start emulated Macs for manifests; return how each is reached, as its Node's spec has it."""
+        """Start emulated Macs for manifests; return the access to each, as in its Node's spec."""
         folder = self.folder / "machines"
         folder.mkdir()
         (folder / FILE).write_text(manifests, encoding="utf-8")
@@ -94,7 +94,7 @@ class Home:
             )  # fmt: skip
 
     def push(self, manifests: str) -> tuple[str, str]:
-        """Replace all manifests by a push; return the commit and what the pusher sees. Raises ``Invalid`` if refused."""
+        """Replace all manifests with a push; return the commit and the push's output. Raises ``Invalid`` if refused."""
         clone = self.folder / "clone"
         if not clone.exists():
             self._out(("git", "clone", "-q", str(self.home / "cluster.git"), str(clone)))
@@ -107,7 +107,7 @@ class Home:
         return self.git("rev-parse", "HEAD").strip(), said
 
     def last_words(self) -> str:
-        """Return the end of what `up` has said."""
+        """Return the end of `up`'s output."""
         with suppress(OSError):
             return self.log.read_text(errors="replace", encoding="utf-8")[-LAST_WORDS_CHARACTERS:].strip()
         return ""
@@ -158,7 +158,7 @@ class Home:
 
 
 def put_models(folder: Path, tiny: Path, models: Mapping[str, int]) -> None:
-    """Make folders of weights from the tiny model's files, each for contexts of up to so many tokens."""
+    """Make folders of weights from the tiny model's files. ``models``: the longest context, in tokens, by folder."""
     for name, context in models.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         for path in tiny.iterdir():
@@ -171,7 +171,7 @@ def put_models(folder: Path, tiny: Path, models: Mapping[str, int]) -> None:
 
 @contextmanager
 def rehearsal_home() -> Iterator[Home]:
-    """Make a home in a short folder, because of its sockets; nothing is left of it, however the block ends."""
+    """Make a home in a folder with a short path, because of its sockets; remove it at the end of the block in any case."""
     home = Home(Path(tempfile.mkdtemp(prefix="rh-", dir="/tmp")))
     try:
         yield home

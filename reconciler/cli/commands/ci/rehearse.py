@@ -36,21 +36,21 @@ GIT_SECONDS = 60.0
     "--base",
     default="HEAD",
     show_default=True,
-    help="What is in force before: a folder, or a revision of the git repository that the folder is in.",
+    help="Manifests before the change: a folder, or a revision of the git repository that has the folder.",
 )
 @click.option(
     "--fault",
     "faults",
     multiple=True,
     metavar="CLASS[,CLASS...]",
-    help="Break this as well, by the classes of docs/faults.md: C5,C12.",
+    help="Further faults to cause, by the classes of docs/faults.md: C5,C12.",
 )
 @click.option(
     "--minutes",
     type=click.FloatRange(0.1, 120),
     default=10.0,
     show_default=True,
-    help="Longest time; what is not done by then has failed.",
+    help="Time limit; steps that are not done by then have failed.",
 )
 @click.option(
     "--model",
@@ -62,9 +62,9 @@ GIT_SECONDS = 60.0
 def rehearse(folder: Path, base: str, faults: tuple[str, ...], minutes: float, model: Path, output: str | None) -> int:  # fmt: skip
     """Try a change of manifests on emulated Macs, break something, and show what happened.
 
-    Emulated Macs, a controller, a gateway and real ranks are started here from the manifests before the change. The
-    change is pushed while a client asks; then a rank is killed, and a declared cable is pulled. Everything is ended and
-    removed afterwards. Every model is the tiny model, so that nothing is said about the memory of yours; see
+    Starts emulated Macs, a controller, a gateway and real ranks here, from the manifests before the change. Pushes the
+    change while a client sends requests; then kills a rank, and pulls a declared cable. Ends and removes everything
+    afterwards. The tiny model stands in for every model, so the result says nothing about the memory of yours; see
     docs/rehearse.md. Exits with 1 if the change was not served, or did not heal.
 
     \b
@@ -123,7 +123,7 @@ def _documents(files: dict[str, bytes]) -> list[dict[str, Any]]:
 def files_of_base(folder: Path, base: str) -> dict[str, bytes]:
     """Return the manifests of the folder ``base``, or those of ``folder`` at a revision; none if it was not there.
 
-    Raises ``Invalid`` for what is neither.
+    Raises ``Invalid`` if ``base`` is neither.
     """
     from reconciler.source.git.repository import ClusterRepo
 
@@ -145,7 +145,7 @@ def files_of_base(folder: Path, base: str) -> dict[str, bytes]:
 
 
 def _git(folder: Path, *words: str) -> bytes | None:
-    """Return what git prints; None if it fails. Raises ``Invalid`` where there is no git."""
+    """Return git's output; None if it fails. Raises ``Invalid`` if there is no git."""
     try:
         done = subprocess.run(
             ("git", "-C", str(folder), *words), capture_output=True, timeout=GIT_SECONDS, check=False
@@ -156,7 +156,7 @@ def _git(folder: Path, *words: str) -> bytes | None:
 
 
 def _union(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return all objects of both, each as it is afterwards: machines and cables that come or go are emulated too."""
+    """Return all objects of both, in their later form: machines and cables that come or go are emulated too."""
     found = {(each["kind"], each["metadata"]["name"]): each for each in (*before, *after)}
     return [each for (kind, _), each in found.items() if kind in ("Node", "Fabric", "Model")]
 
@@ -169,7 +169,7 @@ def _text(documents: list[dict[str, Any]]) -> str:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Have SIGTERM and a closed terminal end a rehearsal as Ctrl-C does: in order."""
+    """Let SIGTERM and a closed terminal end a rehearsal in order, as Ctrl-C does."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -18,7 +18,7 @@ CAVEAT = "emulated Macs: a success says nothing about the memory and speed of yo
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is shown of a rehearsal."""
+    """The result of a rehearsal, to be shown."""
 
     passed: bool
     steps: Sequence[Step]
@@ -53,7 +53,7 @@ def _seconds(value: float | None) -> str:
 
 
 def table(report: Report) -> str:
-    """Return it for a terminal, at most 100 columns wide; what was said is below."""
+    """Return it for a terminal, at most 100 columns wide; notes are below."""
     rows = [tuple(name.upper() for name in HEAD), *(_row(step) for step in report.steps)]
     rows = [(clip(row[0], STEP_CHARACTERS), *row[1:]) for row in rows]
     widths = [max(len(row[at]) for row in rows) for at in range(len(HEAD))]
@@ -83,5 +83,5 @@ _ESCAPES = str.maketrans(
 
 
 def escaped(text: str) -> str:
-    """Write a text so that it is shown as it is in a cell of a table, whoever chose its words."""
+    """Return a text so that a cell of a table shows it unchanged: anybody may have chosen its words."""
     return " ".join(text.split()).translate(_ESCAPES)

@@ -1,6 +1,6 @@
-"""Turns manifests of real machines and models into those that a rehearsal can serve. Pure.
+"""Turns manifests of real machines and models into manifests that a rehearsal can serve. Pure.
 
-Machines become emulated ones, every model the tiny model, and nothing of the rehearsal reaches anybody outside of it.
+Machines become emulated ones, every model becomes the tiny model, and the rehearsal sends nothing to anybody outside.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 SPLITS = (8, 4, 2, 1)
 """Numbers of ranks that the tiny model can be split over."""
 GROWTH = {"idle": "1s", "groupAge": "1s", "nodeUptime": "1s"}
-"""So that a group becomes better within the rehearsal."""
+"""Short times, so that a group improves within the rehearsal."""
 CONTEXT_MIN = 32768
 LISTEN = "127.0.0.1:8400"
 GATEWAY = {
@@ -25,18 +25,18 @@ GATEWAY = {
 }
 LEFT_OUT = {"Notifier": "sends no messages", "ApiKey": "needs no keys"}
 ACCESS = ("local", "ssh", "python", "address")
-"""Fields of a Node that say how it is reached."""
+"""Fields of a Node with the access to it."""
 Document = dict[str, Any]
 
 
 @dataclass
 class StandIns:
-    """The manifests to rehearse with, and what is different in them, for people."""
+    """The manifests to rehearse with, and their differences in words."""
 
     documents: list[Document] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     models: dict[str, int] = field(default_factory=dict)
-    """The folders of weights that are needed, each with the longest context that is asked of it."""
+    """The needed folders of weights, each with its longest context in tokens."""
 
     def of_kind(self, kind: str) -> dict[str, Document]:
         """Return the documents of a kind by name."""
@@ -59,15 +59,15 @@ class StandIns:
         }
 
     def note(self, text: str) -> None:
-        """Say once what is different."""
+        """Note a difference, once."""
         if text not in self.notes:
             self.notes.append(text)
 
 
 def stand_ins(documents: Sequence[Document], accesses: Mapping[str, Document]) -> StandIns:
-    """Return what is rehearsed with in place of these manifests.
+    """Return the manifests to rehearse with instead of these.
 
-    ``accesses``: how each emulated machine is reached, as ``spec`` of its Node has it; a Node without one stays as it is.
+    ``accesses``: the access to each emulated machine, as in the ``spec`` of its Node; a Node without one stays as it is.
     """
     made = StandIns()
     for document in documents:
@@ -110,7 +110,7 @@ def _model(made: StandIns, document: Document) -> Document:
     source = document["spec"]["source"]
     name = document["metadata"]["name"]
     made.note("every model is the tiny model: what is said of memory is not that of your weights")
-    # Other weights are another folder, so that a change of them restarts what serves them.
+    # Other weights are in another folder, so that a change of them restarts the groups that serve them.
     digest = hashlib.sha256(json.dumps(source, sort_keys=True).encode()).hexdigest()[:8]
     document["spec"] = {"source": {"path": f"{name}-{digest}"}}
     return document

@@ -1,4 +1,4 @@
-"""The workflows that `ci init` writes: a part that all forges have in common, and what differs. Pure."""
+"""The workflows that `ci init` writes: a common part, and the parts of each forge. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEAD = re.compile(r"# Written by `reconciler ci init (\w+)` \S+, digest ([0-9a-
 
 @dataclass(frozen=True, slots=True)
 class Forge:
-    """What differs between forges."""
+    """The parts of a workflow that differ between forges."""
 
     path: str
     """Path of the workflow in the repository."""
@@ -29,7 +29,7 @@ class Forge:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the workflow gets the product from. No public index has it: there, its name may become a stranger's."""
+    """The source of the product for the workflow. No public index has it: there, a stranger may take its name."""
 
     wheel: str = ""
     """URL of a wheel, or its path in the repository."""
@@ -39,7 +39,7 @@ class Origin:
     digest: str = ""
     """SHA-256 of the wheel, in hexadecimal."""
     requirements: str = ""
-    """Path of a file in the repository with hashes of everything: nothing else of this is read then."""
+    """Path of a requirements file in the repository, with hashes of everything; it replaces the other fields."""
 
     @property
     def script(self) -> str:
@@ -121,7 +121,7 @@ INSTALL          echo "$RUNNER_TEMP/reconciler/bin" >> "$GITHUB_PATH"
           fi
 
       # With RECONCILER_SSH (ssh://user@host), RECONCILER_KNOWN_HOSTS and the secret RECONCILER_SSH_KEY, the running
-      # cluster is asked. Who has that key administers the cluster. Without it, recorded facts are used.
+      # cluster is asked. That key gives full control of the cluster. Without it, recorded facts are used.
       - name: Plan
         timeout-minutes: 5
         env:
@@ -161,7 +161,7 @@ INSTALL          echo "$RUNNER_TEMP/reconciler/bin" >> "$GITHUB_PATH"
 
 
 def workflow(forge: str, version: str, origin: Origin, folder: str = ".") -> str:
-    """Return the text of a workflow. ``version``: of the product that writes it; ``folder``: of the manifests."""
+    """Return the text of a workflow. ``version``: the version of the product. ``folder``: the folder of the manifests."""
     one = FORGES[forge]
     body = _BODY
     for word, text in (
@@ -177,7 +177,7 @@ def workflow(forge: str, version: str, origin: Origin, folder: str = ".") -> str
 
 
 def edited(text: str) -> bool:
-    """Return whether a person has written or changed a workflow: nothing replaces it without being told to."""
+    """Return whether a person has written or changed a workflow: it is then replaced only on request."""
     head = _HEAD.match(text)
     return head is None or head[2] != _digest(text[head.end() :])
 

@@ -1,4 +1,4 @@
-"""What is seen of a rehearsed cluster meanwhile: who is ready, what is told, and what becomes of a client's requests."""
+"""Watches a cluster during its rehearsal: the ready replicas, the events, and the results of a client's requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reconciler.wire.admin import Get, ListEvents
 
 LOOK_SECONDS = 0.2
 PAUSE_SECONDS = 0.4
-"""Between two requests of one client: the machine has more to do than to answer."""
+"""Time between two requests of one client: the machine also has other work."""
 REQUEST_SECONDS_MAX = 120.0
 TOKENS_MAX = 12
 QUESTION = "What is an epoch?"
@@ -55,7 +55,7 @@ class Request:
 
 @dataclass
 class Watcher:
-    """Looks at the deployments, and asks each of them something again and again, in threads of its own."""
+    """Watches the deployments, and sends requests to each of them, in threads of its own."""
 
     ask: Ask
     samples: list[Sample] = field(default_factory=list)
@@ -67,22 +67,22 @@ class Watcher:
     last_event: int = 0
 
     def start(self) -> None:
-        """Begin to look."""
+        """Begin to watch."""
         self._spawn(self._look)
 
     def load(self, endpoint: str, models: Iterable[str]) -> None:
-        """Begin to ask each model: one client, one request at a time."""
+        """Begin to send requests to each model: one client, one request at a time."""
         for model in models:
             self._spawn(lambda model=model: self._ask_on(endpoint, model))  # type: ignore[misc]
 
     def end(self) -> None:
-        """Begin nothing more, and wait for what has begun."""
+        """Begin no further request, and wait for those that have begun."""
         self.over.set()
         for thread in self.threads:
             thread.join(REQUEST_SECONDS_MAX)
 
     def answered(self, models: Iterable[str], since: float) -> bool:
-        """Return whether each model has answered a request that was begun after a moment."""
+        """Return whether each model has answered a request that began after ``since``."""
         found = {each.model for each in self.requests if each.begun_at >= since and each.answered}
         return found.issuperset(models)
 
@@ -127,7 +127,7 @@ class Watcher:
 
 
 def _error(endpoint: str, model: str) -> str:
-    """Ask for a completion; return why there is none, empty if there is one."""
+    """Ask for a completion; return the reason why there is none, empty if there is one."""
     body = {
         "model": model,
         "messages": [{"role": "user", "content": QUESTION}],

@@ -45,12 +45,12 @@ def ci() -> None:
 )
 @click.option("--wheel", metavar="FILE|URL", help="Install this wheel, a file of the repository or a URL.")
 @click.option("--index-url", metavar="URL", help="Install this version from this index of your own.")
-@click.option("--hash", "digest", metavar="SHA256", help="Hash of the wheel; of a file it is computed.")
+@click.option("--hash", "digest", metavar="SHA256", help="Hash of the wheel; computed for a file.")
 @click.option(
     "--require-hashes",
     "requirements",
     metavar="FILE",
-    help="Install this file of the repository, which has requirements with hashes.",
+    help="Install from this requirements file of the repository, which has hashes.",
 )
 @click.option("--force", is_flag=True, help="Replace a workflow that was edited.")
 @click.option("--print", "shown", is_flag=True, help="Print the workflow, and write nothing.")
@@ -58,8 +58,8 @@ def init(forge: str, folder: Path, manifests: str, force: bool, shown: bool, **g
     """Write a workflow that reviews each pull request.
 
     It validates the manifests, plans the change against the running cluster or recorded facts, rehearses it on emulated
-    Macs, and puts all of it into one comment. Say where it gets this product from: no public index has it, and a name that
-    nobody owns there may become a stranger's. After an upgrade run this again.
+    Macs, and puts all of it into one comment. Name the source of this product: no public index has it, and a stranger may
+    take its name there. Run this again after an upgrade.
 
     \b
     Examples:
@@ -92,7 +92,7 @@ def init(forge: str, folder: Path, manifests: str, force: bool, shown: bool, **g
 
 
 def _within(path: str) -> bool:
-    """Return whether a path stays in the repository, and has nothing that a shell or YAML would read."""
+    """Return whether a path stays in the repository, and has no character with a meaning for a shell or YAML."""
     place = PurePosixPath(path)
     plain = all(character.isalnum() or character in "._-+/ " for character in path)
     return plain and not place.is_absolute() and ".." not in place.parts and not path.startswith("-")
@@ -101,7 +101,7 @@ def _within(path: str) -> bool:
 def _origin(
     folder: Path, wheel: str | None, index_url: str | None, digest: str | None, requirements: str | None
 ) -> Origin:
-    """Return where the workflow gets the product from. Raises ``Invalid``, with what to give."""
+    """Return the source of the product for the workflow. Raises ``Invalid`` with the missing option."""
     given = [each for each in (wheel, index_url, requirements) if each is not None]
     if len(given) != 1:
         raise Invalid(
@@ -133,7 +133,7 @@ def _file(folder: Path, option: str, path: str) -> str:
 
 
 def _checked(given: str | None, digest: str) -> str:
-    """Return a SHA-256 in hexadecimal. Raises ``Invalid`` if it is none, or not the one that was given."""
+    """Return a SHA-256 in hexadecimal. Raises ``Invalid`` if it is none, or differs from the given one."""
     wanted = digest if given is None else given.removeprefix("sha256:").lower()
     if not re.fullmatch(r"[0-9a-f]{64}", wanted):
         raise Invalid(f"--hash {given}: expected the SHA-256 of the wheel, 64 hexadecimal digits")
@@ -160,7 +160,7 @@ def _root(folder: Path) -> Path:
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--print", "shown", is_flag=True, help="Print the comment, and write nothing.")
 def comment(folder: Path, shown: bool) -> None:
-    """Write the comment of a pull request, or write it anew, from the files of a review in a folder.
+    """Write the comment of a pull request, or replace it, from the files of a review in a folder.
 
     The workflow calls this. The files are validation.txt, plan.txt and rehearsal.md. The comment is also added to the
     summary of the job. A pull request of a fork gets only that, because its token may write nothing.

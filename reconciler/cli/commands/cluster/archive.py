@@ -26,7 +26,7 @@ CONTENTS = "contents.json"
 CONTENTS_BYTES_MAX = 64 * 1024
 STORE, BUNDLE, SOURCE = "store.db", "cluster.bundle", "source.yaml"
 NAMES = (STORE, BUNDLE, SOURCE)
-"""What may be in a backup; the store always is."""
+"""Files that may be in a backup; the store always is."""
 _KIND = "reconciler backup"
 _CHUNK_BYTES = 1024 * 1024
 

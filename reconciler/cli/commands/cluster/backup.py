@@ -50,7 +50,7 @@ def backup(settings: Settings, output: Path) -> None:
     target = output / f"reconciler-{now:%Y%m%dT%H%M%SZ}.tar.gz" if output.is_dir() else output
     if target.exists():
         raise Conflict(f"{target} exists; choose another name")
-    # Beside the target, because the home's disk may be full.
+    # Next to the target, because the home's disk may be full.
     with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.absolute().parent) as made:
         folder = Path(made)
         if settings.store.exists():
@@ -74,8 +74,8 @@ def backup(settings: Settings, output: Path) -> None:
 def restore(settings: Settings, file: Path, force: bool) -> None:
     """Restore the cluster repository, the store and the settings of its remote from a backup.
 
-    Stop everything in the home except agents and ranks first. The next `reconciler up` adopts or replaces what they
-    serve. Epochs continue to grow. Weights are not in a backup, and existing weights stay.
+    First stop everything in the home except agents and ranks. The next `reconciler up` adopts or replaces their groups.
+    Epochs continue to grow. Weights are not in a backup, and existing weights stay.
 
     \b
     Examples:
@@ -108,7 +108,7 @@ def _at(revision: str | None) -> str:
 
 @contextmanager
 def _alone(settings: Settings) -> Iterator[None]:
-    """Keep `up` and controllers out of the home meanwhile. Raises ``Conflict`` naming the one that runs."""
+    """Keep `up` and controllers out of the home for the length of the block. Raises ``Conflict`` with the one that runs."""
     from reconciler.bootstrap import Home
 
     from .up import only_one

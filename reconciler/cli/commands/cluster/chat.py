@@ -36,7 +36,7 @@ PROMPT = "> "
 @click.option(
     "--key-file",
     type=click.Path(path_type=Path),
-    help=f"File with the API key, where the gateway asks for one; else {KEY_VARIABLE}.",
+    help=f"File with the API key, if the gateway asks for one; else {KEY_VARIABLE}.",
 )
 @output_option()
 @click.pass_obj
@@ -52,8 +52,8 @@ def chat(
 ) -> None:
     """Ask a model that is served, once or in a conversation.
 
-    With a QUESTION, or one on standard input, print the answer and end. Without one, go on asking until Ctrl-D; Ctrl-C ends an
-    answer. Text on standard input is put behind the question.
+    With a QUESTION, or one on standard input, prints the answer and ends. Without one, asks for questions until Ctrl-D;
+    Ctrl-C ends an answer. Text on standard input is added after the question.
 
     \b
     Examples:
@@ -85,7 +85,7 @@ def _key(file: Path | None) -> str:
 
 
 def _endpoint(settings: Settings, gateway: str | None) -> str:
-    """Return where the gateway answers: on its own machine by its address there, whatever its name leads to."""
+    """Return the URL of the gateway; on its own machine, by its address there, because its name may lead elsewhere."""
     with Client(settings.socket) as client:
         items = client.ask(Get("Gateway"))["items"]
     found = [item for item in items if gateway in (None, item["metadata"]["name"])]
@@ -105,14 +105,14 @@ def _endpoint(settings: Settings, gateway: str | None) -> str:
 
 
 class Talk:
-    """A conversation with a model, of which the endpoint knows nothing between two questions."""
+    """A conversation with a model. The endpoint does not remember it between two questions."""
 
     def __init__(self, endpoint: str, model: str, key: str, *, trusting: bool) -> None:
         self.messages: list[dict[str, str]] = []
         self._endpoint, self._model, self._key, self._trusting = endpoint, model, key, trusting
 
     def whole(self, question: str) -> Any:
-        """Return the answer as the endpoint gives it."""
+        """Return the endpoint's whole answer."""
         with self._posted(question, stream=False) as response:
             return json.loads(response.read())
 
@@ -139,7 +139,7 @@ class Talk:
 
 
 def _contents(lines: Any) -> Iterator[str]:
-    """Yield what a streamed answer says. Raises ``Invalid`` with the endpoint's words if it ends with an error."""
+    """Yield the text of a streamed answer. Raises ``Invalid`` with the endpoint's words if it ends with an error."""
     for line in lines:
         name, _, value = line.decode().partition(":")
         if name != "data" or value.strip() == "[DONE]":

@@ -1,4 +1,4 @@
-"""`reconciler console`: where the console is. `up` runs the console by the same name, with `--serve`."""
+"""`reconciler console`: print the console's URL. `up` runs the console by the same name, with `--serve`."""
 
 from __future__ import annotations
 

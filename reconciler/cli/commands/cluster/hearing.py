@@ -1,7 +1,7 @@
 """Asks each service whether it answers, on the surface that its clients use.
 
-A process that lives may be deaf: stopped, hung, or without a descriptor for one more connection. Busy is not hanging: a process that
-computes, or waits for a processor or a disk, is given a minute, and one that sleeps through the questions a quarter of that.
+A living process may be deaf: stopped, hung, or out of descriptors for connections. Busy is not hanging: a process that
+computes, or waits for a processor or a disk, gets a minute, and one that sleeps through the questions a quarter of that.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ if TYPE_CHECKING:
     import ssl
 
 ASK_SECONDS = 5.0
-"""Time between two questions while the service answers; one that does not is asked at once again."""
+"""Time between two questions while the service answers; one that does not is asked again at once."""
 ANSWER_SECONDS = 3.0
 CONTINUE_AFTER = 2
-"""Questions without an answer after which a process is continued: one that was merely stopped goes on, with all its connections."""
+"""Unanswered questions after which SIGCONT is sent: a process that was only stopped continues, with all its connections."""
 ASLEEP_MAX = 5
-"""Questions without an answer after which a process is ended that slept, or was stopped, at the end of each."""
+"""Unanswered questions after which a process is ended, if it slept or was stopped at the end of each."""
 UNANSWERED_MAX = 20
-"""The same for one that was seen to do, or to wait for, something."""
+"""The same for a process that was seen to work, or to wait for a processor or a disk."""
 STOPPED_MAX = 12
-"""Questions, one every ``ASK_SECONDS``, after which a process is continued that does not listen yet."""
+"""Questions, one every ``ASK_SECONDS``, after which SIGCONT is sent to a process that does not listen yet."""
 STARTING_MAX = 120
-"""Questions, one every ``ASK_SECONDS``, after which a process is ended that does not listen yet: ten minutes."""
+"""Questions, one every ``ASK_SECONDS``, after which a process that does not listen yet is ended: ten minutes."""
 _ROOM_BYTES = 64 * 1024
-"""Space on the disk that is tried before a service is blamed for a file that is missing: more than it needs."""
+"""Bytes to try to write before a service is blamed for a missing file: more than it needs."""
 _ASLEEP = ("S", "T", "I")
 """States of a process that waits for an event, is stopped, or is idle for long (``ps -o state=``)."""
 
 
 class Said(enum.Enum):
-    """What came of a question."""
+    """The result of a question."""
 
     ANSWER = enum.auto()
     NOTHING = enum.auto()
     STARTING = enum.auto()
-    """It does not listen, which is all that it is for, and does not say why."""
+    """It does not listen yet, and does not say why."""
     NOT_ASKED = enum.auto()
-    """It says that it listens nowhere, waits to be told where, or cannot write it, for the disk is full."""
+    """It says that it listens nowhere, waits for its address, or cannot write it because the disk is full."""
 
 
 class Verdict(enum.Enum):
-    """What to do to a service that does not answer."""
+    """The step to take with a service that does not answer."""
 
     CONTINUE = enum.auto()
     END = enum.auto()
@@ -70,22 +70,22 @@ Question = Callable[[int], Said]
 
 @dataclass(slots=True)
 class Hearing:
-    """What came of the questions to a service since its last answer. Nothing here waits: a thread asks."""
+    """The results of the questions to a service since its last answer. Nothing here waits: a thread asks."""
 
     ask: Question
     asleep: Callable[[int], bool] = field(default=lambda pid: asleep(pid))
     pid: int = 0
     unanswered: int = 0
     starting: int = 0
-    """Questions to which it has said that it starts, in a row."""
+    """Results ``STARTING`` in a row."""
     awake: bool = False
-    """Whether it was seen to do something, or to wait for it, after a question without an answer."""
+    """True if it was seen to work, or to wait for a processor or a disk, after an unanswered question."""
     ask_at: float = 0.0
     _thread: threading.Thread | None = None
     _said: tuple[Said, bool] | None = None
 
     def look(self, pid: int, now: float) -> Verdict | None:
-        """Take the last answer, and ask again if it is time. ``pid``: of the process that runs now."""
+        """Take the last result, and ask again if it is time. ``pid``: the process that runs now."""
         if self._thread is not None and self._thread.is_alive():
             return None
         said, self._thread, self._said = self._said, None, None
@@ -118,12 +118,12 @@ class Hearing:
 
     @property
     def seconds(self) -> float:
-        """Return how long at least it has given no answer."""
+        """Return the shortest time for which it can have given no answer."""
         return self.unanswered * ANSWER_SECONDS + self.starting * ASK_SECONDS
 
 
 def question(home: Path, service: str) -> Question:
-    """Return how to ask a service of a home."""
+    """Return the question for a service of a home."""
     place = Home(home)
     return {
         CONTROLLER: lambda pid: ask_controller(place.socket),
@@ -142,14 +142,14 @@ def ask_controller(path: Path) -> Said:
 
 
 def _gateway_url(state: Any) -> str | None:
-    """Return where this machine reaches the gateway, whatever its name leads to elsewhere."""
+    """Return the gateway's URL on this machine, because its name may lead elsewhere."""
     return state["endpoint"] and f"{state['endpoint'].partition('://')[0]}://{state['local']}"
 
 
 def ask_http(
     file: Path, pid: int, read_url: Callable[[Any], str | None], awaited: Path | None = None
 ) -> Said:
-    """Ask at the URL in the file that a service has written. Any answer is one: whom it serves is not asked.
+    """Ask at the URL in the file that a service has written. Any HTTP answer counts, also a refusal.
 
     ``awaited``: the file that it waits for before it listens.
     """
@@ -205,7 +205,7 @@ def _any_certificate() -> ssl.SSLContext:
 
 
 def record(path: Path, now: Callable[[], float], service: str, reason: str, text: str) -> None:
-    """Keep what was done to a service, for the controller to report."""
+    """Record a step that was taken with a service, for the controller to report."""
     try:
         before = from_wire(Supervision, json.loads(path.read_bytes())).acts
     except (OSError, ValueError, WireError):
@@ -218,5 +218,5 @@ def record(path: Path, now: Callable[[], float], service: str, reason: str, text
 
 
 def asleep(pid: int) -> bool:
-    """Return whether a process waits for an event or is stopped, as far as the system tells."""
+    """Return whether the system reports that a process waits for an event or is stopped."""
     return process_state(pid) in _ASLEEP

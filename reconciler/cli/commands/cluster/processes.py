@@ -24,7 +24,7 @@ def controller(settings: Settings, watch: Path | None) -> int:
 @click.command(hidden=True)
 @click.option("--any-port", is_flag=True, help="Use the next free port if the manifest's is taken.")
 @click.option(
-    "--take-over", is_flag=True, help="Take over from the gateway that runs, without refusing anybody."
+    "--take-over", is_flag=True, help="Take over from the running gateway, without refusing any client."
 )
 @click.pass_obj
 def gateway(settings: Settings, any_port: bool, take_over: bool) -> int:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 QUESTION = "What is reconciler?"
 ANSWER_SECONDS_MAX = 600.0
-"""How long an answer may bring nothing: a long prompt is read first."""
+"""Longest silence of an answer: a long prompt is read first."""
 TOKENS_MAX = 256
 
 
@@ -35,8 +35,8 @@ def posted(
 ) -> Iterator[HTTPResponse]:
     """Post a chat completion to ``endpoint`` (such as ``http://127.0.0.1:8400/v1``); yield the response, which is 200.
 
-    Connects directly, without the environment's proxies. ``trusting`` takes any certificate: an endpoint that is asked by its
-    address on this machine has none for that. Raises ``Invalid`` if there is no usable answer.
+    Connects directly, without the environment's proxies. ``trusting`` accepts any certificate: this machine's endpoint has
+    none for its address. Raises ``Invalid`` if there is no usable answer.
     """
     import http.client  # takes a while, and few ask
     import ssl
@@ -65,7 +65,7 @@ def posted(
 
 
 def ask_endpoint(endpoint: str, model: str, question: str) -> str:
-    """Return the text with which ``endpoint`` answers a question. Raises ``Invalid`` if there is none."""
+    """Return the text of the endpoint's answer to a question. Raises ``Invalid`` if there is none."""
     with posted(endpoint, {**request_body(model, question), "max_tokens": TOKENS_MAX}) as response:
         text: str = json.loads(response.read())["choices"][0]["message"]["content"]
     return text

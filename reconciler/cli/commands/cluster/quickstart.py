@@ -15,9 +15,9 @@ from reconciler.errors import Conflict, Invalid
 from .up import How, Manifests, no_console_option, once_option, run
 
 FOLDER = "manifests/"
-"""Where the manifests are in the cluster repository."""
+"""The folder of the manifests in the cluster repository."""
 MODEL = f"{FOLDER}tiny.yaml"
-"""The manifest by which a cluster is known to be that of an earlier quickstart."""
+"""The manifest that shows that a cluster comes from an earlier quickstart."""
 
 
 @click.command()
@@ -28,7 +28,7 @@ def quickstart(settings: Settings, once: str | None, no_console: bool) -> int:
     """Serve a small model on this machine, to try everything.
 
     Commits manifests to an empty cluster repository: two nodes on this machine, a model of 6 MB that comes with the
-    command, and an endpoint. Then does what `up` does. Repeat the command, and it goes on with what is there.
+    command, and an endpoint. Then does the same as `up`. Repeat the command to continue with the same cluster.
 
     \b
     Examples:

@@ -65,7 +65,7 @@ def sandbox() -> None:
 )
 @click.option(
     "--fabric",
-    help="Cabling: mesh, ring, or a file with a Fabric; by default that of the manifests' Fabrics, else mesh.",
+    help="Cabling: mesh, ring, or a file with a Fabric; by default as in the manifests' Fabrics, else mesh.",
 )
 @click.option(
     "--mac",
@@ -83,8 +83,8 @@ def sandbox() -> None:
     type=click.Path(path_type=Path),
     help="Link the model folders in this folder into each machine; by default the tiny model.",
 )
-@click.option("--addressed", is_flag=True, help="Set the network of the cables beforehand.")
-@click.option("--detach", is_flag=True, help="Return when everything is ready, and leave it running.")
+@click.option("--addressed", is_flag=True, help="Set up the network of the cables first.")
+@click.option("--detach", is_flag=True, help="Return when everything is ready, and keep it running.")
 @click.pass_obj
 def up(settings: Settings, /, detach: bool, **options: Any) -> int:
     """Start emulated Macs, and write manifests with Nodes for them.
@@ -247,7 +247,7 @@ def down(settings: Settings) -> int:
 @output_option()
 @click.pass_obj
 def status(settings: Settings, output: str | None) -> int:
-    """Show the emulated Macs, their cables, and what is wrong with them.
+    """Show the emulated Macs, their cables, and their faults.
 
     \b
     Examples:

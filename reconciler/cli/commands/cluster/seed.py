@@ -18,7 +18,7 @@ def seed_manifests(
 ) -> str | None:
     """Commit manifests to an empty cluster repository; one with commits is left unchanged. Return its revision.
 
-    ``named`` is how to type where they are.
+    ``named``: their place, in a form to type.
     """
     head = repo.head()
     if head is not None:

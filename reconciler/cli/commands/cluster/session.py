@@ -32,16 +32,16 @@ from .supervise import Child, Supervisor, being_switched
 TICK_SECONDS = 0.1
 LOOK_SECONDS = 0.3
 FOLLOW_SECONDS = 5.0
-"""How often the home and the sizes of the logs are looked at when nothing happens."""
+"""Time between two looks at the home and the sizes of the logs when nothing happens."""
 EVENTS_SECONDS = 60.0
-"""How long the controller may hold back an answer without events."""
+"""Longest time that the controller may delay an answer without events."""
 SIGNALS_MAX = 4096
 REMIND_SECONDS = 1.5
 ANSWER_SECONDS = 2.0
 """A controller that takes longer is reported as not answering, because `up` itself must stay responsive."""
 ONCE_SECONDS_MAX = 120.0
 ACCEPT_SECONDS_MAX = 10.0
-"""How long a controller that is still starting may take to receive the request to stop everything."""
+"""Time for a controller that is still starting to receive the request to stop everything."""
 STOP_SECONDS_MAX = 60.0
 LOG_LINES = 5
 EXAMPLE = ("model", "messages")
@@ -63,7 +63,7 @@ class UpOptions:
     woken: int
     """Descriptor of a pipe that gets a byte for each signal, and for the end of each child."""
     stops: int = 0
-    """How often Ctrl-C was pressed: the second time, nothing is waited for."""
+    """Number of times that Ctrl-C was pressed; the second one ends all waiting."""
     leave: bool = False
 
     @property
@@ -71,7 +71,7 @@ class UpOptions:
         return self.leave or self.stops > 0
 
     def wait(self, seconds: float, *connections: Readable) -> bool:
-        """Wait at most so long for a signal, the end of a child, or an answer. Return whether there is an answer."""
+        """Wait at most ``seconds`` for a signal, the end of a child, or an answer. Return whether there is an answer."""
         awaited = [each.fileno() for each in connections]
         ready, _, _ = select.select([self.woken, *awaited], [], [], seconds)
         if self.woken in ready:
@@ -125,7 +125,7 @@ class Session:
         revision: str | None = None,
     ) -> None:
         """``began_at``: a time before any service was started, in seconds since the Unix epoch; events from then on are
-        shown. ``revision``: what the repository is at; None where it is empty, or is not used."""
+        shown. ``revision``: the repository's newest commit; None if it is empty or not used."""
         self._settings = settings
         self._say = say
         self._options = options
@@ -138,7 +138,7 @@ class Session:
         self._waits_for = "the controller to start"
         self._welcomed = False
         self._events: Client | None = None
-        """The connection on which the next events are awaited."""
+        """The connection that will bring the next events."""
 
     @property
     def _controller(self) -> Child:
@@ -228,7 +228,7 @@ class Session:
         self._options.wait(TICK_SECONDS)
 
     def _follow(self) -> None:
-        """Print events as they come, and restart dead children: nothing is looked at before there is something to see."""
+        """Print events as they come, and restart dead children. It sleeps until there is something to see."""
         self._restart_children()
         due = self._supervisor.seconds_to_restart
         try:
@@ -267,7 +267,7 @@ class Session:
             self._say(event_line(event))
 
     def _await_calm(self, client: Client) -> None:
-        """Show what is awaited, until the controller has nothing left to do."""
+        """Show the awaited steps until the controller has nothing left to do."""
         status, items = client.ask(ShowStatus()), client.ask(Get())["items"]
         gateway = any(item["kind"] == "Gateway" for item in items)
         unread = self._revision is not None and status["revision"] == EMPTY
@@ -305,7 +305,7 @@ class Session:
         self._say(f"          reconciler --home {home} get all")
 
     def _console(self) -> str:
-        """Return the console's URL, or why it listens nowhere; empty where there is none, or nothing is known (yet)."""
+        """Return the console's URL, or the reason why it does not listen; empty if there is none, or nothing is known yet."""
         if not any(child.name == CONSOLE and child.alive for child in self._supervisor.children):
             return ""
         with suppress(OSError, ValueError, LookupError, TypeError):
@@ -338,7 +338,7 @@ class Session:
             self._stop_everything()
 
     def _stop_everything(self) -> None:
-        """Have the controller stop ranks and agents, then itself; if it dies meanwhile, the next one finishes."""
+        """Let the controller stop ranks and agents, then itself; if it dies meanwhile, the next one finishes."""
         self._say("stopping every rank and agent (press Ctrl-C again to stop waiting) ...")
         stopping = _Stopping(self._controller)
         while not stopping.done:
@@ -372,7 +372,7 @@ class _Stopping:
 
     @property
     def done(self) -> bool:
-        """Return whether the controller that was asked has ended in order; after any other end it is restarted."""
+        """Return whether the controller that was asked has ended in order; after any other end, it is restarted."""
         process = self._controller.process
         status = process.poll() if process is not None and process.pid == self._accepted_by else None
         self._controller.ended = self._controller.ended and status in (None, 0)
@@ -397,7 +397,7 @@ def _port_note(items: list[dict[str, Any]], endpoint: str) -> str:
 
 
 def _shown(home: Path) -> str:
-    """Return the home in the form in which it can be typed."""
+    """Return the home in a form to type."""
     import shlex
 
     return shlex.quote(str(home))

@@ -43,8 +43,8 @@ def stop(settings: Settings, how: HowLong, timeout: float) -> None:
     """Stop all ranks of the cluster, for maintenance or a move.
 
     One operation drains every node: groups finish their requests within 30 s, and end. No group is formed again
-    until `reconciler start`, whatever restarts meanwhile. Agents, controller and gateway keep running. Returns
-    when no rank is left.
+    until `reconciler start`, even if something restarts meanwhile. Agents, controller and gateway keep running.
+    Returns when no rank is left.
 
     \b
     Examples:
@@ -112,7 +112,7 @@ def _stopping(now: Now) -> Change:
 
 
 def _marked(nodes: Mapping[str, Node]) -> dict[tuple[str, str], Values]:
-    """Return what to take back in manifests: earlier versions wrote a stop into those of the nodes."""
+    """Return the fields to take back in manifests of nodes: earlier versions wrote a stop there."""
     from reconciler.source.yaml.fields import REMOVED
 
     wanted: dict[tuple[str, str], Values] = {}

@@ -1,8 +1,8 @@
-"""Supervises the services of a home: restarts them when they die or do not answer, and ends them when it is told to.
+"""Supervises the services of a home: restarts them when they die or do not answer, and ends them on request.
 
-They outlive a supervisor that is killed: an endpoint must not go because of who watches it. The next supervisor finds them
-by their locks, and takes over those that it would start in the same way. Of the others it asks a service to hand over to its
-successor where that can be, and ends it where not.
+They outlive a supervisor that is killed: an endpoint must not end with its watcher. The next supervisor finds them by their
+locks, and takes over those that it would start in the same way. It asks each of the others to hand over to its successor,
+and ends it if it cannot.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ HEALTHY_SECONDS = 10.0
 END_SECONDS = 15.0
 """Longer than the 10 s that the gateway allows running answers."""
 ADOPTED_LOOK_SECONDS = 1.0
-"""How often to see whether a child of an earlier `up` still runs: nobody tells this one of its end."""
+"""Time between two looks whether a child of an earlier `up` still runs: the system does not report its end to this one."""
 DEAF_SECONDS = 5.0
-"""How long a child that gives no answer may take to end."""
+"""Time for a child that gives no answer to end."""
 KILLED_SECONDS = 10.0
-"""How long to wait for a child that was killed."""
+"""Time to wait for a child that was killed."""
 LOG_BYTES_MAX = 8 * 1024 * 1024
 """A longer log is rotated, and replaces the one rotated before."""
 LAST_WORDS_BYTES = 4096
 LAST_WORDS_CHARACTERS = 300
 ENDED_UNSEEN = 256
-"""Exit status of another parent's child that has not ended in order: only its parent is told more."""
+"""Exit status of another parent's child that did not end in order: only its parent learns more."""
 POLL_SECONDS = 0.05
 
 
 class Process(Protocol):
-    """A process, as ``subprocess.Popen`` is one."""
+    """The methods of ``subprocess.Popen`` that children need."""
 
     pid: int
     returncode: int
@@ -57,7 +57,7 @@ class Process(Protocol):
 
 
 class AdoptedProcess:
-    """A service that an earlier supervisor has started. It runs as long as it holds its lock."""
+    """A service that an earlier supervisor started. It runs as long as it holds its lock."""
 
     def __init__(self, pid: int, lock: Path) -> None:
         self.pid = pid
@@ -105,19 +105,19 @@ class Child:
     started_as: str = ""
     """The command as the lock names it."""
     hands_over: bool = False
-    """Whether the next process takes over from one that runs, and nobody notices; one that cannot is ended before."""
+    """True if the next process takes over from the running one without a gap; a child that cannot is ended first."""
     leaves: bool = False
-    """Whether the process that runs has said that it cannot hand over."""
+    """True if the running process has said that it cannot hand over."""
     hearing: Hearing | None = None
-    """Asks whether the process answers; None for one that nobody could ask."""
+    """Asks whether the process answers; None if it cannot be asked."""
     process: Process | None = None
     started_at: float = 0.0
     restart_at: float = 0.0
     delay: float = BACK_OFF_SECONDS_MIN
     ended: bool = False
-    """Is not restarted: it was asked to end, or is left to the next supervisor."""
+    """True if it is not restarted: it was asked to end, or is left to the next supervisor."""
     kill_at: float | None = None
-    """When to kill a process that was asked to end because it is replaced."""
+    """Time at which to kill a process that was asked to make room for its successor."""
     log_offset: int = 0
     """Offset in the log at which this process began."""
     reported: str = ""
@@ -128,7 +128,7 @@ class Child:
         return self.process is not None and self.process.poll() is None
 
     def last_lines(self, lines: int = 1) -> str:
-        """Return the last lines that this process, or the one before it, has logged."""
+        """Return the last lines in the log of this process, or of the one before it."""
         try:
             with self.log.open("rb") as file:
                 end = file.seek(0, os.SEEK_END)
@@ -141,15 +141,15 @@ class Child:
 
 @dataclass(slots=True)
 class Supervisor:
-    """Keeps children running. ``say`` gets a sentence about each thing that happens to them."""
+    """Keeps children running. ``say`` gets a sentence about everything that happens to them."""
 
     children: list[Child]
     say: Callable[[str], None]
     search_path: Path
-    """Path on which children find this installation of the reconciler, whatever the current folder is."""
+    """Path on which children find this installation of the reconciler, from any current folder."""
     clock: Callable[[], float] = field(default=time.monotonic)
     record: Callable[[str, str, str], None] = lambda service, reason, text: None
-    """Gets service, CamelCase reason and sentence of each thing that is done to a child that gives no answer."""
+    """Gets service, CamelCase reason and sentence for each step with a child that gives no answer."""
 
     @property
     def started(self) -> bool:
@@ -180,8 +180,8 @@ class Supervisor:
 
     @property
     def seconds_to_restart(self) -> float | None:
-        """Return in how many seconds there is something to do for a child; None if all run, or have been asked to
-        end. The end of one that was taken over is not told, and is looked for every second."""
+        """Return the seconds until there is something to do for a child; None if all run, or were asked to end. The system
+        does not report the end of one that was taken over, which is looked for every second."""
         due = [child.restart_at for child in self.children if not child.ended and child.process is None]
         due += [child.kill_at for child in self.children if child.kill_at is not None]
         deaf = any(child.hearing is not None and child.hearing.unanswered for child in self.children)
@@ -196,7 +196,7 @@ class Supervisor:
             child.process.kill()
 
     def _hear(self, child: Child) -> None:
-        """Continue a child that gives no answer, for it may be merely stopped, and end one that gives none for long."""
+        """Continue a child that gives no answer, because it may only be stopped; end one that gives none for long."""
         if child.hearing is None or child.process is None or child.ended or child.kill_at is not None:
             return
         verdict = child.hearing.look(child.process.pid, self.clock())
@@ -234,14 +234,14 @@ class Supervisor:
             self.say(text)
 
     def _begin(self, child: Child) -> None:
-        """Take over the process that holds the child's lock, or start one. One that was started differently hands over to
-        the one that is started, or is asked to end, and is replaced when it has."""
+        """Take over the process that holds the child's lock, or start one. A process that was started differently hands over
+        to a new one, or is asked to end and then replaced."""
         running = holder(child.lock) if child.lock is not None else None
         if child.lock is None or running is None:
             child.leaves = False
             self._spawn(child)
             return
-        if not running.pid:  # it has just begun, and is looked at again
+        if not running.pid:  # it has just begun; the next look sees it
             child.restart_at = self.clock() + BACK_OFF_SECONDS_MIN
             return
         if running.started_as != child.started_as and child.hands_over and not child.leaves:
@@ -257,7 +257,7 @@ class Supervisor:
         child.process.send_signal(signal.SIGTERM)
 
     def _succeed(self, child: Child, running: Holder) -> None:
-        """Start a process that takes over from the one that runs. That one serves until then, and ends by itself."""
+        """Start a process that takes over from the running one, which serves until then, and ends by itself."""
         text = f"the {child.name} runs already (pid {running.pid}), started in another way: it hands over to the next one"
         if not child.reported:
             self.say(text)
@@ -275,19 +275,19 @@ class Supervisor:
                 stdout=log,
                 stderr=log,
                 env=environment,
-                start_new_session=True,  # the terminal's Ctrl-C is for the parent alone
+                start_new_session=True,  # the terminal's Ctrl-C is only for the parent
             )
         child.started_at = self.clock()
 
     def end_own(self) -> None:
-        """End the children that this supervisor has started, and leave alone those that it has taken over."""
+        """End the children that this supervisor started, and leave those that it took over."""
         own = [child for child in self.children if not isinstance(child.process, AdoptedProcess)]
         self._end(own, [(child, child.process) for child in own if child.process is not None], END_SECONDS)
 
     def end(self, seconds: float = END_SECONDS, but_handing_over: bool = False) -> None:
         """End all children in parallel; kill those that still run after ``seconds``.
 
-        ``but_handing_over``: leave those running from which the next supervisor's take over: they have the lock."""
+        ``but_handing_over``: leave the ones running that hold their lock and can hand over to the next supervisor's."""
         ending = [
             (child, process)
             for child in self.children
@@ -322,7 +322,7 @@ class Supervisor:
 
 
 def _processes(child: Child, but_holder: bool) -> list[Process]:
-    """Return the processes of a child that are to end: its own, and the one from which that was to take over, and has not.
+    """Return the processes of a child to end: its own, and the one that has not yet handed over to it.
 
     ``but_holder``: without the one that has the lock."""
     running = holder(child.lock) if child.lock is not None and child.hands_over else None
@@ -338,7 +338,7 @@ def _processes(child: Child, but_holder: bool) -> list[Process]:
 
 
 def being_switched(home: Path) -> bool:
-    """Return whether a command ends `up` to start another version: then the gateway of that takes over from this one's."""
+    """Return whether a command ends `up` to start another version, whose gateway takes over from this one's."""
     from reconciler.remote.installation.versions import Versions
 
     return Versions(home / "versions").being_switched

@@ -33,16 +33,16 @@ from .supervise import Child, Supervisor
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """Manifests that are read when they are needed, because what reads them takes a while to import."""
+    """Manifests that are read on use, because their reader takes a while to import."""
 
     read: Callable[[], tuple[Any, ...]]
     named: str
-    """How to type where they are."""
+    """Their place, in a form to type."""
 
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How to run a cluster."""
+    """The options of `up`."""
 
     watch: Path | None
     models: Path | None
@@ -51,7 +51,7 @@ class How:
     manifests: Manifests | None
     """For an empty cluster repository."""
     console: bool
-    """Whether to start one; for ``once`` there is none."""
+    """True to start one; for ``once`` there is none."""
 
 
 def once_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,7 +87,7 @@ def up(settings: Settings, /, paths: tuple[str, ...], no_console: bool, **option
     """Run the controller, the gateway and the console here, and keep them running.
 
     Ctrl-C stops every rank and agent, then ends. SIGTERM ends the services only: ranks keep running, and the next `up`
-    adopts them. If `up` is killed, the services go on, and the next `up` takes them over.
+    adopts them. If `up` is killed, the services keep running, and the next `up` takes them over.
 
     \b
     Examples:
@@ -119,7 +119,7 @@ def run(settings: Settings, how: How) -> int:
 
 
 def _seed(settings: Settings, say: Screen, how: How, supervisor: Supervisor) -> str | None:
-    """Fill the home; the services of a new one start meanwhile, which takes them longer. Return what is committed."""
+    """Fill the home, and start the services of a new one meanwhile, because they take longer. Return the newest commit."""
     repo = prepare(settings) if how.watch is None else None
     if repo is not None and repo.head() is None:
         supervisor.start()
@@ -134,7 +134,7 @@ def _seed(settings: Settings, say: Screen, how: How, supervisor: Supervisor) -> 
 
 @contextmanager
 def _undone(supervisor: Supervisor) -> Iterator[None]:
-    """End the services again that were started for nothing; those that have run before stay."""
+    """On an error, end the services that were started, and leave those that ran before."""
     try:
         yield
     except BaseException:
@@ -144,7 +144,7 @@ def _undone(supervisor: Supervisor) -> Iterator[None]:
 
 @contextmanager
 def only_one(settings: Settings) -> Iterator[FileIdentity]:
-    """Allow one `up` per home at a time. Raises ``Conflict`` naming the process that runs."""
+    """Allow one `up` per home at a time. Raises ``Conflict`` with the process that runs."""
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = settings.home / LOCK_NAME
     with path.open("a+", encoding="utf-8") as file:

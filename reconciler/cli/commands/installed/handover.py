@@ -20,13 +20,13 @@ from reconciler.wire import answers
 from reconciler.wire.admin import ShowStatus
 
 END_SECONDS = 45.0
-"""`up` waits 15 s for each service, and for one that was killed 10 s more."""
+"""`up` waits 15 s for each service, and 10 s more for one that was killed."""
 STOP_ALL_SECONDS = 90.0
 SERVE_SECONDS = 60.0
-"""How long a new controller may take to answer, and its gateway to listen."""
+"""Time for a new controller to answer, and for its gateway to listen."""
 LOOK_SECONDS = 0.1
 _VERSION = 2
-"""Which word it is of what a lock says (``service_lock.started_as``)."""
+"""Index of the version in the words of a lock (``service_lock.started_as``)."""
 
 
 def running_up(home: Path) -> int:
@@ -42,10 +42,10 @@ def running_up(home: Path) -> int:
 
 
 def end_up(home: Path, everything: bool = False) -> None:
-    """End the `up` of a home, if one runs, with its controller; ranks keep running, and so does its gateway where a version
+    """End the `up` of a home, if one runs, with its controller; ranks keep running, and so does its gateway while a version
     is being switched.
 
-    ``everything``: as Ctrl-C does, with every rank and agent. Raises ``Unreachable`` if it does not end.
+    ``everything``: also end every rank and agent, as Ctrl-C does. Raises ``Unreachable`` if `up` does not end.
     """
     pid = running_up(home)
     if not pid:
@@ -72,8 +72,8 @@ def has_endpoint(settings: Settings) -> bool:
 
 
 def missing_service(settings: Settings, version: str, endpoint: bool) -> str:
-    """Wait for a controller of a version to answer and, if there was an ``endpoint``, for that, and for a gateway of that
-    version to have taken over. Return the service that has not come; empty if all serve."""
+    """Wait for a controller of a version to answer. If there was an ``endpoint``, also wait for it to answer, and for a gateway
+    of that version to take over. Return the service that did not come; empty if all serve."""
     from reconciler.remote.installation.versions import number
 
     missing, version = "", number(version)
@@ -96,7 +96,7 @@ def _missing(settings: Settings, version: str, endpoint: bool) -> str:
 
 
 def _gateway_version(home: Path) -> str | None:
-    """Return the version of the gateway that runs; empty where that does not say it, None where none runs."""
+    """Return the version of the running gateway; empty if its lock does not say it, None if none runs."""
     running = holder(Home(home).lock_of(GATEWAY))
     if running is None:
         return None

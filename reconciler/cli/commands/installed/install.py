@@ -1,4 +1,4 @@
-"""`install` and `uninstall`: make controller and gateway a service of this machine, and remove what that has written."""
+"""`install` and `uninstall`: make controller and gateway a service of this machine, and remove it with its files."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ USER_OPTION = click.option(
     "--from",
     "source",
     type=click.Path(path_type=Path, exists=True),
-    help="Install this wheel or clone, instead of what this command came from.",
+    help="Install this wheel or clone, instead of this command's own source.",
 )
 @click.option("--index-url", metavar="URL", help="Take everything from this index.")
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
 @click.pass_obj
 def install(
@@ -47,10 +47,10 @@ def install(
 ) -> None:
     """Run the cluster as a service of this machine, from every boot on.
 
-    Copies this version into an environment of its own in the home, and has launchd or systemd keep `reconciler up` running
-    from it: a LaunchDaemon that runs as you on a Mac, a system unit that runs as you on Linux, or with --user a unit of
-    your own systemd. Prints every file and command first. What needs an administrator's password is printed, to be
-    pasted. Ranks that run continue.
+    Copies this version into an environment of its own in the home, and makes launchd or systemd keep `reconciler up` running
+    from it. The service is a LaunchDaemon on a Mac or a system unit on Linux, which runs as you; with --user, a unit of your
+    own systemd. Prints every file and command first. Commands that need an administrator's password are printed, to be
+    pasted. Running ranks continue.
 
     \b
     Examples:
@@ -107,14 +107,14 @@ def _report(settings: Settings, service: UpService, version: str, by_person: boo
 @click.command()
 @USER_OPTION
 @click.option("--purge", is_flag=True, help="Also remove the home: manifests, history, weights, everything.")
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
 @click.pass_obj
 def uninstall(settings: Settings, of_user: bool, purge: bool, dry_run: bool, yes: bool) -> None:
     """Stop everything, and remove the service and the versions that `install` has made.
 
-    Ends every rank and agent, as Ctrl-C ends `up`. The home stays, with manifests, history and weights, unless --purge
-    removes it too. What is on other machines stays there: `reconciler node reset` removes it, before this command.
+    Ends every rank and agent, as Ctrl-C in `up` does. The home stays, with manifests, history and weights, unless --purge
+    removes it too. Files on other machines stay: to remove them, run `reconciler node reset` before this command.
 
     \b
     Examples:
@@ -141,7 +141,7 @@ def uninstall(settings: Settings, of_user: bool, purge: bool, dry_run: bool, yes
     if dry_run or not (yes or agreed("do this?")):
         _not_done(dry_run)
         return
-    service.script.unlink(missing_ok=True)  # from here on the service starts nothing
+    service.script.unlink(missing_ok=True)  # from now on, the service starts nothing
     end_up(settings.home, everything=True)
     _carry_out(wanted)
     for folder in there:

@@ -34,9 +34,9 @@ RESTORE_SECONDS = 120.0
 def upgrade(settings: Settings, version: str | None, source: Path | None, index_url: str | None) -> None:
     """Have the service run another version: by default that of this command.
 
-    Makes the new version's environment beside the present one, ends the controller, copies the store, and starts the new
+    Makes the new version's environment next to the present one, ends the controller, copies the store, and starts the new
     version. Ranks keep running, and are adopted. The new gateway takes over from the present one, which finishes its answers:
-    no client is refused. If the new version does not serve, the present one is put back.
+    no client is refused. If the new version does not serve, the present one is restored.
 
     \b
     Examples:
@@ -124,7 +124,7 @@ def _installed(settings: Settings) -> tuple[Versions, str]:
 
 
 def _keep_store(settings: Settings, versions: Versions) -> None:
-    """Copy the store as the version leaves it that was just ended."""
+    """Copy the store as the version that just ended left it."""
     from reconciler import store
 
     versions.previous_store.unlink(missing_ok=True)
@@ -133,7 +133,7 @@ def _keep_store(settings: Settings, versions: Versions) -> None:
 
 
 def _go_back(settings: Settings, versions: Versions, before: str) -> None:
-    """Put a version back with its store. It restores that itself, because no newer one may write in its format."""
+    """Return to a version with its store. That version restores the store, because no newer one may write in its format."""
     with versions.switching():
         end_up(settings.home)
         if versions.previous_store.exists():

@@ -35,7 +35,7 @@ def print_file(path: Path, wanted: Wanted, how: dict[str, Any], show: Printer) -
 
 
 def _growing(path: Path, at: int) -> Iterator[str]:
-    """Yield what is appended to a file, or to the file that replaces it."""
+    """Yield the text that is appended to a file, or to the file that replaces it."""
     while True:
         with path.open(encoding="utf-8", errors="replace") as stream:
             stream.seek(at)

@@ -29,7 +29,9 @@ DEPLOYMENT = "ModelDeployment"
 @click.option("--replica", type=click.IntRange(0), metavar="N", help="Show this replica only.")
 @click.option("--rank", type=click.IntRange(0), metavar="N", help="Show this rank of each replica only.")
 @click.option("-p", "--previous", is_flag=True, help="Show the group before the current one.")
-@click.option("-f", "--follow", is_flag=True, help="Keep printing new lines, also those of later groups.")
+@click.option(
+    "-f", "--follow", is_flag=True, help="Keep printing new lines, including those of later groups."
+)
 @click.option(
     "--tail", type=int, default=-1, metavar="N", help="Show the last N lines of each rank; -1 shows all."
 )
@@ -47,8 +49,9 @@ DEPLOYMENT = "ModelDeployment"
 def logs(settings: Settings, /, target: str | None, selector: Selector | None, **how: Any) -> None:
     """Print the output of a deployment's ranks, sorted by time.
 
-    With -l, of all deployments with these labels. TARGET is a deployment (tiny, deployment/tiny), one of its replicas (tiny/0), or a rank such as
-    tiny.0.3.1 (deployment, replica, epoch, rank), which may have ended. Lines begin with their time.
+    With -l, of all deployments with these labels. TARGET is a deployment (tiny, deployment/tiny), one of its replicas
+    (tiny/0), or a rank such as tiny.0.3.1 (deployment, replica, epoch, rank), which may have ended. Lines begin with
+    their time.
 
     \b
     Examples:

@@ -13,7 +13,7 @@ BEFORE_EVERYTHING = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of one log. ``at`` is its own time, or that of the line that it continues."""
+    """One line of one log. ``at`` is its own time, or the time of the line that it continues."""
 
     source: str
     at: datetime
@@ -35,7 +35,7 @@ class LineReader:
         return [self._line(part) for part in complete]
 
     def end(self) -> list[Line]:
-        """Return the rest that does not end with a newline."""
+        """Return the rest of the text, which does not end with a newline."""
         rest, self._rest = self._rest, ""
         return [self._line(rest)] if rest else []
 
@@ -59,7 +59,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class Merge:
-    """Sorts lines by time. Continued lines stay behind their line, because a log's times never go back here."""
+    """Sorts lines by time. Lines that continue another stay behind it, because a log's times never go back here."""
 
     _latest: dict[str, datetime] = field(default_factory=dict)
 

@@ -96,7 +96,7 @@ def _replica(row: Row) -> tuple[str, int]:
 
 
 class Source:
-    """One rank's log, and how far it was read."""
+    """One rank's log, with the offset up to which it was read."""
 
     def __init__(self, id: RankId, began: str | None) -> None:
         self.id = id
@@ -123,7 +123,7 @@ class Source:
         return found
 
     def end(self) -> list[Line]:
-        """Return the rest that does not end with a newline."""
+        """Return the rest of the text, which does not end with a newline."""
         return self._lines.end()
 
     def _read(self, client: Client, offset: int | None) -> Any:
@@ -206,7 +206,7 @@ class Reading:
     # --- which ranks ---
 
     def _rows(self, every: bool = False) -> list[Row]:
-        """Return the ranks that are meant; with ``every`` all ranks of their deployments."""
+        """Return the ranks of the target; with ``every``, all ranks of their deployments."""
         bodies = (self._client.ask(Get("Rank", each, ended=True)) for each in self._target.deployments)
         return [row for body in bodies for row in body["items"] if every or self._target.takes(row)]
 
@@ -226,7 +226,7 @@ class Reading:
         return [row for row in rows if row["epoch"] in wanted.get(_replica(row), ())]
 
     def _check_known(self) -> None:
-        """Raise ``Refused`` for a deployment that does not exist and of which no rank is left."""
+        """Raise ``Refused`` for a deployment that does not exist and has no rank left."""
         items = self._client.ask(Get("ModelDeployment"))["items"]
         known = [item["metadata"]["name"] for item in items]
         for name in self._target.deployments:

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @click.command()
 @click.argument("name", shell_complete=nodes)
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
 @output_option()
 @click.pass_obj
@@ -46,7 +46,7 @@ def bootstrap(settings: Settings, name: str, dry_run: bool, yes: bool, output: s
     the ranks, and a service that starts the agent at every boot. The service is a LaunchDaemon on a Mac, and a
     systemd service on Linux if systemd is there. Commands that need an administrator's password are printed, to be
     pasted on the machine; so are the sudoers lines that its probes and repairs need, if sudo allows less or more. Running
-    ranks continue. If everything is in place, nothing is done.
+    ranks continue. If everything is in place, does nothing.
 
     \b
     Examples:
@@ -61,7 +61,7 @@ def bootstrap(settings: Settings, name: str, dry_run: bool, yes: bool, output: s
 
 
 def _needed(settings: Settings, name: str) -> RootCommands | None:
-    """Return what should run as root on a machine; None if no controller has seen it."""
+    """Return the commands that should run as root on a machine; None if no controller has seen it."""
     from reconciler.planning.nodes.root_commands import RootCommand, RootCommands
 
     try:
@@ -74,7 +74,7 @@ def _needed(settings: Settings, name: str) -> RootCommands | None:
 
 @click.command()
 @click.argument("name", shell_complete=nodes)
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
 @output_option()
 @click.pass_obj
@@ -83,8 +83,8 @@ def reset(settings: Settings, name: str, dry_run: bool, yes: bool, output: str |
 
     Undoes `node bootstrap`: stops the service, and removes it with its files. Prints every command first. The
     service's agent ends and ranks continue. While the Node exists, the controller starts an agent itself, as before
-    bootstrap. To take a machine out of the cluster, delete its Node afterwards. If there is no service, nothing is
-    done.
+    bootstrap. To take a machine out of the cluster, delete its Node afterwards. If there is no service, does
+    nothing.
 
     \b
     Examples:
@@ -169,7 +169,7 @@ def _carry(
 async def _carry_out(
     machine: SshNode, errand: _Task, wanted: BootstrapPlan, tell: _Reporter, done: list[Action]
 ) -> BootstrapPlan:
-    """Do what can be done from here until nothing is left. Raises ``Refused`` if something remains."""
+    """Carry out all actions that are possible from here. Raises ``Refused`` if some remain."""
     from reconciler.remote.nodes.bootstrap import carry_out, settle
 
     for again in range(ROUNDS_MAX):
@@ -188,7 +188,7 @@ async def _carry_out(
 
 
 class _Reporter:
-    """Prints what is going to be done, unless the output is for a program."""
+    """Prints the next actions, unless the output is for a program."""
 
     def __init__(self, aloud: bool) -> None:
         self._aloud = aloud

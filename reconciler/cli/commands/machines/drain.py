@@ -108,7 +108,7 @@ def cordon(settings: Settings, targets: Targets, how: HowLong) -> None:
 def uncordon(settings: Settings, targets: Targets, how: HowLong) -> None:
     """Use cordoned or drained nodes again.
 
-    Where the manifest says `unschedulable` or `drain`, a commit to main removes that too.
+    If a manifest has `unschedulable` or `drain`, a commit to main removes that too.
 
     \b
     Examples:
@@ -172,7 +172,7 @@ def drain(settings: Settings, targets: Targets, how: HowLong, force: bool, timeo
 def _agree(
     settings: Settings, files: Files, operations: Files, names: list[str], force: bool, say: Screen
 ) -> None:
-    """Say what happens to every group on these nodes. Without force, raises ``Refused`` if one has to end."""
+    """Say what happens to every group on these nodes. Without ``force``, raises ``Refused`` if one must end."""
     ending = agreed(settings, files, operations, names, say)
     if ending and not force:
         raise verbs.would_stop(names, ending)
@@ -181,7 +181,7 @@ def _agree(
 
 
 def agreed(settings: Settings, files: Files, operations: Files, names: list[str], say: Screen) -> list[str]:
-    """Say where every group on these nodes moves. Return a line for each that has to end."""
+    """Say where every group on these nodes moves. Return a line for each that must end."""
     try:
         replicas = preview(settings, files, operations)["replicas"]
     except Unreachable:
@@ -194,7 +194,7 @@ def agreed(settings: Settings, files: Files, operations: Files, names: list[str]
 
 
 def until_empty(settings: Settings, revision: str, names: list[str], seconds: float, say: Screen) -> None:
-    """Wait until no rank is left on the nodes, but for those that only a restart of their machine ends."""
+    """Wait until no rank is left on the nodes, except for ranks that only a restart of their machine ends."""
     repo = opened(settings)
     shown: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""`node examine`: what must hold of a Mac before it joins a cluster, and a file of what its tools print."""
+"""`node examine`: judge the preconditions of a Mac before it joins a cluster, and keep the output of its tools in a file."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def examine(
 ) -> int:  # fmt: skip
     """Examine Macs before they join a cluster, and say what to do first.
 
-    HOST is a machine with SSH access, `localhost`, or a Node. Nothing is changed there, and no Node, cluster or
-    controller is needed. Each precondition passes, fails, does not apply, or is unknown, in the order of risk. Several
-    machines are compared. What their tools printed is kept in a file for each, `examination-HOST.txt`, without serial
-    numbers, names and public addresses, so that it can be sent to others. The RDMA driver is not opened while something
-    uses it, unless with --verbs. Exits with 1 unless everything passes that applies.
+    HOST is a machine with SSH access, `localhost`, or a Node. Changes nothing there, and needs no Node, cluster or
+    controller. Each precondition passes, fails, does not apply, or is unknown, in the order of risk. Compares several
+    machines. Keeps the output of each machine's tools in a file, `examination-HOST.txt`, without serial numbers, names
+    and public addresses, so that you can send it to others. Without --verbs, does not open the RDMA driver while something
+    uses it. Exits with 1 unless every precondition that applies passes.
 
     \b
     Examples:
@@ -128,7 +128,7 @@ def _examined(settings: Settings, words: str, options: dict[str, Any]) -> tuple[
 
 
 async def _waited(name: str, running: Coroutine[Any, Any, str]) -> str:
-    """Return the result, and show meanwhile what is awaited."""
+    """Return the result, and meanwhile show ``name``."""
     progress, task = Progress(), asyncio.create_task(running)
     while not task.done():  # the examination has its own time limit
         await asyncio.wait((task,), timeout=TICK_SECONDS)
@@ -138,7 +138,7 @@ async def _waited(name: str, running: Coroutine[Any, Any, str]) -> str:
 
 
 def _access(settings: Settings, words: str, options: dict[str, Any]) -> SshAccess | None:
-    """Return how to log in; None for this machine. A host that is no Node has its key shown and agreed to."""
+    """Return the access to a machine; None for this one. Shows the key of a host that is no Node, and asks for consent."""
     from pydantic import ValidationError
 
     from reconciler.resources import SshAccess
@@ -192,7 +192,7 @@ def _page(report: Report, file: Path) -> Iterator[str]:
 
 
 def _rows(verdict: str, name: str, text: str, *more: tuple[str, str]) -> Iterator[str]:
-    """Yield a line with a verdict, and below it what else is to be said."""
+    """Yield a line with a verdict, and below it further texts."""
     indent = 2 + VERDICT + NAME
     shown = verdict.upper() if verdict == "fail" else verdict
     first, *rest = fold(text, _width() - indent)

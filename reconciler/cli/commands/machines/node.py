@@ -126,7 +126,7 @@ def _land(settings: Settings, how: How, landed: Landed) -> None:
 
 
 def _first_contact(words: str, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Return the manifest of a machine, and a line about what was found there."""
+    """Return the manifest of a machine, and a line about its facts."""
     host = words.rpartition("@")[2]
     ssh = ssh_fields(words, options["user"], options["port"], presented(host, options["port"]))
     reported, seen = "", ""

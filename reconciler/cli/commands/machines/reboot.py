@@ -37,7 +37,7 @@ GOES_ON = (
 def reboot(settings: Settings, targets: Targets, how: HowLong, force: bool, timeout: float) -> None:
     """Restart machines, one after the other, in the order of their names.
 
-    Each is drained, restarted, and back in service before the next one: its agent answers, and every group is served
+    Each is drained, restarted, and back in service before the next one: its agent answers, and every group serves
     again. Groups that fit nowhere else are not served meanwhile, which needs --force. A Mac with FileVault is refused
     unless `spec.repair.fileVault` says that somebody, or something, unlocks it.
 
@@ -150,7 +150,7 @@ def _wait(settings: Settings, revision: str, boots: dict[str, str], seconds: flo
 
 
 def _remaining(items: dict[str, Any], name: str, boot: str) -> str:
-    """Return a machine's progress; empty once it is back. Raises ``Refused`` if it will not be restarted any more."""
+    """Return a machine's progress; empty once it is back. Raises ``Refused`` if it will no longer be restarted."""
     item = items.get(name)
     if item is None or item["spec"].get("rebootFrom") != boot:
         raise Refused(
@@ -166,7 +166,7 @@ def _remaining(items: dict[str, Any], name: str, boot: str) -> str:
 
 
 def _unserved(client: Client) -> str:
-    """Return which deployment is not served yet; empty if all are."""
+    """Return the name of a deployment that is not served yet; empty if all are."""
     for item in client.ask(Get("ModelDeployment"))["items"]:
         busy = condition(item, "Reconciling")
         if busy["status"] == "True":

@@ -1,4 +1,4 @@
-"""Measures groups for `verify`: the serving ones, and smaller ones that are formed for comparison."""
+"""Measures groups for `verify`: the serving ones, and smaller ones formed for comparison."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def smaller_groups(settings: Settings, client: Client, name: str, yes: bool) -> 
 
 
 def _measured(settings: Settings, item: dict[str, Any], nodes: int) -> Smaller:
-    """Measure one smaller group, and remove its deployment whatever happens."""
+    """Measure one smaller group, and always remove its deployment."""
     screen = Screen(sys.stderr, SHOWN_AFTER_SECONDS)
     name = f"{item['metadata']['name']}-verify-{nodes}"
     try:
@@ -118,7 +118,7 @@ def _remove(settings: Settings, name: str) -> None:
 
 
 def _missing(client: Client, name: str) -> str:
-    """Return what a deployment waits for; empty once it is served. Raises ``Refused`` if it cannot be."""
+    """Return the reason why a deployment is not served yet; empty once it is. Raises ``Refused`` if it cannot be."""
     items = client.ask(Get(DEPLOYMENT, name))["items"]
     if not items:
         return f"{name} is being read"

@@ -1,4 +1,4 @@
-"""`describe`: show an object with everything that is known about it."""
+"""`describe`: show an object with its status, its part of the plan, incidents and events."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ NODES_SHOWN = 5
 def describe(
     settings: Settings, what: tuple[str, ...], selector: Selector | None, output: str | None
 ) -> None:
-    """Show objects with everything that is known about them.
+    """Show objects in detail, with their events and incidents.
 
-    That is the spec, conditions, groups, part of the plan, latest incidents and events. For a deployment it
-    includes why its replicas are on these nodes; for a group that ended and was not replaced, the last lines
-    of the rank to blame. An incident is shown with all its entries. A NAME alone shows every object of that name.
+    That is the spec, conditions, groups, part of the plan, latest incidents and events. For a deployment, it also
+    shows the reasons for the nodes of each replica. For a group that ended and was not replaced, it shows the last
+    lines of the rank to blame. An incident has all its entries. A NAME alone shows every object of that name.
 
     \b
     Examples:
@@ -140,7 +140,7 @@ def _page(item: Item) -> str:
 
 
 def _shade(found: Item) -> Colour:
-    """Return the colour of a condition: that of the object's state, for the three that make it up."""
+    """Return the colour of a condition: the colour of the object's state, for the three conditions that make it up."""
     true = found["status"] == "True"
     match found["type"]:
         case "Ready":
@@ -169,7 +169,7 @@ def _groups(groups: list[Item]) -> str:
 
 
 def _spread(groups: list[Item]) -> list[str]:
-    """Return how each group splits the model and joins its ranks, with the reasons, folded to the terminal."""
+    """Return each group's split and transport, with the reasons, folded to the terminal."""
     lines = [
         f"{group['replica']}: {field} {group[field]}"
         for group in groups
@@ -181,7 +181,7 @@ def _spread(groups: list[Item]) -> list[str]:
 
 
 def _places(places: list[Item]) -> list[str]:
-    """Return why each replica is on its nodes; nodes that are unused for the same reason share a line."""
+    """Return the reasons for each replica's nodes; nodes that are unused for the same reason share a line."""
     lines = []
     for place in places:
         if place["text"]:

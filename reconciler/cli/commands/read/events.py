@@ -1,4 +1,4 @@
-"""`events`: list what happened, oldest first."""
+"""`events`: list events, oldest first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from reconciler.wire.admin import ListEvents
 
 WAIT_SECONDS = 20.0
 LINE_INDENT = 17
-"""Indent of folded lines in a growing list: a little more than where the object begins."""
+"""Indent of folded lines in a growing list: a little to the right of the object's column."""
 HEADERS = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 TYPES = ("Normal", "Warning")
 

@@ -1,4 +1,4 @@
-"""`facts`: record what plans depend on; and plans made of such a record."""
+"""`facts`: record the facts that plans depend on, and make plans from such a record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reconciler.errors import Invalid
 from reconciler.wire.admin import ShowFacts
 
 BYTES_MAX = 16 * 2**20
-"""A larger file is none of facts: of a node there are some kilobytes."""
+"""A larger file does not hold facts: a node has a few kilobytes."""
 
 
 @click.group()
@@ -38,8 +38,8 @@ def facts() -> None:
 def export(settings: Settings, output: Path | None) -> None:
     """Write what plans depend on: machines, cables, weights, groups.
 
-    The file is made to be committed, for example as .reconciler/facts.json of the cluster repository. No secret, host
-    name, user's name or public address is in it, nor anything about clients. Record again when machines or weights
+    The file is made to be committed, for example as .reconciler/facts.json of the cluster repository. It contains no
+    secret, host name, user's name or public address, nor anything about clients. Record again when machines or weights
     have changed.
 
     \b
@@ -61,8 +61,8 @@ def export(settings: Settings, output: Path | None) -> None:
 
 
 def foreseen(files: Mapping[str, bytes], path: Path) -> dict[str, Any]:
-    """Return what the recorded cluster would do with ``files``: the body of the answer to ``Preview``, and in
-    ``facts`` what was recorded when.
+    """Return the plan of the recorded cluster for ``files``: the body of the answer to ``Preview``, and in ``facts`` the
+    revision and the time of the record.
 
     Raises ``InvalidManifests``, and ``Invalid`` for a file that has no facts.
     """

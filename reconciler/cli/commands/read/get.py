@@ -71,8 +71,8 @@ class PathType(click.ParamType[Path]):
 def get(settings: Settings, /, what: tuple[str, ...], **how: Any) -> int:
     """List objects and their state.
 
-    WHAT is a kind (list them with: reconciler api-resources), several kinds separated by commas, or all; KIND
-    NAME...; KIND/NAME...; or a NAME alone, which shows every object of that name.
+    WHAT is a kind, several kinds separated by commas, or all; KIND NAME...; KIND/NAME...; or a NAME alone. A NAME alone
+    shows every object of that name. To list the kinds: reconciler api-resources.
 
     \b
     Examples:
@@ -223,7 +223,7 @@ def _watch(settings: Settings, chosen: tuple[Chosen, ...], how: dict[str, Any]) 
 
 
 class _Changes:
-    """Prints objects that differ from what was printed last; columns grow with what is in them."""
+    """Prints objects that differ from their last line; columns grow with their content."""
 
     def __init__(self, how: dict[str, Any], silent: bool) -> None:
         self._how = how
@@ -243,7 +243,7 @@ class _Changes:
         self._silent = False
 
     def _seen(self, item: Item) -> Any:
-        """Return what is compared: an object's complete content, or its row without ages."""
+        """Return the value to compare: an object's complete content, or its row without ages."""
         if not self._tabular:
             return item
         cells = zip(_headers(item["kind"], self._how), _row(item, self._how), strict=True)

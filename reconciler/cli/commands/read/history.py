@@ -1,4 +1,4 @@
-"""`history`: list the commits of manifests and operations, and show what one changed."""
+"""`history`: list the commits of manifests and operations, and show the changes of one."""
 
 from __future__ import annotations
 
@@ -92,5 +92,5 @@ def _shown(body: answers.ShownCommit) -> Iterator[str]:
 
 
 def plain_line(line: str) -> str:
-    """Return a line of a diff as it stands, without what a terminal would obey."""
+    """Return a line of a diff unchanged, but without the characters that a terminal would obey."""
     return "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in line)

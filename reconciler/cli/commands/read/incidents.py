@@ -1,4 +1,4 @@
-"""`incidents`: show what went wrong, what was tried, how long it took, and what a person must do."""
+"""`incidents`: show faults with the remedies that were tried, their times, and the steps for a person."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def incidents(
 
 
 def _say_what_is_refused(settings: Settings) -> None:
-    """Say that no incident is no all-clear where deployments cannot be served as things are."""
+    """If deployments cannot be served now, say that no incident does not mean that all is well."""
     with Client(settings.socket) as client:
         refused = client.ask(ShowPlan(last=True))["refused"]
     names = sorted({each["object"] for each in refused if each["object"].startswith("modeldeployment/")})

@@ -1,4 +1,4 @@
-"""`plan`, `version`: show what the controller would do, and the versions."""
+"""`plan`, `version`: show the controller's plan, and the versions."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def plan(
 ) -> int:
     """Show what the controller would do now, what it waits for, and what it refuses.
 
-    With -f it is shown for these manifests instead of those in force, and what they would remove. They must be the
-    complete set. With --save it is shown for what `apply -f` would commit, and kept: `apply --plan ID` makes this change,
-    if it still does what was shown.
+    With -f, the plan is for these manifests instead of those in force, and also shows what they would remove. They must
+    be the complete set. With --save, the plan is for the commit of `apply -f`, and is kept: `apply --plan ID` makes this
+    change, if its effects are still the same.
 
     \b
     Examples:
@@ -102,7 +102,7 @@ def _foreseen(settings: Settings, paths: tuple[str, ...], facts: Path | None) ->
 
 
 def _saved(settings: Settings, paths: tuple[str, ...]) -> dict[str, Any]:
-    """Return what an apply of these manifests would do, with the id under which that is kept."""
+    """Return the plan for an apply of these manifests, with the id under which it is kept."""
     from reconciler.cli.core import saved_plans
     from reconciler.source.editing import apply_documents
 
@@ -142,7 +142,7 @@ def _print_foreseen(body: dict[str, Any]) -> None:
 
 
 def _print_operations(count: int) -> None:
-    """Say by how many operations the cluster differs from what main says."""
+    """Say how many operations change the cluster in addition to main."""
     if count:
         what = "an operation" if count == 1 else f"{count} operations"
         text = f"= cluster/main: differs from git by {what}; list them with: reconciler get operations"

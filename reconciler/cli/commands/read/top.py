@@ -1,4 +1,4 @@
-"""`top`: show what nodes and ranks use now, or did over the last hours."""
+"""`top`: show the use of nodes and ranks, now or over the last hours."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PAST_KINDS = {
 }
 PAST_SECONDS_MAX = 86_400.0
 PAST_POINTS, PAST_POINTS_IN_FULL = 30, 360
-"""Intervals of a plot in a line, and of other forms."""
+"""Intervals of a plot in one line, and of other formats."""
 NODE_HEADERS = ("NAME", "CPU(cores)", "LOAD", "MEMORY(bytes)", "MEMORY(%)", "RANKS", "TOKENS/S")
 RANK_HEADERS = ("NAME", "NODE", "CPU(cores)", "MEMORY(bytes)", "CHARGED", "DEMAND", "TOKENS/S")
 
@@ -43,7 +43,7 @@ def _kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 @click.argument("what", required=False, metavar="[nodes | ranks]", shell_complete=_kinds)
 @click.argument("names", nargs=-1)
 @click.option(
-    "--since", type=Duration(), metavar="1h", help="Show figures of this last period, of a day at most."
+    "--since", type=Duration(), metavar="1h", help="Show figures of this last period, at most a day."
 )
 @output_option()
 @click.pass_obj
@@ -54,11 +54,11 @@ def top(
 
     Without a word it shows both.
 
-    Nodes whose agent answers are measured every five seconds. CPU(cores) is the use of the ranks, LOAD that of
+    Nodes whose agent answers are measured every five seconds. CPU(cores) is the use of the ranks, LOAD the use of
     everything on the machine. Tokens are counted once, at rank 0 of each group.
 
-    With --since it shows figures over time, of nodes and of deployments: for an hour, they are kept every ten seconds,
-    for a day every minute.
+    With --since it shows figures over time, of nodes and of deployments. Figures of every ten seconds are kept for an
+    hour, figures of every minute for a day.
 
     \b
     Examples:

@@ -30,8 +30,8 @@ DEPLOYMENT = "ModelDeployment"
 def trace(settings: Settings, what: tuple[str, ...], output: str | None) -> None:
     """Follow an object from its commit to the processes that serve it.
 
-    That is the commit that wrote it last, the operations on it, what it uses and what uses it, its groups, and
-    their ranks with node, process and ports. A rank is followed back to its deployment.
+    Shows the commit that wrote it last, the operations on it, the objects that it uses or that use it, and its groups.
+    Each group has its ranks with node, process and ports. A rank is followed back to its deployment.
 
     \b
     Examples:
@@ -57,7 +57,7 @@ def trace(settings: Settings, what: tuple[str, ...], output: str | None) -> None
 
 @dataclass(frozen=True, slots=True)
 class _Cluster:
-    """Everything that the controller says of the cluster at one time."""
+    """All answers of the controller at one time."""
 
     items: list[Item]
     ranks: list[Item]
@@ -96,7 +96,7 @@ def _traced(settings: Settings, cluster: _Cluster, kind: str, name: str) -> dict
 
 
 def _commit(settings: Settings, cluster: _Cluster, kind: str, name: str) -> dict[str, Any] | None:
-    """Return the newest commit that changed the object; None where a folder is watched."""
+    """Return the newest commit that changed the object; None if a folder is watched."""
     if not cluster.status["source"].startswith("git ") or not (settings.repo / "HEAD").exists():
         return None
     from reconciler.source.git import history
@@ -183,7 +183,7 @@ def _process(item: Item) -> dict[str, Any] | None:
 class _Branch:
     text: str
     cell: str = ""
-    """A state, shown in its colour behind the text."""
+    """A state, shown in its colour after the text."""
     below: list[_Branch] = field(default_factory=list)
 
 

@@ -23,10 +23,10 @@ from reconciler.errors import Refused, Unreachable
 
 WEEK_SECONDS = 7 * 86_400.0
 LOOK_SECONDS = 1.0
-"""Longest time between two messages about what is awaited."""
+"""Longest time between two progress messages."""
 
 ELSEWHERE = {"available": "Ready", "healthy": "Ready", "progressing": "Reconciling", "failed": "Stalled"}
-"""Conditions of other tools' objects, and which one is meant here."""
+"""Conditions of other tools' objects, with the condition that means the same here."""
 
 Key = tuple[str, str]
 
@@ -118,7 +118,7 @@ class GoalType(click.ParamType[Goal]):
     type=Duration(),
     default="30s",
     show_default=True,
-    help="How long to wait; 0 checks once, a negative one waits a week.",
+    help="Longest time to wait; 0 checks once, a negative value waits a week.",
 )
 @click.pass_obj
 def wait(settings: Settings, /, what: tuple[str, ...], goals: tuple[Goal, ...], **how: Any) -> int:
@@ -180,7 +180,7 @@ def _check_conditions(item: Item, goals: tuple[Goal, ...]) -> None:
 
 
 class _WaitState:
-    """How many of the goals each object has met, in their order."""
+    """The number of goals that each object has met, in their order."""
 
     def __init__(self, goals: tuple[Goal, ...], targets: Iterable[Key]) -> None:
         self._goals = goals

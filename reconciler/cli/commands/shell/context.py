@@ -76,10 +76,10 @@ def use_(name: str) -> None:
 @click.argument("name")
 @click.argument("where")
 @click.option(
-    "--home", metavar="PATH", help="The home on the other machine; by default it is asked for over SSH."
+    "--home", metavar="PATH", help="The home on the other machine; by default, ask for it over SSH."
 )
-@click.option("--identity-file", metavar="PATH", help="The private key to use; by default those of ssh.")
-@click.option("--known-hosts", metavar="PATH", help="The file of host keys to trust; by default that of ssh.")
+@click.option("--identity-file", metavar="PATH", help="The private key to use; by default, the keys of ssh.")
+@click.option("--known-hosts", metavar="PATH", help="The file of host keys to trust; by default, ssh's own.")
 def add(name: str, where: str, home: str | None, identity_file: str | None, known_hosts: str | None) -> None:
     """Add a context. WHERE is a folder here, or ssh://USER@HOST[:PORT].
 
@@ -160,7 +160,7 @@ def _bodies(contexts: Contexts) -> list[dict[str, Any]]:
 
 @click.group(cls=SuggestingGroup, hidden=True)
 def config() -> None:
-    """Accept kubectl's words for contexts, and say what they are here."""
+    """Accept kubectl's words for contexts, and name our own commands."""
 
 
 @config.command(name="get-contexts")

@@ -1,4 +1,4 @@
-"""`help`: what a command does."""
+"""`help`: show the help of a command."""
 
 from __future__ import annotations
 

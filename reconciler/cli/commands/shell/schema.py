@@ -23,9 +23,9 @@ from reconciler.errors import Refused
 def schema(kind: str | None, folder: Path | None) -> None:
     """Print the JSON Schema of a kind, or write all of them for an editor.
 
-    Without KIND, prints the schema that accepts every kind. A cluster repository has it since its first commit, as
-    `schemas/manifest.json`; manifests name it in their first line, and editors with a YAML language server complete and
-    check their fields. After an upgrade, write it anew in a clone and commit it.
+    Without KIND, prints the schema that accepts every kind. A cluster repository has it from its first commit on, as
+    `schemas/manifest.json`. Manifests name it in their first line, and editors with a YAML language server complete and
+    check their fields. After an upgrade, write it again in a clone and commit it.
 
     \b
     Examples:

@@ -1,1 +1,1 @@
-"""A file for whoever helps: what is known of a cluster, without secrets. Start with ``support.py``."""
+"""A file for people who help: all facts about a cluster, without secrets. Start with ``support.py``."""

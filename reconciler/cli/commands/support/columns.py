@@ -1,4 +1,4 @@
-"""Finds the cells of tables whose column has a name that means a secret: the name stands on another line. Pure."""
+"""Finds the cells of tables whose column title means a secret: the title is on another line. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _CELLS = tuple(
     re.compile(rf"(?:(?<=\A)|(?<={mark}))[ ]*({_QUOTED}|[^{mark}\n]*)(?={mark}|\Z)")
     for mark in (",", ";", "\t", r"\|")
 )
-"""A cell of a line, for each sign between cells. Without one, two blanks are between them."""
+"""A cell of a line, for each separator of cells. Without one, two blanks separate them."""
 _ALIGNED = re.compile(r"(\S+(?: \S+)*)")
 
 
 def cells(text: str, names: re.Pattern[str], shown: Callable[[str], str]) -> str:
-    """Return a text in which ``shown`` has replaced each cell below a title that has a match in ``names`` as a whole."""
+    """Return a text in which ``shown`` has replaced each cell below a title that matches ``names`` as a whole."""
     lines = text.split("\n")
     at = 0
     while at < len(lines):
@@ -41,7 +41,8 @@ def cells(text: str, names: re.Pattern[str], shown: Callable[[str], str]) -> str
 
 
 def _columns(line: str, names: re.Pattern[str]) -> tuple[re.Pattern[str], int, list[int]] | None:
-    """Return how a line of titles separates them, how many there are, and which mean a secret; None for another line."""
+    """Return the cell pattern of a line of titles, their number, and the indexes of those that mean a secret; None for any
+    other line."""
     line = line.rstrip("\r")
     if len(line) > 1000 or not names.search(line):
         return None

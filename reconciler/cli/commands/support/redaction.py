@@ -1,8 +1,7 @@
-"""Takes what may be a secret out of a text. Pure.
+"""Removes everything that may be a secret from a text. Pure.
 
-It goes by the secrets that are known, by names that mean a secret, whatever stands between name and value and whatever
-the value is written in, and by what secrets look like, because logs and annotations may hold anything. It also removes
-texts that only look like secrets.
+It looks for known secrets, for names that mean a secret, with any separator and any form of value, and for the usual forms
+of secrets, because logs and annotations may hold anything. It also removes texts that only look like secrets.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from .columns import cells
 
 REMOVED = "(removed)"
 KNOWN_CHARACTERS_MIN = 6
-"""Shorter texts may be anything, also where a secret is the same."""
+"""A shorter text may be anything, even if it equals a secret."""
 NESTED_CHARACTERS_MAX = 4000
-"""The most of a value in brackets or of a block that is looked at."""
+"""Most characters to examine of a block, or of a value in brackets."""
 
 _SHORT = r"pass|pw|psw|pswd|psk|otp|jwt"
-"""Names that are words of their own, because they are parts of others."""
+"""Names that count only as whole words, because other words contain them."""
 _PHRASES = r"(?<!no)passw(?:or)?d|passwort|passphrase|passcode|kennwort|pwd|secret|contrase[nñ]a|senha|mot[ ]de[ ]passe|wachtwoord|пароль|密[码碼]|パスワード|(?:ssh|store|key|user|root|admin|db)pass"
-"""Names of what people choose: it may have blanks."""
+"""Names of secrets that people choose, which may have blanks."""
 _KEYS = (
     r"(?:api|access|account|client|private|secret|signing|encryption|master|subscription|license|auth|ssh|deploy|"
     r"preshared|shared|storage|service|tls|ssl)[-_ ]?key"
@@ -37,9 +36,9 @@ _NAMES = (
     rf"{_PLURALS}|{_PHRASES}|{_KEYS}|token|credentials?|session[-_]?(?:id|key)|_auth|{_BEGIN}(?:{_SHORT})"
 )
 _OF = r"(?:[-_]?(?:data|value|text|string|raw|plain|hash|base64|b64|old|new|prod|production|dev|test|staging|\d{1,3}))?"
-"""Endings with which a name still means the secret itself."""
+"""Endings after which a name still means the secret itself."""
 _QUOTE = r"\\*(?:\"\"\"|'''|[\"'`])"
-"""A quote, as it is in JSON within JSON too."""
+"""A quote, also one in JSON within JSON."""
 _LINE_END = r"(?:\r?\n|(?:\\+r)?\\+n)"
 _EQUALS = r"(?::=|：|[=-]+>|[?+~]?={1,3}|::?|→|%(?:25)?3[ad]|\\+u003d|&\#0?61;)"
 
@@ -77,13 +76,13 @@ _NAMED = re.compile(
     )
     """
 )  # fmt: skip
-"""A name that means a secret, and all that stands between it and the value."""
+"""A name that means a secret, and everything between it and the value."""
 
 _NOTHING = re.compile(
     rf"(?i)(?:{_QUOTE})?(?:\(removed\)|(?:null|none|nil|true|false|yes|no|unset|~|<[a-z_ -]+>|\*+|\$\{{[^}}\n]*\}}+|\$\([^)\n]*\)"
     rf"|(?-i:\$[A-Z_][A-Z0-9_]*))(?=[\s,;}}\])\\]|{_QUOTE}|\Z))|[,;}}\])](?!\w)|\Z"
 )
-"""A value that is no secret, or that says where one is."""
+"""A value that is no secret, or that names the place of one."""
 _QUOTED = re.compile(rf"(?:!+\w+[ \t]+)?[bur]?(?P<quote>{_QUOTE})(?P<in>(?:(?!(?P=quote))[^\n]|(?<=\\)(?P=quote)|(?P=quote)(?P=quote))*)(?<!\\)(?P=quote)")  # fmt: skip
 _TRIPLE = re.compile(r"(?P<quote>\"\"\"|''')(?P<in>[\s\S]*?)(?P=quote)")
 _CDATA = re.compile(r"<!\[CDATA\[(?P<in>[\s\S]*?)\]\]>|(?P<inner>[^<>]+)(?=</)")
@@ -101,7 +100,7 @@ _LEAF = re.compile(
 _PLACES = re.compile(
     r"(?i)\W*(?:\w*(?:file|path|env|from|ref)|name|namespace|key|kind|type|id|user|username|login|optional)\W*\Z"
 )
-"""Names of what says where a secret is, or whose."""
+"""Names of values that give the place or the owner of a secret."""
 
 _PREFIXES = (
     "sk|pk|rk|hf|api_org|dckr_pat|dckr_oat|ghp|gho|ghs|ghu|ghr|gl[a-z]{2,6}|npm|pypi|github_pat|xox[abeoprs]|xapp|reconciler|gsk|nvapi|"
@@ -133,9 +132,9 @@ _VALUE_FIRST = _compiled(
     (rf"(?#i)((?:^|\n)[ \t-]*value:[ \t]*)(?!\(removed\))\S[^\n]*(?=\n[ \t]+(?:name|key):[ \t]*[\"']?{_ANY_NAME}[\"']?[ \t]*(?:\r?\n|\Z))", rf"\1{REMOVED}"),
     (rf"(?#i)(\bvalue=(?P<q>[\"']))[^\n<>]{{1,2000}}?(?=(?P=q)[^<>\n]{{0,100}}\b(?:name|key|id)=[\"']?{_ANY_NAME}[\"'])", rf"\1{REMOVED}"),
 )  # fmt: skip
-"""A value that stands before its name."""
+"""A value that comes before its name."""
 _PATTERNS = _compiled(
-    # what a program is given, in its command line and at its input
+    # values that a program gets on its command line and at its input
     (r"((?:^|\s|[\"'])(?:-u|--user|--proxy-user)(?:[ =]|[\"'],\s*[\"'])[\"']?)[^\s:\"']+:[^\s\"']+", rf"\1{REMOVED}"),
     (r"(\b(?:sshpass|docker|podman|buildah|skopeo|helm|oras|mysql\w*|mariadb\w*|mongo\w*|az|security|7z|op|expect|nmcli)\b[^\n|;&]{0,200}?\s-p[ =]?[\"']?)(?!-)(?!\d+(?::\d+)+\b)(?![\w./]+ ?/)[^\s\"'|;&]{3,}", rf"\1{REMOVED}"),
     (r"(\b(?:redis-cli\b[^\n|;&]{0,200}?\s-a|ldap\w+\b[^\n|;&]{0,200}?\s-w|(?:un)?zip\b[^\n|;&]{0,200}?\s-P|(?:plink|pscp|psftp)\b[^\n|;&]{0,200}?\s-pw|xfreerdp\b[^\n|;&]{0,200}?/p:|openssl\b[^\n|;&]{0,200}?\s-pass(?:in|out)? (?:pass:)?|smbclient\b[^\n|;&]{0,200}?-U ?[^\s%]{1,80}%|htpasswd\b[^\n|;&]{0,200}?\s-\w*b\w* \S+ \S+) ?)[^\s\"'|;&]+", rf"\1{REMOVED}"),
@@ -157,12 +156,12 @@ _PATTERNS = _compiled(
     (r"(?<=api\.telegram\.org/bot)[^\s/\"'\\]+|\b\d{8,10}:[A-Za-z0-9_-]{35}\b", REMOVED),
     (r"(?<=[?&])([\w-]+)=[^\s&\"'\\#]{8,}", rf"\1={REMOVED}"),
     (rf"(?#i)(?<=[?&#])([\w-]{{0,40}}(?:{_NAMES})|sig|signature|code|key)=[^\s&\"'\\#]+", rf"\1={REMOVED}"),
-    # what services call their keys, and hashes of passwords and of keys
+    # the keys of services by their prefixes, and hashes of passwords and of keys
     (rf"\b(?:{_PREFIXES})[-_.](?!ssh-|ecdsa-)(?=[\w.-]*(?:\d|[a-z][A-Z]))[A-Za-z0-9_.-]{{16,}}", REMOVED),
     (r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\bSK[0-9a-f]{32}\b", REMOVED),
     (r"\$(?:2[aby]|1|5|6|7|y|argon2[id]{1,2}|pbkdf2[\w-]*|apr1)\$[\w./$=,+-]{8,}|\{S?SHA\d*\}[\w+/=]{16,}", REMOVED),
     (rf"(?#i)(\bhash(?:es)?(?:{_QUOTE})?{_EQUALS}[ \t]*(?:{_QUOTE})?)sha256:[0-9a-f]{{64}}", rf"\1{REMOVED}"),
-    # long random texts: 64 digits and more are a secret of a group; a commit has 40, and a digest says what it is
+    # long random texts: 64 digits and more are a secret of a group; a commit has 40, and a digest names its algorithm
     (r"(?<!sha256:)(?<!sha512:)\b[0-9a-fA-F]{64,}\b", REMOVED),
     (r"(?<![\w/+.-])(?<!SHA256:)(?<!SHA512:)(?<!sha256-)(?<!sha512-)(?!AAAA[A-Z])(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])[A-Za-z0-9+_-]{40,}={0,2}(?![\w/+.-])", REMOVED),
 )  # fmt: skip
@@ -174,7 +173,7 @@ _PAIR = re.compile(r"[\w.@+-]+:[^\s:]+")
 
 
 def redacted(text: str, known: Iterable[str] = ()) -> str:
-    """Return a text without what may be a secret, and without the ``known`` ones, in whatever form they are in it."""
+    """Return a text without possible secrets, and without the ``known`` ones in any of their forms."""
     for secret in sorted(known, key=len, reverse=True):
         if len(secret) >= KNOWN_CHARACTERS_MIN:
             for form in _forms(secret):
@@ -201,7 +200,7 @@ def _without_named(text: str) -> str:
 
 
 def _value(text: str, name: re.Match[str]) -> tuple[int, str]:
-    """Return where the value after a name ends, and what is shown instead of it."""
+    """Return the end of the value after a name, and the text to show instead of it."""
     start = name.end()
     line = text.rfind("\n", 0, name.start()) + 1
     indent = len(text[line : name.start()]) - len(text[line : name.start()].lstrip(" \t-\"'"))
@@ -227,7 +226,7 @@ def _value(text: str, name: re.Match[str]) -> tuple[int, str]:
 
 
 def _end_of_block(text: str, start: int, indent: int) -> int:
-    """Return the end of the lines after a place that are further in than a name, or items of a list there."""
+    """Return the end of the lines after a place that are indented more than a name, or are items of a list there."""
     end = text.find("\n", start) + 1
     if not end:
         return start
@@ -242,7 +241,7 @@ def _end_of_block(text: str, start: int, indent: int) -> int:
 
 
 def _end_of_brackets(text: str, start: int) -> int:
-    """Return the end of a value in brackets, or of as much of it as is looked at."""
+    """Return the end of a value in brackets, or of the part of it that is examined."""
     depth = 0
     for at in range(start, min(len(text), start + NESTED_CHARACTERS_MAX)):
         depth += (text[at] in "{[") - (text[at] in "}]")
@@ -257,7 +256,7 @@ def _cell(text: str) -> str:
 
 
 def _leaves(text: str) -> str:
-    """Return the text of a value in brackets or of a block with all of its values removed but those that say where one is."""
+    """Return the text of a block or of a value in brackets, without its values; values that name a secret's place stay."""
     return _LEAF.sub(_leaf, text)
 
 
@@ -269,7 +268,7 @@ def _leaf(found: re.Match[str]) -> str:
 
 
 def _decoded(found: re.Match[str]) -> str:
-    """Return what is shown of a text that may be base64 of something with a secret."""
+    """Return the text to show for one that may be base64 of a text with a secret."""
     coded = re.sub(r"\s", "", found[0]).rstrip("=").replace("-", "+").replace("_", "/")
     try:
         whole = base64.b64decode(
@@ -284,7 +283,7 @@ def _decoded(found: re.Match[str]) -> str:
 
 
 def _forms(secret: str) -> Iterable[str]:
-    """Return a secret as it may be written: itself, quoted for a URL and for JSON once and twice, and in base64."""
+    """Return the forms of a secret: itself, quoted for a URL, quoted for JSON once and twice, and in base64."""
     once = json.dumps(secret)[1:-1]
     coded = base64.b64encode(secret.encode()).decode()
     return dict.fromkeys(

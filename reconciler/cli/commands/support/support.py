@@ -1,4 +1,4 @@
-"""`support`: write what is known of a cluster into one file, without secrets."""
+"""`support`: write all facts about a cluster into one file, without secrets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from .redaction import redacted
 
 LOG_BYTES = 256 * 1024
 RANKS_MAX = 32
-"""Ranks whose logs are taken, the newest first."""
+"""Most ranks whose logs are taken, the newest first."""
 EVENTS_MAX = 2000
 INCIDENTS_MAX = 100
 DOCTOR_ROUNDS, DOCTOR_SECONDS = 30, 2.0
@@ -51,7 +51,7 @@ SHOWN_AFTER_SECONDS = 2.0
 SERVICES = ("controller", "gateway")
 
 _PLACE = re.compile(r"\b(env|file|passwordFile):[ \t]*[\"']?([^\s\"',}]+)")
-"""Where a manifest says that a secret is."""
+"""The place of a secret in a manifest."""
 
 QUESTIONS: tuple[tuple[str, Any], ...] = (
     ("status.json", ShowStatus()),
@@ -63,12 +63,12 @@ QUESTIONS: tuple[tuple[str, Any], ...] = (
     ("events.json", ListEvents(limit=EVENTS_MAX)),
     ("incidents.json", ListIncidents(limit=INCIDENTS_MAX)),
 )
-"""What the controller is asked for, by the name of the file."""
+"""Questions to the controller, by the name of the file with the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file of the bundle; without ``content`` a part that could not be had, and why."""
+    """A file of the bundle; without ``content``, a missing part with the reason."""
 
     name: str
     content: str | None
@@ -87,15 +87,15 @@ class Part:
     "--doctor/--no-doctor",
     "ask_machines",
     default=True,
-    help="Ask the machines what is wrong; up to a minute.",
+    help="Ask the machines for their faults; takes up to a minute.",
 )
 @click.pass_obj
 def support(settings: Settings, output: Path, ask_machines: bool) -> None:
-    """Write what is known of the cluster into one file for whoever helps.
+    """Collect the cluster's state and logs in one file, without secrets.
 
-    Manifests, states, events, incidents, the plan, the doctor's findings, versions, and the ends of logs. Secrets,
-    hashes of keys and whatever looks like one are taken out; the log of requests is not in it. What is in the file is
-    listed; look through it before it leaves your hands. Works without a controller too.
+    The file has manifests, states, events, incidents, the plan, the doctor's findings, versions, and the ends of logs.
+    Secrets, hashes of keys and everything that looks like one are removed; the log of requests is left out. Lists the
+    contents of the file; check them before you give it away. Works without a controller too.
 
     \b
     Examples:
@@ -196,7 +196,7 @@ def _doctor(client: Client, screen: Screen) -> Any:
 
 
 def _part(name: str, content: Callable[[], str]) -> Part:
-    """Return a part, or why it could not be had. Raises ``Unreachable`` if the controller has ended."""
+    """Return a part, or the reason why it is missing. Raises ``Unreachable`` if the controller has ended."""
     try:
         return Part(name, content())
     except Unreachable:
@@ -224,7 +224,7 @@ def _end_of_log(settings: Settings, service: str) -> str:
 
 
 def _from_a_line(text: str) -> str:
-    """Return the end of a log from its first whole line on: half a line has a secret without its name."""
+    """Return the end of a log from its first whole line on: half a line may have a secret without its name."""
     return text.partition("\n")[2]
 
 

@@ -1,4 +1,4 @@
-"""`approve`: apply a revision that is held because it removes much; and the note about it."""
+"""`approve`: apply a revision that is held because it removes much; and the note about such a revision."""
 
 from __future__ import annotations
 

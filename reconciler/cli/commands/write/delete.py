@@ -29,13 +29,13 @@ from reconciler.wire.admin import Get
 
 PLACES_SHOWN = 3
 KEPT_OUT = ("ChangesHeld", "RevisionHeld", "RevisionSuspended")
-"""Why a commit is there, and not in force."""
+"""Reasons why a commit is there, but not in force."""
 
 
 @click.command(cls=WritingCommand)
 @target_options
 @click.option("--ignore-not-found", is_flag=True, help="Treat missing objects as deleted.")
-@click.option("--with-links", is_flag=True, help="Remove the links of Fabrics to removed nodes too.")
+@click.option("--with-links", is_flag=True, help="Also remove the links of Fabrics to removed nodes.")
 @click.option(
     "--wait/--no-wait",
     default=True,
@@ -56,9 +56,9 @@ def delete(
 ) -> None:
     """Delete objects by a commit that removes their manifests.
 
-    Their groups finish their requests first. A commit that removes much at once is held until
-    `reconciler approve`, others until a sync window or a suspension ends; then this command says so, and how to take the
-    commit back, and exits with 1.
+    Their groups finish their requests first. A commit that removes much at once is held until `reconciler approve`. A sync
+    window or a suspension also holds commits until it ends. If the commit is held, this command says so, shows how to take
+    it back, and exits with 1.
 
     \b
     Examples:
@@ -110,7 +110,7 @@ def _until(settings: Settings, awaited: Callable[[Client], str], seconds: float)
 
 
 def _linked(error: InvalidManifests, chosen: Collection[Key]) -> Exception:
-    """Return what to type if links of Fabrics are all that hinders a deletion; else the error itself."""
+    """Return an error with the command to type if only links of Fabrics prevent a deletion; else the error itself."""
     nodes = [name for kind, name in chosen if kind == "Node"]
     if not nodes or not all(problem.path.startswith("spec.links") for problem in error.problems):
         return error
@@ -124,7 +124,7 @@ def _linked(error: InvalidManifests, chosen: Collection[Key]) -> Exception:
 
 
 def _admitted(settings: Settings, revision: str, gone: list[Key], seconds: float) -> None:
-    """Wait until the commit is in force. Raises ``Refused`` if something keeps it out, with how to take it back."""
+    """Wait until the commit is in force. If something holds it, raises ``Refused`` with the command that takes it back."""
     repo = opened(settings)
     names = [f"{kind.lower()}/{name}" for kind, name in gone]
     try:
@@ -141,7 +141,7 @@ def _admitted(settings: Settings, revision: str, gone: list[Key], seconds: float
 
 
 def _remaining(client: Client, gone: list[Key]) -> str:
-    """Return what the remaining objects wait for."""
+    """Return the reasons why the remaining objects are not gone yet."""
     for kind, name in gone:
         for item in client.ask(Get(kind, name))["items"]:
             busy = [c["message"] for c in item["status"]["conditions"] if c["type"] == "Reconciling"]

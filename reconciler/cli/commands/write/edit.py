@@ -91,7 +91,7 @@ def _draft(key: Key) -> Path:
 
 
 def _edited(draft: Path, key: Key, opened: str, check: Callable[[str], Any]) -> bool:
-    """Have the draft edited until it is valid; False if there is nothing to change."""
+    """Open the editor until the draft is valid; return False if there is nothing to change."""
     text, refused = opened, ""
     problems: tuple[str, ...] = ()
     while True:
@@ -175,6 +175,6 @@ def _open(draft: Path, changed: Callable[[], bool]) -> None:
 
 
 def _save_draft(draft: Path) -> str:
-    """Leave in the draft what could be applied, without the instructions. Return where it is, for people."""
+    """Leave the object's text in the draft, without the instructions. Return the draft's place, for people."""
     draft.write_bytes(_content(draft).encode("utf-8", "surrogateescape"))
     return f"A copy of your changes has been stored to {draft}"

@@ -114,7 +114,7 @@ def _answers(node: Item) -> bool:
 
 
 def _new(links: list[Link], fabrics: Sequence[Item], name: str) -> list[Link]:
-    """Return the links of which no other Fabric has an end."""
+    """Return the links whose ends no other Fabric has."""
     taken = {
         end
         for fabric in fabrics

@@ -38,7 +38,7 @@ LIMITS = ("requests_per_minute", "tokens_per_minute", "tokens_per_day", "paralle
 
 
 class End(click.ParamType[datetime]):
-    """A moment, or how long from now until then."""
+    """A time, or the duration until then."""
 
     name = "time"
 
@@ -78,19 +78,19 @@ def _limit(name: str, text: str) -> Callable[[Any], Any]:
 @_limit("tokens_per_day", "Tokens a day (UTC), prompts and answers together.")
 @_limit("parallel_requests", "Requests that may be open at the same time.")
 @click.option(
-    "--expires", type=End(), metavar="TIME", help="When the key ends: 30d, or a time such as 2027-01-31."
+    "--expires", type=End(), metavar="TIME", help="End of the key: 30d, or a time such as 2027-01-31."
 )
 @click.option(
     "--metrics",
     is_flag=True,
-    help="Let the key read /metrics of the endpoint, which tells of all keys, and that of the console.",
+    help="Let the key read the /metrics of the endpoint, which cover all keys, and of the console.",
 )
 @click.option(
     "--console",
     type=click.Choice(("none", "view", "operate")),
     default="none",
     show_default=True,
-    help="What the key may do in the console: log in and look, or also operate the cluster.",
+    help="Rights of the key in the console: view everything, or also operate the cluster.",
 )
 @write_options
 @click.pass_obj
@@ -108,7 +108,7 @@ def create(
     """Make a key, commit its hash, and print its secret, once.
 
     Nothing keeps the secret: not the repository, no log, and no file of the cluster. Only the secret goes to standard
-    output, so that a script can take it from there.
+    output, for scripts.
 
     \b
     Examples:
@@ -160,13 +160,13 @@ def create(
     type=Duration(),
     default="24h",
     show_default=True,
-    help="How long the present secret is still good; 0 ends it, and what runs with it, at once.",
+    help="Time for which the present secret stays valid; 0 ends it, and what runs with it, at once.",
 )
-@click.option("--expires", type=End(), metavar="TIME", help="When the key ends from now on: 90d, or a time.")
+@click.option("--expires", type=End(), metavar="TIME", help="New end of the key: 90d, or a time.")
 @write_options
 @click.pass_obj
 def rotate(settings: Settings, name: str, how: How, overlap: float, expires: datetime | None) -> None:
-    """Give a key another secret, and print it, once. The present one stays good for a while.
+    """Give a key another secret, and print it, once. The present one stays valid for a while.
 
     \b
     Examples:
@@ -206,7 +206,7 @@ def rotate(settings: Settings, name: str, how: How, overlap: float, expires: dat
 def revoke(settings: Settings, name: str, how: How) -> None:
     """Refuse a key from now on, and end what runs with it.
 
-    The object stays, so that the key's clients are told why. Delete it when nobody has to know any more.
+    The object stays, so that the key's clients learn the reason. Delete it when nobody needs it any more.
 
     \b
     Examples:
@@ -226,7 +226,7 @@ def revoke(settings: Settings, name: str, how: How) -> None:
 
 
 def _hand_out(how: How, landed: Landed, name: str, secret: str) -> None:
-    """Print the secret to standard output, and all else beside it; with a dry run no secret, for it is none."""
+    """Print the secret to standard output, and everything else to standard error; for a dry run, print no secret."""
     if how.dry:
         report(how, landed, {"configured": "rotated"})
         return
@@ -244,7 +244,7 @@ def _refuse_names_alone(how: How) -> None:
 
 
 def _spec(files: Files, name: str) -> ApiKeySpec:
-    """Return the spec of a key. Raises ``Refused`` where there is none."""
+    """Return the spec of a key. Raises ``Refused`` if there is none."""
     from reconciler.resources.api_key import ApiKey
     from reconciler.source.yaml.documents import load
 
@@ -255,8 +255,8 @@ def _spec(files: Files, name: str) -> ApiKeySpec:
 
 
 def _previous(spec: ApiKeySpec, now: datetime, overlap: float) -> list[dict[str, str]]:
-    """Return the earlier secrets that are kept: the present one, and those that are still good; of too many those that
-    end last."""
+    """Return the earlier secrets to keep: the present one, and those that are still valid; of too many, the ones that end
+    last."""
     from reconciler.resources.api_key import PREVIOUS_MAX
 
     kept = [(now + timedelta(seconds=overlap), spec.hash)]

@@ -27,7 +27,7 @@ from reconciler.cli.core.waiting import until_read
 from reconciler.errors import Refused, listing
 
 KEY = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?")
-"""What a selector can name."""
+"""Keys that a selector can name."""
 VALUE = re.compile(r"[-A-Za-z0-9_.]{0,63}")
 EXPECTED = (
     'at most 63 letters, digits, "-", "_" and "."; for other text: reconciler annotate KIND/NAME KEY=VALUE'
@@ -51,7 +51,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     decorated: Callable[..., Any] = with_targets
     for option in (
-        click.option("--overwrite", is_flag=True, help="Replace values that are there already."),
+        click.option("--overwrite", is_flag=True, help="Replace existing values."),
         click.option("--all", "everything", is_flag=True, help="Select all objects of a kind."),
         selector_option(),
         files_option(required=False),
@@ -85,7 +85,7 @@ def _wanted(pairs: list[str]) -> Wanted:
 def label(settings: Settings, targets: Targets, wanted: Wanted, overwrite: bool, how: How) -> None:
     """Set or remove labels of objects, by a commit that changes nothing else.
 
-    KEY- removes a label. A label that has another value is changed with --overwrite only.
+    KEY- removes a label. A label that has another value is only changed with --overwrite.
 
     \b
     Examples:
@@ -106,7 +106,7 @@ def label(settings: Settings, targets: Targets, wanted: Wanted, overwrite: bool,
 def annotate(settings: Settings, targets: Targets, wanted: Wanted, overwrite: bool, how: How) -> None:
     """Set or remove annotations of objects, by a commit that changes nothing else.
 
-    KEY- removes an annotation. One that has another value is changed with --overwrite only.
+    KEY- removes an annotation. One that has another value is only changed with --overwrite.
 
     \b
     Examples:

@@ -50,7 +50,7 @@ def init(settings: Settings) -> None:
 @click.command(cls=WritingCommand)
 @files_option(required=False)
 @click.option(
-    "--plan", "saved", metavar="ID", help="Commit what `plan -f DIR --save` has shown, and nothing else."
+    "--plan", "saved", metavar="ID", help="Commit exactly the change that `plan -f DIR --save` showed."
 )
 @write_options
 @click.pass_obj
@@ -59,7 +59,7 @@ def apply(settings: Settings, paths: tuple[str, ...], saved: str | None, how: Ho
 
     Existing objects are replaced in their files, and the rest of these files stays unchanged. With --dry-run=server,
     exits with 1 if the commit would be held, or if the controller would refuse an object of these manifests. With
-    --plan, exits with 1 if it would no longer do what was shown.
+    --plan, exits with 1 if the saved plan would now have other effects.
 
     \b
     Examples:
@@ -97,7 +97,7 @@ def apply(settings: Settings, paths: tuple[str, ...], saved: str | None, how: Ho
 
 
 def _carried_out(settings: Settings, how: How, saved: str) -> Landed:
-    """Make the change of a saved plan. Raises ``Refused`` if that is no longer what was shown."""
+    """Make the change of a saved plan. Raises ``Refused`` if its effects are no longer as shown."""
     from reconciler.cli.core import saved_plans
     from reconciler.source.editing import Edit, Result
     from reconciler.source.editing import diff as differences

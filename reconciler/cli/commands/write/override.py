@@ -1,4 +1,4 @@
-"""`override`: let changes in that a sync window holds, for a while."""
+"""`override`: let in changes that a sync window holds, for a while."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reconciler.errors import Refused
 
 WINDOW = "SyncWindow"
 SECONDS = 3600.0
-"""How long an override lasts where nobody says it: what it was made for is in force at once."""
+"""Default length of an override: the awaited changes come into force at once."""
 
 
 @click.command(cls=WritingCommand)
@@ -27,8 +27,8 @@ SECONDS = 3600.0
 def override(settings: Settings, words: tuple[str, ...], how: HowLong) -> None:
     """Let in what a sync window holds, for an hour or as long as --for says.
 
-    It needs a reason. All changes that the window would hold come into force meanwhile, and stay in force. The window
-    counts again when the override has ended.
+    It needs a reason. All changes that the window would hold come into force meanwhile, and stay in force. When the
+    override ends, the window holds changes again.
 
     \b
     Examples:
@@ -39,7 +39,7 @@ def override(settings: Settings, words: tuple[str, ...], how: HowLong) -> None:
     if not how.reason:
         raise click.UsageError('say why, for the log: --reason "the answer to incident 12"')
     lasting = how if how.until is not None else replace(how, until=float(int(time.time()) + SECONDS))
-    kept = held_objects(settings)  # a window that main has no more, but which holds its own removal
+    kept = held_objects(settings)  # also a window that main no longer has, and that holds its own removal
 
     def decide(now: Now) -> Change:
         there = {**labels_of(now.files), **{key: {} for key in kept}}

@@ -88,7 +88,7 @@ def _read(path: str) -> str:
 
 
 def _parsed(text: str, name: str | None) -> Any:
-    """Return a patch as a plain value. Raises ``InvalidManifests`` with the places of mistakes."""
+    """Return a patch as plain data. Raises ``InvalidManifests`` with the places of mistakes."""
     from reconciler.source.yaml.parser import parse
 
     tree = parse(name or "-p", text)

@@ -1,4 +1,4 @@
-"""`rollout pause` and `rollout resume`: let changes of a deployment wait, and go on."""
+"""`rollout pause` and `rollout resume`: let changes of a deployment wait, and let them continue."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ PAUSE, RESUME = "pause", "resume"
 def pause(settings: Settings, targets: Targets, how: HowLong) -> None:
     """Let changes of deployments wait, by a commit that sets spec.paused.
 
-    What runs goes on. A group that ends is formed again as it was. With --for or --until, and where main is a mirror, it
-    is an operation instead: main stays as it is, and has its say again after the end, or after `reconciler undo`.
+    Running groups continue, and a group that ends is formed again as it was. With --for or --until, or if main is a mirror,
+    the pause is an operation: main stays as it is, and applies again after the end, or after `reconciler undo`.
 
     \b
     Examples:
@@ -80,8 +80,8 @@ def pause(settings: Settings, targets: Targets, how: HowLong) -> None:
 def resume(settings: Settings, targets: Targets, how: HowLong) -> None:
     """Go on with changes of deployments that are paused, or that wait for their canaries.
 
-    It ends what `rollout pause` has begun. What main says is changed by a commit, or, where main is a mirror, hidden by an
-    operation.
+    Ends the effect of `rollout pause`. A commit changes the deployments in main; if main is a mirror, an operation does so
+    instead.
 
     \b
     Examples:
@@ -122,7 +122,7 @@ def resume(settings: Settings, targets: Targets, how: HowLong) -> None:
 
 
 def _resumed(wish: ModelDeployment, at: datetime) -> Fields:
-    """Return the fields by which the changes of a deployment go on; none where nothing in its manifest holds them."""
+    """Return the fields that let the changes of a deployment continue; none if nothing in its manifest holds them."""
     found: Fields = {("spec", "paused"): False} if wish.spec.paused else {}
     if wish.spec.strategy.canary is not None:
         moment = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -131,7 +131,7 @@ def _resumed(wish: ModelDeployment, at: datetime) -> Fields:
 
 
 def _chosen(files: Files, targets: Targets, done: str) -> list[Key]:
-    """Return the chosen deployments. ``done``: what is done to them."""
+    """Return the chosen deployments. ``done``: the word for the change."""
     there = labels_of(files)
     chosen, missing = targets.of_kind(DEPLOYMENT).choose(there)
     if missing:

@@ -1,4 +1,4 @@
-"""`rollout`: follow a change, restart groups, and go back."""
+"""`rollout`: follow a change, restart groups, and return to an earlier state."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _done(key: Key) -> str:
 
 
 def _missing(settings: Settings, client: Client, key: Key) -> str:
-    """Return what is still missing, in kubectl's words. Raises ``Refused`` if waiting is useless."""
+    """Return the missing part of a rollout, in kubectl's words. Raises ``Refused`` if waiting is useless."""
     unseen = "Waiting for deployment spec update to be observed..."
     if any(unread(client, *head) for head in _heads(settings, client)):
         return unseen
@@ -120,7 +120,7 @@ def _missing(settings: Settings, client: Client, key: Key) -> str:
 
 
 def _updated(found: Mapping[str, Any], wanted: int) -> str:
-    """Say how many replicas are changed, in kubectl's words; empty where all are."""
+    """Say how many replicas are changed, in kubectl's words; empty if all are."""
     updated = found.get("updatedReplicas", wanted)
     return f"{updated} out of {wanted} new replicas have been updated; " if updated < wanted else ""
 
@@ -178,15 +178,17 @@ def restart(settings: Settings, targets: Targets, how: HowLong) -> None:
 @rollout.command(cls=WritingCommand)
 @click.argument("words", nargs=-1, metavar="NAME | KIND/NAME", shell_complete=complete.deployments)
 @click.option(
-    "--to-revision", metavar="REVISION", help="Go back to this commit; by default to before the last change."
+    "--to-revision",
+    metavar="REVISION",
+    help="Return to this commit; by default, to the state before the last change.",
 )
 @write_options
 @click.pass_obj
 def undo(settings: Settings, words: tuple[str, ...], to_revision: str | None, how: How) -> None:
     """Revert the newest commit that changed an object, by a new commit.
 
-    If that commit also changed other objects, or conflicts with later ones, only this object is reverted. For a
-    deployment whose model was changed later it changes nothing, and names both commits.
+    If that commit also changed other objects, or conflicts with later ones, reverts only this object. If the model of a
+    deployment was changed later, changes nothing, and names both commits.
 
     \b
     Examples:

@@ -54,8 +54,8 @@ def scale(
 ) -> None:
     """Set the number of replicas of deployments.
 
-    A commit to main changes this field and nothing else. With --for or --until, and where main is a mirror, it is an
-    operation instead: main stays as it is, and has its say again after the end, or after `reconciler undo`.
+    A commit to main changes this field and nothing else. With --for or --until, or if main is a mirror, it is an
+    operation: main stays as it is, and applies again after the end, or after `reconciler undo`.
 
     \b
     Examples:
@@ -113,7 +113,7 @@ def _operation(result: Any) -> str:
 
 
 def _end_earlier(settings: Settings, how: HowLong, landed: Landed) -> None:
-    """Undo earlier operations that would go on hiding the number that main has now."""
+    """Undo earlier operations that would still hide the new number in main."""
     names = {_operation(result): (result.kind, result.name) for result in landed.results}
     present = present_operations(settings)
     if how.dry or not names.keys() & present.keys():
@@ -153,7 +153,7 @@ def _replicas(now: Now, chosen: list[Key]) -> dict[Key, int]:
 
 
 def _compare(found: dict[Key, int], expected: int | None) -> None:
-    """Raise ``Conflict`` if a deployment has not the expected number of replicas."""
+    """Raise ``Conflict`` if a deployment does not have the expected number of replicas."""
     for (_, name), number in found.items():
         if expected not in (None, number):
             raise Conflict(f"expected replicas of {name} to be {expected}, was {number}")

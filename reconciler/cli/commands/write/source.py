@@ -1,4 +1,4 @@
-"""`source`: let the manifests come from a remote repository, and see how it stands with that."""
+"""`source`: take the manifests from a remote repository, and show its state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 WAIT_SECONDS = 2.0
-"""How long the controller holds an answer back while nothing is new."""
+"""Longest time that the controller may delay an answer while nothing is new."""
 FORGES = ("github", "gitlab", "forgejo", "gitea", "none")
 _OPTIONS = {
     "spec.url": "URL",
@@ -38,7 +38,7 @@ _OPTIONS = {
     "spec.forge.url": "--forge-url",
     "spec.forge.project": "--forge-project",
 }
-"""How the fields are set on the command line."""
+"""The options of the command line that set the fields."""
 
 
 @click.group(cls=SuggestingGroup)
@@ -79,16 +79,18 @@ def _secret_options(name: str, text: str) -> Callable[[F], F]:
 @_secret_options("token", "the token for HTTPS")
 @click.option("--ca-file", metavar="FILE", help="Certificates of the authorities to trust for HTTPS.")
 @click.option(
-    "--allowed-signers", metavar="FILE", help="Take only commits that these have signed, with SSH keys."
+    "--allowed-signers", metavar="FILE", help="Take only commits that these people have signed with SSH keys."
 )
 @click.option("--signed-since", metavar="COMMIT", help="Commit after which signatures begin.")
-@click.option("--allow-rewind/--no-allow-rewind", default=None, help="Whether the branch may lose commits.")
+@click.option(
+    "--allow-rewind/--no-allow-rewind", default=None, help="Allow the branch to lose commits, or not."
+)
 @_secret_options("webhook-secret", "the secret of the webhook at /hooks/git")
-@click.option("--forge", type=click.Choice(FORGES), help="Show there what became of each commit.")
+@click.option("--forge", type=click.Choice(FORGES), help="Show the state of each commit there.")
 @click.option("--forge-url", metavar="URL", help="Base URL of its interface. By default it follows from URL.")
 @click.option("--forge-project", metavar="NAME", help="The repository there. By default it follows from URL.")
 @_secret_options("forge-token", "the token for the forge. By default the one for HTTPS")
-@click.option("--comment/--no-comment", default=None, help="Whether pull requests get the plan as a comment.")
+@click.option("--comment/--no-comment", default=None, help="Comment on pull requests with the plan, or not.")
 @click.pass_obj
 def set_(settings: Settings, /, url: str | None, **options: Any) -> None:
     """Follow a remote repository. Options that you omit stay as they were.
@@ -134,7 +136,7 @@ def _text(spec: dict[str, Any]) -> bytes:
 
 
 def _body(before: GitRepositorySpec | None, url: str | None, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings as their file has them: those of before, with what was given."""
+    """Return the settings for their file: the earlier ones with the given options."""
     from reconciler.resources.git_repository import scheme_of
 
     spec: dict[str, Any] = (
@@ -169,7 +171,7 @@ def _body(before: GitRepositorySpec | None, url: str | None, options: dict[str, 
 
 
 def _with_forge(spec: dict[str, Any]) -> dict[str, Any]:
-    """Drop a forge that is not wanted; give one without a token that for HTTPS."""
+    """Drop a forge that is not wanted; give a forge without a token the token for HTTPS."""
     forge = spec.get("forge")
     if forge is None or forge.get("type") == "none":
         return {name: value for name, value in spec.items() if name != "forge"}
@@ -220,7 +222,7 @@ def show(settings: Settings, output: str | None) -> None:
 
 
 def _asked(settings: Settings) -> dict[str, Any] | None:
-    """Return what the controller knows; None if none is running."""
+    """Return the controller's answer; None if none is running."""
     try:
         body: dict[str, Any] = ask(settings.socket, ShowSource())
     except Unreachable:
@@ -305,7 +307,7 @@ def sync(settings: Settings, timeout: float) -> None:
 
 
 def _tell(settings: Settings) -> None:
-    """Let the controller read the settings now; one that is not running does it when it starts."""
+    """Let the controller read the settings now; one that is not running reads them when it starts."""
     try:
         ask(settings.socket, Look("remote"))
     except Unreachable:

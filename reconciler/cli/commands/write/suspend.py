@@ -46,9 +46,9 @@ def _what(command: Callable[..., Any]) -> Callable[..., Any]:
 def suspend(settings: Settings, targets: Targets | None, how: HowLong) -> None:
     """Keep changes of manifests out, until `reconciler resume`.
 
-    An object keeps the manifest that is in force now: it is observed, healed and served with that. Commits that change
-    or remove it have no effect on it meanwhile. Operations such as drain and scale still have. With --all no new commit
-    of main comes into force.
+    An object keeps the manifest that is in force now: it is observed, healed and served with it. Meanwhile, commits that
+    change or remove it have no effect; operations such as drain and scale still do. With --all, no new commit of main comes
+    into force.
 
     \b
     Examples:

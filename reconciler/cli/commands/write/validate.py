@@ -1,4 +1,4 @@
-"""`validate`: manifests by themselves."""
+"""`validate`: check manifests without a cluster."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from reconciler.errors import InvalidManifests
 @click.option(
     "--references/--no-references",
     default=None,
-    help="Whether each name of an object must be one of these manifests. By default where any of them is a Node, "
-    "so that they are a whole cluster.",
+    help="Require, or do not, that manifests only name objects among them. By default required if one of them is a "
+    "Node, because they are then a whole cluster.",
 )
 @output_option(*FORMATS)
 @click.pass_obj
@@ -29,7 +29,7 @@ def validate(settings: Settings, paths: tuple[str, ...], references: bool | None
     """Check manifests without changing anything. No cluster is needed.
 
     Exits with 0 if they are valid, with 1 for problems, and with 2 for wrong usage. With -o, problems are data on
-    standard output: github writes annotations, as Forgejo reads them too.
+    standard output: github writes annotations, which Forgejo reads too.
 
     \b
     Examples:

@@ -19,7 +19,7 @@ CONNECTED, UNDECLARED, UNKNOWN = "Connected", "Undeclared", "Unknown"
 COLOURS = {CONNECTED: "green", UNDECLARED: "yellow", UNKNOWN: "yellow"}
 """Colours of the states that are not faults; faults are red."""
 THERE = (CONNECTED, UNDECLARED, "TooSlow", "Down")
-"""States of a cable that does join the two declared ends."""
+"""States of a cable that joins two ends."""
 _LANE_MIN = 6
 _MARGIN = 2
 _STATE_WIDTH = 26
@@ -75,7 +75,7 @@ def nodes_of(cables: Sequence[Cable]) -> list[str]:
 
 
 def show(item: Item, wide: bool) -> None:
-    """Print a drawing of one Fabric, and what is wrong with it."""
+    """Print a drawing of one Fabric, and its faults."""
     width = min(WIDTH, terminal_width())
     for text, state in drawing(item, wide, width):
         click.echo(
@@ -84,7 +84,7 @@ def show(item: Item, wide: bool) -> None:
 
 
 def drawing(item: Item, wide: bool, width: int) -> Iterator[tuple[str, str]]:
-    """Yield the lines, each with the state that colours it, or an empty text."""
+    """Yield the lines, each with the state that colours it; an empty text for none."""
     cables = cables_of(item)
     for line in fold(f"{item['metadata']['name']}: {_heading(item, cables)}", width):
         yield line, ""

@@ -17,7 +17,7 @@ _NODE_WIDTH, _NODE_HEIGHT = 150, 44
 _LINE_HEIGHT = 20
 _TEXT_COLUMNS = 92
 _CROWDED = 40.0
-"""Nearer to the centre of the picture than this, no label is put."""
+"""Distance from the picture's centre within which there are no labels."""
 Point = tuple[float, float]
 
 
@@ -27,7 +27,7 @@ def colour(cable: Cable) -> str:
 
 
 def label(cable: Cable) -> str:
-    """Return the text beside a cable: its speed, and its state unless it is simply connected."""
+    """Return the text next to a cable: its speed, and its state unless it is simply connected."""
     speed = cable.speed if cable.gbps is not None else ""
     return speed if cable.state == CONNECTED else " ".join(filter(None, (speed, cable.state)))
 
@@ -92,7 +92,7 @@ def svg(item: Item) -> str:
 
 
 def _place(number: int, count: int, centre: Point, radius: float) -> Point:
-    """Return a place on the circle, from the left over the top, so that two machines stand side by side."""
+    """Return a place on the circle, from the left over the top, so that two machines are side by side."""
     angle = math.pi + 2 * math.pi * number / max(count, 1)
     if count == 4:
         angle += math.pi / 4  # as a square its sides are level
@@ -102,7 +102,7 @@ def _place(number: int, count: int, centre: Point, radius: float) -> Point:
 def _lines(
     cables: Sequence[Cable], places: dict[str, Point], centre: Point
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Return the line of each cable, and its labels, which lie above everything else."""
+    """Yield the line of each cable with its labels, which are above everything else."""
     between = Counter(frozenset(node for node, _ in cable.ends) for cable in cables)
     drawn: Counter[frozenset[str]] = Counter()
     for cable in cables:
@@ -133,14 +133,14 @@ def _lines(
 
 
 def _moved(start: Point, end: Point, aside: float) -> tuple[Point, Point]:
-    """Return a line moved sideways, so that two cables of one pair lie side by side."""
+    """Return a line moved sideways, so that two cables of one pair are side by side."""
     length = math.dist(start, end) or 1.0
     across = (-(end[1] - start[1]) / length * aside, (end[0] - start[0]) / length * aside)
     return (start[0] + across[0], start[1] + across[1]), (end[0] + across[0], end[1] + across[1])
 
 
 def _reach(start: Point, end: Point) -> float:
-    """Return how far from the middle of a box a line leaves it, with a small margin."""
+    """Return the distance from the middle of a box at which a line leaves it, with a small margin."""
     length = math.dist(start, end) or 1.0
     slope_x, slope_y = abs(end[0] - start[0]) / length, abs(end[1] - start[1]) / length
     sides = [
