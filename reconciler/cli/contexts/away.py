@@ -117,7 +117,7 @@ class Away:
             return Barred(
                 "HostKeyChanged",
                 f"{where} has another host key than known_hosts: somebody may be in "
-                f"between; if the machine was set up anew: ssh-keygen -R {target.rpartition('@')[2]}",
+                f"between; if the machine was set up again: ssh-keygen -R {target.rpartition('@')[2]}",
             )
         if "Host key verification failed" in words:
             return Barred(

@@ -13,9 +13,7 @@ _GIT = "a push to the cluster repository takes effect at once; see what is happe
 _REMOTE = f"look at a remote repository now: reconciler source sync; {_GIT}"
 _SOURCE = "a remote repository: reconciler source show"
 _NO_PLUGINS = "there are no plugins and no settings of your own; see: reconciler help"
-_NO_ROLES = (
-    "whoever can open the controller's socket may do everything; clients have keys: reconciler get apikeys"
-)
+_NO_ROLES = "anybody who can open the controller's socket may do everything; clients have keys: reconciler get apikeys"
 _NO_NAMESPACES = "there are no namespaces; omit it"
 _HOME = "a cluster is a state folder, here or elsewhere: reconciler --home PATH, or reconciler --context NAME"
 

@@ -175,7 +175,7 @@ def _refuse_older_controller(settings: Settings) -> None:
         raise Refused(
             "OlderController",
             f"the running controller is an older one ({status['version']}) that reads no operations; restart it first:"
-            " end `reconciler up`, and start it again; ranks go on meanwhile",
+            " end `reconciler up`, and start it again; ranks keep running meanwhile",
         )
 
 

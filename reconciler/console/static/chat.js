@@ -1,4 +1,4 @@
-// The chat: sends the conversation to the console, shows the answer as it comes, and keeps both for as long as this tab is open.
+// The chat: sends the conversation to the console, shows the answer as it comes, and keeps both while this tab is open.
 "use strict";
 
 class Chat {
@@ -33,7 +33,7 @@ class Chat {
     }
   }
 
-  // --- what is kept -------------------------------------------------------------------------------------------------
+  // --- storage ------------------------------------------------------------------------------------------------------
 
   settings() {
     return Object.fromEntries(["system", "temperature", "max_tokens", "thinking", "tools"].map((name) => [name, this.form.elements[name].value]));
@@ -91,7 +91,7 @@ class Chat {
     else if (this.say([{role: "user", content: text}])) this.field.value = "";
   }
 
-  // Say something, and ask for the answer. Returns whether the settings allow that.
+  // Add messages, and ask for the answer. Returns whether the settings allow that.
   say(messages) {
     let fields;
     try {
@@ -112,7 +112,7 @@ class Chat {
     return true;
   }
 
-  // Ask once more for the last answer, which has failed or was stopped.
+  // Ask again for the last answer, which failed or was stopped.
   again() {
     this.said.pop();
     this.showAll();
@@ -125,7 +125,7 @@ class Chat {
     return (last && last.message.tool_calls) || [];
   }
 
-  // Below the last answer: the form for the results of its calls, or another try.
+  // Show below the last answer the form for the results of its calls, or the button for another try.
   showWhatIsOpen() {
     const last = this.said.at(-1);
     const calls = this.pending();
@@ -141,7 +141,7 @@ class Chat {
     }
   }
 
-  // The settings as fields of the request. Throws for tools that are no JSON.
+  // The settings as fields of the request. Throws if the tools are not JSON.
   fields() {
     const {temperature, max_tokens, thinking, tools} = this.settings();
     const fields = {};

@@ -1,4 +1,4 @@
-// An answer as it comes: the console's stream, and what is known of the answer after each part of it.
+// An answer as it comes: the console's stream, and the state of the answer after each part.
 "use strict";
 
 // Yield the JSON of each event of a stream of server-sent events.
@@ -17,7 +17,7 @@ async function* eventsOf(body) {
   }
 }
 
-// What is known of an answer. Times are in milliseconds of one clock that only grows.
+// The state of an answer. Times are in milliseconds of one clock that only grows.
 class Answer {
   constructor(began) {
     this.began = began;
@@ -58,7 +58,7 @@ class Answer {
     if (other && this.text) this.text += SEAM;
   }
 
-  // End a wait. One that has interrupted an answer is told as a pause.
+  // End a wait. If it interrupted an answer, it counts as a pause.
   rest(now) {
     if (this.waits && this.first !== null) this.pauses.push({milliseconds: now - this.waits.since, reason: this.waits.reason});
     this.waits = null;
@@ -94,7 +94,7 @@ class Answer {
 
   get tokens() { return this.usage ? this.usage.completion_tokens : this.parts; }
 
-  // Tokens a second from the first one on, without the pauses; 0 where it is too early to say.
+  // Tokens a second from the first one on, without the pauses; 0 if it is too early to say.
   get rate() {
     const paused = this.pauses.reduce((sum, pause) => sum + pause.milliseconds, 0);
     const seconds = (this.last - this.first - paused) / 1000;

@@ -6,7 +6,7 @@ function seconds(milliseconds) {
   return `${(milliseconds / 1000).toFixed(milliseconds < 9950 ? 1 : 0)} s`;
 }
 
-// Names in short: studio-1..4 for four in a row.
+// Names in short form: studio-1..4 for four in a row.
 function nodesText(nodes) {
   const found = nodes.map((node) => /^(.*?)(\d+)$/.exec(node));
   const inRow = nodes.length > 2 && found.every((each, index) =>
@@ -41,7 +41,7 @@ function resultMessage(text) {
   return made;
 }
 
-// The element of an answer. ``show`` is called with its facts whenever they have changed, ``tick`` while it waits.
+// The element of an answer. Call ``show`` with its facts whenever they have changed, and ``wait`` while it waits.
 class AnswerView {
   constructor(model) {
     this.element = messageElement(model, "chat-model");
@@ -86,7 +86,7 @@ class AnswerView {
     });
   }
 
-  // Say what it waits for, and for how long it has; nothing where ``words`` is empty. ``quietly``: nothing is wrong.
+  // Show the reason and the time of a wait; nothing if ``words`` is empty. ``quietly``: nothing is wrong.
   wait(words, milliseconds, quietly = false) {
     this.pause.hidden = !words;
     this.pause.classList.toggle("quiet", quietly);
@@ -94,7 +94,7 @@ class AnswerView {
     this.pauseTime.textContent = milliseconds === null ? "" : seconds(milliseconds);
   }
 
-  // Say how the answer came about, once it is over.
+  // Show the facts of the answer, once it is over.
   end(facts) {
     this.show(facts);
     this.wait("", null);
@@ -120,7 +120,7 @@ class AnswerView {
   }
 }
 
-// The form below calls of tools: their results are a part of the conversation. ``send`` gets the message of each.
+// The form below calls of tools: their results become part of the conversation. ``send`` gets a message for each.
 function resultsForm(calls, send) {
   const fields = calls.map((call) => {
     const field = element("textarea");

@@ -1,9 +1,9 @@
-// What a model writes, as elements: paragraphs, headings, lists, quotes, tables, code. Only text becomes text: nothing that a model says
-// is ever read as HTML.
+// The text of a model as elements: paragraphs, headings, lists, quotes, tables, code. Text only becomes text: nothing from a model is
+// ever read as HTML.
 "use strict";
 
 const SEAM = "\uE000";
-// Stands in a text where another group has continued it.
+// Marks the place in a text where another group continued it.
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([\w+#.-]*)[^`]*$/;
 const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/;
@@ -11,7 +11,7 @@ const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
 const RULE = /^ {0,3}([-*_])(\s*\1){2,}\s*$/;
 const INLINE = /(`+)([\s\S]+?)\1(?!`)|\*\*([^\s*](?:[\s\S]*?[^\s])?)\*\*|\*([^\s*](?:[^*]*?[^\s*])?)\*|\uE000/;
 
-// Show a text in an element. Called for every change of a text that grows: blocks that are as before stay where they are.
+// Show a text in an element. Called for every change of a growing text: unchanged blocks stay in place.
 function showText(into, text, seams) {
   const blocks = blocksOf(text);
   blocks.forEach((block, index) => {
@@ -84,7 +84,7 @@ function listAt(lines, at) {
   return [{kind: "list", ordered, start: ordered ? parseInt(first[2], 10) : 1, items}, at];
 }
 
-// Whether a line goes on with an item: it is indented, or the rest of its paragraph.
+// True if a line continues an item: it is indented, or the rest of its paragraph.
 function belongs(lines, at, indent) {
   const line = lines[at];
   if (!line.trim()) return at + 1 < lines.length && /^\s/.test(lines[at + 1]) && lines[at + 1].search(/\S/) > indent;
@@ -155,7 +155,7 @@ function tableElement(block, seams) {
   return element("div", "chat-table", table);
 }
 
-// Append a text with its emphasis and code; a line break of the text is one of the page.
+// Append a text with its emphasis and code; a line break in the text becomes one on the page.
 function inline(into, text, seams) {
   let rest = text;
   for (let found = INLINE.exec(rest); found; found = INLINE.exec(rest)) {

@@ -1,12 +1,12 @@
-// Keeps an open page up to date: the console sends the parts of the page that have changed, and this puts them in place
-// without disturbing what is selected, scrolled or focused. Without scripts, the page reloads itself.
+// Keeps an open page up to date: the console sends the changed parts of the page, and this puts them in place without
+// disturbing selection, scrolling or focus. Without scripts, the page reloads itself.
 "use strict";
 
 const DAY_TOO = new Intl.DateTimeFormat(navigator.languages, {dateStyle: "medium", timeStyle: "medium"});
 const IN_FULL = new Intl.DateTimeFormat(navigator.languages, {dateStyle: "full", timeStyle: "long"});
 const TODAY = new Intl.DateTimeFormat(navigator.languages, {timeStyle: "medium"});
 
-// Moments by the browser's clock, zone and language; of today, the time alone.
+// Times in the browser's zone and language; today's times without the date.
 function localTimes(within) {
   const today = new Date().toDateString();
   for (const each of within.querySelectorAll("time[datetime]")) {
@@ -16,7 +16,7 @@ function localTimes(within) {
   }
 }
 
-// What is put in place is complete before: nothing on the page changes twice, and a screen reader hears only news.
+// Complete the new content before putting it in place: nothing changes twice, and a screen reader hears only news.
 function put(id, html) {
   const place = document.getElementById(id);
   if (!place) return;
@@ -27,8 +27,8 @@ function put(id, html) {
   Idiomorph.morph(place, [...draft.content.childNodes], {morphStyle: "innerHTML"});
 }
 
-// A part of a frame is spent on news, so that the page stays at hand however much has changed; what has come twice in
-// the meantime is put in place once. A page that nobody sees waits until somebody does.
+// News take only a part of each frame, so that the page stays responsive however much has changed; a part that came twice
+// in the meantime is put in place once. A hidden page waits until somebody sees it.
 const FRAME_MILLISECONDS = 6;
 const waiting = new Map();
 
@@ -59,7 +59,7 @@ function follow() {
     receive(JSON.parse(event.data));
     document.documentElement.classList.remove("away");
   });
-  // A console that is gone closes the stream; the browser connects again by itself, but not to one that refuses it.
+  // A console that ends closes the stream; the browser reconnects by itself, but not after a refusal.
   source.addEventListener("error", ({target}) => {
     document.documentElement.classList.add("away");
     if (target.readyState !== EventSource.CLOSED || target !== source) return;
@@ -68,21 +68,21 @@ function follow() {
   });
 }
 
-// A browser opens six connections to a host: a page that nobody sees gives its own to another one.
+// A browser opens six connections to a host: a hidden page leaves its own to another one.
 function leaveWhileHidden() {
   if (!document.hidden) return follow();
   source?.close();
   source = null;
 }
 
-// Who is no longer logged in is led to the login; who was one too many follows again.
+// A user who is no longer logged in goes to the login; a page that was one too many follows again.
 async function comeBack() {
   const answer = await fetch(location.href, {redirect: "manual", cache: "no-store"}).catch(() => null);
   if (answer && answer.type === "opaqueredirect") location.reload();
   else follow();
 }
 
-// A slash leads to the search from wherever nobody types.
+// A slash leads to the search, unless somebody is typing.
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
   if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -90,7 +90,7 @@ document.addEventListener("keydown", (event) => {
   document.getElementById("query")?.focus();
 });
 
-// Where pages are in a row that is wider than the screen, the one that is open is in sight.
+// If the row of pages is wider than the screen, scroll to the open one.
 document.querySelector("nav [aria-current]")?.scrollIntoView({block: "nearest", inline: "center"});
 localTimes(document);
 prepareTables(document);

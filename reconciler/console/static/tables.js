@@ -1,4 +1,4 @@
-// Sorts a table by the column whose heading somebody chooses, and keeps it so while the page is brought up to date.
+// Sorts a table by the column whose heading somebody chooses, and keeps the order while the page is updated.
 "use strict";
 
 const BY_NAME = new Intl.Collator(navigator.languages, {numeric: true, sensitivity: "base"});
@@ -17,7 +17,7 @@ function headingsOf(table) {
   return [...(table.tHead?.rows[0]?.cells ?? [])];
 }
 
-// Rows that belong together, tables of one row, and those of a screen that is too narrow for headings stay as they are.
+// Rows that belong together, tables of one row, and tables on a screen too narrow for headings are not sorted.
 const WIDE = matchMedia("(min-width: 46.01rem)");
 
 function isSortable(table) {
@@ -25,7 +25,7 @@ function isSortable(table) {
     && !table.querySelector("thead [colspan], [rowspan]") && !table.closest(".unseen, .history-diff");
 }
 
-// Each row with the notes under it, which go over several columns.
+// Each row with the notes below it, which span several columns.
 function entriesOf(table) {
   const entries = [];
   for (const row of table.tBodies[0].rows) {
@@ -47,7 +47,7 @@ function valueOf(cell) {
   return number ? parseFloat(text) * (UNITS[number[2]] ?? 1) : text;
 }
 
-// What is empty comes last whichever way; numbers come before words.
+// Empty cells come last in both directions; numbers come before words.
 function compare(one, other, down) {
   if (one === "" || other === "") return (one === "") - (other === "");
   const sign = down ? -1 : 1;
@@ -84,7 +84,7 @@ function prepareTables(within) {
   }
 }
 
-// Up, down, and then as the page has it.
+// Up, down, then the page's own order.
 document.addEventListener("click", ({target}) => {
   const heading = target.closest?.("button.sort")?.closest("th");
   if (!heading) return;

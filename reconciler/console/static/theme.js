@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it. This comes before the page is painted, so that nothing changes under the eyes.
+// Light, dark, or as the system is set. This runs before the page is painted, so that no colour changes visibly.
 "use strict";
 
 const THEMES = {"": "System", light: "Light", dark: "Dark"};
@@ -7,7 +7,7 @@ function paint(theme) {
   if (theme in THEMES) document.documentElement.dataset.theme = theme;
 }
 
-// A browser that keeps nothing of this page has what it had.
+// A browser that stores nothing for this page keeps the system's theme.
 function kept() {
   try { return localStorage.getItem("theme") || ""; } catch { return ""; }
 }

@@ -109,7 +109,7 @@ def _node(made: StandIns, document: Document) -> Document:
 def _model(made: StandIns, document: Document) -> Document:
     source = document["spec"]["source"]
     name = document["metadata"]["name"]
-    made.note("every model is the tiny model: what is said of memory is not that of your weights")
+    made.note("every model is the tiny model: figures of memory are not those of your weights")
     # Other weights are in another folder, so that a change of them restarts the groups that serve them.
     digest = hashlib.sha256(json.dumps(source, sort_keys=True).encode()).hexdigest()[:8]
     document["spec"] = {"source": {"path": f"{name}-{digest}"}}

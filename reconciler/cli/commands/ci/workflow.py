@@ -106,7 +106,7 @@ def _origin(
     if len(given) != 1:
         raise Invalid(
             "say where the workflow gets reconciler from, by one of: --wheel FILE|URL, --index-url URL, or --require-hashes"
-            " FILE; no public index has it, and whoever takes its name there would run code in your pull requests"
+            " FILE; no public index has it, and anybody who takes its name there could run code in your pull requests"
         )
     if requirements is not None:
         return Origin(requirements=_file(folder, "--require-hashes", requirements))

@@ -23,7 +23,7 @@ from reconciler.errors import Unreachable
 @output_option()
 @click.pass_obj
 def console(settings: Settings, serve: bool, any_port: bool, output: str | None) -> int:
-    """Say where the console is: the cluster in a browser.
+    """Print the URL of the console, which shows the cluster in a browser.
 
     \b
     Examples:

@@ -206,7 +206,7 @@ class Supervisor:
             f"the {child.name} (pid {child.process.pid}) has given no answer for {child.hearing.seconds:g} s"
         )
         if verdict is Verdict.CONTINUE:
-            self._act(child, "ServiceContinued", f"{text}: it is continued, for it may be stopped")
+            self._act(child, "ServiceContinued", f"{text}: it is continued, because it may be stopped")
         else:
             child.kill_at = self.clock() + DEAF_SECONDS
             self._act(child, "ServiceReplaced", f"{text}: it is ended, and started again")

@@ -89,7 +89,7 @@ def install(
 
 def _report(settings: Settings, service: UpService, version: str, by_person: bool) -> None:
     if by_person:
-        click.echo("installed, except for what an administrator has to do: paste the lines above")
+        click.echo("installed, except for the administrator's part: paste the lines above")
         return
     if missing_service(settings, version, endpoint=False):
         raise Refused(
@@ -147,8 +147,7 @@ def uninstall(settings: Settings, of_user: bool, purge: bool, dry_run: bool, yes
     for folder in there:
         shutil.rmtree(folder)
     click.echo(
-        f"{service.name} is removed"
-        + (", except for what an administrator has to do" if _asks(wanted) else "")
+        f"{service.name} is removed" + (", except for the administrator's part" if _asks(wanted) else "")
     )
 
 

@@ -32,7 +32,7 @@ RESTORE_SECONDS = 120.0
 @click.option("--index-url", metavar="URL", help="Take everything from this index.")
 @click.pass_obj
 def upgrade(settings: Settings, version: str | None, source: Path | None, index_url: str | None) -> None:
-    """Have the service run another version: by default that of this command.
+    """Make the service run another version, by default this command's.
 
     Makes the new version's environment next to the present one, ends the controller, copies the store, and starts the new
     version. Ranks keep running, and are adopted. The new gateway takes over from the present one, which finishes its answers:
@@ -79,7 +79,7 @@ def upgrade(settings: Settings, version: str | None, source: Path | None, index_
 @click.command()
 @click.pass_obj
 def rollback(settings: Settings) -> None:
-    """Have the service run the version before the last `upgrade`, with the store as that left it.
+    """Return the service to the version before the last `upgrade`, with that version's store.
 
     Manifests stay as they are now, and ranks keep running. Events and incidents since the upgrade are lost; the replaced
     files are kept in `state.before-restore` in the home. Epochs continue to grow.
@@ -116,7 +116,7 @@ def _installed(settings: Settings) -> tuple[Versions, str]:
     if versions.current is None:
         raise Refused(
             "NotInstalled",
-            f"no service is installed for {settings.home}: end `reconciler up` with SIGTERM and start it anew, which ranks"
+            f"no service is installed for {settings.home}: end `reconciler up` with SIGTERM and start it again, which ranks"
             " survive, or make it a service: reconciler install (a change of manifests is taken back with: reconciler rollout"
             " undo KIND/NAME)",
         )

@@ -158,7 +158,7 @@ def _carry(
         click.echo(f"node/{name} {errand.done if done else f'unchanged: {errand.nothing}'}")
     elif not last.own_actions:
         click.echo(
-            f"node/{name} {errand.done if done else 'unchanged'} except for what a person has to do there"
+            f"node/{name} {errand.done if done else 'unchanged'} except for the steps that a person must take there"
         )
     elif dry_run:
         click.echo(f"node/{name} {errand.done} (dry run)")

@@ -34,7 +34,7 @@ MARKS: dict[str, Colour] = {"+": "green", "-": "red"}
 @output_option()
 @click.pass_obj
 def history(settings: Settings, /, revision: str | None, limit: int, output: str | None) -> None:
-    """List the commits of manifests and operations, newest first, with what has become of each.
+    """List the commits of manifests and operations, newest first, with the state of each.
 
     With REVISION, or its beginning, show what that commit changed, and the commands that take it back. The history of
     one object: reconciler rollout history KIND/NAME.

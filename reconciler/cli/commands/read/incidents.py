@@ -62,7 +62,7 @@ TIME_OF_DAY = slice(11, 19)
 def incidents(
     settings: Settings, /, what: tuple[str, ...], watch: bool, output: str | None, **how: Any
 ) -> None:
-    """List what went wrong and how it was healed, oldest first. With an ID, show every entry of one incident.
+    """List incidents and how they were healed, oldest first. With an ID, show every entry of one incident.
 
     \b
     Examples:

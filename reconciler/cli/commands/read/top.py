@@ -50,7 +50,7 @@ def _kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 def top(
     settings: Settings, what: str | None, names: tuple[str, ...], since: float | None, output: str | None
 ) -> None:
-    """Show what nodes or ranks use: memory, processors, tokens per second.
+    """Show the memory, processors and tokens per second of nodes or ranks.
 
     Without a word it shows both.
 

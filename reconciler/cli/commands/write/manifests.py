@@ -35,7 +35,7 @@ AGAIN = "make the plan again: reconciler plan -f DIR --save"
 @click.command()
 @click.pass_obj
 def init(settings: Settings) -> None:
-    """Create the cluster repository, and print where to push to.
+    """Create the cluster repository, and print the address to push to.
 
     \b
     Example:

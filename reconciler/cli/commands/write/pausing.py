@@ -116,7 +116,7 @@ def resume(settings: Settings, targets: Targets, how: HowLong) -> None:
         ended = False
     else:
         landed = carry_out(settings, replace(how, message=how.reason or None), in_main, subject("Resume"))
-        ended = _end(settings, how, PAUSE, landed, "changes go on")
+        ended = _end(settings, how, PAUSE, landed, "changes continue")
     report(how, landed, {"configured": "resumed", **({"unchanged": "resumed"} if ended else {})})
     until_read(settings, how, landed)
 

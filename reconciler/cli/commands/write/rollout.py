@@ -37,7 +37,7 @@ from .scale import DEPLOYMENT
 
 @click.group(cls=SuggestingGroup)
 def rollout() -> None:
-    """Follow a change of a deployment, restart it, or go back.
+    """Follow a change of a deployment, restart it, or undo it.
 
     \b
     Examples:

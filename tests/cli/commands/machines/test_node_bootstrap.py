@@ -110,7 +110,7 @@ async def _taken_back(place: Place, changes: list[str]) -> None:
 async def test_what_takes_a_password_is_printed_to_be_pasted(place: Place) -> None:
     status, text, err = await place.bootstrap("--yes")
     assert status == 0, err
-    assert text.endswith("node/far bootstrapped except for what a person has to do there\n")
+    assert text.endswith("node/far bootstrapped except for the steps that a person must take there\n")
     for line in (
         "     sudo tee /Library/LaunchDaemons/reconciler-ada-far.plist <<'END-OF-FILE'\n",
         "     sudo launchctl bootstrap system /Library/LaunchDaemons/reconciler-ada-far.plist\n",
@@ -137,7 +137,7 @@ async def test_what_takes_a_password_is_printed_to_be_pasted(place: Place) -> No
     assert len(place.shape.pids()) == 1, "and the service has its agent"
     status, text, err = await place.reset("--yes")
     assert (status, err) == (0, "")
-    assert text.endswith("node/far unchanged except for what a person has to do there\n")
+    assert text.endswith("node/far unchanged except for the steps that a person must take there\n")
     assert "     sudo launchctl bootout system/reconciler-ada-far\n" in text
     assert len(place.shape.pids()) == 1
 

@@ -26,12 +26,12 @@ def test_every_command_is_in_one_group() -> None:
 
 
 def test_a_command_without_a_group_is_listed_last() -> None:
-    assert list(grouped(["get", "new"])) == [("See what is there", ["get"]), (OTHERS, ["new"])]
+    assert list(grouped(["get", "new"])) == [("View the cluster", ["get"]), (OTHERS, ["new"])]
 
 
 def test_help_has_kubectl_s_forms(cli: Cli) -> None:
     assert cli("help").out == cli("--help").out
-    assert "See what is wrong:\n  incidents " in cli("help").out
+    assert "Find faults:\n  incidents " in cli("help").out
     assert cli("help", "rollout", "undo").out == cli("rollout", "undo", "--help").out
 
 
