@@ -1,4 +1,4 @@
-"""The plan of one pass: nodes first, then every replica, then what is left to tidy up."""
+"""The plan of one pass: nodes first, then every replica, then the tidying up."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def plan(desired: Desired, observed: Observed, memory: Memory, now: float, entro
 def plan_in_slices(
     desired: Desired, observed: Observed, memory: Memory, now: float, entropy: str
 ) -> Slices[Plan]:
-    """Make the same plan in slices: after each node and each replica something else may be done."""
+    """Make the same plan in slices: after each node and each replica the event loop may do something else."""
     kept_out = safety.held_revision(desired) + safety.unwritable(memory) + safety.locked(memory, now)
     if not desired.revision and not desired.stopping:
         # The desired state is not known. Taking it for empty would stop everything that runs.
@@ -98,7 +98,7 @@ class Draft(NamedTuple):
     """In the order in which their steps are taken."""
     cabling: Cabling
     own: tuple[Trouble, ...] = ()
-    """What is wrong with machines and cables themselves."""
+    """The faults of machines and cables themselves."""
 
     @property
     def names(self) -> list[NodeName]:
@@ -112,7 +112,7 @@ class Draft(NamedTuple):
 
 
 def _each(names: Iterable[K], ask: Callable[[World, K], T], world: World) -> Slices[list[T]]:
-    """Ask the same of one after the other."""
+    """Ask the same about each, one after the other."""
     found = []
     for name in names:
         found.append(ask(world, name))
@@ -167,7 +167,7 @@ def _name_each_task_once(draft: Draft) -> Slices[Draft]:
 
 
 def _without_repeated_tasks(decision: Decision, named: set[tuple[FaultClass, str]]) -> Decision:
-    """Drop a person's task from a group where the machine or cable that causes it has the task already."""
+    """Drop a person's task from a group if the machine or cable that causes it has the task already."""
     if not decision.troubles:
         return decision
     troubles = tuple(
@@ -194,7 +194,7 @@ def _requested_restarts(draft: Draft) -> Slices[Draft]:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A part of the pass, and why it has its place."""
+    """A part of the pass, and the reason for its place."""
 
     run: Callable[[Draft], Slices[Draft]]
     reason: str
@@ -260,8 +260,8 @@ def _replicas(world: World) -> Slices[list[Decision]]:
 
 
 def _in_order(known: Collection[ReplicaId], extra: Collection[ReplicaId]) -> list[ReplicaId]:
-    """Sort replicas: extra ones take what others leave, and those beside them are decided when it is known whether there is
-    room for one."""
+    """Sort replicas: extra ones take what others leave. The other replicas of their deployment are decided once it is known
+    whether there is room for an extra one."""
     waiting = {replica.deployment for replica in extra}
     return sorted(
         known, key=lambda each: (each.deployment in waiting, each.deployment, each not in extra, each)
@@ -278,7 +278,7 @@ def _one_restart(plan: Plan, memory: Memory, now: float) -> Plan:
 
 
 def one_restart(plan: Plan) -> Plan:
-    """Keep one restart of a machine: a second one is looked at again when the first machine is back."""
+    """Keep one restart of a machine: a second one is considered again when the first machine is back."""
     later = [step for step in plan.steps if isinstance(step, RebootNode)][1:]
     return replace(plan, steps=tuple(step for step in plan.steps if step not in later)) if later else plan
 
@@ -308,7 +308,7 @@ def _held_back(plan: Plan, memory: Memory, now: float) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A look at the complete plan that takes steps out of it, and why it has its place."""
+    """A function that takes steps out of the complete plan, and the reason for its place."""
 
     run: Callable[[Plan, Memory, float], Plan]
     reason: str

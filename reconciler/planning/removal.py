@@ -1,4 +1,4 @@
-"""When an object whose manifest is gone has left: not before nothing of it runs any more."""
+"""Decides when an object whose manifest is gone has left: not before all of it has ended."""
 
 from __future__ import annotations
 

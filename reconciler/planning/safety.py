@@ -15,7 +15,7 @@ from reconciler.state.identity import CLUSTER
 from .context.decision import Decision
 
 LOCK_SECONDS = 1.0
-"""How often a locked store is tried again."""
+"""Seconds until a locked store is tried again."""
 
 
 def held_revision(desired: Desired) -> Decision:
@@ -48,7 +48,7 @@ def unwritable(memory: Memory) -> Decision:
 
 
 def locked(memory: Memory, now: float) -> Decision:
-    """Report that whatever has to be written first waits for the process that has locked the store."""
+    """Report that steps that need a write first wait for the process that has locked the store."""
     if not memory.locked:
         return Decision()
     text = f"{memory.locked} (lsof shows which one); writing is tried every second, and all else goes on"

@@ -10,7 +10,7 @@ from reconciler.state import Plan, Refusal, Step, Trouble, Waiting
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A piece of the plan: steps to take, things to wait for, refusals, and what is wrong."""
+    """A piece of the plan: steps to take, things to wait for, refusals and troubles."""
 
     steps: tuple[Step, ...] = ()
     waiting: tuple[Waiting, ...] = ()

@@ -1,4 +1,4 @@
-"""How much of a machine's memory ranks can have: on a Mac only what its GPU may wire, which is less than all of it."""
+"""The memory of a machine that ranks can have: on a Mac only the part that its GPU may wire."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .memory_needs import gib
 from .world import World
 
 UNTOLD_SHARE = 2 / 3
-"""The share of memory that counts where neither the limit nor Metal's recommendation is known: macOS was seen to let
+"""The share of memory that counts if neither the limit nor Metal's recommendation is known: macOS was seen to let
 the GPU of small Macs wire two thirds, and of larger ones three quarters."""
 
 
@@ -30,7 +30,7 @@ def left_to_models(memory: NodeMemory, report: NodeReport) -> int:
 
 
 def bounded_by_gpu(world: World, name: NodeName) -> str:
-    """Say that a machine's GPU leaves less to ranks than its manifest does; empty where it does not."""
+    """Say that a machine's GPU leaves less to ranks than its manifest does; empty if it does not."""
     node, manifest = world.node(name), world.desired.nodes.get(name)
     if node.report is None or manifest is None:
         return ""

@@ -1,8 +1,8 @@
-"""Guesses what the cache of a sequence takes from the fields of a model's ``config.json``, where nothing better is known.
+"""Guesses the size of a sequence's cache by a model's ``config.json``, if nothing better is known.
 
-A guess for the time in which no node's runtime has said what the model's own code keeps. It knows latent attention, windows,
-states, layers that share, and nothing else: ``tests/runner/model/test_caches.py`` says how far it is off for each architecture of
-mlx-lm. The names are those that configs on the Hugging Face hub have, as the classes ``ModelArgs`` of mlx-lm 0.32.2 read them.
+The guess holds until a node's runtime has said what the model's own code keeps. It knows latent attention, windows, states
+and shared layers, and nothing else: ``tests/runner/model/test_caches.py`` has its error for each architecture of mlx-lm.
+The names are those of configs on the Hugging Face hub, as the classes ``ModelArgs`` of mlx-lm 0.32.2 read them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 from .sharding import Strategy, number, text_config
 
 Cache = tuple[tuple[int, int], ...]
-"""Pairs of tokens and bytes: so many for each token, up to that number of tokens (0: all)."""
+"""Pairs of tokens and bytes: the bytes of each token, up to this number of tokens (0: of all)."""
 
 FULL, WINDOW, STATE, NOTHING = "full", "window", "state", "nothing"
 EXPANDED = ("deepseek_v2", "minicpm3", "youtu_llm")
-"""Types with latent attention of which mlx-lm 0.32.2 keeps the keys and values that follow from the latent."""
+"""Types with latent attention for which mlx-lm 0.32.2 keeps the keys and values instead of the latent."""
 STATE_WIDTH = 256
-"""A state has at most so many values for each of twice the hidden size: 128 for each value of Mamba 2 and of gated delta
-nets, with twice as many values as the hidden size, or as many again."""
+"""The most values of a state for each of twice the hidden size. Mamba 2 and gated delta nets have 128, and up to twice as
+many channels."""
 _HIDDEN = ("hidden_size", "n_embd", "d_model", "model_dim", "hidden_dim")
 _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 _KEPT_HEADS = ("num_key_value_heads", "n_kv_heads", "num_kv_heads")
@@ -34,7 +34,7 @@ _NONE = ("mlp", "moe", "-", "E")
 
 
 def guessed(config: Mapping[str, Any], strategy: Strategy | str, ranks: int) -> Cache:
-    """Return what the cache of one sequence takes on each of ``ranks`` ranks."""
+    """Return the cache of one sequence on each of ``ranks`` ranks."""
     config = text_config(config)
     sizes: Counter[int] = Counter()
     latent = _latent(config)
@@ -44,7 +44,7 @@ def guessed(config: Mapping[str, Any], strategy: Strategy | str, ranks: int) -> 
         if kind == STATE:
             sizes[1] += layers * 2 * _first(config, *_HIDDEN) * STATE_WIDTH * 4
         elif kind != NOTHING:
-            # Every rank of a tensor split keeps all of a latent, for all of its heads need it.
+            # Every rank of a tensor split keeps all of a latent, because all heads need it.
             divided = 1 if latent or stages > 1 else ranks
             each = latent or _keys_and_values(config, kind)
             sizes[_window(config) if kind == WINDOW else 0] += layers * math.ceil(each / divided)
@@ -84,7 +84,7 @@ def _window(config: Mapping[str, Any]) -> int:
 
 
 def _kinds(config: Mapping[str, Any]) -> list[str]:
-    """Return what each layer keeps."""
+    """Return the kind of each layer's cache."""
     layers = _first(config, *_LAYERS)
     usual = STATE if _first(config, *_STATE_SIZES) and not _first(config, *_HEADS) else FULL
     found = [_kind(name) for name in _names(config, layers)] or [usual] * layers
@@ -95,7 +95,7 @@ def _kinds(config: Mapping[str, Any]) -> list[str]:
 
 
 def _names(config: Mapping[str, Any], layers: int) -> Sequence[object]:
-    """Return the names that a config has for the kinds of its layers; empty where it has none."""
+    """Return the names that a config has for the kinds of its layers; empty if it has none."""
     for field in ("layer_types", "layers_block_type", "hybrid_override_pattern", "block_types"):
         listed = config.get(field)
         if isinstance(listed, list | str) and listed:
@@ -129,5 +129,5 @@ def _kind(name: object) -> str:
 
 
 def _first(config: Mapping[str, Any], *fields: str) -> int:
-    """Return the first of these fields that has a number; 0 where none has."""
+    """Return the first of these fields that has a number; 0 if none has."""
     return next((found for field in fields if (found := number(config, field))), 0)

@@ -1,4 +1,4 @@
-"""Nodes that have not answered for too long. Unreachable is not dead: their ranks may go on, unseen."""
+"""Nodes that have not answered for too long. Unreachable is not dead: their ranks may continue, unseen."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _lost_after(world: World, name: NodeName) -> float:
 
 def cut_off(world: World, node: NodeObservation) -> bool:
     """Return whether a node cannot be used. An agent that is merely down does not count: it is started, and its
-    ranks go on."""
+    ranks continue."""
     if node.contact is Contact.AGENT_DOWN:
         return world.unstarted(node.name)
     return node.contact is Contact.UNREACHABLE

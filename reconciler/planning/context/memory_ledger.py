@@ -15,14 +15,14 @@ from .world import World
 
 Placed = tuple[NodeName, ...]
 Charge = tuple[NodeName, int]
-"""The node of a rank, and how many bytes it is charged."""
+"""The node of a rank, and its charge in bytes."""
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """Memory by host: what ranks are charged that live or may live. A value: placing a group gives another one.
+    """Memory by host: the charges of all ranks that live or may live. A value: placing a group gives another one.
 
-    What runs is charged as it was placed, whatever the manifests have come to say since.
+    A running group is charged as it was placed, even if its manifests have changed since.
     """
 
     hosts: Mapping[NodeName, str]
@@ -34,7 +34,7 @@ class Ledger:
     _ranks: Mapping[NodeName, int]
     """Ranks by node, of every node."""
     _own: Mapping[ReplicaId, tuple[Charge, ...]]
-    """What each replica gives back when it moves. Ranks on a lost node, or that nothing ends, are not part of it."""
+    """The charges that each replica gives back when it moves: not those on lost nodes, nor of ranks that nothing ends."""
 
     @classmethod
     def of(cls, world: World) -> Ledger:
@@ -123,7 +123,7 @@ def _rooms(world: World, hosts: Mapping[NodeName, str]) -> dict[NodeName, int]:
 
 
 def _running(world: World) -> Iterable[tuple[ReplicaId, NodeName, int]]:
-    """Yield every rank that is recorded or lives beside the records, with its charge."""
+    """Yield every rank that is recorded, or lives without a record, with its charge."""
     for replica, record in world.memory.groups.items():
         for name, need in zip(record.members, record.charges, strict=True):
             yield replica, name, need
@@ -140,5 +140,5 @@ def _host(world: World, name: NodeName) -> str:
 
 
 def _unreported(name: NodeName) -> str:
-    """Name the machine behind a node that has not reported: it may be any."""
+    """Name the machine behind a node that has not reported: it may be any machine."""
     return f"node/{name}"

@@ -1,8 +1,8 @@
-"""Computes the memory that each rank needs on its node: weights, the tokens of the requests that it answers, what is kept of
-earlier ones, and the process itself.
+"""Computes the memory that each rank needs on its node: weights, the requests that it answers, the
+prefix cache, and the process itself.
 
-The node's runtime says what a rank holds (``ModelReport.shares``). Where it has not said so, and for groups larger than were
-tried, weights count as divided evenly, and what requests take is a guess (``guessed_cache``), and told as one.
+The node's runtime reports the share of each rank (``ModelReport.shares``). Without that, and for more ranks than it has
+tried, weights count as divided evenly, and the cache is a guess (``guessed_cache``) that messages call a guess.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .guessed_cache import Cache
 from .sharding import Strategy, number, text_config
 
 USUAL_CONTEXT = 8192
-"""Tokens of a request for which there is room beside one of a full context, unless the deployment says otherwise."""
+"""Tokens of each request that has room next to one of a full context, unless the deployment says otherwise."""
 RANK_OVERHEAD_BYTES = 512 * 2**20
 """Python, MLX and the activations of one rank."""
 
@@ -35,25 +35,24 @@ class ModelNeeds:
     context: int
     batch: int
     weights_scale: float = 1.0
-    """A factor for the size of the weights: how much would smaller ones need?"""
+    """A factor for the size of the weights, to ask how much smaller ones need."""
     prefix_cache: int | None = 0
     """Bytes that each rank may keep of earlier requests; None: as many as one full context takes."""
     kv_cache: int | None = None
     """Bytes on each rank for the requests that are being answered; None: by the context and the batch."""
 
     embeds: bool = False
-    """Whether it is for embeddings, also where its files do not say so."""
+    """True for a model for embeddings, even if its files do not say so."""
 
     def read_from(self, weights: ModelReport) -> ModelNeeds:
-        """Return the needs of what is served: of a model for embeddings a text is at a time in a cache, a long one, and none
-        is kept."""
+        """Return the needs with these weights: a model for embeddings has one text at a time in a cache, and keeps none."""
         if not (self.embeds or weights.embeds):
             return self
         return replace(self, batch=1, prefix_cache=0, kv_cache=None)
 
     @classmethod
     def of_deployment(cls, deployment: ModelDeployment, context: int) -> ModelNeeds:
-        """Read it from a deployment's manifest, for a group with this context."""
+        """Read them from a deployment's manifest, for a group with this context."""
         serving = deployment.spec.serving
         embeds = serving.embedding is not None
         return cls(
@@ -83,8 +82,8 @@ def weights_alone(weights: ModelReport, strategy: Strategy, ranks: int) -> Needs
 
 
 def kv_cache_bytes(model: ModelNeeds, weights: ModelReport, strategy: str, ranks: int) -> Needs:
-    """Return how many bytes each of ``ranks`` ranks may use for the requests that are being answered; empty if the model's
-    code cannot say what they take: then rank 0 does not know either when they are used up."""
+    """Return how many bytes each of ``ranks`` ranks may use for the requests that are being answered. Empty if the model's
+    code cannot say how much a request takes: then rank 0 does not know either when the bytes are used up."""
     model = model.read_from(weights)
     shares = _shares(weights, strategy, ranks)
     if any(share.untold for share in shares):
@@ -104,8 +103,8 @@ def _each(found: Needs, ranks: int) -> Needs:
 
 
 def prefix_cache_bytes(model: ModelNeeds, weights: ModelReport, strategy: str, ranks: int) -> int:
-    """Return how many bytes each of ``ranks`` ranks may keep of earlier requests: the same on all, for they keep the same
-    requests."""
+    """Return how many bytes each of ``ranks`` ranks may keep of earlier requests: the same on all, because they keep the
+    same requests."""
     model = model.read_from(weights)
     if model.prefix_cache is not None:
         return model.prefix_cache
@@ -114,27 +113,27 @@ def prefix_cache_bytes(model: ModelNeeds, weights: ModelReport, strategy: str, r
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """What one rank holds, as far as known, and else as guessed."""
+    """The bytes of one rank, as reported, else as guessed."""
 
     weights_bytes: int
     cache: Cache
     guessed: bool = False
     untold: bool = False
-    """Whether the model's code was asked what it keeps, and could not tell."""
+    """True if the model's code was asked how much it keeps, and could not tell."""
 
     def sequence(self, tokens: int) -> int:
-        """Return the bytes of so many tokens of one sequence."""
+        """Return the bytes of this many tokens of one sequence."""
         return sum(size * min(tokens, most or tokens) for most, size in self.cache)
 
 
 def guessed(weights: ModelReport, strategy: str, ranks: int) -> bool:
-    """Return whether what ranks need is a guess, because no runtime has said what the model's code keeps."""
+    """Return whether the needs of ranks are a guess, because no runtime has said what the model's code keeps."""
     return any(share.guessed for share in _shares(weights, strategy, ranks))
 
 
 def _shares(weights: ModelReport, strategy: str, ranks: int) -> tuple[_Share, ...]:
-    """Return the share of every rank, or of one if they are alike. Where the runtime did not say so, all is divided
-    evenly, and the cache is a guess."""
+    """Return the share of every rank, or of one if they are alike. If the runtime has not reported it, all is
+    divided evenly, and the cache is a guess."""
     told = weights.shares.get(f"{strategy}/{ranks}", ())
     if len(told) not in (1, ranks):
         cache = guessed_cache.guessed(weights.config, strategy, ranks)
@@ -153,8 +152,7 @@ def _shares(weights: ModelReport, strategy: str, ranks: int) -> tuple[_Share, ..
 
 
 def _running(model: ModelNeeds, share: _Share) -> int:
-    """Return the bytes on a rank for the requests that are being answered. Those that a deployment allows take the place of a
-    guess."""
+    """Return the bytes on a rank for the requests that are being answered. A deployment's own number replaces a guess."""
     if share.guessed and model.kv_cache is not None:
         return model.kv_cache
     full = share.sequence(model.context + CACHE_STEP)
@@ -166,7 +164,7 @@ def _running(model: ModelNeeds, share: _Share) -> int:
 
 
 def _piece(model: ModelNeeds, share: _Share) -> int:
-    """Return the bytes of a piece of a prompt that a rank has read and keeps beside the windows of its layers until the next
+    """Return the bytes of the last piece of a prompt, which a rank keeps in addition to the windows of its layers
     (``RotatingKVCache._update_concat`` of mlx-lm)."""
     windows = ((most, size) for most, size in share.cache if most > 1)
     return sum(size * max(0, min(model.context - most, PIECE_TOKENS_MAX)) for most, size in windows)
@@ -177,7 +175,7 @@ def _scaled(size: int, model: ModelNeeds) -> int:
 
 
 def bits(config: Mapping[str, Any]) -> int:
-    """Return how many bits a weight has, as far as the config says; 0 where it does not."""
+    """Return how many bits a weight has by the config; 0 if it does not say."""
     quantization = config.get("quantization")
     if isinstance(quantization, Mapping):
         return number(quantization, "bits")

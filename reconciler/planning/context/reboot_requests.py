@@ -1,4 +1,4 @@
-"""Requests to restart machines, by the boot that is to end, and what is known of each."""
+"""Requests to restart machines, by the boot that is to end, and the progress of each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pending(world: World) -> list[NodeName]:
 
 
 def begun(world: World, name: NodeName) -> Reboot | None:
-    """Return what was noted of a requested restart that has begun; None where none has."""
+    """Return the record of a requested restart that has begun; None if none has."""
     node, noted = world.desired.nodes.get(name), world.memory.reboots.get(name)
     if node is None or noted is None or not _is_pending(world, name, node):
         return None
@@ -30,7 +30,7 @@ def begun(world: World, name: NodeName) -> Reboot | None:
 
 
 def away(world: World, name: NodeName) -> bool:
-    """Return whether a machine was asked to restart on request, and may still be restarting."""
+    """Return whether a requested restart of a machine has begun, and may still be in progress."""
     noted = begun(world, name)
     return noted is not None and _recent(world, noted)
 
@@ -56,7 +56,7 @@ def _is_pending(world: World, name: NodeName, node: Node) -> bool:
     from_boot, noted = node.spec.reboot_from, world.memory.reboots.get(name)
     if from_boot is None:
         return False
-    # One that has begun is not over because nobody has seen the machine since this controller started.
+    # A restart is not over just because this controller has not seen the machine yet.
     return world.boot(name) == from_boot or (
         not world.boot(name) and noted is not None and noted.boot_id == from_boot
     )

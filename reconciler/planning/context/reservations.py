@@ -1,7 +1,7 @@
 """Reservations of ports, cables and memory for groups.
 
-A decision says in its steps what it takes. Only a decision that is kept is reserved, so that a group which is tried
-out and dropped takes nothing.
+The steps of a decision say what it takes. Only kept decisions are reserved, so that a group that is tried out and
+dropped takes nothing.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Reservations:
     """Everything that is taken at one point of a pass. A value: keeping a decision gives another one."""
 
     world: World
-    """It has the recorded groups and those decided on: their ports and cables are taken."""
+    """It has the recorded groups and those decided on, whose ports and cables are taken."""
     ledger: Ledger
-    """It has the memory that they are charged."""
+    """It has the memory charged to them."""
 
     @classmethod
     def of(cls, world: World) -> Reservations:

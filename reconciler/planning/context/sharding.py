@@ -15,7 +15,7 @@ STRATEGIES: tuple[Strategy, ...] = ("tensor", "pipeline")
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A strategy that works, and why it was taken."""
+    """A strategy that works, and why it was chosen."""
 
     strategy: Strategy
     why: str
@@ -23,11 +23,11 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Unsplit:
-    """Why a model cannot be split as the manifest asks."""
+    """The reason why a model cannot be split as the manifest asks."""
 
     text: str
     lasting: bool
-    """Whether no number of ranks would change it."""
+    """True if no number of ranks helps."""
 
 
 def split(wanted: str, weights: ModelReport, ranks: int) -> Split | Unsplit:

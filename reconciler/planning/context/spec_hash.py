@@ -11,7 +11,7 @@ from reconciler.resources.deployment import ModelDeploymentSpec
 
 
 def compute(deployment: ModelDeployment, model: Model, context: int | None = None) -> str:
-    """Hash the spec of a deployment with its Model; with another context where one is given.
+    """Hash the spec of a deployment with its Model; with another context if one is given.
 
     Replicas, aliases, labels and the number of nodes within bounds are not part of it: changing them needs no
     restart.
@@ -44,7 +44,7 @@ def of_spec(spec: ModelDeploymentSpec, model: Model, context: int | None = None)
 
 
 def _weights(model: Model) -> dict[str, Any]:
-    """Return what ranks depend on in a Model; for a path in the form from before there were other sources."""
+    """Return the fields of a Model that ranks depend on; for a path, in the form from before there were other sources."""
     hub = model.spec.source.huggingface
     source = {"repo": hub.repo, "revision": hub.revision} if hub else {"path": model.spec.source.path}
     return {"source": source, "trustRemoteCode": model.spec.trust_remote_code}

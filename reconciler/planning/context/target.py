@@ -10,12 +10,12 @@ from reconciler.state import WaitingFor
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why a replica is not replaced yet."""
+    """The reason why a replica is not replaced yet."""
 
     reason: WaitingFor
     text: str
     until: float | None = None
-    """When that may be over, in seconds of the controller's clock; None where it is not known."""
+    """When it may be over, in seconds of the controller's clock; None if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +24,12 @@ class Target:
 
     deployment: ModelDeployment
     model: Model | None
-    """None where no manifest has the Model."""
+    """None if no manifest has the Model."""
     change: str = ""
-    """In what its group differs from the spec that it is to come to, for people; empty where it does not."""
+    """The difference between its group and the spec that it is to get, for people; empty without one."""
     hold: Hold | None = None
-    """None where the replica may be replaced as soon as there is a reason to."""
+    """None if the replica may be replaced as soon as there is a reason to."""
     returned: str = ""
-    """What is served again, where the spec of the manifests did not come up; empty where it is not so."""
+    """The earlier spec that is served again, because that of the manifests did not come up; empty if none is."""
     extra: bool = False
-    """Whether it serves beside those that the manifests ask for, while these are changed."""
+    """True for an extra replica, which serves while those of the manifests are changed."""

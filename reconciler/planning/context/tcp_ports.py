@@ -1,4 +1,4 @@
-"""Draw the ports of a group: adjacent ones that nobody can foresee, never those of another group."""
+"""Draws the ports of a group: adjacent ones that nobody can foresee, never those of another group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Kubernetes' node ports (from 30000)."""
 
 def first_ports(seed: str, count: int, used: Iterable[range]) -> int:
     """Return the first of ``count`` adjacent ports that are not ``used``: the same for the same ``seed``, which is secret.
-    Raises ``AssertionError`` where there are none."""
+    Raises ``AssertionError`` if there are none."""
     taken = {port for ports in used for port in ports}
     firsts = PORT_LAST - PORT_FIRST + 2 - count
     drawn = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big")

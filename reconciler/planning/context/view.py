@@ -1,6 +1,6 @@
 """Views of one replica within its world: wanted or not, with a group or without.
 
-A rule says by the type of its argument which replicas it is about, so no rule has to look for what may be missing.
+The type of a rule's argument says which replicas the rule is about, so that no rule has to check for missing values.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class View:
     ledger: Ledger
     replica: ReplicaId
     record: GroupRecord | None
-    """The group that the store has of it."""
+    """Its group, as the store has it."""
     ranks: tuple[ObservedRank, ...]
     """Its ranks of any epoch, on any node."""
 
     @cached_property
     def alive(self) -> tuple[ObservedRank, ...]:
-        """List the ranks that may live and can be asked to end. Ranks on lost nodes cannot, nor those that SIGKILL has
-        not ended: the quarantine of their nodes keeps new ranks apart from both."""
+        """List the ranks that may live and can be asked to end. Ranks on lost nodes cannot, nor can those that
+        SIGKILL has not ended: the quarantine of their nodes keeps new ranks apart from both."""
         return tuple(
             rank
             for rank in self.ranks
@@ -71,7 +71,7 @@ class View:
 
     @property
     def health(self) -> Health:
-        """Return the bounds of its deployment, or the defaults where the deployment is gone."""
+        """Return the bounds of its deployment, or the defaults if the deployment is gone."""
         return Health()
 
     def wait(self, reason: WaitingFor, text: str, until: float | None = None) -> Waiting:
@@ -81,7 +81,7 @@ class View:
 
 @dataclass(frozen=True, kw_only=True)
 class Unwanted(View):
-    """A replica that no manifest asks for any more; ranks or a record of it are left."""
+    """A replica that the manifests no longer ask for, with ranks or a record left."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,17 +97,17 @@ class Wanted(View):
 
     @property
     def model(self) -> Model | None:
-        """Return its Model; None where no manifest has it."""
+        """Return its Model; None if no manifest has it."""
         return self.target.model
 
     @property
     def hold(self) -> Hold | None:
-        """Say why it is not replaced yet; None where it may be."""
+        """Say why it is not replaced yet; None if it may be."""
         return self.target.hold
 
     @cached_property
     def workload(self) -> Workload | None:
-        """Return what it is to be served with; None where no manifest has the Model."""
+        """Return the deployment and Model that it is to be served with; None if no manifest has the Model."""
         if self.model is None:
             return None
         return workloads.of(self.world.desired, self.replica, self.deployment, self.model)
@@ -119,7 +119,7 @@ class Wanted(View):
 
     @property
     def spec_generations(self) -> str:
-        """Return the generations of deployment and Model, which say what a step is done for."""
+        """Return the generations of deployment and Model: they identify the spec that a step is done for."""
         generations = self.world.desired.generations
         keys = (self.replica.key, ObjectKey("Model", self.deployment.spec.model))
         return "/".join(str(generations.get(key, 1)) for key in keys)
@@ -172,7 +172,7 @@ class Formed(Wanted):
 def look(
     world: World, ledger: Ledger, replica: ReplicaId, target: Target | None
 ) -> Unwanted | Unformed | Formed:
-    """Look at a replica; ``target`` is what it is to be served with, None for one that is not wanted."""
+    """Look at a replica; ``target`` is the spec to serve it with, None for one that is not wanted."""
     record, ranks = world.memory.groups.get(replica), world.ranks_of(replica)
     if target is None:
         return Unwanted(world=world, ledger=ledger, replica=replica, record=record, ranks=ranks)

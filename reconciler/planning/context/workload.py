@@ -26,7 +26,7 @@ class Workload:
 
     def is_served_by(self, fingerprint: str, context: int) -> bool:
         """Return whether a group with this hash and context serves the workload without a restart. A group from before
-        contexts were kept (0) may have the usual one where ``auto`` is wanted: the next group decides."""
+        contexts were kept (0) may have the usual one even if ``auto`` is wanted: the next group decides."""
         return fingerprint == self.spec_hash or (not context and fingerprint == self._earlier_hash)
 
     @cached_property
@@ -40,12 +40,12 @@ class Workload:
         return self.model.spec.source.folder
 
     def refuse(self, because: RefusedBecause, text: str) -> Refusal:
-        """Build a refusal of the replica."""
+        """Build a refusal for the replica."""
         return Refusal(self.replica.key, because, text, self.replica)
 
 
 def of_manifests(desired: Desired, replica: ReplicaId) -> Workload | None:
-    """Return what a replica serves by its manifests, which keeps the hash of its spec from pass to pass."""
+    """Return the workload of a replica by its manifests; it keeps the hash of its spec from pass to pass."""
     return desired.once(_of_manifests, replica)
 
 
@@ -56,7 +56,7 @@ def _of_manifests(desired: Desired, replica: ReplicaId) -> Workload | None:
 
 
 def of(desired: Desired, replica: ReplicaId, deployment: ModelDeployment, model: Model) -> Workload:
-    """Return what a replica serves with these two, which are those of the manifests or others."""
+    """Return the workload of a replica with this deployment and Model, those of the manifests or others."""
     known = of_manifests(desired, replica)
     if known is not None and known.deployment is deployment and known.model is model:
         return known

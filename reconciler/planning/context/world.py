@@ -29,7 +29,7 @@ About = TypeVarTuple("About")
 
 
 def due(at: float, now: float) -> bool:
-    """Return whether a time that this controller has set is over, or was set before the clock went back."""
+    """Return whether a time that this controller has set has come, or was set before the clock went back."""
     return at <= now or at - now > CLOCK_JUMP_SECONDS
 
 
@@ -45,13 +45,13 @@ class World:
     entropy: str
     """Secret randomness of this pass, from which groups' secrets are derived."""
     no_extra: Mapping[DeploymentName, str] = field(default_factory=dict)
-    """Why there is no extra replica of a deployment beside those that are changed, as decided so far in this pass."""
+    """Why a deployment gets no extra replica during a change, as decided so far in this pass."""
     cramped: frozenset[DeploymentName] = frozenset()
-    """Deployments of which a replica has found too few nodes or too little memory, as decided so far in this pass."""
+    """Deployments with a replica that has found too few nodes or too little memory, as decided so far in this pass."""
     answers: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What ``once`` has found out. Every other world begins without answers, except through ``decided``."""
+    """The answers of ``once``. Every new world begins without answers, except one that ``decided`` returns."""
     momentary: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What ``once_as_decided`` has found out."""
+    """The answers of ``once_as_decided``."""
 
     def once(self, ask: Callable[[World, *About], T], *about: *About) -> T:
         """Return ``ask(world, *about)``, asked once in a pass: for each node, or for all, whatever is decided meanwhile.
@@ -65,12 +65,12 @@ class World:
         return _answer(self.momentary, self, ask, about)
 
     def decided(self, **changed: Any) -> World:
-        """Return this world after a decision that changes some of the ``DECIDED`` fields; what was asked stays known."""
+        """Return this world after a decision that changes some of the ``DECIDED`` fields; the answers of ``once`` stay."""
         assert changed.keys() <= DECIDED
         return self._after(memory=replace(self.memory, **changed))
 
     def without_extra(self, name: DeploymentName, why: str) -> World:
-        """Return this world after it was found why there will be no extra replica of a deployment."""
+        """Return this world with the reason why a deployment gets no extra replica."""
         return self._after(no_extra={**self.no_extra, name: why})
 
     def without_room(self, name: DeploymentName) -> World:
@@ -83,7 +83,7 @@ class World:
         return after
 
     def node(self, name: NodeName) -> NodeObservation:
-        """Return what is known of a node. The contact of a node that was never seen is unknown."""
+        """Return the observation of a node. A node that was never seen has an unknown contact."""
         return self.observed.nodes.get(name) or NodeObservation(name, Contact.UNKNOWN, self.now)
 
     def access(self, name: NodeName) -> Access:
@@ -99,7 +99,7 @@ class World:
         return node.report if node.contact is Contact.REACHED else None
 
     def boot(self, name: NodeName) -> str:
-        """Return the boot id that the machine was last seen with; empty where it was not."""
+        """Return the boot id that the machine was last seen with; empty if it was never seen."""
         node = self.node(name)
         return node.report.boot_id if node.report else node.facts.boot_id
 
@@ -120,7 +120,7 @@ class World:
         return write is None or (self.node(name).link, report.sequence) >= (write.link, write.sequence)
 
     def ended_by_requests(self, replica: ReplicaId) -> frozenset[int]:
-        """Return the epochs of a replica's groups that ended by requests, as far as their prompts are quarantined."""
+        """Return the epochs of a replica's groups that requests ended, as long as their prompts are quarantined."""
         gateway = self.observed.gateway
         return frozenset(
             group.epoch
@@ -131,7 +131,7 @@ class World:
         )
 
     def unstarted(self, name: NodeName) -> bool:
-        """Return whether the node's agent is down and could not be started, for a reason of the node's."""
+        """Return whether the node's agent is down and could not be started, for a reason on the node."""
         return self.memory.unstarted(name)
 
     def ranks_of(self, replica: ReplicaId) -> tuple[ObservedRank, ...]:

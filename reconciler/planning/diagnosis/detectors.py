@@ -1,7 +1,6 @@
 """Detectors: one for each way to recognise a class of faults in the evidence.
 
-A fact that is not known is evidence of nothing. Faults of RDMA and of cables are looked for only where these are
-used.
+An unknown fact is evidence of nothing. Faults of RDMA and of cables are looked for only if these are used.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from .evidence import IDLE_DECAY_SECONDS, Detection, Evidence, opposite, towards
 MACOS_MIN = (26, 2)
 """The first macOS with RDMA over Thunderbolt."""
 LINK_GBPS_MIN = 80
-"""Thunderbolt 5. Over a slower link a device may be listed and does not work."""
+"""Thunderbolt 5. Over a slower link a device may be listed, but does not work."""
 WIRED_EXCESS_BYTES = 4 * 2**30
 """Wired memory above a machine's own that nobody gives back. The system itself may take less."""
 PANICS_MAX = 2
-"""Within an hour, on one spec: then it is no accident."""
+"""Within an hour, on one spec: that many are no accident."""
 SIGABRT = 6
 
 
@@ -40,13 +39,13 @@ def unreachable(evidence: Evidence) -> Detection | None:
 
 
 def unkillable(evidence: Evidence) -> Detection | None:
-    """Detect a rank that SIGKILL does not end (C18): whatever it was to end for, its machine is at fault now."""
+    """Detect a rank that SIGKILL does not end (C18): whatever the reason to end it, its machine is at fault now."""
     seen = ended_late(evidence) if evidence.unkillable else None
     return Detection(seen.text, evidence.unkillable) if seen else None
 
 
 def ended_late(evidence: Evidence) -> Detection | None:
-    """Detect that such a rank has ended after all (C18), and with it what was wrong with its machine."""
+    """Detect that such a rank has ended after all (C18), and with it the fault of its machine."""
     return _symptom(evidence) if evidence.cause is Cause.RANK_UNKILLABLE else None
 
 
@@ -108,8 +107,8 @@ def link_down(evidence: Evidence) -> Detection | None:
 def port_down(evidence: Evidence) -> Detection | None:
     """Detect a port that is down at either end of a cable (C3).
 
-    With RDMA on, only the device of a port may be down. Where two ends contradict each other, one was looked at after
-    the cable was pulled.
+    With RDMA on, only the device of a port may be down. If two ends contradict each other, one was probed after the
+    cable was pulled.
     """
     for node, other in evidence.cabled():
         for here, there in ((node, other), (other, node)):
@@ -123,8 +122,8 @@ def port_down(evidence: Evidence) -> Detection | None:
 
 
 def verbs_down(here: NodeObservation, there: NodeObservation, port: PortFacts) -> bool:
-    """Return whether the device at one end of a cable is down, unless that has a cause that is another class: RDMA is off at
-    an end, or the link is too slow or goes through a dock, over which no device comes up."""
+    """Return whether the device at one end of a cable is down. A cause of another class does not count: RDMA that is off at
+    an end, a link that is too slow, or a dock, over which no device comes up."""
     off = False in (here.facts.rdma_enabled, there.facts.rdma_enabled)
     return port.verbs_up is False and not (off or slow(port) or port.through)
 
@@ -152,7 +151,7 @@ def port_configuration(evidence: Evidence) -> Detection | None:
 
 
 def no_gid(evidence: Evidence) -> Detection | None:
-    """Detect a port that has an address, and no GID of it (C4): macOS may publish it minutes later."""
+    """Detect a port that has an address, but no GID for it (C4): macOS may publish it minutes later."""
     for node, port in _ports(evidence) if evidence.verbs else ():
         if port.connected and port.interface and port.mapped_gid is False and not _flaw(port):
             text = f"{port.interface} of {node.name} has no IPv4-mapped GID"
@@ -173,7 +172,7 @@ def gid_index(evidence: Evidence) -> Detection | None:
 
 
 def firewalled(evidence: Evidence) -> Detection | None:
-    """Detect ranks that did not find each other where a firewall is on (C5): it drops what goes to them."""
+    """Detect ranks that did not find each other on machines with a firewall (C5): it drops their packets."""
     walled = tuple(name for name, facts in evidence.machines() if facts.firewall)
     if not walled or rendezvous(evidence) is None:
         return None
@@ -191,8 +190,8 @@ def rendezvous(evidence: Evidence) -> Detection | None:
 def queue_pairs(evidence: Evidence) -> Detection | None:
     """Detect queue pairs that cannot be set up (C6). Once a group has served, it is C8 or C15.
 
-    Bridges and ports that are down bring about the errors of used-up kernel objects too (mlx issue 4530): where the ports
-    are not known to be well, no machine is restarted for them.
+    Bridges and ports that are down cause the errors of used-up kernel objects too (mlx issue 4530): unless the ports are
+    known to be well, no machine is restarted for them.
     """
     if evidence.proven:
         return None
@@ -201,7 +200,7 @@ def queue_pairs(evidence: Evidence) -> Detection | None:
 
 
 def _ports_well(evidence: Evidence) -> bool:
-    """Return whether each machine is known to have ports to the others, and nothing is wrong with these or unknown."""
+    """Return whether each machine is known to have ports to the others, with nothing wrong or unknown about these."""
     ports = list(_ports(evidence))
     well = all((port.verbs_up, port.bridged, port.mapped_gid) == (True, False, True) for _, port in ports)
     return well and {node.name for node, _ in ports} == {node.name for node in evidence.nodes}
@@ -217,7 +216,7 @@ def kernel_objects(evidence: Evidence) -> Detection | None:
 
 
 def _held(evidence: Evidence) -> list[tuple[NodeName, int]]:
-    """Return how many protection domains processes other than ranks hold, where they do."""
+    """Return the machines on which processes other than ranks hold protection domains, and how many."""
     return [(name, facts.protection_domains) for name, facts in _macs(evidence) if facts.protection_domains]
 
 
@@ -241,7 +240,7 @@ def never_started(evidence: Evidence) -> Detection | None:
 
 
 def refused(evidence: Evidence) -> Detection | None:
-    """Detect a rank that says itself that its input cannot work (C8)."""
+    """Detect a rank that reports that its input cannot work (C8)."""
     return _ended(evidence, ExitCode.CONFIG, ExitCode.WEIGHTS)
 
 
@@ -252,8 +251,7 @@ def hang(evidence: Evidence) -> Detection | None:
 
 
 def out_of_memory_while_serving(evidence: Evidence) -> Detection | None:
-    """Detect a rank of a group that had served and ran out of memory (C10): what it was asked was too much, and not
-    what it holds."""
+    """Detect a rank that ran out of memory after its group had served (C10): its requests were too large, not its weights."""
     return out_of_memory(evidence) if evidence.proven else None
 
 
@@ -263,7 +261,7 @@ def out_of_memory(evidence: Evidence) -> Detection | None:
 
 
 def gpu_fault(evidence: Evidence) -> Detection | None:
-    """Detect a fault of the GPU (C10). Older runtimes abort instead of raising; then the last output tells."""
+    """Detect a fault of the GPU (C10). Older runtimes abort instead of raising; then the last output says so."""
     ended = evidence.first.report.exit if evidence.first else None
     aborted = ended is not None and (ended.signal == SIGABRT or ended.code == 128 + SIGABRT)
     if ended is not None and aborted and "metal" in ended.detail.lower():
@@ -272,7 +270,7 @@ def gpu_fault(evidence: Evidence) -> Detection | None:
 
 
 def wired_memory(evidence: Evidence) -> Detection | None:
-    """Detect wired memory of no process (C11), on a machine without ranks: the ledger charges what runs."""
+    """Detect wired memory of no process (C11), on a machine without ranks: the ledger charges running ranks."""
     for name, facts in evidence.machines():
         if evidence.symptom is None and (facts.wired_excess_bytes or 0) > WIRED_EXCESS_BYTES:
             size = (facts.wired_excess_bytes or 0) / 2**30
@@ -361,12 +359,12 @@ def _ended(evidence: Evidence, *codes: int) -> Detection | None:
 
 
 def _macs(evidence: Evidence) -> Iterable[tuple[NodeName, MachineFacts]]:
-    """Return the machines that RDMA is expected of."""
+    """Return the machines on which RDMA is expected."""
     return evidence.machines() if evidence.verbs else ()
 
 
 def _ports(evidence: Evidence) -> Iterator[tuple[NodeObservation, PortFacts]]:
-    """Yield ports that lead to other nodes of the evidence, or to any where it is about one machine."""
+    """Yield ports that lead to other nodes of the evidence, or to any node if it is about one machine."""
     if not evidence.verbs:
         return
     names = {node.name for node in evidence.nodes}
@@ -377,7 +375,7 @@ def _ports(evidence: Evidence) -> Iterator[tuple[NodeObservation, PortFacts]]:
 
 
 def _cabled(node: NodeObservation) -> bool:
-    """Return whether it is known of every port of a machine where its cable leads."""
+    """Return whether every port of a machine is known to have no cable, or a known other end."""
     ports = node.facts.ports
     return bool(ports) and all(port.connected is False or port.peer for port in ports)
 

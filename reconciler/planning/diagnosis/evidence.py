@@ -1,4 +1,4 @@
-"""The typed observations that a group, or a single machine, is judged by, and what is detected in them."""
+"""The typed observations that a group, or a single machine, is judged by, and the faults detected in them."""
 
 from __future__ import annotations
 
@@ -19,27 +19,26 @@ class Evidence:
     """In the order of ranks."""
     symptom: Symptom | None = None
     first: ObservedRank | None = None
-    """The rank whose end tells most: the earliest that is no consequence of another's."""
+    """The rank whose end says most: the earliest end that no other rank's end caused."""
     verbs: bool = False
-    """Whether RDMA is used, or would be."""
+    """True if RDMA is used, or would be."""
     cables: bool = False
-    """Whether the Thunderbolt cables between the nodes are used, or would be."""
+    """True if the Thunderbolt cables between the nodes are used, or would be."""
     proven: bool = False
     idle_seconds: float = 0.0
-    """How long there had been no request before it happened."""
+    """Seconds without a request before it happened."""
     boots: Mapping[NodeName, str] = field(default_factory=dict)
-    """The boot id of each node when the group was formed, where it was known."""
+    """The boot id of each node when the group was formed, if it was known."""
     unkillable: tuple[NodeName, ...] = ()
     """Nodes with a rank of the group that SIGKILL does not end."""
     local: frozenset[NodeName] = frozenset()
-    """Nodes on the controller's own machine: it starts their agents, and is what macOS holds responsible for them."""
+    """Nodes on the controller's own machine: the controller starts their agents, and macOS holds it responsible for them."""
     unstarted: frozenset[NodeName] = frozenset()
     """Nodes whose agent could not be started."""
     returning: frozenset[NodeName] = frozenset()
-    """Nodes that are back from a restart for so short a time that other nodes may still report their cables as
-    before."""
+    """Nodes that came back from a restart so recently that other nodes may still report their cables as before."""
     ring: bool = False
-    """Whether only neighbours in the order of ranks are joined, the last with the first; else all with all."""
+    """True if only neighbours in the order of ranks are joined, and the last with the first; else all with all."""
 
     def machines(self) -> list[tuple[NodeName, MachineFacts]]:
         """Return the facts of each machine."""
@@ -55,7 +54,7 @@ class Evidence:
                     yield (node, other) if node.name < other.name else (other, node)
 
     def cabled(self) -> Iterator[tuple[NodeObservation, NodeObservation]]:
-        """Yield those of ``links`` of which both ends can have been looked at; none where no cables are used."""
+        """Yield those of ``links`` whose ends have both been probed since any restart; none if no cables are used."""
         for node, other in self.links() if self.cables else ():
             if not self.returning & {node.name, other.name}:
                 yield node, other
@@ -67,7 +66,7 @@ class Evidence:
 
     @property
     def code(self) -> int | None:
-        """Return the exit status that tells most; None where no rank ended, or by a signal."""
+        """Return the exit status that says most; None if no rank ended, or a signal ended it."""
         ended = self.first.report.exit if self.first else None
         return ended.code if ended else None
 
@@ -83,25 +82,25 @@ class Detection:
 
     text: str
     nodes: tuple[NodeName, ...] = ()
-    """The machines to blame, where these are known."""
+    """The machines to blame, if these are known."""
     port: str = ""
     """``node/receptacle`` or an interface."""
     peer: str = ""
-    """What is at the other end."""
+    """The other end."""
 
 
 def restarted(node: NodeObservation, boots: Mapping[NodeName, str]) -> bool:
-    """Return whether a node runs in another boot than the one noted of it, where one is noted."""
+    """Return whether a node runs in another boot than the noted one; False if none is noted."""
     return node.report is not None and boots.get(node.name, node.report.boot_id) != node.report.boot_id
 
 
 def opposite(node: NodeObservation, other: NodeObservation) -> PortFacts | None:
-    """Return the other end of the cable from a node to another, as that node reports it; None where it does not."""
+    """Return the other end of the cable from a node to another, as that node reports it; None if it does not."""
     port = towards(node, other.name)
     end = port.peer[1] if port and port.peer else None
     return next((port for port in other.facts.ports if port.receptacle == end), None)
 
 
 def towards(node: NodeObservation, other: NodeName) -> PortFacts | None:
-    """Return the port of a node whose cable leads to another node; None where none is known."""
+    """Return the port of a node whose cable leads to another node; None if none is known."""
     return next((port for port in node.facts.ports if port.peer and port.peer[0] == other), None)

@@ -1,11 +1,11 @@
 """The healing table: the remedies of each class of faults.
 
-Two rules hold everywhere. Of the rows the first that detects something explains the end of a group, and with it the
-symptoms that later rows would detect. Of a row's two remedies the second is taken when its condition holds, else the
-first. The one thing that counts whatever explains the end is a row with ``forbids``.
+Two rules hold everywhere. The first row that detects something explains the end of a group, and with it the symptoms
+that later rows would detect. A row's second remedy is taken when its condition holds, else the first. Only a row with
+``forbids`` counts even if another row explains the end.
 
-Rows and their order follow the public reports on such clusters: first what can be seen from outside (machine, system,
-cable), then what a rank says, then what only its silence tells.
+Rows and their order follow the public reports on such clusters: first signs that are visible from outside (machine,
+system, cable), then those that a rank reports, then those that only its silence shows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .detectors import Detector
 from .evidence import Detection, Evidence
 
 TRANSPORT_FORMS_MAX = 4
-"""A transport on which a group was formed so often in a row because something was wrong is left, whatever the
+"""A group leaves its transport after it was formed on it this many times in a row because of faults, whatever their
 classes."""
 
 
@@ -42,20 +42,20 @@ class History:
     """Earlier attempts against a fault, and the possible ones: the remedy of a row follows from this."""
 
     attempts: int = 0
-    """How often in a row the group was formed for this class."""
+    """Number of times in a row that the group was formed for this class."""
     transport_forms: int = 0
-    """How often in a row the group was formed on its transport because something was wrong."""
+    """Number of times in a row that the group was formed on its transport because of a fault."""
     has_fallback: bool = True
-    """Whether the deployment has a transport after the group's."""
+    """True if the deployment has a transport after the group's."""
     facts_changed: bool = False
-    """Whether a fact that the group was formed under has changed, which may have helped: then what did not help is
-    not left for it."""
+    """True if a fact that the group was formed under has changed, which may help: then the first remedy is tried
+    again."""
     on_trial: bool = False
     """True if the group's transport failed before, and no group has answered over it since."""
     repaired: bool = False
-    """Whether a machine to blame is being repaired from here, or is about to be."""
+    """True if a machine to blame is being repaired from here, or is about to be."""
     quarantined: bool = False
-    """Whether a machine to blame is quarantined."""
+    """True if a machine to blame is quarantined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +100,15 @@ class Row:
     seen: Detector
     remedy: Remedy
     then: Next | None = None
-    """What comes when the remedy did not help; None where the back-off alone goes on."""
+    """The remedy to take if the first did not help; None if only the back-off continues."""
     person: str = ""
-    """The exact steps that only a person can take; empty where nobody is needed."""
+    """The exact steps that only a person can take; empty if nobody is needed."""
     forbids: bool = False
-    """Whether a group is not formed again while this is detected, also where another row explains its end."""
+    """True if a group is not formed again while this is detected, even if another row explains its end."""
 
     @property
     def reboots(self) -> bool:
-        """Return whether the class may lead to a restart of a machine, where its Node allows that."""
+        """Return whether the class may lead to a restart of a machine, if its Node allows that."""
         return self.then is not None and self.then.remedy is Remedy.REBOOT
 
     def remedy_now(self, history: History) -> Remedy:
@@ -116,7 +116,7 @@ class Row:
         return self.then.remedy if self.then is not None and self.then.holds(history) else self.remedy
 
     def needs_person(self, now: Remedy) -> bool:
-        """Return whether this remedy leaves something to a person; what forming again may well heal does not."""
+        """Return whether this remedy leaves something to a person; a fault that forming again may well heal does not."""
         return now is not self.remedy or now not in (Remedy.FORM, Remedy.WAIT, Remedy.REPAIR)
 
     def steps(self, detection: Detection, deployment: str) -> str:
@@ -276,7 +276,7 @@ TABLE: tuple[Row, ...] = (
 
 
 def diagnose(evidence: Evidence, rows: Iterable[Row] = TABLE) -> tuple[Row, Detection] | None:
-    """Return the first row that detects something, with what it detects; None where nothing is wrong."""
+    """Return the first row that detects something, with what it detects; None if nothing is wrong."""
     for row in rows:
         detection = row.seen(evidence)
         if detection is not None:
@@ -285,9 +285,9 @@ def diagnose(evidence: Evidence, rows: Iterable[Row] = TABLE) -> tuple[Row, Dete
 
 
 def explain(evidence: Evidence, history: Callable[[Row, Detection], History]) -> Explanation | None:
-    """Explain the end of a group and choose its remedy; None where nothing is wrong.
+    """Explain the end of a group and choose its remedy; None if nothing is wrong.
 
-    ``history`` says what was tried against what a row has detected.
+    ``history`` returns the earlier attempts against the fault that a row has detected.
     """
     found = diagnose(evidence)
     if found is None:
@@ -299,10 +299,10 @@ def explain(evidence: Evidence, history: Callable[[Row, Detection], History]) ->
 
 
 def forbidding(evidence: Evidence) -> tuple[Row, Detection] | None:
-    """Return what a group has done to its machines, so that it is not formed again as it was; None where nothing."""
+    """Return the harm that a group has done to its machines, and that forbids forming it as it was; None without any."""
     return diagnose(evidence, (row for row in TABLE if row.forbids))
 
 
 def every(evidence: Evidence, rows: Iterable[Row]) -> list[tuple[Row, Detection]]:
-    """Return what each row detects of a machine, whose troubles do not explain each other."""
+    """Return what each row detects on a machine, because its troubles do not explain each other."""
     return [(row, detection) for row in rows if (detection := row.seen(evidence)) is not None]

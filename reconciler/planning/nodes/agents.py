@@ -22,11 +22,11 @@ from reconciler.wire.node import HeldBy
 from . import leftovers, runtimes
 
 EPOCHS_KEPT = 2
-"""How many epochs of a replica, the current one included, keep their logs on the nodes."""
+"""Number of epochs of a replica, the current one included, whose logs stay on the nodes."""
 
 
 def decide(world: World, name: NodeName) -> Decision:
-    """Start the agent of a node that should have one; stop that of one that should not."""
+    """Start the agent of a node that should have one; stop the agent of a node that should not."""
     node = world.node(name)
     wanted = name in world.desired.nodes and not world.desired.stopping
     started = name in world.memory.agents
@@ -65,7 +65,7 @@ def _start(world: World, name: NodeName) -> Decision:
 
 
 def _behind(world: World, name: NodeName) -> str:
-    """Say why the running agent is not the one that this controller would start; empty where it is."""
+    """Say why the running agent is not the one that this controller would start; empty if it is."""
     report, ours = world.node(name).report, world.memory.agent_file
     if report is not None and ours not in ("", report.agent_file):
         return f"{report.agent_file or 'an older one'} by {ours}"
@@ -109,8 +109,7 @@ def _occupied(world: World, name: NodeName) -> bool:
 
 
 def _remembers(world: World, name: NodeName) -> bool:
-    """Return whether ranks there, ended ones too, tell of epochs that the store has lost and that no new group is above
-    yet."""
+    """Return whether ranks there, ended ones too, have later epochs than the store knows: it has lost them."""
     wanted, known = world.desired.replicas(), world.memory.last_epochs
     return any(
         rank.replica in wanted and rank.report.id.epoch > known.get(rank.replica, 0)
@@ -119,7 +118,7 @@ def _remembers(world: World, name: NodeName) -> bool:
 
 
 def forget(world: World, name: NodeName) -> Decision:
-    """Remove what is left of ranks that ended, except for the newest epochs of replicas that live."""
+    """Remove the directories of ended ranks, except for the newest epochs of living replicas."""
     if world.desired.stopping or not world.seen_since_last_write(name):
         return NOTHING
     # Leftovers of a rank are known from its directory alone, so it stays while there are any.
@@ -138,7 +137,7 @@ def forget(world: World, name: NodeName) -> Decision:
 def _outdated(world: World, replica: ReplicaId, epoch: int) -> bool:
     record = world.memory.groups.get(replica)
     if record is None:
-        # Where the store was lost, the epochs of these ranks are all that is known of the last one.
+        # After a loss of the store, only these ranks show which epoch was the last.
         return replica not in world.desired.replicas()
     failed = world.observed.failed(replica) if record.proven_at is None else None
     if failed is not None and failed.report.id.epoch == epoch:

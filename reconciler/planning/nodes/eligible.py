@@ -20,7 +20,7 @@ from . import quarantine, runtimes
 
 @dataclass(frozen=True, slots=True)
 class CandidateNodes:
-    """The nodes with the labels that a deployment asks for, sorted by what manifests and quarantine say of each."""
+    """The nodes with the labels that a deployment asks for, sorted by what manifests and quarantine say about each."""
 
     tainted: list[NodeName]
     withheld: list[NodeName]
@@ -53,7 +53,7 @@ class CandidateNodes:
         return CandidateNodes(*([name for name in each if name not in names] for each in lists))
 
     def refusal_by_choice(self, world: World, workload: Workload) -> Refusal | None:
-        """Explain a lack of nodes that somebody asked for; None where it has another cause."""
+        """Explain a lack of nodes that people have caused; None if it has another cause."""
         nodes = world.desired.nodes
         if any(STOPPED in nodes[name].metadata.labels for name in self.withheld):
             text = "everything is stopped by request; to go on: reconciler start"
@@ -65,7 +65,7 @@ class CandidateNodes:
         return None
 
     def states(self, world: World, deployment: ModelDeployment) -> str:
-        """Say what keeps nodes out, for people; empty where nothing does."""
+        """Say what keeps nodes out, for people; empty if nothing does."""
         nodes, text = world.desired.nodes, ""
         if self.kept_out:
             states = few_names(
@@ -83,23 +83,23 @@ class CandidateNodes:
 
 @dataclass(frozen=True, slots=True)
 class Applicant:
-    """What is asked of nodes for a deployment with its Model. It is equal for all workloads that get the same answers."""
+    """The requirements of a workload on nodes. They are equal for all workloads that get the same answers."""
 
     placement: str
     """``spec.placement`` as JSON."""
     path: str
     """Path of the weights."""
     fetched: bool
-    """Whether the weights come from a hub."""
+    """True if the weights come from a hub."""
     in_parts: bool
     trusted: bool
-    """Whether code that comes with the weights may run."""
+    """True if code that comes with the weights may run."""
     workload: Workload = field(compare=False)
     """One of them."""
 
     @classmethod
     def of(cls, workload: Workload) -> Applicant:
-        """Return what a replica asks of nodes."""
+        """Return the requirements of a workload."""
         model = workload.model.spec
         return cls(
             placement_key(workload.deployment),
@@ -113,7 +113,7 @@ class Applicant:
 
 @dataclass(frozen=True, slots=True)
 class _Selection:
-    """What nodes a deployment selects. It is equal for all deployments that select the same."""
+    """The selection of nodes by a deployment. It is equal for all deployments that select the same."""
 
     placement: str
     deployment: ModelDeployment = field(compare=False)
@@ -172,7 +172,7 @@ def suits(node: Node, deployment: ModelDeployment) -> bool:
 
 
 def tainted(node: Node, deployment: ModelDeployment) -> str:
-    """Name the taint of a node that the deployment does not tolerate; empty where there is none."""
+    """Name the taint of a node that the deployment does not tolerate; empty if there is none."""
     taint = deployment.spec.placement.untolerated(node.spec.taints)
     return f"the taint {taint}" if taint else ""
 
@@ -184,7 +184,7 @@ def in_parts(deployment: ModelDeployment) -> bool:
 
 
 def withheld(node: Node) -> str:
-    """Say in a word why the manifests keep new ranks off a node; empty where they do not."""
+    """Say in a word why the manifests keep new ranks off a node; empty if they do not."""
     return "drained" if node.spec.drain else "cordoned" if node.spec.unschedulable else ""
 
 
@@ -194,7 +194,7 @@ def open_to(node: Node, deployment: ModelDeployment) -> bool:
 
 
 def too_few(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, usable: int) -> str:
-    """Say why there are fewer nodes than a deployment needs, by what the manifests say. If the manifests have enough nodes,
+    """Say by the manifests why there are fewer nodes than a deployment needs. If the manifests have enough nodes,
     the machines are the reason: then no change of a manifest is advised."""
     wanted = deployment.spec.parallelism.nodes.min
     need = f"needs {wanted} node{'s' if wanted > 1 else ''}"
@@ -222,7 +222,7 @@ def ranks_by_state(states: Sequence[tuple[int, str]]) -> str:
 
 
 def about_to_report(world: World, name: NodeName, path: str) -> bool:
-    """Return whether a node is about to report what it can do. One whose agent does not start is not waited for."""
+    """Return whether a node is about to report what it can do. A node whose agent does not start is not about to."""
     node = world.node(name)
     if node.contact is Contact.AGENT_DOWN:
         return not world.unstarted(name)

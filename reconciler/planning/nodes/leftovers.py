@@ -2,8 +2,8 @@
 
 The proof that they are gone has three values. *No* keeps new ranks away. *Unknown* does not: an agent that cannot
 say, and a machine whose probes do not tell, are used as before, because nothing there points to leftovers. Without
-RDMA devices there is nothing to prove of protection domains, and on Linux nothing of wired memory: there both end
-with their process.
+RDMA devices there is nothing to prove about protection domains, and on Linux nothing about wired memory: there both
+end with their process.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from reconciler.state import FaultClass, MachineFacts, NodeName, ObservedRank
 from reconciler.wire.node import Gone
 
 SETTLE_SECONDS = 60.0
-"""How long the system may take to free what a rank held. Longer means that only a person can."""
+"""Time for the system to free what a rank held. After that, only a person can."""
 REPORT_AFTER_SECONDS = 5.0
 """Time after which leftovers are reported: most are gone in an instant."""
 
 
 class Proof(Enum):
-    """Whether nothing is left."""
+    """The state of the proof that nothing is left."""
 
     YES = "yes"
     NO = "no"
@@ -42,7 +42,7 @@ class Leftover:
     """CamelCase, for programs."""
     text: str
     seconds: float
-    """How long, as far as is known."""
+    """Time since it was left, as far as known."""
     person: str
 
 
@@ -79,7 +79,7 @@ def leftovers(world: World, name: NodeName) -> Iterator[Leftover]:
 
 
 def has_leftovers(rank: ObservedRank) -> bool:
-    """Return whether something of an ended rank is left, or may be because it is just being looked at."""
+    """Return whether something of an ended rank is left, or may be because the check has not finished."""
     return rank.report.gone in (Gone.NO, Gone.PENDING)
 
 

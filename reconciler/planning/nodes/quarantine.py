@@ -1,6 +1,6 @@
 """Nodes that are kept out: silent for too long, with a rank that nothing ends, or with leftovers of old ranks.
 
-Computed in each pass, never stored. During it, nothing new is placed on such a node, and no group that misses a
+Computed in each pass, never stored. Meanwhile, nothing new is placed on such a node, and no group that misses a
 rank there waits for it. A rank that may run there stays charged, and is not part of a new group.
 """
 
@@ -32,13 +32,13 @@ _RESTARTING = "nothing to do yet: it was asked to restart, which may take some m
 
 
 def reason(world: World, name: NodeName) -> str:
-    """Say why a node is kept out, for people; empty where it may be used."""
+    """Say why a node is kept out, for people; empty if it may be used."""
     found = quarantine_of(world, name)
     return found.text if found else ""
 
 
 def quarantine_of(world: World, name: NodeName) -> Quarantine | None:
-    """Return the first rule that keeps a node out; None where none does."""
+    """Return the first rule that keeps a node out; None if none does."""
     return world.once(_quarantine, name)
 
 
@@ -47,14 +47,14 @@ def _quarantine(world: World, name: NodeName) -> Quarantine | None:
 
 
 def troubles(world: World, names: list[NodeName]) -> tuple[Trouble, ...]:
-    """List what is wrong with these nodes themselves, from the first moment that it is seen."""
+    """List what is wrong with these nodes themselves, as soon as it is seen."""
     looks = (_silent_trouble, _held_trouble, _leftover_trouble)
     found = (look(world, name) for look in looks for name in names)
     return _asked_once(trouble for trouble in found if trouble is not None)
 
 
 def _asked_once(troubles: Iterable[Trouble]) -> tuple[Trouble, ...]:
-    """Ask for the very same thing once: what keeps the controller from many nodes is a fault of its own machine."""
+    """Ask for the same task only once: a fault that keeps the controller from many nodes is one of its own machine."""
     asked: dict[str, ObjectKey] = {}
     found = []
     for trouble in troubles:
@@ -96,8 +96,8 @@ def _silent_trouble(world: World, name: NodeName) -> Trouble | None:
 
 
 def _is_expected(world: World, node: NodeObservation) -> bool:
-    """Return whether a machine is silent because it was asked to restart. One that says what it needs of a person, such
-    as the password of its disk, has come as far as it can alone."""
+    """Return whether a machine is silent because it was asked to restart. One that asks a person for something, such as
+    the password of its disk, has come as far as it can alone."""
     return reboot_requests.restarting(world, node.name) and not node.remedy
 
 
@@ -135,7 +135,7 @@ def _held_trouble(world: World, name: NodeName) -> Trouble | None:
 
 
 def held_text(rank: ObservedRank) -> str:
-    """Say of a rank that SIGKILL does not end it, for people; the same as long as that is so."""
+    """Say of a rank that SIGKILL does not end it, for people, in the same words as long as that is so."""
     report = rank.report
     who = (
         f"rank {report.id.rank} of {rank.replica} on {rank.node} (epoch {report.id.epoch}, pid {report.pid})"

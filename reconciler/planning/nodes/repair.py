@@ -1,8 +1,8 @@
-"""When the settings of a machine are changed, and when the change is confirmed: only what its Node allows, never what
-serves.
+"""Decides when the settings of a machine are changed, and when a change is confirmed. It changes only settings that the
+Node allows, and none that a serving group uses.
 
-A boot undoes most changes, and then they are due again. A change that does not help is not tried without end: after a
-few times in one boot a person gets it, with the exact commands.
+A boot undoes most changes, and then they are due again. A change that does not help is tried a few times in one boot.
+Then it is left to a person, with the exact commands.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ ATTEMPTS_MAX = 3
 BROKEN_OFF_MAX = 9
 """For the same changes in one boot whose process was gone each time."""
 REPAIRS_MAX = 12
-"""For all changes in one boot, as far as they count against more."""
+"""For all changes in one boot."""
 GID_SECONDS = 60.0
-"""How long a port may take to show its GID after it got an address, before a group does without it."""
+"""Time for a port to show its GID after it got an address. Then a group does without it."""
 
 
 def decide(world: World, name: NodeName) -> Decision:
-    """Confirm what was changed, else change what is due, and say why something is not."""
+    """Confirm a change, else change the settings that are due, and say why some are not."""
     if world.desired.stopping or name not in world.desired.nodes or not world.reached(name):
         return NOTHING
     if f"repair/{name}" in world.memory.in_flight:
@@ -66,8 +66,8 @@ def decide(world: World, name: NodeName) -> Decision:
 
 
 def pending_change(world: World, name: NodeName, ending: str = "") -> str:
-    """Say what is about to be changed on a machine, or just was, for people: groups that would use it wait. Empty
-    where nothing is, or not soon. ``ending`` is a replica whose ranks are being ended."""
+    """Describe a change of a machine that is about to be made, or just was, for people: groups that would use it
+    wait. Empty if there is none soon. ``ending`` is a replica whose ranks are being ended."""
     if world.desired.stopping or name not in world.desired.nodes or not world.reached(name):
         return ""
     going_on = _running_repair(world, name)
@@ -81,7 +81,7 @@ def pending_change(world: World, name: NodeName, ending: str = "") -> str:
 
 def changeable(world: World) -> tuple[NodeName, ...]:
     """List the nodes on which something is being changed, was just changed, or is to be changed as soon as no group uses
-    it: of all others ``pending_change`` is empty, whatever is decided in this pass."""
+    it. For all others ``pending_change`` is empty, whatever is decided in this pass."""
     return tuple(
         name
         for name in sorted(world.desired.nodes)
@@ -93,7 +93,7 @@ def changeable(world: World) -> tuple[NodeName, ...]:
 
 
 def _possible(world: World, name: NodeName, need: Need) -> bool:
-    """Return whether a change may be made from here, if nobody uses what it is about."""
+    """Return whether a change may be made from here, if no group uses the setting."""
     return bool(need.changes) and not need.against and allowed(world, name, need.kind)
 
 
@@ -105,7 +105,7 @@ def doing(world: World, row: Row, seen: Detection) -> str:
 
 
 def steps(world: World, row: Row, seen: Detection, deployment: str = "") -> str:
-    """Say what a person must do about it: the exact commands where the missing settings are known; empty where they
+    """Say what a person must do about a fault: the exact commands if the missing settings are known; empty if the changes
     are about to be made from here."""
     if row.remedy is not Remedy.REPAIR:
         return row.steps(seen, deployment)
@@ -116,12 +116,12 @@ def steps(world: World, row: Row, seen: Detection, deployment: str = "") -> str:
 
 
 def _in_hand(world: World, name: NodeName) -> bool:
-    """Return whether nobody else has to touch the settings of a machine, also while its agent is started again."""
+    """Return whether no person has to touch the settings of a machine, even while its agent is started again."""
     return bool(pending_change(world, name) or _settling(world, name))
 
 
 def _manual_mismatch(world: World, name: NodeName) -> str | None:
-    """Say what a person must do about the network of a machine; None where it is as declared, or nothing is
+    """Say what a person must do about the network of a machine; None if it is as declared, or nothing is
     declared."""
     found = [need for need in settings.needs(world, name) if need.kind is Kind.NETWORK]
     if not found:
@@ -157,7 +157,7 @@ def _first_of_hosts(world: World, kind: Kind) -> dict[str, NodeName]:
 
 
 def _due(world: World, name: NodeName, ending: str = "") -> list[Need]:
-    """List what is changed next, all of one kind, so that a kind that is not allowed cannot undo another."""
+    """List the next changes, all of one kind, so that a kind that is not allowed cannot undo another."""
     found = settings.needs(world, name)
     for kind in Kind if found else ():
         ready = [
@@ -171,7 +171,7 @@ def _due(world: World, name: NodeName, ending: str = "") -> list[Need]:
 
 
 def _spent(world: World, name: NodeName, needs: Sequence[Need]) -> str:
-    """Say why the same is not tried again in this boot; empty where it may be."""
+    """Say why the same changes are not tried again in this boot; empty if they may be."""
     report, boot = _report(world, name), world.boot(name)
     if report is None or report.boot_id != boot:
         return ""
@@ -190,7 +190,7 @@ def _spent(world: World, name: NodeName, needs: Sequence[Need]) -> str:
 
 
 def _refusals(world: World, name: NodeName) -> list[Refusal]:
-    """Yield what is allowed and wanted, and cannot be done from here."""
+    """List the changes that are allowed and wanted, but cannot be made from here."""
     found = settings.needs(world, name)
     texts = []
     for kind in Kind if found else ():
@@ -203,7 +203,7 @@ def _refusals(world: World, name: NodeName) -> list[Refusal]:
 
 
 def _person(world: World, name: NodeName, needs: Sequence[Need]) -> str:
-    """Say what only a person can do about what is allowed; empty where nothing is left to one."""
+    """Say what only a person can do about allowed changes; empty if nothing is left to a person."""
     against = [need.against for need in needs if need.against]
     ready = [need for need in needs if need.changes and not need.against]
     spent = _spent(world, name, ready) if ready else ""
@@ -215,7 +215,7 @@ def _person(world: World, name: NodeName, needs: Sequence[Need]) -> str:
 
 
 def _hindered(world: World, name: NodeName) -> str:
-    """Say why nothing is changed at this moment; empty where it may be."""
+    """Say why nothing is changed at this moment; empty if changes may be made."""
     node = world.node(name)
     if not (world.seen_since_last_write(name) and node.probed and node.examined):
         return "its settings are changed when its newest state is known"
@@ -246,7 +246,7 @@ def _unexamined_beside(world: World, name: NodeName) -> list[NodeName]:
 
 
 def _held(world: World, name: NodeName) -> Decision:
-    """List what waits for the groups that use it."""
+    """List the changes that wait for the groups that use the settings."""
     waits = [
         need
         for need in settings.needs(world, name)
@@ -308,7 +308,7 @@ _KINDS = {
 
 
 def _settling(world: World, name: NodeName) -> str:
-    """Say that a port whose address is new has no GID yet; empty where none is so."""
+    """Say that a port with a new address has no GID yet; empty without such a port."""
     at = world.memory.repaired.get(name)
     if at is None or abs(world.now - at) >= GID_SECONDS:
         return ""

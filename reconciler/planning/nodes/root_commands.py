@@ -1,5 +1,5 @@
-"""What may run as root on a machine, word for word: its restart, the probe of its power, and the repairs that its Node
-allows, on the ports and with the addresses that its Fabrics declare. Pure.
+"""Lists the exact commands that may run as root on a machine: its restart, the probe of its power, and the repairs that
+its Node allows. Repairs concern the ports and addresses that its Fabrics declare. Pure.
 
 One word is not known beforehand: the address that macOS has given a port by itself. A repair removes that address and
 its undoing gives it back, so one command stands for any link-local address of that port.
@@ -58,7 +58,7 @@ class RootCommands:
 
 
 def needed(world: World, name: NodeName) -> RootCommands:
-    """Return what should be allowed on a machine now; on one that was not seen yet, nothing."""
+    """Return the commands to allow on a machine now; none on one that was not seen yet."""
     manifest, report = world.desired.nodes.get(name), world.node(name).report
     if manifest is None or report is None:
         return RootCommands((), (f"{name} was not seen yet",))
@@ -93,7 +93,7 @@ def _network(world: World, name: NodeName, unknown: list[str]) -> Iterator[RootC
 
 
 def _addresses(world: World, port: PortFacts, planned: str) -> Iterator[tuple[str, ...]]:
-    """Yield what gives a port its address, and what removes and gives back what it may have instead."""
+    """Yield the commands that give a port its address, and those that remove and give back another that it may have."""
     if not planned:
         return
     link, own = settings.LINK_MASK, settings.LINK_LOCAL_MASK

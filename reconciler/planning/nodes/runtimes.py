@@ -1,6 +1,7 @@
 """The runtime of each node that is reached over SSH and has none of its owner's: built, used, and in time removed.
 
-A new one is built beside the old one. Once it is there, the agent is replaced by one that uses it. Ranks go on.
+A new runtime is built next to the old one. Once it is there, an agent that uses it replaces the old agent. Ranks
+continue.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from reconciler.state.identity import ObjectKey
 from reconciler.wire.node import NodeReport
 
 BUILDS_MAX = 4
-"""At a time: all of them send from this controller."""
+"""Most builds at a time: this controller sends to all of them."""
 _IN_RUNTIME = re.compile(r"/\.reconciler/runtimes/([0-9a-f]+)/bin/python3\Z")
 
 
@@ -88,18 +89,18 @@ def _tidy(world: World, name: NodeName, report: NodeReport | None, key: str) -> 
 
 
 def _wanted(world: World, report: NodeReport | None) -> str:
-    """Name the runtime that a node should have; empty for a kind of machine that none is made for."""
+    """Name the runtime that a node should have; empty for a kind of machine without one."""
     return world.memory.runtimes.wanted.get(f"{report.system}/{report.machine}", "") if report else ""
 
 
 def used(report: NodeReport | None) -> str:
-    """Name the managed runtime that ranks are started with; empty where they are started with another."""
+    """Name the managed runtime that ranks are started with; empty if they are started with another."""
     found = _IN_RUNTIME.search(report.python) if report is not None else None
     return found[1] if found else ""
 
 
 def behind(world: World, name: NodeName) -> str:
-    """Say why the agent is to be replaced by one that uses another runtime; empty where it is not."""
+    """Say why the agent is to be replaced by one that uses another runtime; empty if it is not."""
     report = world.node(name).report
     if report is None or not managed(world, name):
         return ""
@@ -110,7 +111,7 @@ def behind(world: World, name: NodeName) -> str:
 
 
 def about_to_arrive(world: World, name: NodeName) -> bool:
-    """Return whether a node has nothing to start ranks with, and is about to have it."""
+    """Return whether a node has no runtime to start ranks with, and is about to get one."""
     report = world.node(name).report
     if not managed(world, name) or not _wanted(world, report) or used(report):
         return False
@@ -119,7 +120,7 @@ def about_to_arrive(world: World, name: NodeName) -> bool:
 
 
 def problem(world: World, name: NodeName) -> str:
-    """Say why a node cannot get a runtime; empty where it has one, or gets none."""
+    """Say why a node cannot get a runtime; empty if it has one, or gets none."""
     report = world.node(name).report
     if not managed(world, name) or not _wanted(world, report) or used(report):
         return ""

@@ -1,8 +1,7 @@
 """Finds wrong settings of a Mac, with the commands that change them and change them back. Pure.
 
-There are five kinds, as in ``spec.repair``: the network of the Thunderbolt ports that declared links use, the memory
-that the GPU may have, that the machine stays awake, that it does not update itself, and that nothing else reads its
-weights. A fact that is not known asks for nothing.
+There are five kinds, as in ``spec.repair``: the network of the Thunderbolt ports of declared links, the memory that
+the GPU may have, sleep, updates, and services that read the weights for nothing. An unknown fact needs no change.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from reconciler.wire.repair import Change, needs_root
 
 LINK_MASK, LINK_LOCAL_MASK = "255.255.255.252", "255.255.0.0"
 LINK_LOCAL = IPv4Network("169.254.0.0/16")
-"""The addresses that macOS gives a port by itself where nobody answers."""
+"""The addresses that macOS gives a port by itself if nobody answers."""
 MODELS = "~/.reconciler/models"
 """The folder of weights on a machine, as a person would type it."""
 _MIB = 2**20
@@ -57,11 +56,11 @@ class Need:
 
     kind: Kind
     text: str
-    """What is wrong, for people."""
+    """The fault, for people."""
     changes: tuple[Change, ...]
-    """In this order; empty where it is not known how they could be undone."""
+    """In this order; empty if it is not known how to undo them."""
     against: str = ""
-    """Why it must not be changed as things are, for people: something else has to change first. Empty where it
+    """Why it must not be changed as things are, for people: something else has to change first. Empty if it
     may."""
     user: str = ""
     """The replica that uses what would be changed: the change waits for its end. Empty for none."""
@@ -92,7 +91,7 @@ def identity(boot_id: str, changes: Sequence[Change]) -> str:
 
 
 def commands(needs: Sequence[Need]) -> str:
-    """Write what a person would type; empty where nothing helps."""
+    """Write the commands that a person would type; empty if none helps."""
     return "; ".join(_typed(change.argv) for need in needs for change in need.changes)
 
 
@@ -107,11 +106,11 @@ _MADE: Mapping[str, Callable[[MachineFacts], bool | None]] = {
     "touch": lambda facts: facts.weights_indexed,
     "tmutil": lambda facts: facts.weights_backed_up,
 }
-"""What a tool puts an end to: False once that is seen."""
+"""By tool, the fact that it makes False."""
 
 
 def confirmed(change: Change, facts: MachineFacts) -> bool:
-    """Return whether the facts show that a change was made. A fact that is not known does not."""
+    """Return whether the facts show that a change was made. An unknown fact does not."""
     tool, *words = change.argv
     if tool == "sysctl":
         megabytes = int(words[0].partition("=")[2])
@@ -133,12 +132,12 @@ def confirmed(change: Change, facts: MachineFacts) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Plug:
-    """One end of a declared link, as it is."""
+    """One end of a declared link, as observed."""
 
     port: PortFacts
     other: End
     planned: IPv4Interface | None
-    """Its address; None where its Fabric has no pool."""
+    """Its address; None if its Fabric has no pool."""
 
 
 def _network(world: World, name: NodeName) -> Iterator[Need]:
@@ -230,7 +229,7 @@ def previous_mask(world: World, address: str) -> str:
 
 
 def _obstacle(world: World, name: NodeName, port: PortFacts, planned: IPv4Network, moving: set[str]) -> str:
-    """Say why a port must not have its address, from the ``planned`` network; empty where it may."""
+    """Say why a port must not have its address, from the ``planned`` network; empty if it may."""
     facts = world.node(name).facts
     if port.address and not previous_mask(world, port.address):
         return (
@@ -274,7 +273,7 @@ def _of_group(world: World, rank: ObservedRank) -> bool:
 
 
 def _wired_limit(world: World, name: NodeName) -> Iterator[Need]:
-    """Yield the memory that ``spec.memory`` leaves to models; nothing where it says nothing."""
+    """Yield the memory that ``spec.memory`` leaves to models; nothing if it says nothing."""
     memory, facts, report = (
         world.desired.nodes[name].spec.memory,
         world.node(name).facts,
@@ -318,7 +317,7 @@ def sleep_after(minutes: int, disk_minutes: int) -> tuple[str, ...]:
 
 
 def _updates(world: World, name: NodeName) -> Iterator[Need]:
-    """Yield a machine that restarts alone for an update, and has another build than the others then."""
+    """Yield a machine that restarts by itself for an update, and then has another build than the others."""
     if not world.node(name).facts.updates_itself:
         return
     text = f"{name} installs updates of macOS by itself"
@@ -332,7 +331,7 @@ def update_itself(value: str) -> tuple[str, ...]:
 
 
 def _weights(world: World, name: NodeName) -> Iterator[Need]:
-    """Yield what reads hundreds of gigabytes for nothing, beside ranks that load."""
+    """Yield the services that read hundreds of gigabytes for nothing while ranks load."""
     facts = world.node(name).facts
     if facts.weights_indexed:
         mark = "{models}/.metadata_never_index"

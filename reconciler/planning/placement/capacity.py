@@ -1,4 +1,4 @@
-"""Says which deployments no declared node could ever hold, whatever else runs: only where all of that is known."""
+"""Names the deployments that are too large for the declared nodes, whatever else runs, as far as all facts are known."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .search import FreeMemory
 
 
 def beyond_all_nodes(world: World, concerned: Set[ObjectKey]) -> Iterator[str]:
-    """Yield a sentence for each deployment in ``concerned``, or whose Model is, that is too large for the nodes of the
-    manifests even if nothing else ran on them. A fact that is missing says nothing: no report of a node, no examined
-    weights, fewer nodes than it needs."""
+    """Yield a sentence for each deployment that is too large for the nodes of the manifests even if nothing else ran on
+    them. It, or its Model, is in ``concerned``. A missing fact says nothing: no report of a node, no examined weights,
+    fewer nodes than it needs."""
     for name, deployment in sorted(world.desired.deployments.items()):
         keys = ObjectKey("ModelDeployment", name), ObjectKey("Model", deployment.spec.model)
         model = world.desired.models.get(deployment.spec.model)
@@ -33,7 +33,7 @@ def beyond_all_nodes(world: World, concerned: Set[ObjectKey]) -> Iterator[str]:
 
 
 def _too_large(world: World, workload: Workload) -> str:
-    """Return what it needs and what there is; empty where it fits, or where that is not known."""
+    """Return its needs and the memory that there is, for people; empty if it fits, or that is not known."""
     rooms, weights = _emptied(world, workload.deployment), _examined(world, workload.path)
     bounds = workload.deployment.spec.parallelism.nodes
     if rooms is None or weights is None or len(rooms.nodes) < bounds.min:
@@ -56,7 +56,7 @@ def _too_large(world: World, workload: Workload) -> str:
 
 
 def _figures(rooms: FreeMemory, each: Needs, guess: bool) -> str:
-    """Return what ranks need, and whether that is a guess, and what the nodes hold."""
+    """Return the needs of ranks, and whether they are a guess, and the memory of the nodes, for people."""
     size, every = len(each), len(rooms.nodes)
     held = sorted(rooms.free.values(), reverse=True)
     if size == 1:
@@ -72,7 +72,7 @@ def _figures(rooms: FreeMemory, each: Needs, guess: bool) -> str:
 
 
 def _emptied(world: World, deployment: ModelDeployment) -> FreeMemory | None:
-    """Return the nodes that the deployment might ever use, with all memory that their manifests leave to models; None where
+    """Return the nodes that the deployment might ever use, with all memory that their manifests leave to models; None if
     one of them has not reported yet. A node that is cordoned, or silent, may be used again."""
     nodes = [
         name
@@ -92,7 +92,7 @@ def _emptied(world: World, deployment: ModelDeployment) -> FreeMemory | None:
 
 
 def _examined(world: World, path: str) -> ModelReport | None:
-    """Return what a node says of weights that it has examined; None if none has."""
+    """Return a node's report on weights that it has examined; None if no node has."""
     found = (world.node(name).model(path) for name in sorted(world.desired.nodes))
     return next(
         (

@@ -1,5 +1,4 @@
-"""Choose where a group goes and how it is joined: the largest one that there are machines, memory and a transport
-for."""
+"""Chooses the machines and the transport of a group: the largest one that machines, memory and transports allow."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Finds compatible nodes: those that agree in everything that the ranks of a group must agree on.
 
-Checked only for groups that are about to be formed. Those that run go on.
+Checked only for groups that are about to be formed. Running groups continue.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from reconciler.state.machine.compatibility import traits as of
 KINDS_SHOWN = 3
 """Kinds of machines that are named in one sentence."""
 SETS_MAX = 32
-"""How many sets of compatible nodes are tried. In a cluster with more kinds of machines, the largest are."""
+"""Most sets of compatible nodes that are tried. In a cluster with more kinds of machines, the largest sets are."""
 _REMEDIES = {
     SYSTEM: "choose nodes of one kind with placement.nodeSelector",
     KERNEL: "bring all to one version of the system",
@@ -42,14 +42,14 @@ _REMEDIES = {
 
 
 def traits(world: World, name: NodeName, path: str) -> Traits | None:
-    """Return what a node must agree on with others; None where nothing is known of it."""
+    """Return the traits in which a node must agree with others; None if nothing is known about it."""
     node = world.node(name)
     return of(node.report, node.model(path)) if node.report is not None else None
 
 
 def compatible_sets(world: World, names: Placed, path: str, before: Collection[NodeName]) -> list[Placed]:
     """Sort the nodes into sets that agree, none of them part of another: first those with most of ``before``, then
-    the larger ones. A node of which little is known may be in several."""
+    the larger ones. A node about which little is known may be in several."""
     kinds = world.once(_kinds, names, path)
     if len(kinds) < 2:
         return [names]
@@ -103,8 +103,8 @@ def describe_differences(
 
 
 def divergence(world: World, path: str, group: Sequence[NodeName]) -> str:
-    """Say how the nodes of a formed group differ by now, for people; empty where they agree. ``path`` is where the
-    weights are."""
+    """Say how the nodes of a formed group have come to differ, for people; empty if they agree. ``path`` leads to
+    the weights."""
     members = tuple(dict.fromkeys(group))
     first, *others = compatible_sets(world, members, path, ())
     return (

@@ -1,8 +1,8 @@
-"""How long the context of a group may be: what its model was made for, what the deployment wants, what memory allows.
+"""Chooses the context of a group: as long as its model was made for, its deployment wants, and memory allows.
 
-``auto`` is decided when a group is formed, and stays with it. What it takes beyond ``LEAST`` is counted twice where there
-has to be room for it, so that it leaves as much to other groups. The next group of the same spec has as much at least where
-that fits, because answers go on with it.
+``auto`` is decided when a group is formed, and stays with it. Its memory beyond ``LEAST`` has to fit twice, so that it leaves
+as much to other groups. The next group of the same spec has at least the same context if that fits, because it continues
+answers.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from reconciler.wire.launch import CONTEXT_MAX, RopeKind
 from reconciler.wire.node import ModelReport
 
 LEAST = 4096
-"""``auto`` is not less where the model was made for as much, nor more where nothing says what the model was made for."""
+"""``auto`` is less only if the model was made for less, and never more if nothing says what the model was made for."""
 STEP = 1024
-"""What memory decides is a multiple of it."""
+"""A context that memory decides is a multiple of it."""
 LENGTHS = (
     "model_max_length",
     "max_position_embeddings",
@@ -32,11 +32,11 @@ LENGTHS = (
     "max_seq_len",
     "seq_length",
 )
-"""Where configs say how long a sequence may be, as vLLM looks for it (``config/model.py``); the first one counts, which
-Command R has beside a smaller one. The tokenizer's ``model_max_length`` says nothing: it is 16384 for DeepSeek R1, which
+"""Fields of configs with the length of a sequence, as vLLM reads them (``config/model.py``). The first one counts: Command R
+has it in addition to a smaller one. The tokenizer's ``model_max_length`` says nothing: it is 16384 for DeepSeek R1, which
 was made for 163840."""
 STRETCHED = ("linear", "dynamic")
-"""Kinds of rope scaling whose factor applies to ``max_position_embeddings``; the lengths of others have it in them."""
+"""Kinds of rope scaling whose factor applies to ``max_position_embeddings``; the lengths of others include it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Made:
 
     tokens: int
     said_by: str
-    """What says so: a field of its ``config.json``, or of the deployment."""
+    """The source: a field of its ``config.json``, or of the deployment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Contexts:
         return cls(min(most, LEAST), most)
 
     def largest(self, fits: Callable[[int], bool]) -> int:
-        """Return the largest one that fits, in steps. What fits with more fits with less; the least is not asked about."""
+        """Return the largest one that fits, in steps. If one fits, all smaller ones do; the least is not tried."""
         if self.most == self.least or fits(self.most):
             return self.most
         low, high = self.least // STEP, math.ceil(self.most / STEP)
@@ -78,7 +78,7 @@ class Contexts:
 
 @dataclass(frozen=True, slots=True)
 class Charges:
-    """The memory that the ranks of a group of one size and split are charged, by its context."""
+    """The memory charged to the ranks of a group of one size and split, by its context."""
 
     deployment: ModelDeployment
     weights: ModelReport
@@ -116,7 +116,7 @@ class Charges:
         return tuple(2 * need - low for need, low in zip(each, self.least(), strict=True))
 
     def allows(self, context: int) -> bool:
-        """Return whether the deployment wants as much memory for requests as one of a full context takes."""
+        """Return whether the deployment's memory for requests has room for one of a full context."""
         wanted = self.deployment.spec.serving.kv_cache
         model = ModelNeeds.of_deployment(self.deployment, context)
         return wanted is None or wanted >= one_context_bytes(model, self.weights, self.strategy, self.size)
@@ -131,7 +131,7 @@ class Charges:
 
 
 def made_for(config: Mapping[str, Any], wanted: RopeScaling | None = None) -> Made | None:
-    """Return what a model was made for, with positions scaled as its deployment wants it; None where nothing says."""
+    """Return the length that a model was made for, with positions scaled as its deployment wants; None if nothing says it."""
     if wanted is not None:
         return Made(wanted.tokens, "serving.ropeScaling")
     config = text_config(config)
@@ -144,13 +144,13 @@ def made_for(config: Mapping[str, Any], wanted: RopeScaling | None = None) -> Ma
         return Made(tokens, field)
     original = number(scaling, "original_max_position_embeddings")
     stretched = int(original * factor) if kind == "yarn" else 0
-    if kind in STRETCHED and not str(config.get("model_type")).startswith("gemma3"):  # has it in its length
+    if kind in STRETCHED and not str(config.get("model_type")).startswith("gemma3"):  # its length includes it
         stretched = int(tokens * factor)
     return Made(stretched, f"rope_scaling: {kind}") if stretched > tokens else Made(tokens, field)
 
 
 def _scaling(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return how positions are scaled, in either spelling; with several kinds of layers, those that see everything."""
+    """Return how positions are scaled, in either spelling; of several kinds of layers, in those that see everything."""
     for name in ("rope_scaling", "rope_parameters"):
         found = config.get(name)
         if isinstance(found, Mapping):
@@ -175,7 +175,7 @@ def too_long(workload: Workload, weights: ModelReport) -> Refusal | None:
 
 
 def _scaling_that_allows(wanted: int, made: Made, weights: ModelReport) -> str:
-    """Say how a model would take it whose positions can be scaled and are not; empty for others."""
+    """Say which scaling of positions would let the model take it; empty if it has one, or cannot have this one."""
     scaling = _scaling(text_config(weights.config))
     scaled = scaling.get("rope_type", scaling.get("type", "default")) != "default"
     if scaled or RopeKind.YARN not in weights.rope:
@@ -185,7 +185,7 @@ def _scaling_that_allows(wanted: int, made: Made, weights: ModelReport) -> str:
 
 
 def unscalable(workload: Workload, weights: ModelReport) -> Refusal | None:
-    """Refuse to scale positions as mlx-lm cannot do it for this model, or from a length that it was not made for."""
+    """Refuse a scaling that mlx-lm cannot do for this model, or that begins at a length that it was not made for."""
     wanted = workload.deployment.spec.serving.rope_scaling
     if wanted is None:
         return None
@@ -202,7 +202,7 @@ def unscalable(workload: Workload, weights: ModelReport) -> Refusal | None:
 
 
 def explained(deployment: ModelDeployment, weights: ModelReport | None, context: int) -> str:
-    """Say why a group has this context, for people; empty where its manifest says it, or nothing is known."""
+    """Say why a group has this context, for people; empty if its manifest says it, or nothing is known."""
     if not context or isinstance(deployment.spec.serving.context, int) or weights is None:
         return ""
     scaling = deployment.spec.serving.rope_scaling

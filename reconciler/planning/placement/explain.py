@@ -1,4 +1,4 @@
-"""Explain to people why replicas are where they are, and nowhere else, by what is known now."""
+"""Explains to people why replicas are where they are, and not elsewhere, by present facts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Seat:
     node: NodeName
     rank: int | None
     text: str
-    """How much its rank is charged, or why it has none."""
+    """The charge of its rank, or why it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Places:
 
     replica: int
     text: str
-    """Why its group has as many nodes, and such a context, as it has; empty where it has none."""
+    """Why its group has this number of nodes and this context; empty without a group."""
     nodes: tuple[Seat, ...]
 
 
@@ -134,7 +134,7 @@ def _seat(subject: _Subject, name: NodeName) -> Seat:
 
 
 def _unlike(subject: _Subject, name: NodeName) -> str:
-    """Say in what a node differs from those that the replica's group is on; empty where it does not."""
+    """Say how a node differs from those of the replica's group; empty if it does not."""
     world, path, members = subject.world, subject.workload.path, subject.members
     if len(members) < 2:
         return ""
@@ -142,7 +142,7 @@ def _unlike(subject: _Subject, name: NodeName) -> str:
 
 
 def _obstacle(world: World, name: NodeName, node: Node, workload: Workload) -> str:
-    """Say what keeps a node from being used at all; empty where nothing does."""
+    """Say what keeps a node from being used at all; empty if nothing does."""
     deployment = workload.deployment
     if not suits(node, deployment):
         wanted = deployment.spec.placement.node_selector
@@ -167,7 +167,7 @@ def _obstacle(world: World, name: NodeName, node: Node, workload: Workload) -> s
 
 
 def _room(subject: _Subject, name: NodeName, weights: ModelReport) -> str:
-    """Say whether the smallest part of the model would have room beside what runs there."""
+    """Say whether the smallest part of the model would have room next to the ranks there."""
     workload, ledger, replica = subject.workload, subject.ledger, subject.workload.replica
     bounds = workload.deployment.spec.parallelism.nodes
     sizes = [len(subject.members)] if subject.record else range(bounds.min, bounds.max + 1)

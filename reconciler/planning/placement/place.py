@@ -1,6 +1,6 @@
 """Places a group: chooses its nodes, their number, the split and the transport.
 
-Deterministic and stable: it keeps the same nodes where nothing is against them.
+Deterministic and stable: it keeps the same nodes unless something is against them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .contexts import Charges, too_long, unscalable
 from .search import FreeMemory, rings
 
 RING_MIN = 4
-"""In smaller rings every two nodes are neighbours, in whatever order."""
+"""In smaller rings all nodes are neighbours, in any order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class Placement:
     context: int
     """Most tokens of one request."""
     guessed: bool
-    """Whether ``needs`` is a guess."""
+    """True if ``needs`` is a guess."""
 
 
 FOR_WANT_OF_NODES = (RefusedBecause.NO_NODES, RefusedBecause.NO_MEMORY)
-"""Reasons against which more nodes would help."""
+"""Reasons that more nodes would remove."""
 Joined = tuple[Placement, Transport]
 Join = Callable[[Placed], Transport | str]
 """Say how these nodes, in this order, would be joined; else why they cannot be."""
@@ -102,7 +102,7 @@ def _place(
 
 
 def _awaited(world: World, workload: Workload, late: Placed) -> Waiting:
-    """Say what nodes are about to report. Those that examine weights answer."""
+    """Say which nodes are about to report. Those that examine weights do answer."""
     silent = [name for name in late if not eligible.answers(world, name)]
     text = f"no answer yet from {', '.join(silent)}"
     if not silent:
@@ -114,7 +114,7 @@ def _awaited(world: World, workload: Workload, late: Placed) -> Waiting:
 def _among_compatible(
     world: World, ledger: Ledger, workload: Workload, usable: Placed, join: Join
 ) -> Joined | Waiting | Refusal:
-    """Find the largest group of nodes that agree in what its ranks must agree on. One rank agrees with itself."""
+    """Find the largest group of nodes that agree in everything that its ranks must agree on. One rank agrees with itself."""
     bounds = workload.deployment.spec.parallelism.nodes
     if bounds.max == 1:
         return _Search.start(world, ledger, workload, usable, join).largest()
@@ -144,7 +144,7 @@ def _among_compatible(
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The nodes that could be used, and what is to be placed on them."""
+    """The nodes that could be used, and the group to place on them."""
 
     workload: Workload
     rooms: FreeMemory
@@ -152,12 +152,12 @@ class _Search:
     failed: Mapping[NodeName, FailedExamination]
     """The examinations of these weights that failed, by node."""
     before: Placed
-    """Where the replica's group is, or was last."""
+    """The nodes of the replica's group, or of its last one."""
     load: Mapping[NodeName, int]
     """Ranks of other replicas on each node."""
     join: Join
     context_before: int
-    """The context of the replica's group, where it was formed for the same spec; else 0."""
+    """The context of the replica's group, if it was formed for the same spec; else 0."""
 
     @classmethod
     def start(cls, world: World, ledger: Ledger, workload: Workload, usable: Placed, join: Join) -> _Search:
@@ -181,7 +181,7 @@ class _Search:
         return cls(workload, rooms, weights, failed, before, load, join, context)
 
     def largest(self) -> Joined | Waiting | Refusal:
-        """Take as many nodes as there are within the bounds, and fewer where the model, the memory or the transport
+        """Take as many nodes as there are within the bounds, and fewer if the model, the memory or the transport
         requires it."""
         refused = unscalable(self.workload, self.weights) or too_long(self.workload, self.weights)
         if refused is not None:
@@ -203,14 +203,14 @@ class _Search:
                 unjoined, short = answer, None if answer else (size, possible[0])
         if unjoined is not None:
             return unjoined
-        # Where fewer nodes would do but have no room, the lack of room is the reason, and not the split.
+        # If fewer nodes would do but have no room, the lack of room is the reason, not the split.
         if short:
             return suggestions.no_room(self.workload, self.rooms, self.weights, *short, self.failed)
         size, why = unsplit[0]
         return self._unsplit(why, size)
 
     def _place_size(self, size: int, possible: tuple[Split, ...]) -> Joined | Refusal | None:
-        """Place a group of ``size`` nodes; a refusal where no nodes can be joined, None where none have room."""
+        """Place a group of ``size`` nodes; a refusal if no nodes can be joined, None if none have room."""
         unjoined: Refusal | None = None
         for split in possible:
             found = self._place_split(size, split)
@@ -221,7 +221,7 @@ class _Search:
 
     def _place_split(self, size: int, split: Split) -> Joined | Refusal | None:
         """Place a group of ``size`` nodes that is split this way. Nodes that allow half of the longest context are as
-        good as those that allow all of it; on the chosen ones it is as long as they allow."""
+        good as those that allow all of it. Then the context is as long as the chosen ones allow."""
         deployment, weights = self.workload.deployment, self.weights
         charges = Charges.of(deployment, weights, split.strategy, size, self.context_before)
         contexts = charges.contexts
@@ -245,8 +245,8 @@ class _Search:
         return Placement(members, charges.at(longest), split, longest, charges.guessed), transport
 
     def _best(self, each: Needs) -> tuple[Placed, Transport] | Refusal | None:
-        """Prefer the nodes it has already, then the least loaded ones, and of those the ones that are joined best. A
-        refusal where none can be joined, None where none have room."""
+        """Prefer the nodes that the replica has already, then the least loaded, and of these the best joined. A refusal
+        if none can be joined, None if none have room."""
         transports = self.workload.deployment.spec.transport
         candidates = sorted(self.rooms.candidates(each), key=self._preference)
         unjoined: Refusal | None = None
@@ -309,8 +309,8 @@ def _cables(world: World) -> dict[NodeName, Placed]:
 
 
 def _weights(world: World, usable: Placed, path: str) -> ModelReport:
-    """Return the report on the weights that says most: one with shares, if any node has it. Where none of these nodes does,
-    another one with the same weights and runtime may."""
+    """Return the report on the weights that says most: one with shares, if any node has it. If none of these nodes has one,
+    another node with the same weights and runtime may."""
     reports = [(world.node(name), world.node(name).model(path)) for name in usable]
     known = [(node, report) for node, report in reports if report is not None]
     node, first = known[0]

@@ -1,4 +1,4 @@
-"""Find references in manifests to objects that no manifest has, before any machine is looked at."""
+"""Finds references in manifests to objects that no manifest has, before any machine is observed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Searches for sets of nodes with room for the ranks of a group, and assigns the ranks: combinatorics alone.
+"""Searches for sets of nodes with room for the ranks of a group, and assigns the ranks: combinatorics only.
 
-Complete where nodes are few: every set and, where ranks need unequal memory, every order is tried. Of many nodes, the
+Complete for few nodes: every set is tried and, if ranks need unequal memory, every order. Of many nodes, the
 preferred ones are tried, and those that are cabled to one of them.
 """
 
@@ -17,13 +17,13 @@ from reconciler.planning.context.memory_needs import Needs
 from reconciler.state import NodeName
 
 SETS_MAX = 128
-"""How many sets of nodes are tried exhaustively: as many as there are of four out of nine."""
+"""Most sets of nodes that are tried one by one: four out of nine nodes make 126."""
 ORDERED_MAX = 8
-"""How many nodes are tried in every order, where they share hosts and their ranks are unequal."""
+"""Most nodes that are tried in every order, if they share hosts and their ranks are unequal."""
 RINGS_MAX = 12
-"""How many rings through the same nodes are tried: all those of five."""
+"""Most rings through the same nodes that are tried: five nodes have 12."""
 SEEDS_MAX = 16
-"""How many of many nodes are tried together with those that they are cabled to."""
+"""Of many nodes, the number that are tried together with those that they are cabled to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class FreeMemory:
     cables: Mapping[NodeName, Placed] = field(default_factory=dict)
     """The nodes at the other ends of the cables of each node that has any."""
     bounded: Callable[[NodeName], str] = lambda name: ""
-    """Return what says that a node's GPU may wire less than its manifest leaves to ranks; empty where that is not so."""
+    """Says that a node's GPU may wire less than its manifest leaves to ranks; empty if it may wire as much."""
 
     def cabled(self, name: NodeName) -> Placed:
         """Return the nodes at the other ends of a node's cables."""
@@ -51,7 +51,7 @@ class FreeMemory:
         return all(size <= self.free[host] for host, size in taken.items())
 
     def arranged(self, members: Placed, needs: Needs) -> Placed | None:
-        """Order these nodes so that each rank fits, as they are given where that fits; None where no order does."""
+        """Order these nodes so that each rank fits, as they are given if that fits; None if no order does."""
         if self.fits(members, needs):
             return members
         if len(set(needs)) == 1 and len(members) == len(needs):
@@ -59,7 +59,7 @@ class FreeMemory:
         return self._assigned(members, needs)
 
     def _assigned(self, members: Placed, needs: Needs) -> Placed | None:
-        """Let the largest ranks choose first. Where every node has a host of its own, any choice is right."""
+        """Let the largest ranks choose first. If every node has a host of its own, any choice is right."""
         order = sorted(range(len(needs)), key=lambda rank: (-needs[rank], rank))
         left = {self.hosts[name]: self.free[self.hosts[name]] for name in members}
         shared = len(left) < len(members) <= ORDERED_MAX

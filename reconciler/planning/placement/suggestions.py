@@ -1,7 +1,7 @@
-"""Refusals for too little memory: how much is missing where, and the nearest change that would fit.
+"""Refusals for too little memory: the node, the bytes that it lacks, and the nearest change that would fit.
 
-A guess refuses nothing by itself: where the weights alone would fit, and a node's runtime is yet to say what more is needed, the
-group waits for that. Where the model's code cannot say it, the deployment can.
+A guess refuses nothing by itself: if the weights alone would fit, and a node's runtime is yet to report the other needs, the
+group waits for the report. If the model's code cannot say them, the deployment can.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .contexts import Contexts
 from .search import FreeMemory
 
 CONTEXT_STEP = 1024
-"""Contexts are suggested in thousands where they are that large."""
+"""Contexts are suggested in thousands if they are that large."""
 CONTEXT_MIN = 16
 BITS = (8, 6, 5, 4, 3)
-"""Those of the quantized weights that are usually available."""
+"""Bits of the quantized weights that are usually available."""
 SCALE_BITS = 0.5
 """For a scale and a bias of each group of 64 weights."""
 
@@ -39,8 +39,8 @@ def no_room(
     split: Split,
     failed: Mapping[NodeName, FailedExamination],
 ) -> Refusal | Waiting:
-    """Say what would fit where a group of ``size`` nodes that could be split this way does not: a refusal, or, where that is by a
-    guess, what may tell more. ``failed``: the examinations that failed, and are tried again."""
+    """Say what would fit if a group of ``size`` nodes with this split does not: a refusal, or, if only a guess says so, a wait
+    for a report. ``failed``: the examinations that failed, and are tried again."""
     text = _lacking(workload, rooms, weights, size, split)
     if not guessed(weights, split.strategy, size):
         return workload.refuse(RefusedBecause.NO_MEMORY, text)
@@ -64,7 +64,7 @@ def no_room(
 
 
 def _lacking(workload: Workload, rooms: FreeMemory, weights: ModelReport, size: int, split: Split) -> str:
-    """Say what a group needs, where that is not there, and what would fit."""
+    """Say what a group needs, which node lacks it, and what would fit."""
     model_needs = _needed_at_least(workload, weights)
     each = sorted(needs(model_needs, weights, split.strategy, size), reverse=True)
     shares = _shares(rooms, size)
@@ -94,7 +94,7 @@ def _needed_at_least(workload: Workload, weights: ModelReport) -> ModelNeeds:
 
 
 def _shares(rooms: FreeMemory, size: int) -> list[tuple[int, NodeName]]:
-    """Return the roomiest ``size`` nodes, and how much a rank could have on each, beside those on the same host."""
+    """Return the roomiest ``size`` nodes, and how much each of their ranks could have, given those on the same host."""
     shares: list[tuple[int, NodeName]] = []
     beside: dict[str, int] = {}
     for name in sorted(rooms.nodes, key=lambda name: -rooms.free[rooms.hosts[name]]):
@@ -105,7 +105,7 @@ def _shares(rooms: FreeMemory, size: int) -> list[tuple[int, NodeName]]:
 
 
 def _fitting(workload: Workload, rooms: FreeMemory, weights: ModelReport, size: int) -> Iterator[str]:
-    """Yield what could be smaller, each by itself, so that it fits."""
+    """Yield the changes that would each make it fit."""
     model_needs, bounds = (
         _needed_at_least(workload, weights),
         workload.deployment.spec.parallelism.nodes,
@@ -156,7 +156,7 @@ def _fits(
 
 
 def _largest_fitting(below: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest number below that fits; 0 for none. What fits with more fits with less."""
+    """Return the largest number below that fits; 0 for none. If one fits, all smaller ones do."""
     low, high = 0, below
     while high - low > 1:
         middle = (low + high) // 2

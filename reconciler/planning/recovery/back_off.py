@@ -1,12 +1,11 @@
-"""When a group that died may be formed again: the back-off, which grows for each class of faults by itself.
+"""Decides when a dead group may be formed again: the back-off, which grows for each class of faults by itself.
 
-A group that was proven and served is no crash loop. What lets the wait grow is a failure to come up, and deaths that
-follow one another without service in between. A death that a request brought about is not charged at all: its prompt is
-quarantined instead.
+A group that was proven and served is no crash loop. The wait grows with failures to come up, and with deaths in a row
+without service in between. A death that a request caused does not count at all: its prompt is quarantined instead.
 
 Everything follows from the past attempts in the store and from ``now``: a controller that has just started comes to
-the same verdict. Attempts are ordered by their epochs; a clock can only shorten or lengthen a wait. One that was set
-back costs at most one attempt too many; one that jumps ahead counts as time that went by.
+the same verdict. Attempts are ordered by their epochs; a clock can only shorten or lengthen a wait. A clock that was
+set back costs at most one attempt too many; a clock that jumps ahead counts as time that has passed.
 """
 
 from __future__ import annotations
@@ -27,23 +26,22 @@ BACK_OFF_SECONDS_MIN = 10.0
 BACK_OFF_SECONDS_MAX = 300.0
 """The kubelet's bounds (``pkg/kubelet/kubelet.go``: ``backOffPeriod``, ``MaxContainerBackOff``)."""
 CRASH_LOOP_SECONDS = 20.0
-"""A replica that waits for so long is reported as stalled: somebody may have fixed its cause, and does not know how to
-say so."""
+"""A replica that waits for this long is reported as stalled, so that a person who has fixed the cause learns how to say so."""
 JITTER = 0.1
 """The share by which a wait may be longer, so that replicas that died together do not come back together."""
 SERVED_SECONDS = 30.0
-"""A group that served for so long has shown that it can: what was before it is forgiven."""
+"""A group that served for this long has shown that it can: earlier failures are forgiven."""
 SHORT_LIVES_FREE = 5
-"""So many groups in a row may come up and die early before that counts like a failure to come up."""
+"""This many groups in a row may come up and die early before that counts as a failure to come up."""
 
 PORTS_TAKEN_FREE = 3
-"""So many groups in a row may find their ports in use before that counts: they are drawn anew each time, so where it goes
-on, it is not chance."""
+"""This many groups in a row may find their ports in use before that counts: ports are drawn again each time, so that more
+is no chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestartNow:
-    """Form it now."""
+    """Form the group now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class RestartLater:
     """The back-off is not over."""
 
     until: float
-    """When it is formed again, in seconds of the controller's clock."""
+    """The time when it is formed again, in seconds of the controller's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +57,9 @@ class CrashLoop:
     """The back-off has grown long: somebody should look."""
 
     until: float
-    """When it is formed again all the same, in seconds of the controller's clock."""
+    """The time when it is formed again anyway, in seconds of the controller's clock."""
     text: str
-    """How often in what time, the last fault, when it is tried again, and what to do."""
+    """The number of restarts in what time, the last fault, the time of the next attempt, and what to do."""
 
 
 Verdict = RestartNow | RestartLater | CrashLoop
@@ -72,12 +70,12 @@ class _End:
     """The end of a group."""
 
     epoch: int
-    """The epoch of the group that ended; 0 where it is not known any more."""
+    """The epoch of the group that ended; 0 if it is no longer known."""
     fault: FaultClass
     served: float | None
-    """Seconds for which it had served; None where it never came up."""
+    """Seconds for which it had served; None if it never came up."""
     port_taken: bool = False
-    """Whether it found its port in use."""
+    """True if it found its port in use."""
 
 
 def verdict(view: Formed, fault: Diagnosis) -> Verdict:
@@ -98,7 +96,7 @@ def verdict(view: Formed, fault: Diagnosis) -> Verdict:
 
 
 def retrying(view: Formed) -> str:
-    """Write what to say of a group that comes up once more after a long back-off; empty for others."""
+    """Write a text about a group that comes up once more after a long back-off; empty for others."""
     if view.workload is None or view.record.proven_at is not None:
         return ""
     tried = _tried(view)
@@ -110,8 +108,8 @@ def retrying(view: Formed) -> str:
 
 
 def served_seconds(view: Wanted, fault: Diagnosis | None) -> float | None:
-    """Return for how many seconds the replica's group has served until now, or until its fault; None where it was
-    never proven, and where there is no group."""
+    """Return for how many seconds the replica's group has served until now, or until its fault; None if it was
+    never proven, or there is no group."""
     record = view.record
     if record is None or record.proven_at is None:
         return None
@@ -120,7 +118,7 @@ def served_seconds(view: Wanted, fault: Diagnosis | None) -> float | None:
 
 
 def back_off_seconds(failures: int) -> float:
-    """Return the wait in seconds after so many failures in a row: none after the first, then 10 s doubling to five
+    """Return the wait in seconds after this many failures in a row: none after the first, then 10 s doubling to five
     minutes, without the jitter."""
     if failures <= 1:
         return 0.0
@@ -128,7 +126,7 @@ def back_off_seconds(failures: int) -> float:
 
 
 def _failures(view: Wanted, ends: Sequence[_End]) -> int:
-    """Count what lets the wait grow. ``ends``: newest first; those of the newest one's class count, back to the last
+    """Count the ends that let the wait grow. ``ends``: newest first; those of the newest one's class count, back to the last
     group that served."""
     by_requests = view.world.ended_by_requests(view.replica)
     row = []
@@ -144,7 +142,7 @@ def _failures(view: Wanted, ends: Sequence[_End]) -> int:
 
 
 def _ends(tried: Sequence[Attempt]) -> Iterator[_End]:
-    """Yield the ends that past attempts were to remedy, newest first. What was planned is no end."""
+    """Yield the ends that past attempts were to remedy, newest first. A planned restart is no end."""
     for before, attempt in reversed([*zip((None, *tried), tried, strict=False)]):
         if attempt.fault is not None:
             yield _End(before.epoch if before else 0, attempt.fault, attempt.served, attempt.port_taken)
@@ -157,8 +155,8 @@ def _jitter(replica: ReplicaId, epoch: int) -> float:
 
 
 def _tried(view: Wanted) -> tuple[Attempt, ...]:
-    """List the attempts for the present spec, oldest first, none later than the next: where times are not in order,
-    the clock was set back between them."""
+    """List the attempts for the present spec, oldest first, none later than the next: if the clock was set back
+    between two, the earlier one gets the time of the later."""
     attempts = [
         each
         for each in view.world.memory.attempts.get(view.replica, ())

@@ -19,7 +19,7 @@ from .machine_faults import SEEN_IN_FACTS, uses
 
 Pair = tuple[NodeName, NodeName]
 LinkFault = tuple[Pair, FaultClass, str, str]
-"""Of the cables between two nodes: the class, what was seen, and what a person must do."""
+"""A fault of the cables between two nodes: its class, what was seen, and what a person must do."""
 Seen = tuple[Row, Detection]
 _DETECTORS = {detectors.link_down: detectors.port_down, detectors.slow_link: detectors.slow_link}
 """For a row of the table, the part of its detector that looks at a cable alone."""
@@ -28,10 +28,10 @@ _ROWS = tuple((row, _DETECTORS[row.seen]) for row in TABLE if row.seen in _DETEC
 
 
 def troubles(world: World, cabling: Cabling) -> tuple[Trouble, ...]:
-    """List the cables between declared nodes that are down or too slow, where a deployment would use them.
+    """List the cables between declared nodes that are down or too slow, if a deployment would use them.
 
-    Each is listed once, though both of its ends show it. A link that is missing altogether is a fault only where a
-    Fabric has it, or a group had it.
+    Each is listed once, although both of its ends show it. A missing link is a fault only if a Fabric has it, or a
+    group had it.
     """
     declared = _declared(world, cabling)
     covered = {(pair, fault) for pair, fault, _, _ in declared}
@@ -51,7 +51,7 @@ def troubles(world: World, cabling: Cabling) -> tuple[Trouble, ...]:
 
 
 def persistent_faults(world: World, cabling: Cabling) -> tuple[Trouble, ...]:
-    """Keep the faults between machines that have been up for a while: nobody is to reseat a cable because of a
+    """Keep the faults between machines that have been up for a while: nobody should reseat a cable because of a
     restart."""
     return tuple(
         trouble
@@ -74,7 +74,7 @@ def person_tasks(world: World, cabling: Cabling) -> set[tuple[FaultClass, str]]:
 
 
 def _declared(world: World, cabling: Cabling) -> list[LinkFault]:
-    """List what is wrong with the cables of Fabrics, where it matters."""
+    """List the faults of the cables of Fabrics that matter."""
     found = []
     for status in (
         status for of_one in cabling.values() for status in of_one if status.state not in HARMLESS
@@ -86,8 +86,8 @@ def _declared(world: World, cabling: Cabling) -> list[LinkFault]:
 
 
 def _rule_matches(world: World) -> tuple[LinkFault, ...]:
-    """List what rows of the table detect of cables, declared or not. A machine that a Fabric names is to have its
-    cables, and not those that once were there."""
+    """List the faults that rows of the table detect in cables, declared or not. A machine that a Fabric names should
+    have the cables of the Fabric, not those that were there before."""
     named = {end.node for each in world.desired.fabrics.values() for link in each.spec.cables for end in link}
     missed = (each for each in _missed(world) if named.isdisjoint(each[0]))
     return tuple(_as_link_faults(each) for each in (*_observed_ends(world), *missed))
@@ -124,7 +124,7 @@ def _missed(world: World) -> Iterator[tuple[Pair, Seen]]:
 
 
 def _pairs(world: World) -> set[tuple[NodeName, NodeName]]:
-    """Return pairs of nodes with a port that is known to lead to the other, and is not as it should be."""
+    """Return pairs of nodes with a faulty port that leads to the other node."""
     nodes = world.desired.nodes
     return {
         (min(name, port.peer[0]), max(name, port.peer[0]))
@@ -144,8 +144,8 @@ def _alone(world: World, name: NodeName, port: PortFacts, peer: tuple[NodeName, 
 
 
 def _moved(world: World, name: NodeName, port: PortFacts, peer: tuple[NodeName, int]) -> bool:
-    """Return whether the other end leads elsewhere, and no group needs this cable: this end says what was before its cable
-    was moved, until it is examined again, and there is nothing to reseat."""
+    """Return whether the other end leads elsewhere, and no group needs this cable. Then the report of this end is older than
+    the move of its cable, and there is nothing to reseat."""
     if any({name, peer[0]} <= {*record.members} for record in world.memory.groups.values()):
         return False
     ends = {end.receptacle: end for end in world.node(peer[0]).facts.ports}
@@ -154,7 +154,7 @@ def _moved(world: World, name: NodeName, port: PortFacts, peer: tuple[NodeName, 
 
 
 def degraded(view: View) -> tuple[Trouble, ...]:
-    """List the transports that failed the replica, until one serves again. Faults that facts show are reported of the
+    """List the transports that failed the replica, until one serves again. Faults that facts show are reported for the
     machine or cable instead."""
     if not isinstance(view, Formed):
         return ()

@@ -40,32 +40,32 @@ _REQUESTS_MAY = (
     FaultClass.GPU_FAULT,
     FaultClass.RENDEZVOUS,
 )
-"""Classes of faults that a request may bring about; the last is all that is seen where another rank's end is not."""
+"""Classes of faults that a request may cause; the last is the only sign if the end of another rank is not seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a group died of."""
+    """The cause of a group's end."""
 
     cause: Cause
     text: str
     at: float
-    """When, as far as is known, in seconds of the controller's clock."""
+    """The time of the end, as far as known, in seconds of the controller's clock."""
     fault: FaultClass
     lasting: str = ""
-    """Why another attempt with the same files cannot end otherwise; empty where it can."""
+    """Why another attempt with the same files cannot end otherwise; empty if it can."""
     suspicion: Suspicion = Suspicion.NONE
-    """How much it points to a request that the group was answering."""
+    """The suspicion against a request that the group was answering."""
     port_taken: bool = False
-    """Whether a port that was drawn for it was in use."""
+    """True if a port that was drawn for it was in use."""
     person: str = ""
-    """The exact steps that only a person can take; empty where nobody is needed."""
+    """The exact steps that only a person can take; empty if nobody is needed."""
     remedy: Remedy = Remedy.FORM
-    """What is done now: the row's first remedy, or its second where its condition holds."""
+    """The remedy to take now: the row's first, or its second if its condition holds."""
     nodes: tuple[NodeName, ...] = ()
-    """The machines to blame, where these are known."""
+    """The machines to blame, if these are known."""
     seen: str = ""
-    """What explains it; ``text`` also has how it showed."""
+    """The explanation; ``text`` also says how the fault showed."""
     killed: bool = False
     """True if a rank of a group that had served got a SIGKILL that nothing here sent, or is gone without a trace. A person
     does that, or the system when memory runs short. No program does it to itself."""
@@ -104,7 +104,7 @@ def fault(view: Formed) -> Diagnosis | None:
 
 
 def _suspicion(view: Formed, fault: FaultClass, first: ObservedRank | None) -> Suspicion:
-    """Say how much the end points to a request. A rank that only noticed the end of another one knows nothing."""
+    """Say how strongly the end points to a request. A rank that only noticed the end of another one knows nothing."""
     if fault not in _REQUESTS_MAY:
         return Suspicion.NONE
     stopped = any(rank.report.stopped for rank in view.current.values())
@@ -125,7 +125,7 @@ def _found_its_port_taken(rank: ObservedRank) -> bool:
 
 
 def _history(view: Formed, row: Row, detection: Detection) -> History:
-    """Collect what was tried against a fault of this group, and what can be."""
+    """Collect the attempts against a fault of this group, and what else can be tried."""
     world, record = view.world, view.record
     return History(
         attempts=attempts(view, row.fault),
@@ -139,12 +139,13 @@ def _history(view: Formed, row: Row, detection: Detection) -> History:
 
 
 def forbidding(view: Formed) -> tuple[Row, Detection] | None:
-    """Return what the group has done to its machines, so that it is not formed again as it was; None where nothing."""
+    """Return the harm that the group has done to its machines, and that keeps it from being formed as it was; None without
+    any."""
     return rules.forbidding(gather_evidence(view, None))
 
 
 def _after_restart(view: Formed, fault: Diagnosis) -> Diagnosis:
-    """Replace a fault for which its machine has been restarted since: that is over, and the restart was planned."""
+    """Replace a fault whose machine has been restarted for it since: the fault is over, and the restart was planned."""
     boots = dict(zip(view.record.members, view.record.boots, strict=False))
     for name in fault.nodes:
         last, report = view.world.memory.reboots.get(name), view.world.node(name).report
@@ -159,7 +160,7 @@ def _tried(view: Wanted) -> tuple[Attempt, ...]:
 
 
 def _blaming(view: Wanted) -> list[Attempt]:
-    """List the attempts but those to remedy the end of a group by a request or by a port in use, oldest first: neither a
+    """List the attempts, oldest first, without those after a group that a request or a port in use has ended: neither a
     transport nor a machine is to blame for that."""
     tried, by_requests = _tried(view), view.world.ended_by_requests(view.replica)
     return [
@@ -170,7 +171,7 @@ def _blaming(view: Wanted) -> list[Attempt]:
 
 
 def _transport_forms(view: Wanted) -> int:
-    """Count how often in a row the group was formed on its transport because something was wrong."""
+    """Count how often in a row the group was formed on its transport because of a fault."""
     latest = reversed(_blaming(view))
     since = view.world.now - ATTEMPTS_SECONDS
 
@@ -190,7 +191,7 @@ def attempts(view: Wanted, fault: FaultClass, failed: bool = False, own: bool = 
     """Count how often in a row, until now, the group was formed for this class and this spec.
 
     ``failed``: leave out those after a group that had served and was ended from outside, as far as is known.
-    ``own``: leave out those after an end that this spec cannot be blamed for: the first one, which came after a group of another
+    ``own``: leave out those after an end that is no fault of this spec: the first one, which came after a group of another
     spec, and those after a rank that never had a process.
     """
     first = next((each for each in _tried(view) if each.spec_generations == view.spec_generations), None)
@@ -216,7 +217,7 @@ def _from_outside(attempt: Attempt) -> bool:
 
 
 def gather_evidence(view: Formed, symptom: Symptom | None) -> Evidence:
-    """Collect what is observed of a group that is as good as dead."""
+    """Collect the observations of a group that is as good as dead."""
     record, world = view.record, view.world
     ended = [rank for rank in view.current.values() if not rank.alive]
     if _ended_for(view) is not None:
@@ -281,13 +282,13 @@ def _end_text(ended: ObservedRank) -> str:
 
 
 def _held(view: Formed) -> Symptom | None:
-    """Return that a rank cannot be ended: whatever it was to end for, its machine is at fault now."""
+    """Return that a rank cannot be ended: whatever the reason to end it, its machine is at fault now."""
     texts = (quarantine.held_text(rank) for rank in view.current.values() if rank.unkillable)
     return next((Symptom(Cause.RANK_UNKILLABLE, text, view.world.now) for text in texts), None)
 
 
 def _ended_for(view: Formed) -> Symptom | None:
-    """Return why living ranks were asked to end: how they end then says nothing about it, and nothing else will."""
+    """Return why living ranks were asked to end: neither their ends nor anything else will say it."""
     stops = view.world.memory.stops
     symptoms = (stops[rank.report.id].symptom for rank in view.current.values() if rank.report.id in stops)
     by_themselves = (Cause.RANK_EXITED, Cause.RANK_MISSING)
@@ -295,8 +296,8 @@ def _ended_for(view: Formed) -> Symptom | None:
 
 
 def _hopeless(view: Formed) -> str:
-    """Say what has happened since an epoch was drawn, so that its other ranks are better not started; empty for
-    nothing."""
+    """Say what has happened since an epoch was drawn that makes it useless to start its other ranks; empty if nothing
+    has."""
     against = forbidding(view)
     if against is not None:
         return against[1].text
@@ -313,7 +314,7 @@ def _unwired(view: Formed) -> bool:
 
 
 def unjoinable(view: Formed) -> str:
-    """Say why ranks that look for each other will not find each other: their links are gone. Empty where they may."""
+    """Say why ranks that look for each other will not find each other: their links are gone. Empty if they may."""
     phases = {rank.report.phase for rank in view.current.values() if rank.alive}
     if not phases & {Phase.RENDEZVOUS, Phase.VERBS} or not cut_off(view):
         return ""
@@ -321,13 +322,13 @@ def unjoinable(view: Formed) -> str:
 
 
 def cut_off(view: Formed) -> bool:
-    """Return whether the links are gone of a group that has not come up."""
+    """Return whether a group that has not come up has lost its links."""
     return view.record.proven_at is None and _unwired(view)
 
 
 def _apart(view: Formed) -> str:
     """Say that ranks will not find each other because of a firewall: all are there, and have looked for longer than they
-    need. Empty where they may, because without a firewall the others may be cut off for a while."""
+    need. Empty if they may, because without a firewall the others may be cut off for a while."""
     record, reports = view.record, [rank.report for rank in view.current.values()]
     walled = any(view.world.node(name).facts.firewall for name in record.members)
     if not walled or record.proven_at is not None or len(reports) < len(record.members):
@@ -347,9 +348,9 @@ def _lived(rank: ObservedRank) -> float:
 
 
 def trouble(view: View, fault: Diagnosis, doing: str) -> Trouble:
-    """Say what is wrong with a replica now, and what is done about it.
+    """Report the fault of a replica now, and the remedy.
 
-    Where a person is needed, only the explanation is given: it stays the same over the attempts.
+    If a person is needed, only the explanation is given: it stays the same over the attempts.
     """
     seen = fault.seen if fault.person else fault.text
     return Trouble(view.replica.key, f"replica/{view.replica}", fault.fault, seen, doing, fault.person)

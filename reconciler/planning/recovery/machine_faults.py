@@ -35,7 +35,7 @@ _ROWS = tuple(
 
 
 def troubles(world: World, name: NodeName) -> tuple[Trouble, ...]:
-    """List the faults of a declared node. RDMA matters only where a deployment would use it there."""
+    """List the faults of a declared node. RDMA matters only if a deployment would use it there."""
     if name not in world.desired.nodes:
         return ()
     node, local = world.node(name), world.access(name).ssh is None
@@ -58,7 +58,7 @@ def _detected(node: NodeObservation, verbs: bool, local: bool) -> list[tuple[Row
 
 
 def restart(world: World, troubles: tuple[Trouble, ...]) -> Decision:
-    """Restart the first machine whose own trouble asks for it, where its Node allows that and nothing runs there."""
+    """Restart the first machine whose own trouble asks for it, if its Node allows that and nothing runs there."""
     for trouble in () if world.desired.stopping else troubles:
         name = NodeName(trouble.object.name)
         idle = all(not rank.alive or rank.unkillable for rank in world.observed.ranks_on(name))

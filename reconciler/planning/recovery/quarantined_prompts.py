@@ -10,12 +10,12 @@ from reconciler.state import DeploymentName, FaultClass, ReplicaId, Trouble
 from reconciler.wire.prompts import EndedGroup, QuarantinedPrompt
 
 REPORTED_SECONDS = 60.0
-"""For so long a quarantine is reported: it goes on for longer, but there is nothing to be done about it."""
+"""Time for which a quarantine is reported: it lasts longer, but nobody can do anything about it."""
 
 
 def troubles(world: World) -> Iterator[Trouble]:
-    """Yield what prompts did to groups, a short time after they were quarantined. Tells the request's id and size, and
-    nothing of what it says."""
+    """Yield the ends that prompts caused, for a short time after their quarantine. Has the id and size of a request, and
+    nothing of its content."""
     gateway = world.observed.gateway
     for prompt in gateway.quarantined if gateway else ():
         deployment = world.desired.deployments.get(DeploymentName(prompt.model))

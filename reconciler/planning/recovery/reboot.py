@@ -1,7 +1,7 @@
 """Decides whether a machine may be restarted now. Restarts cost most: they come last, rarely, and one at a time.
 
-They are off unless the Node allows them. A machine is never restarted where that cannot help, where a person would
-have to unlock it afterwards, or while it serves.
+They are off unless the Node allows them. A machine is never restarted if that cannot help, if a person would have
+to unlock it afterwards, or while it serves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from . import diagnose
 from .diagnose import Diagnosis
 
 EVERY_SECONDS = 6 * 3600.0
-"""For each machine: one that needs it more often needs a person."""
+"""Time between restarts of a machine: one that needs them more often needs a person."""
 
 
 def restart(world: World, name: NodeName, fault: FaultClass, why: str) -> RebootNode | str:
@@ -42,7 +42,7 @@ def in_hand(world: World, name: NodeName, fault: FaultClass) -> bool:
 
 
 def remedy(view: Formed, fault: Diagnosis) -> RebootNode | str:
-    """Return the restart of the first machine to blame that may be restarted; else why there is none, empty where
+    """Return the restart of the first machine to blame that may be restarted; else why there is none, empty if
     none is wanted."""
     if fault.remedy is not Remedy.REBOOT or not view.up_to_date:
         return ""
@@ -60,12 +60,12 @@ def trouble(view: Formed, fault: Diagnosis, restart: RebootNode | str) -> Troubl
 
 
 def _obstacle(world: World, name: NodeName, fault: FaultClass) -> str:
-    """Say the first reason against a restart; empty where there is none."""
+    """Return the first reason against a restart; empty if there is none."""
     return _forbidden(world, name, fault) or _serving(world, name) or _other_reboot(world)
 
 
 def _forbidden(world: World, name: NodeName, fault: FaultClass) -> str:
-    """Say a reason that waiting does not change soon; empty where there is none."""
+    """Return a reason that waiting does not change soon; empty if there is none."""
     wanted, node = world.desired.nodes.get(name), world.node(name)
     if not _helps(fault):
         return f"a restart of {name} would not help against {fault.value}"

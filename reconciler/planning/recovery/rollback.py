@@ -1,6 +1,6 @@
 """Rollback: serve the last spec that served, instead of a newer one that does not come up.
 
-``planning/rollout/wish.py`` says for how long. What cannot be the cause of the change is not blamed on it.
+``planning/rollout/wish.py`` says for how long. A fault that a change cannot cause is not blamed on it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .back_off import served_seconds
 from .diagnose import Diagnosis, attempts, cut_off
 
 ATTEMPTS_MAX = 2
-"""How many groups with a new spec may end before they have served for long. One that refuses it, or is not up when the
-progress deadline is over, is enough."""
+"""Ends of groups with a new spec, before they have served for long, that are enough. A single group is enough if it refuses
+the spec, or is not up when the progress deadline is over."""
 LONG_SECONDS = 600.0
 """A spec whose group served for this long, and for twice the time it took to come up, has proven itself."""
 BLAMED = (
@@ -40,7 +40,7 @@ JOINING = ("transport", "parallelism", "fastSynch")
 
 
 def step(view: Formed, fault: Diagnosis) -> SetBack | None:
-    """Give up a new spec that does not come up, where another has served before; None where there is no reason to."""
+    """Give up a new spec that does not come up, if another has served before; None if there is no reason to."""
     record, name = view.record, view.replica.deployment
     tried = specs.of_manifests(view.world.desired, name)
     if not (view.up_to_date and tried and record.spec_before) or view.hold or view.target.returned:
@@ -104,7 +104,7 @@ def lived_long(view: Wanted, fault: Diagnosis | None) -> bool:
 
 
 def refusals(world: World) -> Iterator[Refusal]:
-    """Say what is wanted and not served, of the deployment and, where its weights are to blame, of its Model."""
+    """Yield a refusal for each deployment whose wanted spec is not served, and for its Model if the weights are to blame."""
     for name, deployment in sorted(world.desired.deployments.items()):
         rollback = wish.applying(world, name)
         if rollback is None or world.desired.stopping:

@@ -1,5 +1,4 @@
-"""Machines that somebody wants restarted, one after the other: emptied, restarted, and back in service before the
-next.
+"""Restarts machines on request, one after the other: each is emptied, restarted, and back in service before the next.
 
 A restart that has begun is in the store, so that a later controller continues it. A request names the boot that is to
 end, so that nothing is restarted twice, whatever is forgotten.
@@ -29,12 +28,11 @@ from .reboot import locked
 
 REASON = "somebody asked for it"
 SERVING = (WaitingFor.QUIET, WaitingFor.PAUSED)
-"""What a replica waits for that serves, for as long as somebody likes."""
+"""Reasons for which a replica that serves may wait without end."""
 
 
 def decide(world: World, decided: list[Decision]) -> Decision:
-    """Return the next step of the requested restarts, what waits, and what is refused. ``decided`` is everything
-    else."""
+    """Return the next step, the waits and the refusals of the requested restarts. ``decided``: all other decisions."""
     names = reboot_requests.pending(world)
     if not names:
         return NOTHING
@@ -57,7 +55,7 @@ def decide(world: World, decided: list[Decision]) -> Decision:
 
 
 def _obstacle(world: World, name: NodeName) -> str:
-    """Say why a machine cannot be restarted as things are, and what to do; empty where it can be."""
+    """Say why a machine cannot be restarted as things are, and what to do; empty if it can be."""
     spec = world.desired.nodes[name].spec
     if spec.ssh is None:
         return "it is the controller's own machine: restart it by hand, everything comes back by itself"
@@ -101,7 +99,7 @@ def _unanswered(world: World, name: NodeName) -> str:
 
 
 def _still_returning(world: World) -> str:
-    """Say which recently restarted machine has to be back first, and how; empty where all are back."""
+    """Say which recently restarted machine has to be back first, and how; empty if all are back."""
     for name, noted in sorted(world.memory.reboots.items()):
         if (
             name not in world.desired.nodes
@@ -117,7 +115,7 @@ def _still_returning(world: World) -> str:
 
 
 def _unsettled(decided: list[Decision]) -> str:
-    """Say which replica is to come up first; empty where all are served that can be."""
+    """Say which replica is to come up first; empty if all are served that can be."""
     for decision in decided:
         for step in decision.steps:
             replica = getattr(step, "replica", None)

@@ -1,8 +1,8 @@
-"""Groups that make no progress: a stopped rank is continued, one that is silent for too long is given up.
+"""Finds groups that make no progress: a stopped rank is continued, one that is silent for too long is given up.
 
-A group hangs when it makes no progress while work is pending. CPU load is no signal, because MLX spins. How long a
-rank has been silent is measured on its node, so the controller's clock and restarts do not matter. Only a rank that
-was just continued gets the time of a stall once more.
+A group hangs when it makes no progress while work is pending. CPU load is no signal, because MLX spins. The node of a
+rank measures its silence, so the controller's clock and restarts do not matter. Only a rank that was just continued
+gets the time of a stall once more.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _window(view: View) -> float:
 
 
 def of_group(view: View, ranks: Sequence[ObservedRank]) -> Stall | None:
-    """Return the stall of ranks of one epoch, all alive; None where they have not stood still for too long."""
+    """Return the stall of ranks of one epoch, all alive; None if they have not stood still for too long."""
     if not ranks:
         return None
     coming = [rank for rank in ranks if rank.report.phase in _COMING_UP]

@@ -1,4 +1,4 @@
-"""Whether a rank may have been killed for the memory that was used, as far as its machine tells."""
+"""Judges whether a rank may have been killed because memory was short, by the reports of its machine."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from reconciler.state import NodeName
 from reconciler.wire.node import Load
 
 MEASURED_SECONDS = 5.0
-"""What a machine reports of its memory is at most so old."""
+"""Greatest age of a machine's report of its memory."""
 SPARE = 0.05
-"""The share of a machine's memory that is free where memory is not short."""
+"""The share of a machine's memory that is free while memory is not short."""
 
 
 def possible(view: Formed) -> bool:
-    """Return whether memory may have been short where ranks of the group are gone; also where nothing tells."""
+    """Return whether memory may have been short where ranks of the group are gone; also if no report says so."""
     charges: dict[NodeName, int] = {}
     for number, (name, size) in enumerate(zip(view.record.members, view.record.charges, strict=True)):
         rank = view.current.get(number)

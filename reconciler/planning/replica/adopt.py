@@ -1,7 +1,7 @@
 """Ranks that the store does not know, because it was lost or replaced by an older copy.
 
-Nodes keep what ran on them. From their reports the record of a group is made again, without its secret, which only
-the start of a rank needs. So such a group is never completed, only proven or replaced.
+Nodes keep the directories of their ranks. Their reports give the record of a group again, without its secret, which
+only the start of a rank needs. So such a group is never completed, only proven or replaced.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def unrecorded(view: Wanted) -> bool:
 def unreported(world: World) -> list[str]:
     """List the nodes that may know of later epochs and have not reported; lost ones are not waited for.
 
-    That an agent failed to start once says nothing: the next attempt may find ranks of the very next epoch.
+    One failed start of an agent says nothing: the next attempt may find ranks of the very next epoch.
     """
     return sorted(
         name
@@ -36,9 +36,9 @@ def unreported(world: World) -> list[str]:
 
 
 def adopted(view: Wanted) -> GroupRecord | str:
-    """Return the record of the one group that the living ranks are; else why they are none that could serve.
+    """Return the record of the group that the living ranks form; else why they form none that could serve.
 
-    Whether it is the wanted group is judged afterwards, as for any group.
+    Later rules judge whether it is the wanted group, as for any group.
     """
     epoch = _newest(view)
     alive = sorted(view.alive, key=lambda rank: rank.report.id.rank)
@@ -73,8 +73,8 @@ def adopted(view: Wanted) -> GroupRecord | str:
 
 
 def _formed_for(view: Wanted, rank: RankReport) -> str:
-    """Return the spec that the group of a rank was formed for: as its agent reports it, else that of the manifests where
-    it is the same; empty where it is another one, and not known."""
+    """Return the spec that the group of a rank was formed for: as its agent reports it, else that of the manifests if
+    it is the same; empty if it is another one, and not known."""
     if specs.readable(rank.formed_for, rank.group):
         return rank.formed_for
     same = view.workload is not None and view.workload.is_served_by(rank.group, rank.context)
@@ -86,7 +86,7 @@ def _newest(view: Wanted) -> int:
 
 
 def _flaw(epoch: int, alive: list[ObservedRank], ended: list[ObservedRank]) -> str:
-    """Say why these are not all ranks of one group, each alive and meant to stay; empty where they are."""
+    """Say why these are not all ranks of one group, each alive and meant to stay; empty if they are."""
     if ended:
         return ended[0].ending
     if not alive:

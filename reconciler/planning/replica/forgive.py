@@ -1,4 +1,4 @@
-"""When a transport that had failed a replica is forgiven, so that its group may return to it."""
+"""Decides when a transport that had failed a replica is forgiven, so that its group may return to it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def forgive(view: Formed) -> Decision | None:
 
 
 def _acquitted(view: Formed, failure: TransportFailure) -> str:
-    """Say that a transport was given up for a group that a request had ended; empty where it was not."""
+    """Say that a transport was given up for a group that a request had ended; empty if it was not."""
     for ended, attempt in pairwise(view.world.memory.attempts.get(view.replica, ())):
         if attempt.at == failure.at and ended.epoch in view.world.ended_by_requests(view.replica):
             return f"a request had ended epoch {ended.epoch} on it"
@@ -38,6 +38,6 @@ def _acquitted(view: Formed, failure: TransportFailure) -> str:
 
 
 def _served_again(view: Formed, failure: TransportFailure) -> str:
-    """Say that a group has answered over a transport that had failed; empty where it has not."""
+    """Say that a group has answered over a transport that had failed; empty if it has not."""
     again = fallback.used(view.record) == failure.transport and view.record.proven_at is not None
     return f"{failure.transport} serves again" if again else ""

@@ -38,7 +38,7 @@ from . import adopt, membership, shard_files
 def form(view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None) -> Decision:
     """Draw a new epoch on suitable nodes; else say what it waits for, or why it is refused.
 
-    ``fault`` is what the new group is to remedy, where something was wrong.
+    ``fault``: the fault that the new group is to remedy, if there was one.
     """
     workload = view.workload
     if workload is None:
@@ -85,7 +85,7 @@ def form(view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None
 
 
 def _repaired(view: Wanted, ending: str) -> str:
-    """Say what is repaired first on a machine that the group may come to use, for people; empty where nothing is."""
+    """Say what is repaired first on a machine that the group may use, for people; empty if nothing is."""
     world, nodes = view.world, view.world.desired.nodes
     suited = (name for name in world.once(repair.changeable) if suits(nodes[name], view.deployment))
     return next((text for name in suited if (text := repair.pending_change(world, name, ending))), "")
@@ -125,7 +125,7 @@ def _record(view: Wanted, workload: Workload, found: Joined, ended: Diagnosis | 
 
 
 def _served(view: Wanted, fault: Diagnosis | None) -> tuple[str, str]:
-    """Return the weights and the spec that last served well before this group; those that just died early did not."""
+    """Return the weights and the spec that last served well before this group; groups that died early did not."""
     record = view.record
     if record is None:
         return _beside(view) if view.target.extra else ("", "")
@@ -135,15 +135,15 @@ def _served(view: Wanted, fault: Diagnosis | None) -> tuple[str, str]:
 
 
 def _beside(view: Wanted) -> tuple[str, str]:
-    """Return what the replicas serve that an extra one stands beside: it is served again where the new spec does not come
-    up with the extra one."""
+    """Return the weights and the spec of the replicas next to an extra one: they are served again if the new spec does not
+    come up with the extra one."""
     records = view.world.memory.groups_of(view.replica.deployment)
     served = (each for each in records if each.proven_at is not None and each.replica != view.replica)
     return next(((each.weights, each.spec) for each in served), ("", ""))
 
 
 def _find_place(view: Wanted, workload: Workload, fault: Diagnosis | None) -> Joined | Waiting | Refusal:
-    """Find a place without the machines to blame, where the table says so and others suffice; else anywhere."""
+    """Find a place without the machines to blame, if the table says so and others suffice; else anywhere."""
     if fault is not None and fault.remedy is Remedy.FORM_WITHOUT:
         found = choose(view.world, view.ledger, workload, fault.nodes)
         if isinstance(found, tuple):
@@ -152,8 +152,7 @@ def _find_place(view: Wanted, workload: Workload, fault: Diagnosis | None) -> Jo
 
 
 def _abandoned_transport(view: Formed, fault: Diagnosis) -> TransportFailure | None:
-    """Return the failure of the transport that the group is to leave, where the table says so and there is a next
-    one."""
+    """Return the failure of the transport that the group is to leave, if the table says so and there is a next one."""
     record = view.record
     transport = fallback.used(record)
     if fault.remedy not in (Remedy.NEXT_TRANSPORT, Remedy.REBOOT) or not fallback.lower(

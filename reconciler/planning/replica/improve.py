@@ -1,7 +1,7 @@
-"""Form a group again that is smaller, or on a later transport, than it could be, when nobody is disturbed by that.
+"""Forms a group again that could be larger, or use an earlier transport, when that disturbs nobody.
 
-A node or cable is back, or a transport that failed has been left alone for long enough. This is done seldom, so that a
-cable that comes and goes costs no more than a few formations in an hour.
+The reason is a node or cable that is back, or a transport that failed and has been left alone for long enough. This is
+rare, so that a cable that comes and goes costs no more than a few formations in an hour.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reconciler.planning.transport.fallback import Transport
 from reconciler.state import Cause, NodeName, WaitingFor
 
 PER_HOUR_MAX = 2
-"""How often in an hour a replica is formed again for this."""
+"""Most times in an hour that a replica is formed again for this."""
 HOUR_SECONDS = 3600.0
 _UP = (Cause.TRANSPORT_BACK.value, Cause.NODES_BACK.value)
 
@@ -38,7 +38,7 @@ class Improvement:
 
 
 def better(view: Formed) -> Improvement | None:
-    """Return the larger group, or the earlier transport, that facts allow now; None where it is as good as it can
+    """Return the larger group, or the earlier transport, that facts allow now; None if it is as good as it can
     be."""
     record, workload = view.record, view.workload
     if record.proven_at is None or workload is None:

@@ -1,4 +1,4 @@
-"""Decides about one replica: a list of rules, of which the first that decides wins.
+"""Decides about one replica: a list of rules, in which the first that decides wins.
 
 A group is formed in steps: new epoch in the store -> stop every rank of the replica -> see that they are gone ->
 start all together -> all report ready -> one real completion succeeds. Each step follows from what is observed, so
@@ -51,7 +51,7 @@ class Beside:
 
 
 Answer = Decision | Beside | None
-"""A decision, which ends the ladder; None where the rule does not concern the replica."""
+"""A decision, which ends the ladder; None if the rule does not concern the replica."""
 V = TypeVar("V", bound=View)
 
 
@@ -111,7 +111,7 @@ def _not_observed(view: View) -> Decision | None:
 
 
 def _unrouted(view: View) -> Decision | None:
-    """Keep what serves until the gateway is told where to go instead."""
+    """Keep a serving group until the gateway has the routes to others."""
     if view.world.memory.routed or not budget.serves(view.world, view.replica):
         return None
     return Decision(
@@ -120,7 +120,7 @@ def _unrouted(view: View) -> Decision | None:
 
 
 def _unwanted(view: Unwanted) -> Decision:
-    """Let a replica that nobody wants any more finish; then end it and release it. It serves until enough others do."""
+    """Let a replica that nobody wants finish; then end it and release it. It serves until enough others do."""
     if view.alive and (awaited := leaving.awaited(view.world, view.replica)):
         return Decision(waiting=(view.wait(WaitingFor.ROLLOUT, awaited),))
     if view.alive:
@@ -149,7 +149,7 @@ def _leaving(view: Formed) -> list[NodeName]:
 
 
 def _drained(view: Formed) -> Decision | Beside | None:
-    """Move a group off a node that is being drained. Where it cannot move, it finishes what it has and ends."""
+    """Move a group off a node that is being drained. If it cannot move, it finishes its requests and ends."""
     leaving = _leaving(view)
     if not leaving:
         return None
@@ -165,7 +165,7 @@ def _drained(view: Formed) -> Decision | Beside | None:
 
 
 def _in_turn(view: Formed, decision: Decision, why: str) -> Decision | Beside:
-    """Move a group that serves when so many others serve that it may be out of service; any other one at once."""
+    """Move a group that serves once enough others serve; any other group at once."""
     left = budget.before_leaving(view.world, view.replica.deployment)
     if left.lets(view.replica):
         return decision
@@ -173,7 +173,7 @@ def _in_turn(view: Formed, decision: Decision, why: str) -> Decision | Beside:
 
 
 def _lost(view: Formed) -> Decision | None:
-    """Form a group elsewhere that has a lost node. Where that is impossible, it may go on when the node is back.
+    """Form a group elsewhere that has a lost node. If that is impossible, it may continue when the node is back.
 
     Its other ranks end only when it is certainly dead, or when the lost node is no longer wanted.
     """
@@ -199,7 +199,7 @@ def _loss_fault(view: View, why: str) -> Diagnosis:
 
 
 def _cut_off(view: View, why: str, doing: str) -> Decision:
-    """Report that a group gets no requests because a node does not answer. A person's task is reported of the
+    """Report that a group gets no requests because a node does not answer. A person's task is reported for the
     node."""
     return Decision(troubles=(diagnose.trouble(view, _loss_fault(view, why), doing),))
 
@@ -239,7 +239,7 @@ def _heal(view: Formed, fault: Diagnosis) -> Decision:
 
 
 def _form_or_go_back(view: Formed, detail: str) -> Decision:
-    """Form a dead group for its new spec; where there is no place for that, as it was before."""
+    """Form a dead group for its new spec; if there is no place for that, as it was before."""
     decision = form(view, Cause.SPEC_CHANGED, detail)
     if not decision.refused or view.workload is None or not view.record.spec:
         return decision
@@ -283,13 +283,13 @@ def _outdated(view: Formed) -> Decision | Beside | None:
 
 
 def _replace(view: Formed, why: str) -> Decision | Beside:
-    """Form a new group where that is possible; where not, say so and let the old one go on."""
+    """Form a new group if that is possible; if not, say so and let the old one continue."""
     decision = form(view, Cause.SPEC_CHANGED, why)
     return decision if decision.steps else Beside(decision)
 
 
 def _tried_once_more(view: Formed) -> Beside | None:
-    """Say of a group that comes up how often it has failed, after what is done about it."""
+    """Report how often a group that comes up has failed, after the answer of a later rule."""
     text = back_off.retrying(view)
     return Beside(after=_refusal(view, RefusedBecause.CRASH_LOOP, text)) if text else None
 
@@ -336,13 +336,13 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
     Rule(
         Formed,
         _drained,
-        "a group on a node that is being drained moves; where it cannot, it finishes what it has and ends; as long"
-        " as that is not known, later rules look after it",
+        "a group on a node that is being drained moves; if it cannot, it finishes its requests and ends; until that is"
+        " known, later rules decide about it",
     ),
     Rule(
         Formed,
         _lost,
-        "a group on a lost node is formed elsewhere; where it cannot be, it waits and goes on when the node is back",
+        "a group on a lost node is formed elsewhere; if it cannot be, it waits and continues when the node is back",
     ),
     Rule(
         Formed,
@@ -352,8 +352,8 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
     Rule(
         Formed,
         unexplained.machines_unexamined,
-        "a dead group that cables join, or that has a next transport, ends, and is judged when its machines were probed"
-        " since: a rank ends before anybody sees that its cable is out",
+        "a dead group that cables join, or that has a next transport, ends, and is judged once its machines are probed"
+        " again: a rank ends before anybody sees that its cable is out",
     ),
     Rule(
         Formed,
@@ -365,8 +365,8 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
     Rule(
         Formed,
         _outdated,
-        "a group for another spec is replaced when it is its turn (`planning/rollout/targets.py`); where no new one can"
-        " be formed, later rules look after the old one",
+        "a group for another spec is replaced when it is its turn (`planning/rollout/targets.py`); if no new one can"
+        " be formed, later rules decide about the old one",
     ),
     Rule(Formed, _tried_once_more, "a group that comes up once more after a long back-off is reported too"),
     Rule(
@@ -375,13 +375,13 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
         "ranks of old epochs are stopped, and no rank of the new one starts before they are seen to be gone; only a"
         " rank that SIGKILL does not end within 30 s is not waited for, and its node takes no rank",
     ),
-    Rule(Formed, start.incomplete, "missing ranks are started, all together, where no old rank is left"),
+    Rule(Formed, start.incomplete, "missing ranks are started, all together, once no old rank is left"),
     Rule(Formed, start.not_ready, "ranks that load are waited for: loading is not failing"),
     Rule(Formed, stalls.report, "a group that makes no progress is reported before it is given up"),
     Rule(
         Formed,
         start.better,
-        "a group that could be larger, or better joined, is formed again when nobody is disturbed by that",
+        "a group that could be larger, or better joined, is formed again when that disturbs nobody",
     ),
 )
 """From the top. No rule calls another."""

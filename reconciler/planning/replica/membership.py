@@ -1,6 +1,6 @@
-"""What a rank shows to the others of its group: one certificate for all of them, with its private key.
+"""The certificate that the ranks of a group show each other: one for all of them, with its private key.
 
-It is derived from the group's secret alone, so that each rank gets the same, whenever it is started.
+It is derived from the group's secret alone, so that each rank gets the same, whenever it starts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 
 _NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a group of ranks")])
 _ALWAYS = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
-"""It is trusted by the ranks of one epoch alone, and a machine's clock may be wrong. RFC 5280, 4.1.2.5, has the second
+"""Only the ranks of one epoch trust it, and a machine's clock may be wrong. RFC 5280, 4.1.2.5, has the second
 time for certificates without an end."""
 
 

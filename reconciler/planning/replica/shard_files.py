@@ -1,6 +1,6 @@
-"""Bring the weight files that the ranks of a pipeline need to the nodes of its next group, and no others.
+"""Brings the weight files that the ranks of a pipeline need to the nodes of its next group, and no others.
 
-By then every node has outlines of all files, from which its runtime tells what each rank reads.
+By then every node has outlines of all files, from which its runtime tells which files each rank reads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Files = frozenset[str]
 
 
 def bring(world: World, workload: Workload, placed: Placement) -> Decision | None:
-    """Bring what the nodes of a group lack before it may be formed; None where everything is there."""
+    """Bring the files that the nodes of a group lack before it may be formed; None if all are there."""
     replica, model = workload.replica, workload.model
     if model.spec.source.huggingface is None:
         return None
@@ -50,7 +50,7 @@ def reads(weights: ModelReport, split: Split, ranks: int, rank: int) -> Files:
 
 
 def _by_folder(world: World, model: Model, placed: Placement) -> dict[NodeName, Files]:
-    """Return what nodes lack; of nodes that share a folder, the first has it."""
+    """Return the files that nodes lack; of nodes that share a folder, only the first."""
     first: dict[tuple[str, str], NodeName] = {}
     found: dict[NodeName, Files] = {}
     for rank, name in enumerate(placed.members):
@@ -68,8 +68,8 @@ def _by_folder(world: World, model: Model, placed: Placement) -> dict[NodeName, 
 def _shared_out(world: World, model: Model, lacks: Mapping[NodeName, Files]) -> dict[NodeName, Files]:
     """Share out which node gets which files now.
 
-    Files that several nodes lack come once from the hub. Files that a node cannot get there come to one that can, and
-    the others copy them then.
+    Files that several nodes lack come from the hub once. Files that a node cannot get there go to one that can, and then
+    the others copy them.
     """
     path = model.spec.source.folder
     able = [name for name in lacks if failed(world.node(name).model(path)) is None]

@@ -40,7 +40,7 @@ def old_ranks(view: Formed) -> Decision | None:
 
 
 def better(view: Formed) -> Decision | None:
-    """Form a group again that could be larger, or better joined, when nobody is disturbed by that."""
+    """Form a group again that could be larger, or better joined, when that disturbs nobody."""
     found = improve.better(view) if not view.target.extra else None
     if found is None:
         return None
@@ -66,7 +66,7 @@ def incomplete(view: Formed) -> Decision | None:
 
 
 def _formed_for(view: Formed) -> Workload | None:
-    """Return what a group was formed for; None where that is neither its present spec nor known."""
+    """Return the workload that a group was formed for; None if that is neither its present one nor known."""
     if view.workload is None or view.up_to_date or not view.record.spec:
         return view.workload if view.up_to_date else None
     return Workload(view.replica, *specs.read(view.deployment, view.record.spec))
@@ -147,7 +147,7 @@ def not_proven(view: Formed) -> Decision | None:
 
 
 def _moved(record: GroupRecord) -> str:
-    """Say between which weights its replica moves with a group; empty where they stay the same."""
+    """Say between which weights its replica moves with a group; empty if they stay the same."""
     if not record.weights_before or record.weights == record.weights_before:
         return ""
     return f"from {shown(record.weights_before)} to {shown(record.weights)}"

@@ -20,7 +20,7 @@ def stop(
     """Ask each rank to end, once; then wait until all are gone, or are known not to end. A group that hangs gets a
     shorter grace.
 
-    ``grace`` is in seconds; ``symptom`` is what the group is as good as dead for.
+    ``grace`` is in seconds; ``symptom``: why the group is as good as dead.
     """
     if stalls.any_stalled(view, ranks):
         grace = min(grace, HUNG_GRACE_SECONDS)

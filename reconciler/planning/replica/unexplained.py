@@ -1,4 +1,4 @@
-"""Wait for what explains the end of a group, before the group is judged: the end of another rank, and probes of its
+"""Waits for the explanation of a group's end before the group is judged: the end of another rank, and probes of its
 machines."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ENDS_SECONDS = 2.0
 
 
 def end_unreported(view: Formed) -> Decision | None:
-    """Judge a group that has lost a rank when the end of that rank is reported too, or is not within a short time."""
+    """Judge a group that has lost a rank once the end of that rank is reported too, or a short time is over."""
     ended = most_informative(rank for rank in view.current.values() if not rank.alive)
     if ended is None or not ended.lost_another or not any(rank.alive for rank in view.current.values()):
         return None
@@ -29,11 +29,11 @@ def end_unreported(view: Formed) -> Decision | None:
 
 
 def machines_unexamined(view: Formed) -> Decision | None:
-    """Judge a group that uses cables, or may leave its transport, when its machines were probed since it failed. Its living
-    ranks end meanwhile.
+    """Judge a group that uses cables, or may leave its transport, once its machines were probed after its failure. Its
+    living ranks end meanwhile.
 
-    With older facts a pulled cable would be taken for a crash: the group would be formed over it again, and a change be
-    blamed. And a transport that is left for older facts is kept away until something else changes.
+    With older facts a pulled cable would look like a crash: the group would be formed over it again, and a change be
+    blamed. And a transport that is left because of older facts is not used again until something else changes.
     """
     transport = fallback.used(view.record)
     if transport not in fallback.CABLES and not fallback.lower(view.deployment, transport):

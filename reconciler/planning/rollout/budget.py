@@ -1,4 +1,4 @@
-"""How many replicas of a deployment serve, and how many more may be taken out of service now."""
+"""Counts the replicas of a deployment that serve, and those that may be taken out of service now."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from reconciler.state import DeploymentName, GroupRecord, ReplicaId
 from reconciler.wire.launch import Phase
 
 WATCHED_SECONDS = SILENCE_SECONDS + 2.0
-"""An agent asks its rank as soon as it starts, and tells of a silence of ``SILENCE_SECONDS`` at once."""
+"""An agent asks its rank as soon as it starts, and reports a silence of ``SILENCE_SECONDS`` at once."""
 
 
 class Because(Enum):
-    """Why a replica does not serve, or is about to stop; in words, as they go on after its name."""
+    """Why a replica does not serve, or is about to stop, in words that follow its name."""
 
     NO_GROUP = "has no group"
     IN_FLIGHT = "is being changed"
@@ -33,7 +33,7 @@ class Because(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """Why one replica does not serve, or is about to stop."""
+    """The reason why one replica does not serve, or is about to stop."""
 
     because: Because
     node: str = ""
@@ -45,7 +45,7 @@ class Absence:
 
 @dataclass(frozen=True)
 class Budget:
-    """The replicas of one deployment, as they are when something is decided."""
+    """The replicas of one deployment, as they are at a decision."""
 
     name: DeploymentName
     replicas: tuple[ReplicaId, ...]
@@ -53,18 +53,18 @@ class Budget:
     out: Mapping[ReplicaId, Absence]
     """Those that do not serve, or are about to stop; extra ones too."""
     least: int
-    """So many are to serve at any moment."""
+    """The number that must serve at any moment."""
     extra: tuple[ReplicaId, ...] = ()
-    """Those that are there beside them, in order."""
+    """The extra replicas that are there, in order."""
     doubtful: Mapping[ReplicaId, str] = field(default_factory=dict)
-    """Those that probably serve, each with the reason for the doubt. One that owes an answer for longer than a healthy one may
-    hang. One that no agent has watched for as long may hang too. No client reaches one without a route."""
+    """Those that probably serve, each with the reason for the doubt. A replica that owes an answer for longer
+    than a healthy one, or that no agent has watched for as long, may hang. No client reaches one without a route."""
     until: float | None = None
     """The time when the last agent that has just started has watched its ranks for long enough; None if none has to."""
 
     @classmethod
     def of(cls, world: World, name: DeploymentName, extra: tuple[ReplicaId, ...] = ()) -> Budget:
-        """Count the replicas of a deployment of the manifests, with some that are there beside them."""
+        """Count the replicas of a deployment of the manifests, with extra ones that are there."""
         spec = world.desired.deployments[name].spec
         replicas = tuple(ReplicaId(name, index) for index in range(spec.replicas))
         out = {replica: why for replica in (*replicas, *extra) if (why := _out(world, replica))}
@@ -86,7 +86,7 @@ class Budget:
 
     @property
     def spare(self) -> int:
-        """Return how many more replicas may be taken out of service now; not above zero where none may be."""
+        """Return how many more replicas may be taken out of service now; not above zero if none may be."""
         return len(self.certain) - self.least
 
     def lets(self, replica: ReplicaId) -> bool:
@@ -97,7 +97,7 @@ class Budget:
 
     @property
     def text(self) -> str:
-        """Say what a replica waits for that may not be taken out of service now."""
+        """Say what a replica waits for before it may be taken out of service."""
         count = len(self.replicas)
         rule = f"at most {count - self.least} of {count} replicas may be out of service at a time"
         names = ", ".join(f"{replica} {self.why(replica)}" for replica in (*self.out, *sorted(self.doubtful)))
@@ -109,7 +109,7 @@ class Budget:
 
 
 def spare(world: World, name: DeploymentName) -> Budget:
-    """Return the budget of a deployment as things are decided so far in this pass."""
+    """Return the budget of a deployment, as decided so far in this pass."""
     return world.once_as_decided(Budget.of, name)
 
 
@@ -130,7 +130,7 @@ def serves(world: World, replica: ReplicaId) -> bool:
 
 
 def _out(world: World, replica: ReplicaId) -> Absence | None:
-    """Return why a replica does not serve, or is about to stop; None where it serves."""
+    """Return why a replica does not serve, or is about to stop; None if it serves."""
     record = world.memory.groups.get(replica)
     if record is None:
         return Absence(Because.NO_GROUP)
@@ -157,7 +157,7 @@ def _unwell(world: World, record: GroupRecord) -> Absence | None:
 
 
 def _doubt(world: World, replica: ReplicaId) -> str:
-    """Say why a replica that serves as far as is known may not; empty where nothing speaks for that."""
+    """Say why a replica that seems to serve may not; empty if there is no such reason."""
     if why := _owes(world, replica) or _unrouted(world, replica) or _unwatched(world, replica):
         return why
     begun = _watched_at(world, replica) - WATCHED_SECONDS
@@ -167,25 +167,25 @@ def _doubt(world: World, replica: ReplicaId) -> str:
 
 
 def _unwatched(world: World, replica: ReplicaId) -> str:
-    """Say which agent cannot tell now that a rank has ended, or its machine has restarted; empty where all can."""
+    """Say which agent cannot tell now that a rank has ended, or its machine has restarted; empty if all can."""
     members = world.memory.groups[replica].members
     return next((f"is not watched by {name}" for name in members if not world.reached(name)), "")
 
 
 def _watched_at(world: World, replica: ReplicaId) -> float:
-    """Return from when on it is known whether a replica takes requests: an agent that has just started has to ask first."""
+    """Return the time from which a replica is known to take requests, or not to: an agent that has just started has to ask first."""
     return world.node(world.memory.groups[replica].members[0]).since + WATCHED_SECONDS
 
 
 def _unrouted(world: World, replica: ReplicaId) -> str:
-    """Say that no client reaches a replica: its route is not written yet, or could not be; empty where it is."""
+    """Say that no client reaches a replica: its route is not written yet, or could not be; empty if it is."""
     published = world.memory.published
     known = published is None or (replica, world.memory.groups[replica].epoch) in published
     return "" if known else "has no route yet"
 
 
 def _owes(world: World, replica: ReplicaId) -> str:
-    """Say that a replica owes its clients an answer; empty where it does not."""
+    """Say that a replica owes its clients an answer; empty if it does not."""
     first = world.observed.group(world.memory.groups[replica]).get(0)
     owes = (
         first is not None and max(first.report.silent_seconds, first.report.deaf_seconds) >= SILENCE_SECONDS

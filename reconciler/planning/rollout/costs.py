@@ -1,4 +1,4 @@
-"""What a change of manifests costs, before it is made: what is changed in place, what restarts, and for how long nobody is
+"""Estimates the costs of a change of manifests: what is changed in place, which groups restart, and for how long nobody is
 served."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .misfits import misfit
 
 
 class Kind(Enum):
-    """What a change of a deployment does to its groups."""
+    """The effect of a change of a deployment on its groups."""
 
     IN_PLACE = "in place"
     RESTART = "restart with the same weights"
@@ -29,25 +29,25 @@ class Cost:
     deployment: DeploymentName
     kind: Kind
     changes: tuple[str, ...]
-    """What differs, for people: of a change in place the fields, else what groups are formed anew for; empty for a restart
-    that was asked for."""
+    """The differences, for people: the fields of a change in place, else the reasons to form groups again; empty for a
+    requested restart."""
     replicas: tuple[ReplicaId, ...]
     """Those whose groups are replaced."""
     at_once: int
-    """How many of them may be out of service at a time."""
+    """Number of them that may be out of service at a time."""
     of: int
-    """How many replicas the deployment asks for."""
+    """Number of replicas that the deployment asks for."""
     seconds: float | None
-    """How long each of them is out of service, as long as the slowest group took to come up; None where no group has."""
+    """Seconds that each of them is out of service: the time that the slowest group took to come up; None if no group has."""
     surge: int = 0
-    """How many extra replicas there may be meanwhile."""
+    """Number of extra replicas that may serve meanwhile."""
     room: bool | None = None
-    """Whether there is room for one; None where that is not known yet."""
+    """True if there is room for one; None if that is not known yet."""
     paused: bool = False
 
     @property
     def unserved_seconds(self) -> float | None:
-        """Return for how long nobody is served; 0 where others serve meanwhile, None where it is not known."""
+        """Return for how many seconds nobody is served; 0 if others serve meanwhile, None if it is not known."""
         others = self.at_once < self.of or (self.surge and self.room)
         return 0.0 if others or self.paused or not self.replicas else self.seconds
 
@@ -90,9 +90,9 @@ class Cost:
 def foresee(
     before: Desired, after: Desired, groups: Mapping[ReplicaId, GroupRecord], plan: Plan
 ) -> Iterator[Cost]:
-    """Yield what becomes of each deployment that is in both and whose spec, or whose Model's, is another.
+    """Yield the cost for each deployment that is in both, and whose spec, or whose Model's, differs.
 
-    ``plan`` is the first one that is made for what comes after; an empty one where none is made yet.
+    ``plan``: the first plan for the state after the change; an empty one if none is made yet.
     """
     for name in sorted(before.deployments.keys() & after.deployments.keys()):
         if fields := specs.fields_changed(before, after, name):
@@ -131,7 +131,7 @@ def _cost(
 
 
 def _room(plan: Plan, name: DeploymentName, replicas: int) -> bool | None:
-    """Return whether a plan has room for an extra replica; None where it says nothing of it yet."""
+    """Return whether a plan has room for an extra replica; None if it does not say so yet."""
 
     def extra(replica: ReplicaId | None) -> bool:
         return replica is not None and replica.deployment == name and replica.index >= replicas
@@ -148,7 +148,7 @@ def _outdated(before: str, after: str) -> bool:
 
 
 def kind(before: str, after: str) -> Kind:
-    """Tell apart two specs for which groups have to be formed."""
+    """Return the kind of the change between two specs that need different groups."""
     if specs.model(before) != specs.model(after):
         return Kind.OTHER_MODEL
     return Kind.NEW_WEIGHTS if specs.folder(before) != specs.folder(after) else Kind.RESTART

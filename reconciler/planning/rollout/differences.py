@@ -1,4 +1,4 @@
-"""In what a group differs from the spec that its replica is to come to."""
+"""Compares a group with the spec that its replica is to get."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .wish import Wish
 
 
 def difference(world: World, found: Wish, replica: ReplicaId) -> str:
-    """Say in what the group of a replica differs from the spec that it is to come to; empty where it does not, and where
-    it has none."""
+    """Say how the group of a replica differs from the spec that it is to get; empty if it does not, or there is no
+    group."""
     record = world.memory.groups.get(replica)
     return _difference(world, found, record) if record else ""
 
@@ -29,7 +29,7 @@ def _difference(world: World, found: Wish, record: GroupRecord) -> str:
 
 
 def _changed(found: Wish, record: GroupRecord) -> str:
-    """Say what another spec asks for, and what that takes."""
+    """Say what another spec changes, and the kind of the change."""
     if found.returned:
         return f"back to {found.returned}"
     if not record.spec or found.model is None:

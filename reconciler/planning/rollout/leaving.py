@@ -1,4 +1,4 @@
-"""Replicas that the manifests ask for no more: they end by their numbers, and yet not before enough others serve."""
+"""Replicas that the manifests no longer ask for: those with the lowest numbers end last, and none before enough serve."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .differences import difference
 
 
 def awaited(world: World, replica: ReplicaId) -> str:
-    """Say what a replica waits for that is to end, and without which too few would serve; empty where it may end now.
+    """Say what a replica waits for before it ends, because too few would serve without it; empty if it may end now.
 
-    One at least is to serve, and of several those with the lowest numbers stay. Where a replica that is asked for finds
-    no place, one that serves the same spec is as good. One that serves another spec makes room for it, if
+    At least one must serve, and of several those with the lowest numbers stay. If a wanted replica finds no place, one
+    that serves the same spec is as good. One that serves another spec makes room for it, if
     ``strategy.maxUnavailable`` allows that.
     """
     name = replica.deployment

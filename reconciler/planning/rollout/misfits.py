@@ -1,4 +1,4 @@
-"""Why a group cannot stay as it is, although it was formed for the same model and the same way to serve it."""
+"""Finds why a group cannot stay as it is, although it was formed for the same model and the same way to serve it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reconciler.state import GroupRecord, NodeName
 
 
 def misfit(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, record: GroupRecord) -> str:
-    """Say what transport, number of nodes or placement of a deployment a group does not fit; empty where it fits."""
+    """Say what transport, number of nodes or placement of a deployment a group does not fit; empty if it fits."""
     spec = deployment.spec
     bounds, size = spec.parallelism.nodes, len(record.members)
     if fallback.used(record) and fallback.used(record) not in spec.transport:

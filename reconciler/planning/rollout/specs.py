@@ -1,6 +1,6 @@
 """The part of a spec that a group is formed for, as text: stored with each group, so that it can be formed again.
 
-What is changed in place (names, limits of requests, placement, bounds of time) is not part of it.
+Fields that are changed in place (names, limits of requests, placement, bounds of time) are not part of it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def write(deployment: ModelDeployment, model: Model) -> str:
 
 
 def of_manifests(desired: Desired, name: DeploymentName) -> str:
-    """Return the written spec of a deployment; empty where its Model is missing."""
+    """Return the written spec of a deployment; empty if its Model is missing."""
     return desired.once(_of_manifests, name)
 
 
@@ -46,7 +46,7 @@ def _of_manifests(desired: Desired, name: DeploymentName) -> str:
 
 
 def unwritten(desired: Desired, records: Iterable[GroupRecord]) -> Iterator[tuple[GroupRecord, str]]:
-    """Yield the groups of which it is not known what they were formed for, and that serve the manifests: with these."""
+    """Yield the groups without a written spec that serve the manifests, each with the written spec of these."""
     for record in records:
         wanted = None if record.spec else workload.of_manifests(desired, record.replica)
         if wanted is not None and wanted.is_served_by(record.fingerprint, record.context):
@@ -112,7 +112,7 @@ def folder(text: str) -> str:
 def may_need_more(before: str, after: str) -> bool:
     """Return whether ranks for one written spec may need more memory than those for the other.
 
-    Where that cannot be told from the fields alone, they may: other weights, another split, or a context that is chosen
+    If the fields alone do not show that, they may: other weights, another split, or a context that is chosen
     when a group is formed.
     """
     (old, held), (new, holds) = _parsed(before), _parsed(after)
@@ -158,7 +158,7 @@ class Change(NamedTuple):
 
 @lru_cache(maxsize=256)
 def changes(before: str, after: str) -> tuple[Change, ...]:
-    """List what differs between two written specs. A restart that was asked for is no difference."""
+    """List the differences between two written specs. A requested restart is no difference."""
     old, new = _flat(before), _flat(after)
     return tuple(
         Change(name, old.get(name), new.get(name))
@@ -181,7 +181,7 @@ def _wish(desired: Desired, name: DeploymentName) -> tuple[ModelDeploymentSpec, 
 
 
 def _fields(desired: Desired, name: DeploymentName) -> dict[str, Any]:
-    """Return the fields of a deployment and its Model by their paths, without those that are as by default."""
+    """Return the fields of a deployment and its Model by their paths, without those that have their defaults."""
     spec, model = _wish(desired, name)
     found = dict(_paths(spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)))
     if model is not None:
@@ -191,7 +191,7 @@ def _fields(desired: Desired, name: DeploymentName) -> dict[str, Any]:
 
 
 def shown_changes(before: str, after: str) -> str:
-    """Return what differs between two written specs, for people."""
+    """Return the differences between two written specs, for people."""
     return ", ".join(map(str, changes(before, after)))
 
 

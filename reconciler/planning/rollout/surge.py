@@ -1,7 +1,7 @@
-"""Extra replicas: where there is memory for one, it serves with the new spec before a replica that serves is taken away.
+"""Extra replicas: if there is memory for one, it serves with the new spec before a replica that serves is taken away.
 
-They have the numbers after those of the manifests, and groups of their own: never two groups on one memory. They end when
-the replicas of the manifests serve again.
+They have the numbers after those of the manifests, and groups of their own, with memory of their own. They end when the
+replicas of the manifests serve again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from reconciler.state import DeploymentName, ReplicaId, WaitingFor
 from .budget import Absence, Because, Budget
 
 KNOWN_SECONDS = 2.0
-"""An extra replica ends when the gateway has known those beside it for so long."""
+"""An extra replica ends when the gateway has known the other replicas for this long."""
 WHY = "as many serve while others are changed (strategy.maxSurge)"
 
 
@@ -56,7 +56,7 @@ def wanted(world: World, budget: Budget, changing: Collection[ReplicaId]) -> tup
 
 
 def known_at(world: World, budget: Budget) -> float:
-    """Return when the gateway knows all replicas of the manifests that serve; without end while nothing can be written."""
+    """Return when the gateway knows all replicas of the manifests that serve; infinity while nothing can be written."""
     if world.memory.unwritable or world.memory.locked:
         return math.inf
     proven = (world.memory.groups[each].proven_at for each in budget.replicas if each in budget.available)
@@ -64,7 +64,7 @@ def known_at(world: World, budget: Budget) -> float:
 
 
 def last_moments(world: World, budget: Budget) -> Hold:
-    """Say what an extra replica waits for that nobody needs any more."""
+    """Say what an extra replica that is no longer needed waits for."""
     until = known_at(world, budget)
     text = f"an extra replica: it ends when the others have served for {KNOWN_SECONDS:g} s"
     return Hold(WaitingFor.ROLLOUT, text, until if math.isfinite(until) else None)
@@ -96,7 +96,7 @@ def _hopeful(world: World, replica: ReplicaId) -> bool:
 
 
 def obstacle(world: World, budget: Budget) -> str:
-    """Say why no extra replica helps a change; empty where there is nothing to say."""
+    """Say why no extra replica helps a change; empty if there is nothing to say."""
     why = world.no_extra.get(budget.name, "")
     if not why or budget.least < len(budget.replicas):
         return why
@@ -108,9 +108,9 @@ def obstacle(world: World, budget: Budget) -> str:
 
 
 def refused(view: View, decision: Decision) -> tuple[Decision, str]:
-    """Say why a replica will not serve that is decided about, if it is an extra one; empty for others and where it may.
+    """Return the decision about a replica, and why an extra one will not serve; empty for others and if it may.
 
-    Where it has no group, nobody misses it: then that is nothing that stalls its deployment, but something that waits.
+    Nobody misses an extra replica without a group: it waits then, and does not stall its deployment.
     """
     if not (isinstance(view, Wanted) and view.target.extra and decision.refused):
         return decision, ""

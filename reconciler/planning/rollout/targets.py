@@ -1,9 +1,9 @@
-"""Which spec each replica of a deployment is to be served with now, and which of them may be replaced.
+"""Chooses the spec that each replica of a deployment is to be served with now, and the replicas that may be replaced.
 
-Never more replicas are out of service through a change than ``strategy.maxUnavailable`` allows, whatever else has taken
-some of them out of service. A replica counts as back when its group is proven by a real completion. One that does not
-serve costs nothing, so it is changed before all others; where changes wait (paused, or behind a canary), it is formed
-again as it was.
+A change never leaves more replicas out of service than ``strategy.maxUnavailable`` allows, whatever else has taken some
+of them out of service. A replica counts as back when its group is proven by a real completion. One that does not serve
+costs nothing, so it is changed before all others. If changes wait (paused, or behind a canary), it is formed again as
+it was.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def target(world: World, replica: ReplicaId) -> Target | None:
 
 
 def extra(world: World) -> frozenset[ReplicaId]:
-    """Return the extra replicas that are to serve beside those that the manifests ask for."""
+    """Return the extra replicas that are to serve in addition to those of the manifests."""
     if world.desired.stopping:
         return frozenset()
     return frozenset(
@@ -45,8 +45,8 @@ def extra(world: World) -> frozenset[ReplicaId]:
 
 
 def models(world: World, name: DeploymentName) -> list[Model]:
-    """Return the Models that a deployment is served with: the one that it is to come to first, then those of replicas
-    that are changed later. None where it has no replicas."""
+    """Return the Models that a deployment is served with: first the one that it is to get, then those of replicas
+    that are changed later. Empty if it has no replicas."""
     found = [wish.of(world, name).model] if world.desired.deployments[name].spec.replicas else []
     found += [each.model for each in world.once_as_decided(_targets, name).values()]
     return list({each.spec.source: each for each in found if each is not None}.values())
@@ -150,7 +150,7 @@ def _served_until(world: World, replica: ReplicaId, seconds: float, resumed_at: 
 
 
 def _as_before(world: World, found: Wish, replica: ReplicaId, hold: Hold, why: str) -> Target:
-    """Return the spec that the replica's group was formed for, where that is known."""
+    """Return the spec that the replica's group was formed for, if that is known."""
     record = world.memory.groups[replica]
     hold = Hold(hold.reason, f"{why}: it is replaced later, {hold.text}", hold.until)
     if not record.spec:

@@ -1,5 +1,5 @@
-"""The spec that a deployment is to come to: that of the manifests, or the last one that served, where the newer one did
-not come up.
+"""The spec that a deployment is to get: that of the manifests, or the last one that served if the newer one did not
+come up.
 
 The spec in git stays as it is. It applies again when anything in it changes, or when the deployment is restarted.
 """
@@ -23,13 +23,13 @@ class Wish(NamedTuple):
 
     deployment: ModelDeployment
     model: Model | None
-    """None where no manifest has the Model."""
+    """None if no manifest has the Model."""
     rollback: Rollback | None = None
-    """Set where it is one that served before."""
+    """Set if it is an earlier spec that served."""
 
     @property
     def returned(self) -> str:
-        """Say what is served again; empty where the manifests are followed."""
+        """Say what is served again; empty if the manifests are followed."""
         if self.rollback is None:
             return ""
         if not self.rollback.spec_served:
@@ -38,7 +38,7 @@ class Wish(NamedTuple):
 
 
 def of(world: World, name: DeploymentName) -> Wish:
-    """Return the spec that a deployment of the manifests is to come to."""
+    """Return the spec that a deployment of the manifests is to get."""
     return world.once(_of, name)
 
 
@@ -54,7 +54,7 @@ def _of(world: World, name: DeploymentName) -> Wish:
 
 
 def _with_weights(model: Model | None, weights: str) -> Model | None:
-    """Return the same Model with other weights: what a rollback from before whole specs were kept asks for."""
+    """Return the same Model with other weights, for a rollback from before whole specs were kept."""
     hub = model.spec.source.huggingface if model else None
     if model is None or hub is None:
         return model
@@ -66,15 +66,15 @@ def _with_weights(model: Model | None, weights: str) -> Model | None:
 
 
 def applying(world: World, name: DeploymentName) -> Rollback | None:
-    """Return the rollback of a deployment whose spec is still the one that did not come up; None where there is
+    """Return the rollback of a deployment whose spec is still the one that did not come up; None if there is
     none."""
     rollback = world.memory.rollbacks.get(name)
     return rollback if rollback is not None and _applies(world.desired, name, rollback) else None
 
 
 def over(desired: Desired, rollbacks: Mapping[DeploymentName, Rollback]) -> Iterator[DeploymentName]:
-    """Yield the deployments that have a spec again which is not the one that did not come up: if it comes back, it is
-    tried once more."""
+    """Yield the deployments whose spec is no longer the one that did not come up: if that comes back, it is tried once
+    more."""
     for name, rollback in rollbacks.items():
         if name in desired.deployments and not _applies(desired, name, rollback):
             yield name

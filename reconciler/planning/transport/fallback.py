@@ -32,7 +32,7 @@ MESH = next(name for name in VERBS if name not in RINGS)
 LAN = next(each.name for each in MLX.transports if not each.cables)
 _BACKENDS = {each.name: each.backend for each in MLX.transports}
 VERBS_ATTEMPTS_MAX = MLX.rdma_setups_max
-"""In one boot of a machine, of its eleven protection domains: a failed attempt may keep one."""
+"""In one boot of a machine, which has eleven protection domains: a failed attempt may keep one."""
 RETRY_SECONDS_MIN = 3600.0
 RETRY_SECONDS_MAX = 86_400.0
 """A transport that failed is left alone for an hour, doubled with each trial that fails, up to a day."""
@@ -59,7 +59,7 @@ class Transport:
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """How the ranks of a group reach each other, in the order of ranks."""
+    """The ways in which the ranks of a group reach each other, in the order of ranks."""
 
     backend: str
     """The engine's name of it."""
@@ -68,9 +68,9 @@ class Wiring:
     devices: tuple[tuple[str, ...], ...] = ()
     """For each rank, by peer, its RDMA devices as ``RankConfig.devices`` has them."""
     ring: bool = False
-    """Whether RDMA is used as a ring."""
+    """True if RDMA is used as a ring."""
     controls: tuple[str, ...] = ()
-    """The address at which each other rank finds rank 0, in the order of ranks from 1 on; empty where all find it at
+    """The address at which each other rank finds rank 0, in the order of ranks from 1 on; empty if all find it at
     the first of ``hosts``."""
 
 
@@ -88,7 +88,7 @@ def choose(world: World, replica: ReplicaId, deployment: ModelDeployment, member
 
 
 def obstacle(world: World, replica: ReplicaId, transport: str, members: Placed) -> str:
-    """Say why a transport may not be used by a group on these nodes; empty where it may."""
+    """Say why a transport may not be used by a group on these nodes; empty if it may."""
     failed = failure(world, replica, transport)
     if failed is not None and not may_be_tried(failed, world.now):
         return failed.text
@@ -101,7 +101,7 @@ def obstacle(world: World, replica: ReplicaId, transport: str, members: Placed) 
 
 
 def failure(world: World, replica: ReplicaId, transport: str) -> TransportFailure | None:
-    """Return how a transport failed a replica and has not served it since; None where it did not. With no kernel
+    """Return the failure of a transport that has not served the replica since; None if there is none. With no kernel
     objects left for RDMA, both its shapes have failed."""
 
     def concerns(failed: TransportFailure) -> bool:
@@ -112,7 +112,7 @@ def failure(world: World, replica: ReplicaId, transport: str) -> TransportFailur
 
 
 def retried_at(failed: TransportFailure) -> float | None:
-    """Return when a transport may be tried again under the same facts, in seconds of the controller's clock; None where
+    """Return when a transport may be tried again under the same facts, in seconds of the controller's clock; None if
     only a restart of the machine frees what it needs."""
     if failed.fault is FaultClass.KERNEL_OBJECTS:
         return None
@@ -139,7 +139,7 @@ def crosses(record: GroupRecord, one: NodeName, other: NodeName) -> bool:
     """Return whether a group has connections over the cables between two nodes.
 
     These are the cables of its transport, and those over which its other ranks have found rank 0, as in
-    ``_controls``; where its transport is not known, all of them.
+    ``_controls``; if its transport is not known, all of them.
     """
     members, transport = record.members, used(record) or MESH
     if one not in members or other not in members or transport not in CABLES:
@@ -173,10 +173,9 @@ def wiring(world: World, transport: str, members: Placed) -> Wiring | None:
 
 
 def _controls(world: World, members: Placed) -> tuple[str, ...] | str:
-    """Return where each rank from 1 on finds rank 0; else say why that is not known.
+    """Return the address at which each rank from 1 on finds rank 0; else say why it is not known.
 
-    That is over the cable that joins the two, because nobody routes between the cables of a Mac; where there is none,
-    over the network.
+    A rank uses the cable that joins the two, because nothing routes between the cables of a Mac, or else the network.
     """
     found = []
     for name in members[1:]:
@@ -245,7 +244,7 @@ def _unjoined(world: World, pair: tuple[NodeName, NodeName], verbs: bool) -> Ite
 
 
 def _carried(world: World, replica: ReplicaId, transport: str, members: Placed) -> str:
-    """Say which other group has the RDMA devices at the ends of a cable; empty where none has.
+    """Say which other group has the RDMA devices at the ends of a cable; empty if none has.
 
     A device registers some hundred memory regions (github.com/ml-explore/mlx/issues/3162), and one group takes more
     than half of them.

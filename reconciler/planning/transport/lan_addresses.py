@@ -1,4 +1,4 @@
-"""At which addresses the nodes of a group reach each other where no cable joins them."""
+"""Finds the addresses at which the nodes of a group reach each other without a cable."""
 
 from __future__ import annotations
 

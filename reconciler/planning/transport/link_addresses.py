@@ -19,7 +19,7 @@ _SIZE = 2 ** (32 - LINK_PREFIX)
 
 
 def networks(pool: IPv4Network, links: Iterable[Link]) -> dict[Link, IPv4Network]:
-    """Return the network of each link. Raises ``ValueError`` where the pool has too little room for them."""
+    """Return the network of each link. Raises ``ValueError`` if the pool has too little room for them."""
     ordered = sorted(set(links))
     slots = pool.num_addresses // _SIZE
     if len(ordered) > slots:
@@ -37,7 +37,7 @@ def networks(pool: IPv4Network, links: Iterable[Link]) -> dict[Link, IPv4Network
 
 
 def fabric_addresses(fabric: Fabric) -> dict[End, IPv4Interface]:
-    """Return the address of each end of a Fabric's links, with its /30; empty where it has no pool."""
+    """Return the address of each end of a Fabric's links, with its /30; empty if it has no pool."""
     pool = fabric.spec.addressing.network
     found: dict[End, IPv4Interface] = {}
     for link, network in networks(pool, fabric.spec.cables).items() if pool else ():

@@ -1,7 +1,7 @@
-"""Compare declared cables with those that are there: the state of each, with both of its ends.
+"""Compares declared cables with those that are there: the state of each, with both of its ends.
 
-A cable is there where two ports name each other. Earlier reports of a silent machine no longer count. A cable
-in another port than declared is reported once, of the link that lacks it.
+A cable is there if two ports name each other. Earlier reports of a silent machine no longer count. A cable
+in another port than declared is reported once, for the link that lacks it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _ObservedCables:
 
     @cached_property
     def cables(self) -> frozenset[Link]:
-        """Return the cables of which both ends say the same. One through a dock does not count."""
+        """Return the cables about which both ends say the same. One through a dock does not count."""
         return frozenset(
             link_between(end, end_there)
             for end, end_there in self.peers.items()
@@ -91,7 +91,7 @@ class _ObservedCables:
         return link if link in self.cables else None
 
     def owner(self, domain: str) -> End | None:
-        """Return whose port has this domain, whatever it says itself."""
+        """Return the end whose port has this domain, whatever that end reports."""
         found = self.domains.get(domain, ())
         return found[0] if len(found) == 1 else None
 
@@ -104,7 +104,7 @@ class _ObservedCables:
         return found
 
     def unknown(self, end: End) -> str:
-        """Say why it is not known what is at an end; empty where it is."""
+        """Say why it is not known what is at an end; empty if it is."""
         name = NodeName(end.node)
         if not self.world.reached(name):
             return f"{name} does not answer"
@@ -124,7 +124,7 @@ class _ObservedCables:
     def status(
         self, link: Link, state: LinkState, text: str = "", person: str = "", verbs_only: bool = False
     ) -> LinkStatus:
-        """Build the status of a link. The speed is given only of a cable that is there."""
+        """Build the status of a link. The speed is given only for a cable that is there."""
         one, other = (self.ports.get(end) for end in link)
         speeds = [port.gbps for port in (one, other) if port and port.gbps is not None]
         gbps = min(speeds) if speeds and link in self.cables else None
@@ -177,7 +177,7 @@ class _LinkCheck:
         return self._seen.status(link, LinkState.UNKNOWN, why)
 
     def _joined(self, link: Link) -> LinkStatus | None:
-        """Judge a cable that is where it belongs; None where it is not there."""
+        """Judge a cable that is where it belongs; None if it is not there."""
         if link not in self._seen.cables:
             return None
         status, (one, other) = self._seen.status, link
@@ -242,7 +242,7 @@ class _LinkCheck:
                         self._strays -= {cable for end in each if (cable := self._seen.at(end))}
 
     def _crossed(self, link: Link, later: Link) -> tuple[End, End] | None:
-        """Return which two plugs to exchange, preferably on one machine; None where the links are not swapped."""
+        """Return which two plugs to exchange, preferably on one machine; None if the links are not swapped."""
         for here, there in (later, (later.other, later.one)):
             if {link_between(link.one, there), link_between(here, link.other)} <= self._strays:
                 pairs = [(link.one, here), (link.other, there)]
@@ -279,7 +279,7 @@ class _LinkCheck:
         return self._seen.status(link, LinkState.MISSING, text, steps)
 
     def _at(self, end: End) -> str:
-        """Say what is at an end that should not be; empty where the other end says enough."""
+        """Say what is at an end that should not be; empty if the other end says enough."""
         port = self._seen.ports.get(end)
         if port is None:
             receptacles = [str(each.receptacle) for each in sorted(self._seen.ports) if each.node == end.node]

@@ -41,13 +41,13 @@ from reconciler.wire.weights import (
 
 BACK_OFF_SECONDS_MAX = 300.0
 COPIES_MAX = 2
-"""How often in a row a copy from another node may fail before the hub is asked."""
+"""Failed copies in a row from another node before the hub is asked."""
 LASTING_SECONDS = 600.0
-"""How often a problem is looked at again that a person has to fix: nobody has to say when it is done."""
+"""Seconds between looks at a problem that a person has to fix: nobody has to report that it is fixed."""
 
 
 def decide(world: World) -> Slices[Decision]:
-    """Bring all weights where they are wanted."""
+    """Bring all weights to the nodes that are to have them."""
     decision = NOTHING
     if not world.desired.stopping:
         for _, model in sorted(wanted(world).items()):
@@ -57,7 +57,7 @@ def decide(world: World) -> Slices[Decision]:
 
 
 def _in_turn(world: World, decided: Decision, before: tuple[Step, ...]) -> Decision:
-    """Begin no more fetches on a node than may run there at a time; ``before`` are those that were decided before."""
+    """Begin no more fetches on a node than may run there at a time; ``before``: the steps decided earlier."""
     begun = Counter(step.node for step in before if isinstance(step, FetchWeights))
     kept: list[Step] = []
     waiting = decided.waiting
@@ -124,7 +124,7 @@ def _decide_model(world: World, name: str, model: Model) -> Decision:
 
 
 def from_peer(world: World, decided: Decision, origin: NodeName) -> Decision:
-    """Fetch the same from a node that has the weights; where that has failed, from the hub after all."""
+    """Fetch the same from a node that has the weights; if that has failed, from the hub after all."""
     step = next((step for step in decided.steps if isinstance(step, FetchWeights)), None)
     giving = world.node(origin).report
     taking = world.node(step.node).report if step else None
@@ -157,7 +157,7 @@ def _holders(
 
 
 def place_of(world: World, node: NodeName, path: str) -> tuple[str, str] | None:
-    """Return machine and folder of some weights of a node; None where they are not known."""
+    """Return machine and folder of weights on a node; None if they are not known."""
     seen = world.node(node)
     weights = seen.model(path)
     return (seen.report.host_id, weights.directory) if seen.report and weights else None
@@ -171,14 +171,14 @@ def _has_or_fetches(world: World, node: NodeName, path: str, in_full: bool) -> b
 
 
 def being_fetched(world: World, applicant: Applicant) -> Placed:
-    """List the nodes that match, and are about to have weights that they do not have yet."""
+    """List the matching nodes that lack the weights, and are about to have them."""
     lacking = world.once(_lacking, applicant)
     wanted = targets(world, applicant.workload.model) if lacking else {}
     return tuple(name for name in lacking if name in wanted)
 
 
 def _lacking(world: World, applicant: Applicant) -> Placed:
-    """List the matching nodes that have not all of the weights, and have not given up on them."""
+    """List the matching nodes that lack some of the weights, and have not given up on them."""
     if not applicant.fetched:
         return ()
     return tuple(
@@ -192,8 +192,8 @@ def _lacking(world: World, applicant: Applicant) -> Placed:
 def targets(world: World, model: Model) -> Mapping[NodeName, bool]:
     """Return the nodes that are to have the weights, and whether in full.
 
-    For each deployment there are as many as it may come to use, first those that have them. Without the full weights
-    a node gets outlines, and later the files that its rank turns out to need.
+    Each deployment gets as many nodes as it may use, first those that have the weights. Without the full weights a node
+    gets outlines, and later the files that its rank turns out to need.
     """
     return world.once_as_decided(_targets, model.spec.source)
 
@@ -209,7 +209,7 @@ def _targets(world: World, source: ModelSource) -> dict[NodeName, bool]:
 
 @dataclass(frozen=True, slots=True)
 class _Recipients:
-    """What is asked of nodes that may get weights. It is equal for all deployments that get the same answers."""
+    """The requirements on nodes that may get weights. They are equal for all deployments that get the same answers."""
 
     placement: str
     path: str
@@ -219,7 +219,7 @@ class _Recipients:
 
 
 Preference = tuple[bool, bool, int, NodeName]
-"""Whether a node lacks the weights, whether it has given up on them, its memory (negative), and its name."""
+"""The order of nodes: whether one lacks the weights, whether it has given up on them, its memory (negative), its name."""
 
 
 def _of_deployment(world: World, path: str, deployment: ModelDeployment) -> list[NodeName]:
@@ -286,7 +286,7 @@ def _retry(world: World, step: FetchWeights, ended: FetchReport, weights: ModelR
 
 
 def _refusals(model: ObjectKey, node: NodeName, weights: ModelReport) -> Decision:
-    """Say what nobody should wait out, also while it is tried once more."""
+    """Report the problems that nobody should wait out, even while another attempt runs."""
     ended = given_up(weights)
     if ended is None:
         return NOTHING

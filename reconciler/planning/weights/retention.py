@@ -1,4 +1,4 @@
-"""Remove weights that nobody wants any more: never those of a ``path``, never those that may be used."""
+"""Removes weights that nobody wants any longer: never those of a ``path``, never those that may be used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reconciler.wire.weights import KeptWeights, repo_folder
 
 
 def decide(world: World) -> Decision:
-    """Remove what is left of fetches on every node, once for each folder that several nodes share."""
+    """Remove superfluous fetched weights on every node, once for each folder that several nodes share."""
     used = in_use(world)
     if world.desired.stopping or used is None:
         return NOTHING
