@@ -1,6 +1,6 @@
 """The agent, which runs on every node, and the shim beside each rank.
 
-Standard library only and Python 3.9, for it is shipped as one file to machines that have nothing else.
+It uses Python 3.9 and the standard library only, because it is shipped as one file to machines without anything else.
 
 ==============  ==================================================================================
 module          purpose

@@ -1,8 +1,8 @@
-"""The command line of the agent's file: ``serve`` is the agent of a node, ``shim`` the parent of a rank,
-``relay`` what the gateway's key may run, ``spare`` a parent that waits for a rank, ``repair`` what undoes a change of
-the machine that nobody confirms.
+"""The command line of the agent's file. ``serve`` is the agent of a node, ``shim`` the parent of a rank, and ``spare`` a
+parent that waits for a rank. ``relay`` is the command that the gateway's key may run. ``repair`` is the process that
+undoes a change of the machine if nobody confirms it.
 
-Each imports only what it needs: clients wait for the start of a shim.
+Each imports only the modules that it needs: clients wait for the start of a shim.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
 def _parser(command: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agent")
     commands = parser.add_subparsers(dest="command", required=True)
-    if command not in ("relay", "shim", "spare"):  # which are waited for, and need nothing of it
+    if command not in ("relay", "shim", "spare"):  # somebody waits for these, and they need nothing of it
         from . import serving
 
         serving.add_arguments(commands.add_parser("serve", help="run the agent of a node"))

@@ -18,11 +18,11 @@ class Connection(Protocol):
 
     @property
     def congested(self) -> bool:
-        """Return whether the other side is slow: then postpone what can wait."""
+        """Return whether the other side is slow: then postpone messages that can wait."""
 
     @property
     def greeted(self) -> bool:
-        """Return whether the other side has said hello in a version that is spoken here; before, it is told nothing."""
+        """Return whether the other side has said hello in a supported version; before that, send it nothing."""
 
     def send(self, message: Any) -> None:
         """Send a message that answers nothing; dropped when the connection is over."""
@@ -38,7 +38,7 @@ class Connection(Protocol):
 
 
 class Host(Protocol):
-    """One machine, and the place on it that belongs to one agent. What changes something raises ``OSError``."""
+    """One machine, and the place on it that belongs to one agent. Methods that change something raise ``OSError``."""
 
     # --- the machine and its runtime ---
 
@@ -52,7 +52,7 @@ class Host(Protocol):
         """Return the machine's time in seconds since the Unix epoch."""
 
     def begin(self, on_change: Callable[[bool], None]) -> None:
-        """Begin to examine the runtime. ``on_change`` is called when more is known of it or of a model, with whether
+        """Begin to examine the runtime. ``on_change`` is called when more is known about it or a model, with whether
         that is worth a message at once."""
 
     def end(self) -> None:
@@ -62,7 +62,7 @@ class Host(Protocol):
         """Return ``NodeReport.runtime``."""
 
     def model(self, path: str) -> ModelReport:
-        """Return what is known about the weights at ``path``."""
+        """Return a report on the weights at ``path``, as far as known."""
 
     def fetch(self, request: FetchWeights) -> None:
         """Fetch weights in the background; ``model`` reports the progress. Raises ``ValueError``."""
@@ -74,7 +74,7 @@ class Host(Protocol):
         """Return ``NodeReport.kept``; ``requested`` are the weights that a controller asks about."""
 
     def discard(self, path: str) -> None:
-        """Take fetched weights away. Raises ``ValueError``."""
+        """Remove fetched weights. Raises ``ValueError``."""
 
     def room(self) -> Tuple[Optional[int], int]:
         """Return ``NodeReport.models_free_bytes`` and ``models_total_bytes``."""
@@ -107,10 +107,10 @@ class Host(Protocol):
         """Return the ranks that have a directory, and clean up incomplete ones."""
 
     def create(self, spec: LaunchSpec) -> None:
-        """Create the complete directory of a rank. Raises ``ValueError`` where its sockets would have no room."""
+        """Create the complete directory of a rank. Raises ``ValueError`` if the paths of its sockets would be too long."""
 
     def remove(self, id: RankId, socket: str) -> None:
-        """Take away what is left of a rank that has ended; ``socket`` is the one it answered on."""
+        """Remove the directory of a rank that has ended, and ``socket``, on which it answered."""
 
     def spec(self, id: RankId) -> Optional[LaunchSpec]:
         """Return the launch spec of a rank; None, which matches no spec, if it cannot be read."""
@@ -125,7 +125,7 @@ class Host(Protocol):
         """Return pid and birth of the rank's process; None if it was never started."""
 
     def owner(self, id: RankId) -> str:
-        """Return to which directory that process belongs, an ``Owner``: a copied directory names one of the original."""
+        """Return an ``Owner``: the directory to which that process belongs. A copied directory names a process of the original."""
 
     def words(self, id: RankId) -> str:
         """Return the last line of its shim's standard error."""
@@ -142,18 +142,18 @@ class Host(Protocol):
         """Start a standby process for the next rank with this one's program, unless there is one."""
 
     def end_standby(self, seconds: float) -> None:
-        """End the standby process if it has been of no use for so long."""
+        """End the standby process if it has been of no use for this long."""
 
     def reap(self) -> None:
-        """Let go of shims that have ended."""
+        """Reap shims that have ended."""
 
     def connect(
         self, id: RankId, on_message: Callable[[Any], None], on_close: Callable[[], None]
     ) -> Connection:
-        """Take up the connection with a rank's shim. Raises ``OSError`` where none answers."""
+        """Take up the connection with a rank's shim. Raises ``OSError`` if none answers."""
 
     async def ask_rank(self, socket: str) -> None:
-        """Ask rank 0 at ``socket`` a question, and return when it has answered. Raises ``OSError`` where it will not."""
+        """Ask rank 0 at ``socket`` a question, and return when it has answered. Raises ``OSError`` if it will not answer."""
 
     def birth(self, pid: int) -> Optional[str]:
         """Return an identity of a process that no other process has; None if it is gone."""
@@ -168,7 +168,7 @@ class Host(Protocol):
         """Return the state of each existing process, as one letter of ``ps``."""
 
     def signal_process(self, pid: int, number: int) -> None:
-        """Send a signal to one process; nothing when it is gone."""
+        """Send a signal to one process, unless it is gone."""
 
     def signal_group(self, pid: int, number: int) -> None:
         """Send a signal to the process group of ``pid``, if there is one."""

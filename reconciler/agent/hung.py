@@ -1,4 +1,4 @@
-"""Ends an agent that lives and gives no answer, so that another can take its place. Its ranks go on."""
+"""Ends an agent that lives but gives no answer, so that another can take its place. Its ranks continue."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from .system.machine import boot_id
 from .system.process import birth, signal_process
 
 ANSWER_SECONDS = 4.0
-"""How long an agent may take for its report; one that has just begun may take ``BEGIN_SECONDS`` until it listens."""
+"""Time for an agent to answer with its report. An agent that has just begun has ``BEGIN_SECONDS`` until it listens."""
 BEGIN_SECONDS = 20.0
 END_SECONDS = 2.0
-"""How long the kernel may take to end it."""
+"""Time for the kernel to end it."""
 _LOOK_SECONDS = 0.05
 
 
 def remember(directory: Path) -> None:
-    """Note which process holds the lock of this folder, and which folder that is: a copy of it may share the lock."""
+    """Note which process holds the lock of this folder, and the identity of the folder: a copy of it may share the lock."""
     own = "{} {} {}\n".format(place(directory), os.getpid(), birth(os.getpid(), boot_id()))
     write_atomically(directory / "agent.process", own.encode("ascii"))
 
 
 def take_over(directory: Path, lock: int, path: Path) -> bool:
-    """Lock ``lock`` in place of the agent that has it, and gives no answer at ``path``. Return whether that was done.
+    """Take ``lock`` from the agent that has it, if that gives no answer at ``path``. Return whether it was taken.
 
     Only the process that the lock's holder noted is ended, if it is still the same: it is the agent of this folder.
     """
@@ -63,7 +63,7 @@ def try_lock(lock: int) -> bool:
 
 
 def _noted(directory: Path) -> str:
-    """Return pid and birth of the agent of this folder; empty where none has noted them for it."""
+    """Return pid and birth of the agent of this folder; empty if none has noted them for it."""
     try:
         where, _, process = (directory / "agent.process").read_text("utf-8").strip().partition(" ")
         return process if where == place(directory) else ""
@@ -72,7 +72,7 @@ def _noted(directory: Path) -> str:
 
 
 def _answers(path: Path) -> bool:
-    """Return whether the agent at ``path`` tells what it has, in time."""
+    """Return whether the agent at ``path`` reports in time."""
     until = time.monotonic() + ANSWER_SECONDS
     while time.monotonic() < until:
         try:

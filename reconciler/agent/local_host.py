@@ -54,7 +54,7 @@ _log = logging.getLogger("agent")
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Absolute paths, and the command that runs the agent's file (what it shall be is appended)."""
+    """Absolute paths, and the command that runs the agent's file (the name of its role is appended)."""
 
     node: str
     directory: Path
@@ -65,7 +65,7 @@ class Settings:
     held_by: str = ""
     """``NodeReport.held_by``."""
     tools: Tuple[str, ...] = FOLDERS
-    """Folders of the system's tools, the first first."""
+    """Folders of the system's tools, in the order of search."""
 
     def started_as(self, what: str) -> List[str]:
         """Return the command that runs the agent's file as a ``shim`` or a ``spare``, without its own arguments."""

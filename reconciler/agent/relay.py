@@ -1,4 +1,4 @@
-"""The forced command of a gateway's key: connects an SSH channel to the socket of one rank, and to nothing else.
+"""The forced command of a gateway's key: connects an SSH channel to the socket of one rank, and nothing else.
 
 ``sshd`` runs it instead of the requested command, which it puts into ``SSH_ORIGINAL_COMMAND``. That has to be the
 name of a rank's socket; `` marked`` after it asks for ``RELAY_MARK`` before the rank's first byte, because the login shell
@@ -64,7 +64,7 @@ def _connect(run_directory: str, name: str) -> socket.socket:
 
 
 def _splice(connection: socket.socket) -> None:
-    """Copy in both directions until the first of the two ends, which ends the process with the other still at work."""
+    """Copy in both directions until one of them ends. That ends the process, even while the other is at work."""
     over = threading.Event()
 
     def copy(read: Callable[[], bytes], write: Callable[[bytes], object]) -> None:
@@ -74,7 +74,7 @@ def _splice(connection: socket.socket) -> None:
                 write(chunk)
                 chunk = read()
         except OSError:
-            pass  # the other side is gone, and what was for it with it
+            pass  # the other side is gone, and so is the output for it
         over.set()
 
     directions = (

@@ -47,13 +47,13 @@ from .repairs.requests import RepairRequests
 from .system.connection import Peer
 
 PUSH_SECONDS = 2.0
-"""Shortest time between reports of steps, demand and the like, which no plan follows from; phases, silences and ends are
-reported at once."""
+"""Shortest time between reports of steps, demand and the like, which change no plan. Phases, silences and ends are reported
+at once."""
 CONTROLLERS_MAX = 32
 TOOLS_MAX = 16
 """Most running and waiting tools: controllers ask for one at a time."""
 DENIED_MAX = 2
-"""Requests in a row that lack a descriptor before the agent ends: one may be for want of a moment."""
+"""Requests in a row that lack a descriptor before the agent ends: a single one may lack it for a moment only."""
 _FAREWELL_SECONDS = 1.0
 _log = logging.getLogger("agent")
 
@@ -119,9 +119,9 @@ class Agent:
     async def run(
         self, listener: socket.socket, identities: Sequence[FileIdentity], on_ready: Callable[[], None]
     ) -> None:
-        """Adopt what is there, serve, and leave shims and ranks alone at the end.
+        """Adopt existing ranks, serve, and leave shims and ranks alone at the end.
 
-        Ends when one of ``identities`` is replaced: nobody could reach it then, and another agent may be in its place.
+        Ends when one of ``identities`` is replaced: then nobody can reach the agent, and another may be in its place.
         """
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.ending.set)
@@ -151,7 +151,7 @@ class Agent:
         return self._loop.create_task(self.ranks.watch(), name="look at the ranks")
 
     def inquire(self) -> None:
-        """Find out, beside everything else, what the runtime can do."""
+        """Examine the runtime in the background."""
         self._host.begin(self._changed)
 
     async def _watch_identity(self, identities: Sequence[FileIdentity]) -> None:
@@ -215,7 +215,7 @@ class Agent:
             self._make_room(error)
 
     def _make_room(self, error: OSError) -> None:
-        """End when there are no descriptors again and again: ranks need none of the agent's, and the next agent has its own."""
+        """End if descriptors are lacking again and again: ranks need none of the agent's, and the next agent has its own."""
         self._denied += error.errno == errno.EMFILE
         if self._denied >= DENIED_MAX:
             _log.error("no descriptors are left: the agent ends, so that another takes its place")
@@ -228,7 +228,7 @@ class Agent:
         try:
             if self._fence.admits(message.token):
                 asked_with = message.token
-        except OSError as error:  # a full disk must not hide the node
+        except OSError as error:  # a full disk should not hide the node
             _log.warning("cannot store the token: %s", error)
         free, total = self._host.room()
         return dataclasses.replace(
@@ -347,7 +347,7 @@ class Agent:
                 peer.send(Changed(self._sequence))
 
     def catch_up(self, peer: Connection) -> None:
-        """Send a slow peer, which has now received everything, what it has missed."""
+        """Send a slow peer that has now received everything the news that it has missed."""
         if peer in self._behind:
             self._behind.discard(peer)
             peer.send(Changed(self._sequence))

@@ -31,13 +31,13 @@ EXIT_USAGE = 64
 EXIT_SECOND = 75
 """Exit status: another agent serves this node (``EX_TEMPFAIL`` in sysexits.h)."""
 EXIT_FENCED = 77
-"""Exit status: the requesting controller was replaced by another one (``EX_NOPERM`` in sysexits.h)."""
+"""Exit status: another controller has replaced the one that asks (``EX_NOPERM`` in sysexits.h)."""
 LOG_BYTES_MAX = 4 * 1024 * 1024
 _BACKLOG = 16
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add those of ``serve``."""
+    """Add the arguments of ``serve``."""
     parser.add_argument("--node", required=True)
     parser.add_argument("--directory", required=True, help="state: ranks, logs, the fencing token")
     parser.add_argument("--models", required=True, help="base of relative paths of models")
@@ -150,8 +150,8 @@ def _run(settings: Settings, token: int, path: Path, lock: int, on_ready: Callab
 
 
 def _ask(settings: Settings, token: int, path: Path) -> int:
-    """Check a token for a controller whose agent a service starts without one, and end an agent that hangs, so that the
-    service starts another. Keeps no lock, which the service needs."""
+    """Check the token of a controller whose agent a service starts without a token, and end an agent that hangs, so that the
+    service starts another. Keeps no lock, because the service needs it."""
     if status := _refusal(settings, token):
         return status
     with contextlib.suppress(FileNotFoundError):

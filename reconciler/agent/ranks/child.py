@@ -1,7 +1,7 @@
 """Starts the rank's process in such a way that no process is ever unknown.
 
 The new process waits at a gate until its pid is on disk. If the shim dies before that, the gate closes and the process
-ends without having run anything of the rank. A standby process has already run what is common to all ranks, and waits
+ends without having run anything of the rank. A standby process has already run the part that all ranks share, and waits
 at its standard input.
 """
 
@@ -24,9 +24,9 @@ from reconciler.wire.shortage import explained
 Program = Tuple[Sequence[str], Mapping[str, str]]
 """A command, and all its variables."""
 TEMPORARY_BYTES_MAX = 256 * 1024 * 1024
-"""Limit for what libraries of ranks leave in the node's own ``TMPDIR``."""
+"""Limit for the files that libraries of ranks leave in the node's own ``TMPDIR``."""
 ENDING_SECONDS = 1.0
-"""A process that has closed its pipes by ending is gone after that."""
+"""A process that has closed its pipes by ending is gone after this time."""
 _OUTPUT_BYTES = 64 * 1024
 _LINE_CHARACTERS = 160
 EXIT_NOT_STARTED = 127
@@ -55,11 +55,11 @@ class Child:
 
     def tell(self, line: bytes) -> None:
         """Write to the standard input of a standby process."""
-        with contextlib.suppress(BrokenPipeError):  # it has ended, of which its parent hears anyway
+        with contextlib.suppress(BrokenPipeError):  # it has ended, as its parent hears anyway
             os.write(self.stdin, line)
 
     def ending(self) -> str:
-        """Return how a process that has closed its progress pipe has ended, for people, with the last line that it wrote."""
+        """Say how a process that has closed its progress pipe has ended, for people, with the last line that it wrote."""
         until = time.monotonic() + ENDING_SECONDS
         pid, status = os.waitpid(self.pid, os.WNOHANG)
         while not pid and time.monotonic() < until:
@@ -90,7 +90,7 @@ class Child:
 def environment(own: Mapping[str, str], requested: Mapping[str, str], temporary: Path) -> Dict[str, str]:
     """Return the rank's environment: exactly the requested variables, on top of a minimal base.
 
-    ``temporary`` is the node's own folder for temporary files: what libraries leave under ``TMPDIR`` is bounded there.
+    ``temporary``: the node's own folder for temporary files, in which the leftovers of libraries are bounded.
     """
     base = {name: own[name] for name in ("HOME", "PATH", "USER") if name in own}
     return {**base, "LANG": "C", "LC_ALL": "C", "TMPDIR": str(temporary), **requested}

@@ -7,7 +7,7 @@ file                contents
 ``config.json``     the ``RankConfig``, for the rank itself
 ``state.json``      the last ``ShimState`` of a changed phase, and the exit
 ``process.json``    pid and birth of the rank's process, written before it runs a single instruction, and the
-                    ``files.place`` of the directory: in a copy it is that of another
+                    ``files.place`` of the directory: in a copy, that of the original
 ``rank.*.log``      its output
 ==================  ===================================================================================
 
@@ -33,7 +33,7 @@ _DEPLOYMENT = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")
 
 
 class Owner:
-    """To which directory the process in ``process.json`` belongs."""
+    """The directory to which the process in ``process.json`` belongs."""
 
     THIS, OTHER = "this", "other"
     UNKNOWN = "unknown"
@@ -74,12 +74,12 @@ class RankDirectory:
             return None
 
     def write_process(self, pid: int, birth: str) -> None:
-        """Write pid and birth of the rank's process, and that it belongs here. Raises ``OSError``."""
+        """Write pid and birth of the rank's process, and the identity of this directory. Raises ``OSError``."""
         started = {"pid": pid, "birth": birth, "place": files.place(self.path)}
         files.write_json(self.file("process.json"), started)
 
     def owner(self) -> str:
-        """Return to which directory the process belongs: an ``Owner``."""
+        """Return the directory to which the process belongs: an ``Owner``."""
         try:
             frame: Any = files.read_json(self.file("process.json"), _JSON_BYTES_MAX)
             place = frame.get("place")
@@ -115,7 +115,7 @@ def create(ranks: Path, spec: LaunchSpec) -> RankDirectory:
 
 
 def remove(ranks: Path, id: RankId) -> None:
-    """Take away the directory of a rank: at once for a reader, then file by file. Raises ``OSError``."""
+    """Remove the directory of a rank: at once for a reader, then file by file. Raises ``OSError``."""
     leftover = ranks / (_GONE + str(id))
     shutil.rmtree(leftover, ignore_errors=True)
     (ranks / str(id)).rename(leftover)
@@ -123,7 +123,7 @@ def remove(ranks: Path, id: RankId) -> None:
 
 
 def scan(ranks: Path) -> List[RankId]:
-    """Return the ranks that have a directory, and clean up what a dead agent created or removed only partly."""
+    """Return the ranks that have a directory, and clean up directories that a dead agent created or removed only partly."""
     found = []
     for path in sorted(ranks.iterdir()):
         if path.name.startswith((_MADE, _GONE)):

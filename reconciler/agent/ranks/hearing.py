@@ -20,16 +20,16 @@ REQUEST = "agent"
 
 
 class Hearing:
-    """What became of the questions to one rank 0. ``ask`` asks one, and raises ``OSError`` where it has no answer."""
+    """The questions to one rank 0, and their answers. ``ask`` asks one, and raises ``OSError`` if there is no answer."""
 
     def __init__(self, ask: Callable[[], Awaitable[None]]) -> None:
         self._ask = ask
         self._asking: Optional[asyncio.Future[None]] = None
         self._pause = 0.0
         self._owed = False
-        """Whether a question has had no answer since the last one that had."""
+        """True if a question has been asked since the last answer."""
         self.deaf_seconds = 0.0
-        """How long a question has had no answer, in ticks as ``Vitals`` counts them."""
+        """Seconds without an answer to a question, in ticks as ``Vitals`` counts them."""
 
     def tick(self, seconds: float) -> bool:
         """Count ``seconds`` more, and ask again when it is time. Return whether to report to controllers."""
@@ -56,7 +56,7 @@ class Hearing:
 
 async def ask(path: str) -> None:
     """Ask the rank 0 at ``path`` how many tokens a text has. Return when it has answered, whatever it says. Raises
-    ``OSError`` where there is nobody, or the connection ends before."""
+    ``OSError`` if nobody listens, or the connection ends before."""
     from reconciler.wire.generation import Generate
     from reconciler.wire.question import Question
 

@@ -1,9 +1,9 @@
 """Finds the leftovers of an ended rank: processes of its own, and ports that they listen on.
 
-On Linux a process belongs to a rank that is in its session, or was given its ``config.json``: so a
-process that listens on one of its ports is distinguished from a stranger that has taken the port since. macOS shows neither; there the process
-group counts, and every listener, because a node has its machine to itself. No port is ever connected to: a rank of an
-earlier version would take that for its neighbour.
+On Linux a process belongs to a rank if it is in the rank's session, or was given its ``config.json``. So a rank's own
+listener differs from a stranger that has taken the port since. macOS shows neither. There the process group counts, and
+every listener, because a node has its machine to itself. No port is ever connected to: a rank of an earlier version would
+take that for its neighbour.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Ended(NamedTuple):
     pid: Optional[int]
     """None if it never had a process, or had it in an earlier boot."""
     reused: bool
-    """Whether another process has its pid: then its session is empty, because a pid in use by a session is not
+    """True if another process has its pid: then its session is empty, because a pid in use by a session is not
     reused."""
     config: str
     """Absolute path of its ``config.json``."""
     ports: Tuple[int, ...]
-    """Ports on which it was to listen, except those that another process had before it."""
+    """Ports on which it should have listened, except those that another process had before it."""
 
 
 def find(ended: Ended) -> Tuple[str, str]:

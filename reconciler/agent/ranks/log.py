@@ -1,7 +1,7 @@
 """The output of a rank: bounded on disk, addressed by offsets that never change their meaning.
 
 Output is cut into files named ``rank.<offset of the first byte>.log``. The two newest are kept, so an
-offset stays valid over a rotation, and what is too old is known to be gone.
+offset stays valid over a rotation, and output that is too old is known to be gone.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RankLog:
         return io.FileIO(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
 
     def write(self, chunk: bytes) -> None:
-        """Append output. Raises ``OSError`` when the disk will not take it."""
+        """Append output. Raises ``OSError`` if the disk does not take it."""
         while chunk:
             if self._size >= self._segment_bytes_max:
                 self._rotate()
@@ -112,7 +112,7 @@ def _continuation_bytes(content: bytes) -> int:
 
 
 def last_line(directory: Path, bytes_max: int = 400) -> str:
-    """Return the last non-empty line, for an end without another explanation; empty where that is a record of the rank's log,
-    which begins with its time and says what the rank did before."""
+    """Return the last non-empty line, for an end without another explanation; empty if that is a record of the rank's log,
+    which begins with its time and is about earlier work of the rank."""
     lines = read_log(directory, bytes_max, None).text.strip().splitlines()
     return lines[-1].strip() if lines and time_of(lines[-1].strip()) is None else ""

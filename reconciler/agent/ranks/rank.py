@@ -43,7 +43,7 @@ class Rank:
         self.obstacle = ""
         """Why this agent could not start its shim."""
         self.shown: Optional[int] = None
-        """The pid that its shim has told this agent: such a process is its own."""
+        """The pid that its shim has reported to this agent: this process is the rank's own."""
         self.usage = RankUsage()
         self.ended_at: Optional[float] = None
         """Time at which this agent noticed its end, by the loop's clock."""
@@ -55,7 +55,7 @@ class Rank:
 
     @property
     def asked(self) -> bool:
-        """Return whether it is to answer requests now."""
+        """Return whether it should answer requests now."""
         ready = self.watched and self.state.progress.phase == Phase.READY
         stopped = self.vitals.stopped or self.state.killed
         return ready and not stopped and bool(self.socket) and self.id.rank == 0

@@ -1,9 +1,9 @@
 """The ranks of a node: starting them, finding them again, and noticing how each ends.
 
-A rank is known by its directory. Its shim is known by a socket; the end of that connection, and nothing
-else, says that the shim is gone, and then ``state.json`` tells how the rank ended. Where it does not, the
-shim died without a word: the rank is killed, and reported once it is gone. Nothing is killed that does not certainly
-belong to the directory: a copied one names a process of the original.
+A directory identifies a rank, and a socket its shim. Only the end of the connection to the socket shows that the shim is
+gone; then ``state.json`` says how the rank ended. If it does not, the shim died without a word: the rank is killed, and
+reported once it is gone. Only a process that certainly belongs to the directory is killed: a copied directory names a
+process of the original.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from .rank import Rank
 from .vitals import LOOK_SECONDS
 
 GONE_CHECK_SECONDS = 0.1
-"""How often to check at first whether a killed rank without a shim is gone."""
+"""Seconds between the first checks whether a killed rank without a shim is gone."""
 HELD_CHECK_SECONDS = 1.0
-"""The same once a second has not sufficed."""
+"""The same after the first second."""
 STOPPED_SHIM_SECONDS = 2.0
-"""Time after the rank's grace at which a shim that was stopped again, and so cannot kill, is killed itself."""
+"""Time after the rank's grace until a shim that was stopped again, and so cannot kill, is killed itself."""
 LATE_SHIM_SECONDS = 10.0
 """The same for a shim that has not killed for another reason, such as a disk that does not answer."""
 MEASURE_SECONDS = 5.0
 """Time between two measurements of the machine and its ranks."""
 LEFT_CHECK_SECONDS = 1.0
-"""How often to check the leftovers of a rank until they are gone."""
+"""Seconds between checks of a rank's leftovers until they are gone."""
 STANDBY_SECONDS = 10.0
 """Time after which an unused standby process ends: a group that is formed, or formed again, has its rank here sooner."""
 _NEVER_STARTED = 1
@@ -69,7 +69,7 @@ class Ranks:
             self._watch(rank)
 
     def reports(self) -> Tuple[RankReport, ...]:
-        """Return the reports of every rank that has a directory, sorted by id."""
+        """Return the report of every rank that has a directory, sorted by id."""
         return tuple(self._ranks[id].report() for id in sorted(self._ranks))
 
     def get(self, id: RankId) -> Optional[Rank]:
@@ -77,10 +77,10 @@ class Ranks:
         return self._ranks.get(id)
 
     def start(self, spec: LaunchSpec) -> bool:
-        """Start a shim and its rank; False when the rank is there already. Raises ``OSError``, ``ValueError``.
+        """Start a shim and its rank; False if the rank is there already. Raises ``OSError``, ``ValueError``.
 
-        Dying before the shim is started leaves a directory without one, which the next agent reports as a
-        rank that never started: nobody starts a rank twice.
+        An agent that dies before the shim starts leaves a directory without one. The next agent reports it as a rank
+        that never started: nobody starts a rank twice.
         """
         if spec.id in self._ranks:
             return False
@@ -115,7 +115,7 @@ class Ranks:
             self._host.signal_process(rank.state.shim_pid, signal.SIGKILL)
 
     def _kill_late_shim(self, rank: Rank) -> None:
-        """Kill a shim that was to kill its rank and has not, and the rank, whatever becomes of the shim."""
+        """Kill a shim that has not killed its rank in time, and the rank, whatever happens to the shim."""
         if not rank.watched or rank.state.killed:
             return
         _log.warning("%s: its shim does not end it, killing both", rank.id)
@@ -128,7 +128,7 @@ class Ranks:
         rank.state = dataclasses.replace(rank.state, killed=True)
 
     def resume(self, id: RankId) -> None:
-        """Continue a rank and its shim; whether it helped is seen at the next look."""
+        """Continue a rank and its shim; the next look shows whether it helped."""
         rank = self._ranks.get(id)
         if rank is None or not rank.watched:
             return
@@ -196,7 +196,7 @@ class Ranks:
             self._on_change(True)
 
     def forget(self, id: RankId) -> None:
-        """Remove what is left of a rank that has exited. Raises ``OSError``: then it is still known, and can be forgotten."""
+        """Remove the directory of a rank that has exited. Raises ``OSError``: then it is still known, and can be forgotten."""
         rank = self._ranks.get(id)
         if rank is None:
             return
@@ -239,7 +239,7 @@ class Ranks:
             self._resolve_without_shim(rank)
 
     def _resolve_without_shim(self, rank: Rank) -> None:
-        """Find out how a rank without a shim ended, and make sure that it has ended."""
+        """Find how a rank without a shim ended, and make sure that it has ended."""
         rank.state = self._host.state(rank.id) or rank.state
         if rank.state.exit is not None:
             self._prove(rank)
@@ -281,10 +281,10 @@ class Ranks:
         self._prove(rank)
         self._on_change(True)
 
-    # --- what ranks leave behind ---
+    # --- leftovers of ranks ---
 
     def close(self) -> None:
-        """Look at nothing any more."""
+        """Stop all checks."""
         for task in self._proving.values():
             task.cancel()
         for rank in self._ranks.values():
@@ -297,7 +297,7 @@ class Ranks:
         loop = asyncio.get_event_loop()
         rank.ended_at = loop.time()
         if rank.own_ports is None:
-            return  # what it was started with cannot be read
+            return  # its launch spec cannot be read
         rank.gone = Gone.PENDING
         task = loop.create_task(self._find_leftovers(rank), name="look at what {} left".format(rank.id))
         self._proving[rank.id] = task

@@ -1,7 +1,7 @@
 """The shim: parent of one rank, and nothing else.
 
 It outlives its agent, so that the exit status of a rank is never lost, and it is small, so that nothing in
-it is likely to fail. What it knows it writes to ``state.json``; to agents it says the same over its socket.
+it is likely to fail. It writes the state of the rank to ``state.json``, and sends it to agents over its socket.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ LOST_GRACE_SECONDS = 3.0
 OWN_GRACE_SECONDS = 10.0
 """Time between SIGTERM and SIGKILL of the rank if a signal asks the shim to end."""
 FAREWELL_SECONDS = 5.0
-"""The longest that the shim waits for a slow agent to take the last message: the same is on disk."""
+"""Longest wait for a slow agent to take the last message, which is also on disk."""
 HELD_CHECK_SECONDS = 1.0
-"""How often to check a killed rank whose end has not been reported."""
+"""Seconds between checks of a killed rank whose end has not been reported."""
 _READ_BYTES = 64 * 1024
 _LAST_READS = 64
 """More reads than a full pipe needs: a process that left the rank's group may never stop writing."""
@@ -49,7 +49,7 @@ _log = logging.getLogger("agent")
 
 
 class Lines:
-    """Splits bytes into complete lines; drops all of a line that is too long."""
+    """Splits bytes into complete lines; drops the whole of a line that is too long."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -75,7 +75,7 @@ class Shim:
         standby: Optional[Standby] = None,
         held: Optional[RankDirectory] = None,
     ) -> None:
-        """``held`` is the same directory as this process holds it: its path never leads to another in its place."""
+        """``held``: the same directory as this process holds it. Its path never leads to another directory in its place."""
         self._loop = loop
         self._standby = standby
         self._directory = directory
@@ -113,7 +113,7 @@ class Shim:
                 await asyncio.wait_for(self._alone.wait(), FAREWELL_SECONDS)
 
     async def _watch_directory(self) -> None:
-        """End the rank when its directory is taken away: no agent could find it again."""
+        """End the rank when its directory is removed: no agent could find it again."""
         await wait_until_removed(self._directory.path)
         _log.error("%s was removed: ending its rank", self._directory.path)
         self._terminate(LOST_GRACE_SECONDS)
@@ -199,7 +199,7 @@ class Shim:
         self._end(pid, status)
 
     def _end(self, pid: int, status: int) -> None:
-        """Handle the end of the rank, with its status from ``waitpid``: kill what it left behind."""
+        """Handle the end of the rank, with its status from ``waitpid``: kill the processes that it left behind."""
         assert self._child is not None
         signal_group(pid, signal.SIGKILL)
         for read in (self._progress, self._output):
@@ -210,7 +210,7 @@ class Shim:
         number = os.WTERMSIG(status) if code is None else None
         last = self._state.progress
         killed = self._killed if number == signal.SIGKILL else ""
-        words = "" if number == signal.SIGKILL else self._last_line()  # nobody has a last word then
+        words = "" if number == signal.SIGKILL else self._last_line()  # nothing has a last word then
         detail = explained(self._child.problem or killed or last.detail or words)
         ended = Exit(code, number, time.time(), detail, self._grace if killed else None)
         if self._kill is not None:
@@ -312,7 +312,7 @@ def _read(descriptor: int) -> Optional[bytes]:
 
 
 class Standby(NamedTuple):
-    """A process that waits to become a rank, and what it was started with."""
+    """A process that waits to become a rank, and its program."""
 
     program: child.Program
     child: child.Child

@@ -1,4 +1,4 @@
-"""The standby process's own end: starts the process that waits, passes on what it is asked, and becomes its shim."""
+"""The standby process's own end: starts the process that waits, passes on questions to it, and becomes its shim."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _PROGRAM_BYTES_MAX = 64 * 1024
 def run(control: int, program: Path) -> int:
     """Run as a standby process until there is a rank for it, then as its shim. Return the exit status.
 
-    ``program``: the file with what it starts, in the node's directory.
+    ``program``: the file with the program that it starts, in the node's directory.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kept = read_json(program, _PROGRAM_BYTES_MAX)
     started = child.complete(kept["argv"], kept["env"], program.parent)
     waiting = child.start_standby(*started)
-    from . import shim  # beside the imports of the process that waits, which take longer
+    from . import shim  # during the imports of the process that waits, which take longer
 
     with socket.socket(fileno=control) as agent:
         agent.set_inheritable(False)
@@ -49,8 +49,8 @@ def run(control: int, program: Path) -> int:
 
 
 def _wait_for_rank(agent: socket.socket, waiting: child.Child) -> Tuple[bytes, List[int]]:
-    """Return the directory of the rank with the descriptors for it; an empty one when it is needed no more. Until then
-    pass on what the agent asks and the process answers, or how it ended instead."""
+    """Return the directory of the rank with the descriptors for it; an empty one if it is no longer needed. Until then
+    pass on the agent's questions and the process's answers, or how the process ended."""
     asked = False
     while True:
         ready, _, _ = select.select([agent.fileno(), waiting.progress], [], [])

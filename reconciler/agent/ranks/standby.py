@@ -1,8 +1,8 @@
 """The standby process: a shim and its rank's process, which have finished their imports and wait for the next rank.
 
 Both take longer to start than everything else between the end of a group and the next one's weights. A spare is no
-rank: it has no directory, no port and no weights. As long as it waits it examines weights, which needs the same
-imports. It ends with the agent that it belongs to, whose end of the socket between them closes then.
+rank: it has no directory, no port and no weights. While it waits it examines weights, which needs the same
+imports. It ends with its agent, whose end of the socket between them closes then.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ OnAnswer = Callable[[Mapping[str, Any]], None]
 
 
 class Program(NamedTuple):
-    """What a rank runs: its command, and the variables that its launch asks for."""
+    """The program of a rank: its command, and the variables that its launch asks for."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
 
 
 def program_of_ranks(python: str) -> Program:
-    """Return what ranks run with this interpreter, as controllers ask for it (``Engine.argv`` and ``environment``)."""
+    """Return the program of ranks with this interpreter, as controllers ask for it (``Engine.argv`` and ``environment``)."""
     return Program((python, "-m", "reconciler.runner"), {"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"})
 
 
@@ -57,9 +57,9 @@ class Standby:
         self._unstarted = ""
         """Why the last one could not be started; empty if it was."""
         self._expecting = False
-        """Whether weights are about to be examined: then it is in use, however long that takes to begin."""
+        """True if weights are about to be examined: then it counts as in use, however long that takes to begin."""
         self.ended: List[subprocess.Popen[bytes]] = []
-        """Shims that have been told to end: nobody has asked for their exits yet."""
+        """Shims that have been asked to end, and are not reaped yet."""
 
     def prepare(self, program: Program) -> None:
         """Start a standby process with this program, unless there is one, or the last one was of no use."""
@@ -77,7 +77,7 @@ class Standby:
         self._used_at = time.monotonic()
 
     def examine(self, program: Program, folder: str, seconds: float, on_answer: OnAnswer) -> None:
-        """Ask the standby process with this program, which is started if need be, what it can do with the weights in
+        """Ask the standby process with this program, which is started if needed, what it can do with the weights in
         ``folder``. ``on_answer`` is called once, with ``UNANSWERED`` alone if that fails, or takes longer than ``seconds``. One
         folder at a time."""
 
@@ -87,7 +87,7 @@ class Standby:
 
         if self._waiting is not None and self._waiting.program != program:
             self.end()
-        for _ in range(2):  # the first may have ended, and not been missed yet
+        for _ in range(2):  # the first may have ended unnoticed
             if self._waiting is None:
                 self._start(program)
             if self._waiting is None:
@@ -112,7 +112,7 @@ class Standby:
     def become(
         self, rank: Path, listener: socket.socket, errors: BinaryIO
     ) -> Optional[subprocess.Popen[bytes]]:
-        """Turn it into the shim of the rank in the directory ``rank``; None if there is none that could be."""
+        """Turn it into the shim of the rank in the directory ``rank``; None if there is no suitable one."""
         waiting = self._waiting
         if waiting is None or waiting.examines:
             return None
@@ -138,7 +138,7 @@ class Standby:
             waiting.close()
 
     def reap(self) -> None:
-        """Let go of one that has ended by itself."""
+        """Reap one that has ended by itself."""
         waiting = self._waiting
         if waiting is not None and waiting.process.poll() is not None:
             _log.warning("the standby process ended unexpectedly, with %s", waiting.process.returncode)
@@ -147,22 +147,22 @@ class Standby:
 
 
 class StandbyExaminations:
-    """Weights are examined by the standby process that the next rank would have."""
+    """Examines weights with the standby process that the next rank would get."""
 
     def __init__(self, standby: Standby, program: Program) -> None:
         self._standby = standby
         self._program = program
 
     def prepare(self) -> None:
-        """Start it, for there is something to examine soon."""
+        """Start it, because there is something to examine soon."""
         self._standby.expect(self._program)
 
     def prepared(self) -> None:
-        """Keep it for a while, and no longer until it is asked."""
+        """Keep it no longer than any other from now on."""
         self._standby.expect_no_more()
 
     def examine(self, folder: str, seconds: float, on_answer: OnAnswer) -> None:
-        """Examine one folder at a time; an answer with ``UNANSWERED`` tells why it failed."""
+        """Examine one folder at a time; an answer with ``UNANSWERED`` says why it failed."""
         self._standby.examine(self._program, folder, seconds, on_answer)
 
 
@@ -175,7 +175,7 @@ class _Waiting:
         self._on_answer: Optional[OnAnswer] = None
         self._answer = b""
         self._why = ENDED
-        """Why there is no answer, if it is closed now."""
+        """The reason for a missing answer if it is closed now."""
         kept = directory / "spare.json"
         write_json(kept, {"argv": list(program.argv), "env": dict(program.env)})
         self._control, theirs = socket.socketpair()
@@ -246,7 +246,7 @@ class _Waiting:
         return True
 
     def close(self) -> None:
-        """Let the unused standby process end soon; what it was asked has failed."""
+        """Let the unused standby process end soon; a pending question has failed."""
         self._conclude({UNANSWERED: self._why})
         self._control.close()
 

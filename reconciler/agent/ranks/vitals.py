@@ -1,7 +1,7 @@
-"""For how long a rank has made no progress, and whether somebody has stopped it.
+"""Measures how long a rank has made no progress, and sees whether somebody has stopped it.
 
-Time is counted in ticks of a clock that nobody sets, and a tick counts for little more than it should have
-lasted: neither a clock that jumps, nor a machine or an agent that was asleep, makes a rank look silent.
+Time is counted in ticks of a clock that nobody sets, and a tick counts little more than its planned length. So neither a
+clock that jumps, nor a machine or an agent that was asleep, makes a rank look silent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LOOK_SECONDS = 1.0
 """A tick: one read in ``/proc`` for each process, or one ``ps`` for all of them."""
 TICK_SECONDS_MAX = 2 * LOOK_SECONDS
 SILENCE_REPORTED_SECONDS = 2.0
-"""From this length on, every tick of a silence is reported to controllers, which decide when it is too long."""
+"""From this length on, every tick of a silence is reported to controllers. They decide when it is too long."""
 KILLED_SECONDS_STEP = 5.0
 """Resolution of the reported time since SIGKILL, because every change is news to controllers."""
 KILLED_SECONDS_MAX = 60.0
@@ -48,7 +48,7 @@ class Vitals:
         seconds = min(seconds, TICK_SECONDS_MAX)
         self.stopped, self.shim_stopped = stopped
         progress = state.progress
-        # A rank that is asked to end while it hangs only changes its phase.
+        # If a hanging rank is told to end, only its phase changes.
         phase = Phase.READY if progress.phase == Phase.DRAINING else progress.phase
         mark = (phase, progress.steps, progress.loaded_bytes)
         owed = progress.demand > 0 or phase in _COMING_UP or any(stopped)
@@ -64,7 +64,7 @@ class Vitals:
         return silent or before != (self.stopped, self.shim_stopped, silent)
 
     def tick_killed(self, seconds: float) -> bool:
-        """Count ``seconds`` more for a rank that SIGKILL was sent to. Return whether to report to controllers."""
+        """Count ``seconds`` more for a rank that got SIGKILL. Return whether to report to controllers."""
         before = self.killed_step
         since = 0.0 if self.killed_seconds is None else self.killed_seconds + min(seconds, TICK_SECONDS_MAX)
         self.killed_seconds = min(since, KILLED_SECONDS_MAX)

@@ -20,7 +20,7 @@ _log = logging.getLogger("agent")
 
 
 class RepairRequests:
-    """``peers`` are the connections of now; ``changed`` is called when there is something new to report."""
+    """``peers`` are the present connections; ``changed`` is called when there is something new to report."""
 
     def __init__(
         self,
@@ -37,10 +37,10 @@ class RepairRequests:
         self._tending: Optional[asyncio.Task[None]] = None
         self._answering: Set[asyncio.Task[None]] = set()
         self._before: Set[Connection] = set()
-        """Connections that were there before the changes were made: each may be the last that gets through."""
+        """Connections from before the changes: each may be the last that gets through."""
 
     def watch(self) -> None:
-        """Supervise a running repair. The successor of the agent that began it does this too."""
+        """Supervise a running repair, even one that an earlier agent began."""
         if self._tending is None or self._tending.done():
             self._tending = self._loop.create_task(self._watch(), name="tend to a repair")
 
@@ -59,7 +59,7 @@ class RepairRequests:
         self._answer_with(self._answer(peer, request))
 
     def confirm(self, peer: Connection, message: ConfirmRepair, request: int) -> None:
-        """Confirm a repair. The answer is sent when the repair is over, so that another may begin. Raises
+        """Confirm a repair. The answer is sent when the repair is over and another may begin. Raises
         ``OSError``."""
         if peer in self._before:
             text = "it must be confirmed over a connection that was made after the repair"

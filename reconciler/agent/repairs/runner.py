@@ -51,8 +51,8 @@ class StoredRepair:
         self.lock = directory / "repair.lock"
 
     def read(self) -> Optional[Record]:
-        """Return the last record; None if there is none or it cannot be read, or if another agent, of whose directory
-        this is a copy, carries it out."""
+        """Return the last record; None if there is none or it cannot be read, or if this directory is a copy and the
+        agent of the original carries it out."""
         try:
             content = files.read_json(self._record, _RECORD_BYTES_MAX)
             record = from_wire(Record, content)
@@ -82,7 +82,7 @@ class StoredRepair:
         return self.decided(id, verdict)
 
     def decided(self, id: str, verdict: str) -> bool:
-        """Return whether this was decided."""
+        """Return whether this is the decision."""
         with contextlib.suppress(OSError):
             return self._verdict.read_text(encoding="utf-8") == "{} {}".format(verdict, id)
         return False
@@ -186,7 +186,7 @@ def recorded(request: Repair) -> Record:
 
 def watch(directory: Path, models: Path, tools: Tuple[str, ...], new: bool) -> int:
     """Run as the watchdog of the stored repair: carry it out, or resume what another watchdog left. Return the exit
-    status. A resumed repair that had not begun is not begun, because its requester may be gone."""
+    status. A resumed repair that had made no change makes none, because its requester may be gone."""
     for number in (signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     kept = StoredRepair(directory)
@@ -209,8 +209,8 @@ def watch(directory: Path, models: Path, tools: Tuple[str, ...], new: bool) -> i
 
 
 def _refusal(tools: Tools, record: Record) -> Optional[Failure]:
-    """Ask sudo about every command of a repair, also those that undo it, before the first one runs: what could not be
-    undone is not begun."""
+    """Ask sudo about every command of a repair, also those that undo it, before the first one runs: a repair that
+    could not be undone is not begun."""
     for change in record.changes:
         for argv in filter(needs_root, (change.argv, change.undo)):
             answer = tools.run(RunTool(("sudo", "-n", "-l", *argv), COMMAND_SECONDS))

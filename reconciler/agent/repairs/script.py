@@ -12,9 +12,9 @@ from typing import Generator, NamedTuple, Optional, Tuple, Union
 from reconciler.wire.repair import Change, RepairReport, RepairState
 
 CONFIRMED_SECONDS = 3600.0
-"""How long a confirmed repair blocks the same repair: evidently it did not last."""
+"""Time for which a confirmed repair blocks the same repair: evidently it did not last."""
 BARRED_SECONDS = 1800.0
-"""How long a repair that sudo refused is blocked: the machine logs each attempt."""
+"""Time for which a repair that sudo refused is blocked: the machine logs each attempt."""
 TRIES_KEPT = 32
 UNDO_ATTEMPTS_MAX = 3
 
@@ -25,11 +25,11 @@ class Try:
 
     id: str
     at: float
-    """When it began, by a monotonic clock of the boot."""
+    """Its beginning, by a monotonic clock of the boot."""
     state: str = RepairState.RUNNING
     barred: bool = False
     broken_off: bool = False
-    """Whether its process disappeared."""
+    """True if its process disappeared."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Record:
     begun: int = 0
     """Number of begun changes; the last one may not have been made."""
     made: int = 0
-    """Number of changes that are known to be made and not known to be undone."""
+    """Number of changes that were certainly made, and not certainly undone."""
     problem: str = ""
     barred: bool = False
     tries: Tuple[Try, ...] = ()
@@ -62,7 +62,7 @@ class Failure(NamedTuple):
 
     text: str
     certain: bool = True
-    """Whether it certainly had no effect: it ended and reported the failure."""
+    """True if it certainly had no effect: it ended and reported the failure."""
     barred: bool = False
 
 
@@ -96,7 +96,7 @@ def begin(before: Optional[Record], record: Record, now: float) -> Record:
 
 
 def carry_out(record: Record) -> Acts:
-    """Make all changes and wait for the confirmation; undo them where one fails, or it does not come."""
+    """Make all changes and wait for the confirmation; undo them if a change fails or the confirmation does not come."""
     for at, change in enumerate(record.changes):
         failure = yield Keep(dataclasses.replace(record, begun=at + 1))
         if failure is None:
@@ -125,7 +125,7 @@ def refuse(record: Record, failure: Failure) -> Acts:
 
 
 def finish_abandoned(record: Record, boot_id: str, confirmed: bool) -> Acts:
-    """End a repair whose process is gone: what was confirmed stays, everything else is undone."""
+    """End a repair whose process is gone: a confirmed repair stays, any other is undone."""
     if confirmed:
         return (yield from _end(record, RepairState.CONFIRMED))
     problem = record.problem or "it was interrupted"
@@ -135,7 +135,7 @@ def finish_abandoned(record: Record, boot_id: str, confirmed: bool) -> Acts:
 
 
 def undo(record: Record, boot_id: str) -> Acts:
-    """Undo what was begun, the last first. Another boot has undone all that does not outlast one."""
+    """Undo the begun changes, the last first. Another boot has undone those that do not outlast one."""
     record = dataclasses.replace(record, state=RepairState.UNDOING)
     yield Keep(record)
     left = []
@@ -175,7 +175,7 @@ def _end(record: Record, state: str) -> Acts:
 
 
 def report(record: Record, now: float, stays: bool) -> RepairReport:
-    """Return the report for controllers; ``now`` is of the clock of ``Try.at``; ``stays``: it is already confirmed."""
+    """Return the report for controllers; ``now`` is by the clock of ``Try.at``; ``stays``: it is already confirmed."""
     return RepairReport(
         id=record.id,
         boot_id=record.boot_id,

@@ -1,7 +1,7 @@
 """One framed connection of the agent or the shim, bounded in both directions.
 
-Unsent output is bounded: with more than ``_OUTPUT_BYTES`` of it, nothing more is read from this peer, and so
-nothing more is answered, until the peer has read some. Other peers are not affected.
+Unsent output is bounded: beyond ``_OUTPUT_BYTES``, nothing more is read from this peer, and so nothing more is
+answered, until the peer has read some. Other peers are not affected.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Peer(asyncio.Protocol):
         """Messages sent before the connection is established, which happens at once."""
         self._over = False
         self.greeted = False
-        """Whether the peer has said hello in a version that is spoken here."""
+        """True if the peer has said hello in a supported version."""
         self.congested = False
-        """The peer is slow: what can wait should."""
+        """The peer is slow: messages that can wait should."""
         self.on_drained: Callable[[Peer], None] = lambda peer: None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

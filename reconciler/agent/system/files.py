@@ -42,14 +42,14 @@ def read_json(path: Path, bytes_max: int) -> Any:
 
 
 def place(directory: Path) -> str:
-    """Return what tells a directory from each copy of it: its device and its inode. It moves and stays the same; another
-    path to it, by a link or a mount, leads to the same. Raises ``OSError``."""
+    """Return the identity that distinguishes a directory from each copy of it: its device and its inode. A move does not
+    change it, and every path to the directory, by a link or a mount, has the same. Raises ``OSError``."""
     status = directory.stat()
     return "{}:{}".format(status.st_dev, status.st_ino)
 
 
 def sync_directory(path: Path) -> None:
-    """Make renames within a directory last."""
+    """Make renames within a directory durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -69,7 +69,7 @@ def tail(path: Path, bytes_max: int) -> str:
 
 
 def prune(directory: Path, bytes_max: int) -> None:
-    """Remove the oldest files below ``directory`` if all take more than ``bytes_max``, until half of that is left."""
+    """Remove the oldest files below ``directory`` if all together take more than ``bytes_max``, until half of that is left."""
     found = []
     for folder, _, names in os.walk(directory):
         for name in names:

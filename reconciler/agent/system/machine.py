@@ -39,7 +39,7 @@ def build() -> str:
     try:
         return _output([operating_system.tool("sw_vers"), "-buildVersion"])
     except (OSError, subprocess.SubprocessError):
-        return ""  # not known, which keeps nobody from serving
+        return ""  # not known, which keeps no rank from serving
 
 
 def host_id() -> str:

@@ -1,6 +1,6 @@
-"""Which system this machine runs, by its own ``uname``, and where its tools are.
+"""The system that this machine runs, by its own ``uname``, and the place of its tools.
 
-Tools are in the system's folders, unless the agent was started with others: then those describe the machine.
+Tools are in the system's folders, unless the agent was started with other folders: then their tools describe the machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple, Tuple
 FOLDERS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/libexec/ApplicationFirewall")
 """Folders of the system's own tools; other folders of a login shell may contain anything."""
 EMULATED = "emulated"
-"""A file of this name beside the tools says that they only answer as such a machine would."""
+"""A file of this name next to the tools says that they only answer as such a machine would."""
 _SECONDS = 10
 _folders: Tuple[str, ...] = FOLDERS
 

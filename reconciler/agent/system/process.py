@@ -13,7 +13,7 @@ STOPPED = "T"
 """State of a process that a signal has stopped; one that a debugger holds shows ``t`` on Linux."""
 _PS_SECONDS = 10
 REAP_SECONDS = 1.0
-"""How long to wait for a process after SIGKILL. One that the kernel holds is left to ``reap``."""
+"""Time to wait for a process after SIGKILL. One that the kernel holds is left to ``reap``."""
 _left: List[subprocess.Popen[bytes]] = []
 """Own processes that SIGKILL has not ended in time."""
 
@@ -51,8 +51,8 @@ def _birth_from_proc(pid: int, boot_id: str) -> Optional[str]:
 def states(pids: Iterable[int]) -> Dict[int, str]:
     """Return the state of each existing process, as one letter of ``ps``; empty if they cannot be read.
 
-    Linux: field 3 of ``/proc/PID/stat`` (proc_pid_stat(5)), the state of the main thread; elsewhere ``ps -o state=``,
-    of which only the first letter is the state (ps(1) of macOS).
+    Linux: field 3 of ``/proc/PID/stat`` (proc_pid_stat(5)), the state of the main thread; elsewhere the first letter of
+    ``ps -o state=`` (ps(1) of macOS).
     """
     if operating_system.is_linux():
         return _states_from_proc(pids)
@@ -99,7 +99,7 @@ def signal_group(pid: int, number: int) -> None:
 
 
 def signal_process(pid: int, number: int) -> None:
-    """Send a signal to one process; nothing when it is gone."""
+    """Send a signal to one process, unless it is gone."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -107,7 +107,7 @@ def signal_process(pid: int, number: int) -> None:
 
 
 def end(process: subprocess.Popen[bytes]) -> Optional[int]:
-    """Kill a process of one's own. Return its status; None where SIGKILL does not end it: nothing waits for it."""
+    """Kill a process of one's own. Return its status; None if SIGKILL does not end it: nothing waits for it."""
     process.kill()
     try:
         return process.wait(REAP_SECONDS)

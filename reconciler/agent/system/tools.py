@@ -1,6 +1,6 @@
-"""Running the tools that look at the machine, for a controller that reads what they say.
+"""Runs the tools that look at the machine, for a controller that reads their output.
 
-One at a time, each with a bound on its time and on what it may say. A tool that cannot even be killed (the verbs
+They run one at a time, each with a bound on its time and its output. A tool that cannot even be killed (the verbs
 tools of a wedged driver) is not started again as long as it is there.
 """
 
@@ -39,7 +39,7 @@ class _Output:
 
 
 class Tools:
-    """Tools of one machine, looked for in ``folders``; ``names`` are what ``RunTool.argv`` may speak of."""
+    """Tools of one machine, looked for in ``folders``; ``names``: values of the placeholders in ``RunTool.argv``."""
 
     def __init__(self, folders: Tuple[str, ...], names: Mapping[str, str]) -> None:
         self._folders = folders
@@ -59,7 +59,7 @@ class Tools:
             return self._run(call)
 
     def close(self) -> None:
-        """Kill running tools, and start none any more."""
+        """Kill running tools, and start no more."""
         self._closed = True
         running = self._running
         if running is not None:
@@ -131,7 +131,7 @@ class Tools:
 
 
 def _listen(process: subprocess.Popen[bytes], output: _Output, deadline: float) -> str:
-    """Read until both pipes end, or it makes no sense any more."""
+    """Read until both pipes end, or more reading makes no sense."""
     with selectors.DefaultSelector() as selector:
         for end in output.chunks:
             selector.register(end, selectors.EVENT_READ)
@@ -158,6 +158,6 @@ def _listen(process: subprocess.Popen[bytes], output: _Output, deadline: float) 
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill it and what it has started. Only root can kill a tool of root: then its pipe is closed."""
+    """Kill a tool and the processes that it has started. Only root can kill a tool of root: then its pipe is closed."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -1,7 +1,7 @@
 """Asks the node's runtime what it can do with a model, until it has answered for the state of the model's folder.
 
-The standby process answers, because only what ranks run uses the installed mlx-lm (``runner/examination.py``). Where it gives no
-answer, it is asked again, after longer and longer waits, and is given longer and longer.
+The standby process answers, because only the program of ranks uses the installed mlx-lm (``runner/examination.py``). If it
+gives no answer, it is asked again, each time after a longer wait and with more time.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ VERIFIED = "verified"
 AGAIN_SECONDS = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 """Waits after one failed examination, two, and so on; the last one stays."""
 EXAMINATION_SECONDS = 120.0
-"""What the first examination may take: imports, and a large model's headers from a cold disk."""
+"""Time for the first examination: imports, and a large model's headers from a cold disk."""
 EXAMINATION_SECONDS_MAX = 600.0
-"""Each further one may take twice as long as the one before, and no longer than this: other weights wait meanwhile."""
+"""Each further one may take twice as long as the one before, but no longer than this: other weights wait meanwhile."""
 _KEPT_MAX = 256
 _log = logging.getLogger("agent")
 
@@ -34,13 +34,13 @@ Subject = Tuple[str, str]
 
 
 class Runtime(Protocol):
-    """What can examine weights."""
+    """A runtime that can examine weights."""
 
     def prepare(self) -> None:
         """Get ready: there is something to examine soon."""
 
     def prepared(self) -> None:
-        """Wait no longer than usual from now on: what there is to examine is asked for now, or never."""
+        """Wait no longer than usual from now on: an examination is requested now, or never."""
 
     def examine(self, folder: str, seconds: float, on_answer: Callable[[Mapping[str, Any]], None]) -> None:
         """Examine the weights in ``folder``; ``on_answer`` is called once, with ``UNANSWERED`` alone if that fails, or takes
@@ -49,7 +49,7 @@ class Runtime(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class _Failed:
-    """What is reported of failed examinations, and when the next is due by the monotonic clock."""
+    """The report of failed examinations, and the time of the next by the monotonic clock."""
 
     report: FailedExamination
     due: float
@@ -72,12 +72,12 @@ class Examiner:
         self._closed = False
 
     def complete(self, report: ModelReport) -> ModelReport:
-        """Return the report completed by the runtime's answer; request missing answers. Weights without one are being
-        examined until the first attempt has failed: then they can be used without."""
+        """Return the report completed by the runtime's answer; request missing answers. Weights without an answer are being
+        examined until the first attempt has failed. Then they can be used without one."""
         if not report.present or report.problem:
             return report
         try:
-            # Verified weights are those of their commit, whichever of its files are complete here by now.
+            # Verified weights are those of their commit, whichever of its files are already complete here.
             state = VERIFIED if report.verified else mark(Path(report.directory))
             subject = (report.directory, state)
         except OSError as error:

@@ -1,7 +1,7 @@
-"""The fetchers of the node: one for some weights at a time, and what became of the last.
+"""The fetchers of the node: at most one for the same weights, and the result of the last.
 
-A fetcher is a child whose standard input ends with the agent, and it with that: what it has got stays on disk, and
-the next one goes on from there.
+A fetcher is a child process. Its standard input ends with the agent, and then it ends too. The fetched part stays on
+disk, and the next fetcher continues from there.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _log = logging.getLogger("agent")
 
 
 class Place(Protocol):
-    """The part of an agent's settings that matters here."""
+    """The agent's settings that matter here."""
 
     @property
     def node(self) -> str: ...
@@ -81,15 +81,15 @@ class _Fetcher:
         self.done_before = 0
         """Bytes that the previous fetcher had fetched."""
         self.failure: Optional[Progress] = None
-        """How the previous fetcher ended without weights."""
+        """The end of the previous fetcher, if it brought no weights."""
         self._on_news = on_news
         self._rest = b""
         self._process: Optional[subprocess.Popen[bytes]] = None
 
     def start(self, python: str, job: FetchJob, directory: Path) -> None:
-        """Begin; what becomes of it comes through the running event loop."""
+        """Begin; progress and the end come through the running event loop."""
         given = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        # A home of its own: neither settings nor tokens of somebody else who uses this machine are its business.
+        # A home of its own: settings and tokens of other users of this machine are none of its business.
         given.update({"HF_HOME": str(directory / "tmp" / "hub"), "HF_HUB_DISABLE_TELEMETRY": "1"})
         # The client's warnings name URLs, and those of large files are signed.
         given.update({"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_VERBOSITY": "error"})
@@ -116,7 +116,7 @@ class _Fetcher:
         assert self._process.stdout is not None
         self._log = directory / "fetcher.log"
         with contextlib.suppress(BrokenPipeError):  # it has ended already: that is read below
-            # Not through its buffer, which would keep what could not be written, and fail again when it is closed.
+            # Not through its buffer, which would keep bytes that could not be written, and fail again when it is closed.
             os.write(self._process.stdin.fileno(), json.dumps(to_wire(job)).encode() + b"\n")
         self._pipe = self._process.stdout
         asyncio.get_event_loop().add_reader(self._pipe, self._read)
@@ -193,8 +193,8 @@ class _Fetcher:
 
 
 class Fetches:
-    """The fetchers of one agent. ``on_news`` is called when there is something new; its argument: whether it is
-    worth a message at once."""
+    """The fetchers of one agent. ``on_news`` is called when there is something new, with whether it is worth a
+    message at once."""
 
     def __init__(self, settings: Place, on_news: Callable[[bool], None]) -> None:
         self._place = settings
@@ -203,7 +203,7 @@ class Fetches:
         self._givers: Dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, request: FetchWeights) -> None:
-        """Begin a fetch, where none runs for these weights. Raises ``ValueError`` for an invalid request."""
+        """Begin a fetch, unless one runs for these weights. Raises ``ValueError`` for an invalid request."""
         if not is_hub_path(request.path) or ".." in request.path.split("/"):
             raise ValueError("{!r}: expected hub/<repository>/<revision>".format(request.path))
         before = self._last.get(request.path)
@@ -240,7 +240,7 @@ class Fetches:
         listen = giving_socket(str(place.run_directory), place.node, path)
         self._givers[path] = subprocess.Popen(
             (*command, listen),
-            stdin=subprocess.PIPE,  # its end is that of the agent
+            stdin=subprocess.PIPE,  # ends with the agent
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=place.directory,
@@ -254,7 +254,7 @@ class Fetches:
         return fetcher.report() if fetcher is not None else None
 
     def close(self) -> None:
-        """End all fetchers: the next request continues where each stopped."""
+        """End all fetchers. The next request for some weights continues from there."""
         for fetcher in self._last.values():
             fetcher.kill()
         for giver in self._givers.values():

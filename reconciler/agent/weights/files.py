@@ -1,7 +1,7 @@
-"""Facts of a model's files: what they say about themselves, and whether they are all there.
+"""Facts about a model's files: their contents, and whether the files are complete.
 
-Everything is examined each time except the contents of files, which are parsed again only if
-their size or time of change differs.
+Everything is examined each time, except that contents are parsed again only if the size or time of change of their file
+differs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Weights:
         directory = self._place(path)
         try:
             present = directory.is_dir()
-        except (OSError, ValueError) as error:  # a folder that may not be looked into, a name that cannot be
+        except (OSError, ValueError) as error:  # a folder without permission, or an impossible name
             return ModelReport(path, str(directory), present=False, problem=_words(error))
         if not present:
             return ModelReport(path, str(directory), present=False)
@@ -61,11 +61,11 @@ class Weights:
     def _place(self, path: str) -> Path:
         try:
             return self._directory / Path(path).expanduser()
-        except RuntimeError:  # ``~name`` where there is no such user: then it is a name like any other
+        except RuntimeError:  # ``~name`` without such a user: then it is a name like any other
             return self._directory / path
 
     def _layout(self, directory: Path) -> Tuple[int, str]:
-        """Return the bytes of all weight files, and what there is to say of them. Raises ``ValueError`` or ``OSError``."""
+        """Return the bytes of all weight files, and a note about them, for people. Raises ``ValueError`` or ``OSError``."""
         index = self._cached(directory / INDEX, _index) if (directory / INDEX).exists() else (None, "")
         paths = sorted(path for path in directory.iterdir() if is_shard(path.name))
         shards = {path.name: self._cached(path, read_shard) for path in paths}
@@ -79,7 +79,7 @@ class Weights:
         changed since it was verified."""
         try:
             return self._read_outlines(directory)
-        except ValueError:  # a file came while this looked: it is recorded first, and then there
+        except ValueError:  # a file came meanwhile: its record comes first, then the file
             return self._read_outlines(directory)
 
     def _read_outlines(self, directory: Path) -> Tuple[str, ...]:
@@ -121,14 +121,14 @@ def mark(directory: Path) -> str:
             continue
         try:
             status = path.stat()
-        except OSError:  # a link to nothing, or gone by now
+        except OSError:  # a broken link, or gone by now
             continue
         digest.update("{!r}\0{}\0{}\0".format(path.name, status.st_size, status.st_mtime_ns).encode())
     return digest.hexdigest()
 
 
 def _words(error: Exception) -> str:
-    """Return what is wrong with a folder, for people."""
+    """Return the fault of a folder, for people."""
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)
     name = Path(os.fsdecode(error.filename)).name

@@ -50,7 +50,7 @@ class StoredWeights:
         return tuple(found)
 
     def remove(self, path: str) -> None:
-        """Remove weights, complete or not. Raises ``OSError``, or ``ValueError`` for what was never fetched."""
+        """Remove weights, complete or not. Raises ``OSError``, or ``ValueError`` for weights that were never fetched."""
         if not is_hub_path(path) or ".." in path.split("/"):
             raise ValueError("{!r}: expected hub/<repository>/<revision>".format(path))
         final = self._models / path

@@ -90,7 +90,7 @@ class Question:
         self._conclude(_parsed(self._output))
 
     def _give_up(self) -> None:
-        """Go on with what was said, whether or not the program ends: the kernel may hold it."""
+        """Continue with the output so far, whether or not the program ends: the kernel may hold it."""
         self._conclude(_parsed(self._output))
 
     def _conclude(self, answer: Mapping[str, Any]) -> None:

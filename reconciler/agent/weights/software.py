@@ -1,4 +1,4 @@
-"""The runtime of a node, and what it can do with which weights, as far as known."""
+"""The runtime of a node, and its examinations of weights, as far as known."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Software:
         self._on_change()
 
     def model(self, path: str) -> ModelReport:
-        """Return what is known about the weights at ``path``."""
+        """Return a report on the weights at ``path``, as far as known."""
         report = self._weights.report(path)
-        if self.runtime is None:  # whether there is anything to ask is not known yet
+        if self.runtime is None:  # not known yet whether there is anything to ask
             examinable = report.present and not report.problem
             if examinable:
                 self._examining.prepare()
