@@ -26,16 +26,16 @@ log = logging.getLogger(__name__)
 
 PROBLEMS_SHOWN_MAX = 20
 STATES = ("RevisionApplied", "RevisionHeld", "RevisionRejected", "RevisionSuspended", "ChangesHeld")
-"""Reasons of events of which the newest says what is in force, and why no newer revision is."""
+"""Reasons of events. The newest of these says which revision is in force, and why no newer one is."""
 LOOKED_AT = 20
-"""Newest events about the cluster among which that one is: operations on it have events too."""
+"""The newest events about the cluster, among them that one: operations on the cluster have events too."""
 PREFIX_CHARACTERS_MIN = 4
 
 
 class DesiredState:
     """Reads the source on request, and keeps the last good revision and operations, also over restarts.
 
-    ``tell`` publishes an event. ``serving`` returns which of some objects serve now.
+    ``tell`` publishes an event. ``serving`` returns those of some objects that serve now.
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class DesiredState:
         self._layer.report(self.desired.effects)
 
     def expiry(self) -> float | None:
-        """Return the time at which an operation stops applying, or a sync window lets a change in, so that the source has
-        to be read again."""
+        """Return the time of the next reading of the source: an operation stops applying then, or a sync window lets a
+        change in."""
         now, held = self._clock(), self.desired.held_changes
         ends = [self._layer.operations.expiry(now), *(each.until for each in (held.changes if held else ()))]
         return min((end for end in ends if end is not None and end > now), default=None)
@@ -87,12 +87,12 @@ class DesiredState:
         return self._layer.operations
 
     async def judge(self, incoming: Incoming, operations: Operations | None = None) -> Verdict:
-        """Return what would become of a revision now, and with other operations where these are given."""
+        """Return the verdict on a revision now, or with other operations if these are given."""
         in_force = await self._remembered()
         return judge(in_force, incoming, operations or self.operations, self._live(), self._clock())
 
     async def judge_again(self, operations: Operations | None = None) -> Verdict:
-        """Return what is in force now where no newer revision has come, or would be with other operations."""
+        """Return the verdict on the revision in force, with the present operations or with others."""
         in_force = await self._remembered()
         return judge_again(in_force, operations or self.operations, self._live(), self._clock())
 
@@ -117,7 +117,7 @@ class DesiredState:
         return replace(desired, operations=operations.revision, effects=overlaid.effects)
 
     async def allowed(self, revision: str) -> Collection[str]:
-        """Return what the commits between the revision in force and another one allow to remove."""
+        """Return the objects that the commits between the revision in force and another one allow to remove."""
         over = self._store.objects.revision()
         return await self._source.removals_allowed(over, revision) if over else ()
 
@@ -174,7 +174,7 @@ class DesiredState:
         return {"revision": revision, "removes": removes, "again": again}
 
     async def _judge(self, revision: Revision, hook_at: float | None) -> None:
-        """Let come into force what may of a revision, and say so once."""
+        """Bring the allowed part of a revision into force, and say so once."""
         incoming = Incoming(revision.id, _objects(revision), revision.folder)
         before, was = await self._remembered(), self.desired
         verdict = await self.judge(incoming)
@@ -210,7 +210,7 @@ class DesiredState:
         return self._in_force
 
     def _put(self, verdict: Verdict, rejection: Rejection | None = None) -> None:
-        """Let a verdict be in force, with the operations."""
+        """Bring a verdict into force, with the operations."""
         before, found = self.desired, self.after(verdict)
         if verdict.in_force is None:
             found = replace(
@@ -232,7 +232,7 @@ class DesiredState:
             self.desired = found
 
     def _tell_changes(self, before: Desired, after: Desired) -> None:
-        """Publish of each deployment what a change is: in place, a restart, new weights."""
+        """Publish the kind of change of each deployment: in place, a restart, new weights."""
         if not before.revision:
             return
         for cost in foresee(before, after, self._store.groups(), Plan()):
@@ -240,7 +240,7 @@ class DesiredState:
             self._tell(Event(self._clock(), key, False, "DeploymentChanged", cost.what))
 
     def _publish_kept_out(self, was: Desired) -> None:
-        """Publish why a newer revision is not in force, where the reason is another than it was."""
+        """Publish why a newer revision is not in force, if the reason has changed."""
         now = self.desired
         if now.suspended is not None and was.suspended != now.suspended:
             beside = "ChangesHeld" if now.held_changes else ""
@@ -272,7 +272,7 @@ class DesiredState:
     ) -> None:
         """Publish an event about the manifests once; a restart does not repeat it.
 
-        ``beside``: the reason of another event that says what is in force together with this one.
+        ``beside``: the reason of another event that, together with this one, says what is in force.
         """
         latest = self._store.events(EventFilter(limit=LOOKED_AT, kind=CLUSTER.kind, name=CLUSTER.name))
         said = [

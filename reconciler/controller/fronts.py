@@ -1,7 +1,7 @@
 """Keeps a gateway running on each node that the Gateway names, with this cluster's routes and keys.
 
-Each is asked and put right again every few seconds, and at once when the routes change. One that cannot be reached goes
-on with the routes that it has.
+Each is checked and corrected every few seconds, and at once when the routes change. One that cannot be reached continues
+with the routes that it has.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from reconciler.wire.generation import Backend, Routes
 log = logging.getLogger(__name__)
 
 KEEP_SECONDS = 3.0
-"""Between two looks at a gateway, and how long one that has died is missed at most, beside its start."""
+"""Time between two looks at a gateway: a dead one is missing for at most this long, plus the time of its start."""
 
 
 class Front(Protocol):
@@ -37,7 +37,7 @@ class Front(Protocol):
 
 
 class Fronts:
-    """All gateways on other machines. ``front`` returns that of a node, and raises as ``MachinePool.front``."""
+    """All gateways on other machines. ``front`` returns the gateway of a node, and raises as ``MachinePool.front``."""
 
     def __init__(
         self, front: Callable[[NodeName], Front], remembered: Path, key: Path, on_news: Callable[[], None]
@@ -67,14 +67,14 @@ class Fronts:
         self._changed = asyncio.Event()
 
     def beside(self, gateway: GatewayObservation | None) -> GatewayObservation | None:
-        """Return the controller's own gateway with all others."""
+        """Return the controller's own gateway together with all others."""
         if gateway is None or not self._seen:
             return gateway
         return replace(gateway, others=tuple(self._seen[name] for name in sorted(self._seen)))
 
     @contextlib.asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
-        """Leave all as they are at the end: they serve whether or not a controller is there."""
+        """Leave all gateways as they are at the end: they serve with or without a controller."""
         try:
             yield
         finally:
@@ -95,7 +95,7 @@ class Fronts:
                     await changed.wait()
 
     async def _asked(self, name: NodeName, routes: Routes) -> FrontObservation:
-        """Put a gateway right, and return what it says of itself."""
+        """Correct a gateway, and return its own report."""
         before = self._seen.get(name, FrontObservation(name))
         try:
             files = FrontFiles(json.dumps(to_wire(routes_for(name, routes))).encode(), self._keys(routes))
@@ -116,7 +116,7 @@ class Fronts:
             return replace(before, problem="what runs there says nothing of itself that can be read")
 
     async def _ended(self, name: NodeName) -> bool:
-        """End a gateway that is no longer wanted. Returns whether it is forgotten."""
+        """End a gateway that is no longer wanted. Return whether it is forgotten."""
         try:
             await self._front(name).end()
         except Unreachable as error:
@@ -136,7 +136,7 @@ class Fronts:
             self._on_news()
 
     def _remember(self, names: set[NodeName]) -> None:
-        """Write down which nodes have one. On a full disk that is left to the next change."""
+        """Write down the nodes that have one. On a full disk, the next change writes them."""
         if names == self._known:
             return
         self._known = names
@@ -167,7 +167,7 @@ def routes_for(name: NodeName, routes: Routes) -> Routes:
     return replace(
         routes,
         gateway=name,
-        hook=None,  # the secret, and the controller that is told, are on this machine
+        hook=None,  # the secret, and the controller that gets the news, are on this machine
         routes=tuple(
             replace(route, backends=tuple(_reached(name, route.backends))) for route in routes.routes
         ),

@@ -26,7 +26,7 @@ RESYNC_SECONDS = 10.0
 COALESCE_SECONDS = 0.01
 HOME_POLL_SECONDS = 0.5
 EXPIRY_SECONDS_MAX = 60.0
-"""How long an operation may go on past its end after the clock was set."""
+"""Longest time for which an operation may continue past its end after the clock was set."""
 FAILED_ROUND_SECONDS = 2.0
 
 
@@ -37,7 +37,7 @@ class Loop:
         self._parts = parts
         self._wake = asyncio.Event()
         self._hurry = asyncio.Event()
-        """Set when the loop is to end, which waits for no pace."""
+        """Set when the loop is to end, without waiting for a pace."""
         self._pace = Pace()
         self._read = asyncio.Event()
         self._read.set()
@@ -51,7 +51,7 @@ class Loop:
         """Seconds between passes when nothing happens."""
         self.home_poll_seconds = HOME_POLL_SECONDS
         self.coalesce_seconds = COALESCE_SECONDS
-        """Seconds in which triggers that come together have one pass."""
+        """Seconds within which several triggers cause one pass."""
 
     def trigger(self) -> None:
         """Request a pass soon."""
@@ -68,8 +68,8 @@ class Loop:
         return snapshots.plan
 
     def finished(self, outcome: Outcome) -> None:
-        """Handle the end of a step. What it has changed on a node is seen by the report that it has asked for, and the
-        pass after that: one before could only wait for it."""
+        """Handle the end of a step. A step on a node has asked for a report, and that triggers the next pass: an
+        earlier pass could only wait for it."""
         try:
             self._parts.publisher.outcome(outcome, self._parts.clock())
         except Deposed as error:
@@ -79,7 +79,7 @@ class Loop:
             self.trigger()
 
     def deposed(self, error: Deposed) -> None:
-        """Handle a takeover by another controller: abandon what runs, and begin nothing more."""
+        """Handle a takeover by another controller: abandon running steps, and begin nothing more."""
         self._deposed = self._deposed or error
         self._parts.executor.abandon()
         self._hurry.set()
@@ -98,7 +98,7 @@ class Loop:
         self.trigger()
 
     async def run(self) -> None:
-        """Run passes. Raises ``Deposed`` if another controller has, or may have, taken over because a held file is gone."""
+        """Run passes. Raises ``Deposed`` if another controller has taken over, or may have because a held file is gone."""
         beside = [
             asyncio.create_task(self._read_source(), name="read the manifests"),
             asyncio.create_task(self._watch_home(), name="watch the home"),
@@ -134,7 +134,7 @@ class Loop:
             self.trigger()
 
     async def _read_source(self) -> None:
-        """Read the manifests after each change, when an operation ends, and what was rejected from time to time, until
+        """Read the manifests after each change and when an operation ends, and rejected ones from time to time, until
         another controller has taken over."""
         while self._deposed is None:
             with contextlib.suppress(TimeoutError):
@@ -194,7 +194,7 @@ class Loop:
         return down and not snapshots.memory.groups and not self._parts.executor.in_flight
 
     async def _watch_home(self) -> None:
-        """Watch what sends no trigger: the files of the gateway and of `up`, those that this controller holds, and the clocks.
+        """Watch the things that send no trigger: the files of the gateway and of `up`, those that this controller holds, the clocks.
 
         The pass that follows examines the files before it writes to them."""
         look: Callable[[], object] = self._parts.around.gateway

@@ -1,7 +1,7 @@
 """Sends messages to Notifiers, concurrently with the loop: healing never waits for it.
 
 A message is written to the store together with its occasion. Each attempt is counted before it begins, and marked
-after it succeeded. After a crash in between, the message is sent once more.
+after it has succeeded. After a crash in between, the message is sent once more.
 """
 
 from __future__ import annotations

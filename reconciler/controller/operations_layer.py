@@ -1,4 +1,4 @@
-"""Keeps the newest valid operations, and reports what becomes of each."""
+"""Keeps the newest valid operations, and reports the progress of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROBLEMS_SHOWN_MAX = 20
 
 
 class OperationsLayer:
-    """The operations in force. Wrong ones, whoever has pushed them, change nothing: the last good ones stay.
+    """The operations in force. Invalid ones change nothing: the last valid ones stay.
 
     ``tell`` publishes an event.
     """
@@ -33,7 +33,7 @@ class OperationsLayer:
         self.rejection: Rejection | None = None
         self._begun = False
         self._reported: dict[str, Effect] | None = None
-        """What was said of each operation; None before the first report, which is about earlier ones too."""
+        """The last report on each operation; None before the first, which is about earlier ones too."""
 
     async def read(self) -> None:
         """Read the operations again."""
@@ -56,7 +56,7 @@ class OperationsLayer:
         self._reject(problem)
 
     async def _recall(self) -> None:
-        """After a start: take what was in force last, in case that the newest is wrong."""
+        """After a start, take the operations that were in force last, in case the newest are invalid."""
         if self._begun:
             return
         try:

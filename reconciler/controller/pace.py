@@ -1,6 +1,6 @@
-"""How passes share the event loop with everything else: in slices, and with a bounded part of a processor's core.
+"""Lets passes share the event loop with all other work: in slices, and with a bounded part of a processor's core.
 
-Time is that of the event loop. Whatever takes no time by it is not interrupted, and not delayed.
+Time is that of the event loop. Work that takes no time by it is not interrupted, and not delayed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from reconciler.state.slices import Slices
 SLICE_SECONDS = 0.01
 """After this time a computation lets the event loop do something else: a report of a death waits no longer."""
 SHARE_MAX = 0.2
-"""The part of a core that passes may take for long, whatever triggers them."""
+"""The part of a core that passes may take in the long run, whatever triggers them."""
 AHEAD_SECONDS_MAX = 4.0
 """Time that passes may take in advance after a quiet time: a group is formed again without waiting in between, also in
 a cluster in which each pass takes long."""
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 async def in_slices(slices: Slices[T]) -> tuple[T, float]:
-    """Run a computation. Return its result, and how many seconds it has taken itself."""
+    """Run a computation. Return its result, and the seconds that it has taken itself."""
     clock, spent = asyncio.get_running_loop().time, 0.0
     with closing(slices):
         begun = clock()

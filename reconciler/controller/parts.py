@@ -43,38 +43,38 @@ class Surroundings:
     hub: Hub = field(default_factory=Hub)
     """The hub from which weights are fetched."""
     figures: Path | None = None
-    """The folder in which figures of the last hours survive a restart; None keeps them in memory alone."""
+    """The folder in which figures of the last hours survive a restart; None keeps them in memory only."""
     requests: Callable[[], GatewayFigures | None] = lambda: None
-    """Returns what requests did at the gateway."""
+    """Returns the gateway's figures about requests."""
     supervision: Callable[[], tuple[Act, ...]] = lambda: ()
-    """Returns what `up` did to services that gave no answer, the oldest first."""
+    """Returns the acts of `up` on services that gave no answer, the oldest first."""
     stopped_up: Callable[[], int] = lambda: 0
     """Returns the pid of an `up` that a signal has stopped; 0 if none is. It takes a moment."""
     console: Callable[[], str] = lambda: ""
-    """Returns why the console that runs does not listen as declared; empty for no reason."""
+    """Returns why the running console does not listen as declared; empty if it does."""
 
 
 @dataclass(slots=True)
 class Lease:
-    """Whether this controller holds the lease and may rely on its observations."""
+    """The lease of this controller, and how far it may rely on its observations."""
 
     identity: tuple[FileIdentity, ...] = ()
     """The files that this controller holds: if one is replaced, another controller may have taken over."""
     greeted: set[NodeName] = field(default_factory=set)
     """Nodes whose highest fencing token was read."""
     looked: bool = False
-    """Whether every node was contacted since the start and the last clock gap, so that statuses may change."""
+    """True if every node was contacted since the start and the last clock gap, so that statuses may change."""
     lost: bool = False
     """The lease was lost, and a new token could not be taken yet."""
 
     def token(self, name: NodeName, token: int) -> int:
-        """Return the fencing token to use with a node: 0 until it is known which one the node has."""
+        """Return the fencing token to use with a node: 0 until the node's own token is known."""
         return token if name in self.greeted else 0
 
 
 @dataclass(slots=True)
 class Parts:
-    """The parts of a controller, and what its passes leave behind."""
+    """The parts of a controller, and the results of its passes."""
 
     around: Surroundings
     store: Store
@@ -89,7 +89,7 @@ class Parts:
     lease: Lease = field(default_factory=Lease)
     stopping: bool = False
     watched: tuple[Desired, Stored] | None = None
-    """What the watched nodes followed from, where each of them has an agent that the store knows."""
+    """The values from which the watched nodes were derived, if each of them has an agent that the store knows."""
     last: Snapshots = field(
         default_factory=lambda: Snapshots(Desired(""), Observed(), Memory(token=0), Plan(), 0.0)
     )

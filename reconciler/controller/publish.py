@@ -33,20 +33,20 @@ UNPUBLISHED_MAX = 10_000
 
 
 class Publisher:
-    """Writes statuses, events and routes, only where they have changed."""
+    """Writes statuses, events and routes, but only changed ones."""
 
     def __init__(self, store: Store, file: RoutesFile) -> None:
         self._store = store
         self._file = file
         self._routes = file.read()
         self.published: frozenset[tuple[ReplicaId, int]] | None = groups_in(self._routes)
-        """The groups in the routes that are in force, by replica and epoch; None where there is no Gateway to have them."""
+        """The groups in the routes that are in force, by replica and epoch; None if there is no Gateway to have them."""
         if self._routes is not None and self._routes.token >= store.token:  # the store was lost
             store.renew(above=self._routes.token)
         self.routed: Callable[[Routes], None] = lambda routes: None
         """Called with the routes that are in force now."""
         self.hook: Callable[[], HookSecret | None] = lambda: None
-        """Returns where the secret of the gateway's webhook is."""
+        """Returns the place of the secret of the gateway's webhook."""
         self._saving: asyncio.Handle | None = None
         """Set while events wait for the end of this turn of the event loop."""
         self._published = store.event_keys()
@@ -54,20 +54,20 @@ class Publisher:
         self._known: status.Known = {}
         self._unsaved: set[ObjectKey] = set()
         self._gone: set[ObjectKey] = set()
-        """Objects that are gone, whose statuses the store may still have: after a damage it knows of no removal."""
+        """Objects that are gone, whose statuses the store may still have: after damage it knows of no removal."""
         self._unpublished: deque[Event] = deque(maxlen=UNPUBLISHED_MAX)
         self._disk_problem_published = ""
         self.problem = ""
         """Why the routes could not be written; empty if they were."""
         self.news = asyncio.Event()
-        """Set after the next pass, or as soon as there are new events; then another one is here."""
+        """Set after the next pass, or as soon as there are new events; then another one takes its place."""
         self.incident_log = IncidentLog(store, self.wake)
 
     def publish(self, snapshots: Snapshots) -> Slices[None]:
         """Derive and write everything that follows from these snapshots; failed writes are repeated later.
 
-        Routes come first, because clients wait for them, and ``Ready`` implies a route. After each status something
-        else may be done.
+        Routes come first, because clients wait for them, and ``Ready`` implies a route. After each status the event
+        loop may do something else.
         """
         routes = status.routes(snapshots.desired, snapshots.observed, snapshots.memory, snapshots.plan)
         self._route(snapshots.desired, routes)
@@ -128,7 +128,7 @@ class Publisher:
             self._unpublished.append(Event(now, CLUSTER, False, "StateWritable", "delayed writes are done"))
 
     def _save(self) -> None:
-        """Write statuses and events. After a failure they are kept for the next pass."""
+        """Write statuses and events. After a failure, keep them for the next pass."""
         changed = {key: self.statuses[key] for key in self._unsaved & self.statuses.keys()}
         try:
             if changed or self._gone:
@@ -136,7 +136,7 @@ class Publisher:
             else:
                 added = self._store.add_events(self._unpublished)
         except Unwritable:
-            return  # the store keeps what it was, and is asked before the next pass whether it is over
+            return  # the store is unchanged, and is asked before the next pass whether this is over
         self._unsaved, self._gone = set(), set()
         self._unpublished.clear()
         if added:
@@ -163,7 +163,7 @@ class Publisher:
     def _save_added(self) -> None:
         self._saving = None
         if not self._unsaved:
-            with suppress(Deposed):  # which the next pass finds too
+            with suppress(Deposed):  # the next pass finds it too
                 self._save()
 
     def wake(self) -> None:
@@ -190,7 +190,7 @@ class Publisher:
             hook=self.hook(),
         )
         if wanted == before and not self._file.altered:
-            self.problem = ""  # others could not be written, and are wanted no more
+            self.problem = ""  # others could not be written, and are no longer wanted
             self.routed(before)
             return
         routes = replace(wanted, sequence=sequence + 1)

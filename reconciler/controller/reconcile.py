@@ -25,7 +25,7 @@ def reconcile(parts: Parts) -> Slices[Plan]:
     """Observe, decide, act and publish. Nothing here waits for a machine. Raises ``Deposed``.
 
     Between two slices steps may end and reports may come: the plan is about the snapshots, as if nothing had happened
-    since, and the next pass sees the rest. After a clock gap, nothing of it is done.
+    since, and the next pass sees the rest. After a clock gap, none of it is done.
     """
     parts.store.verify()
     parts.store.recover()
@@ -63,8 +63,8 @@ def _renew(parts: Parts) -> None:
 def _outrank(parts: Parts) -> None:
     """Take a token above those of all agents: after a loss of the store, it may hand out old tokens again.
 
-    Only at the first observation of each agent, which needs no token. An agent with a higher token later obeys
-    another controller: a deposed controller does not come back.
+    This happens only at the first observation of each agent, which needs no token. An agent that has a higher token later
+    obeys another controller: a deposed controller does not come back.
     """
     reports = {name: node.report for name, node in sorted(parts.collector.nodes().items()) if node.report}
     for name, report in reports.items():
@@ -99,7 +99,7 @@ def _ready_to_publish(parts: Parts) -> bool:
 
 
 def decide(parts: Parts, wanted: Desired | None = None) -> Slices[Snapshots]:
-    """Return desired state, observed state and the plan that follows. Changes nothing.
+    """Return the desired state, the observed state and the plan that follows. Changes nothing.
 
     ``wanted`` replaces the manifests in force, for a preview.
     """
@@ -114,7 +114,7 @@ def _desired(parts: Parts) -> Desired:
 
 
 def remember(parts: Parts) -> Memory:
-    """Return the memory: what the store and this controller's own actions say now."""
+    """Return the memory: the store's content and this controller's own actions, as of now."""
     problem, locked = parts.store.problem, parts.store.locked
     return Memory(
         **vars(parts.store.contents.read()),
@@ -133,7 +133,7 @@ def _watch(parts: Parts) -> None:
     """Watch the nodes, including removed ones with an agent or ranks, and look for weights there."""
     desired, stored = _desired(parts), parts.store.contents.read()
     if parts.watched is not None and parts.watched[0] is desired and parts.watched[1] is stored:
-        return  # whom to watch follows from these two alone
+        return  # the nodes to watch follow from these two alone
     known = stored.agents
     wanted = desired.accesses
     accesses = {**known, **wanted}

@@ -1,4 +1,4 @@
-"""Keeps the cluster repository in order: what killed processes have left, its hooks, and whether it is damaged."""
+"""Keeps the cluster repository in order: removes leftovers of killed processes, sets its hooks, and finds damage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 EXAMINE_SECONDS = 6 * 3600.0
 """Time between two examinations of the repository for damage: each reads all of it."""
 ASKED_SECONDS = 20.0
-"""For an examination that a person waits for."""
+"""Longest examination that a person waits for."""
 
 
 class RepositoryCare:
@@ -29,10 +29,10 @@ class RepositoryCare:
         self._tell = tell
         self._examined_at = -math.inf
         self.damage = ""
-        """What is damaged of the repository, for people; empty where nothing is known."""
+        """The damage of the repository, for people; empty if none is known."""
 
     async def look(self) -> None:
-        """Write what is lost again, remove what was left, set the hooks right, and, when it is due, examine the repository.
+        """Write lost files again, remove leftovers, correct the hooks, and, when it is due, examine the repository.
         Report what was done."""
         place = self._source.describe()
         if restored := await self._done(self._source.restore, "restore what is lost of"):
@@ -52,7 +52,7 @@ class RepositoryCare:
             await self._examine(place)
 
     async def damage_now(self) -> str:
-        """Examine the repository for a person who asks. Return its damage, as of before where the repository is too large for
+        """Examine the repository for a person who asks. Return its damage; the last known if the repository is too large for
         that."""
         try:
             async with asyncio.timeout(ASKED_SECONDS):

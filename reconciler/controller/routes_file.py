@@ -1,4 +1,4 @@
-"""The file with which the gateway gets its routes."""
+"""The file from which the gateway reads its routes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RoutesFile:
 
     @property
     def altered(self) -> bool:
-        """Return whether somebody else has written or removed it since it was read or replaced here."""
+        """Return whether another process has written or removed it since it was read or replaced here."""
         return self._seen != self._signature()
 
     def _signature(self) -> tuple[int, int, int] | None:

@@ -173,7 +173,7 @@ class _Trial:
             works[rank] = Work(steps, max(known.cores, each.report.cores), watts)
 
     def _ranks(self) -> Mapping[int, ObservedRank]:
-        """Return the ranks from their agents' newest reports, which may be newer than the last pass."""
+        """Return the ranks by their agents' newest reports, which may be newer than the last pass."""
         found: dict[int, ObservedRank] = {}
         nodes = self.parts.collector.nodes()
         for rank, name in enumerate(self.record.members):

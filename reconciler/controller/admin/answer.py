@@ -67,21 +67,21 @@ from .versions import Versions
 LOG_SECONDS_MAX = 15.0
 WAIT_SECONDS_MAX = 60.0
 READ_SECONDS = 10.0
-"""How long a controller that has just started delays answers about objects until it has read the manifests."""
+"""Longest time for which a controller that has just started delays answers about objects until it has read the manifests."""
 OBSERVE_SECONDS = 5.0
-"""How long after its start it delays answers until every node has been observed."""
+"""Longest time after its start for which it delays answers until every node has been observed."""
 
 
 @dataclass(slots=True)
 class Admin:
-    """The administrator's interface: everybody who can open the socket is an administrator."""
+    """The administrator's interface: a process that can open the socket is an administrator."""
 
     parts: Parts
     loop: Loop
     source: str
     """The source of the manifests, for people."""
     following: Following | None = None
-    """What follows the remote repository; None where manifests come from a folder."""
+    """The part that follows the remote repository; None if manifests come from a folder."""
     versions: Versions = field(init=False)
     consultations: DoctorSessions = field(init=False)
     acceptances: Acceptances = field(init=False)
@@ -224,13 +224,13 @@ class Admin:
 
     async def _first_observation(self) -> None:
         """Wait until the manifests were read and every node was observed; for a short time after the start only, because
-        one may not answer."""
+        a node may not answer."""
         async for last in self._looks(self.parts.started_at + OBSERVE_SECONDS - self.parts.clock()):
             if last or (self._knows() and not self._unobserved()):
                 return
 
     def _unobserved(self) -> list[str]:
-        """Return the nodes that have not reported since the controller started: what runs there is not known."""
+        """Return the nodes that have not reported since the controller started: their ranks are not known."""
         seen = self.parts.last.observed.nodes
         wanted = sorted({*self.parts.last.desired.nodes, *seen})
         return [name for name in wanted if name not in seen or seen[name].report is None]
@@ -290,7 +290,7 @@ class Admin:
         clock = asyncio.get_running_loop().time
         deadline = clock() + min(seconds, WAIT_SECONDS_MAX)
         while (left := deadline - clock()) > 0:
-            news = self.parts.publisher.news  # what comes while the reader looks is new too
+            news = self.parts.publisher.news  # news that come while the reader looks count too
             yield False
             try:
                 async with asyncio.timeout(left):

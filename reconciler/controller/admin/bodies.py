@@ -34,9 +34,9 @@ from reconciler.wire import answers
 SHOWN = ("verb", "replicas", "by", "at", "until", "reason")
 """Fields of an operation in the status of its target."""
 MOMENTARY = ("approve", "restart")
-"""Verbs of operations whose effect is over when it has come: nobody has to undo them."""
+"""Verbs of operations with a momentary effect: nobody has to undo them."""
 DONE = "Done"
-"""Standing of an operation that has had its effect, and has none any more."""
+"""Standing of an operation that has had its effect, and has none now."""
 
 _MOMENTS = frozenset(("sentAt", "lastUsedAt", "until", "begins"))
 """Fields of statuses that are times."""
@@ -100,7 +100,7 @@ def _held_changes(held: HeldChanges) -> answers.HeldChanges:
 
 def keys_behind(snapshots: Snapshots) -> list[answers.KeysBehind]:
     """Return the gateways that have other keys than those in force: ``node``, None for the controller's own, and
-    ``problem``, None where it can be reached."""
+    ``problem``, None if it can be reached."""
     return [{"node": node, "problem": problem or None} for node, problem in behind_on_keys(snapshots)]
 
 
@@ -141,7 +141,7 @@ def _operation(effect: Effect, snapshots: Snapshots) -> dict[str, Any]:
 
 
 def _standing(effect: Effect, snapshots: Snapshots) -> str:
-    """Return what has become of an operation, as far as machines know more of it than git."""
+    """Return the progress of an operation, as far as machines know more about it than git."""
     spec = effect.operation.spec
     if effect.standing is Standing.IN_FORCE and spec.verb == "approve":
         return "InForce" if spec.over == snapshots.desired.revision else DONE
@@ -183,7 +183,7 @@ def _is_about(effect: Effect, key: ObjectKey) -> bool:
 
 
 def _in_short(operation: dict[str, Any]) -> dict[str, Any]:
-    """Return what people want to know of an operation beside its target."""
+    """Return the fields of an operation that people want to see with its target."""
     spec = operation["spec"]
     short = {field: spec[field] for field in SHOWN if spec.get(field) not in (None, "")}
     return {**short, "standing": operation["status"]["standing"]}

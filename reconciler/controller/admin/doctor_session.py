@@ -35,7 +35,7 @@ WAIT_SECONDS_MAX = 60.0
 RUNS_MAX = 16
 """Most doctor sessions at a time; a further one replaces the oldest."""
 HEALED_SECONDS = 3600.0
-"""How long closed incidents are still listed."""
+"""Seconds for which closed incidents are still listed."""
 HEALED_MAX = 20
 
 
@@ -136,7 +136,7 @@ class DoctorSessions:
 
 
 def _reached(snapshots: Snapshots, name: NodeName) -> bool:
-    """Return whether a machine answers: a lost one is reported as unknown anyway."""
+    """Return whether a machine answers. A lost one is reported as unknown anyway."""
     seen = snapshots.observed.nodes.get(name)
     return seen is not None and seen.contact is Contact.REACHED
 

@@ -1,4 +1,4 @@
-"""Says for a pusher what a push would do: lines of text, few, and short enough beside git's ``remote: ``. Pure."""
+"""Describes the effects of a push to its author: a few lines of text, short enough after git's ``remote: ``. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPERATIONS_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a revision changes of the objects in force."""
+    """The changes of the objects in force by a revision."""
 
     added: tuple[ObjectKey, ...]
     changed: tuple[ObjectKey, ...]
@@ -50,7 +50,7 @@ class Change:
 
 
 def removal_lines(keys: Collection[ObjectKey]) -> list[str]:
-    """Return why a push that removes what serves is refused, and what lets it through."""
+    """Return why a push that removes serving objects is refused, and how to push it anyway."""
     names = few_names([str(key) for key in keys], NAMES_SHOWN)
     one = next(iter(keys))
     text = (
@@ -62,7 +62,7 @@ def removal_lines(keys: Collection[ObjectKey]) -> list[str]:
 
 
 def too_large_lines(texts: Sequence[str]) -> list[str]:
-    """Return why a push of what no node could ever hold is refused."""
+    """Return why a push of deployments that no node could ever hold is refused."""
     return wrapped(["reconciler: no node could ever hold this:", *(f"  ! {text}" for text in texts)])
 
 
@@ -75,9 +75,9 @@ def forecast(
     after: Plan,
     now: float,
 ) -> list[str]:
-    """Return what a revision lacks and costs, and what the next pass would do with it, beyond what it would do anyhow.
+    """Return the faults and costs of a revision, and the steps that the next pass would take because of it.
 
-    ``change``: what is new, in words.
+    ``change``: the changes, in words.
     """
     known = {*_entries(before, now), *(("!", text) for text in lacking)}
     fresh = [entry for entry in _entries(after, now) if entry not in known]
@@ -95,17 +95,17 @@ def forecast(
 
 @dataclass(frozen=True, slots=True)
 class OperationsChange:
-    """What a push changes of the operations."""
+    """The changes of the operations by a push."""
 
     begun: tuple[str, ...]
-    """Their names. A changed one begins anew."""
+    """Their names. A changed one begins again."""
     ended: tuple[str, ...]
     operations: tuple[Operation, ...] = ()
     """Those that begin."""
 
     @classmethod
     def between(cls, before: Iterable[Operation], after: Iterable[Operation]) -> OperationsChange:
-        """Compare operations by what they say."""
+        """Compare operations by their content."""
         was, now = ({each.metadata.name: each for each in some} for some in (before, after))
         begun = tuple(sorted(name for name in now if now[name] != was.get(name)))
         return cls(begun, tuple(sorted(was.keys() - now.keys())), tuple(now[name] for name in begun))
@@ -119,7 +119,7 @@ class OperationsChange:
 
 
 def difference_lines(operations: Collection[Operation]) -> list[str]:
-    """Return by which operations the cluster differs from what was pushed, one a line; none without any."""
+    """Return the operations by which the cluster differs from the pushed manifests, one a line; none without any."""
     if not operations:
         return []
     lines = ["reconciler: live differs from git by"]
@@ -136,13 +136,13 @@ def difference_lines(operations: Collection[Operation]) -> list[str]:
 
 
 def held_lines(hold: Hold) -> list[str]:
-    """Return that a revision is not going to be in force by itself."""
+    """Say that a revision will not come into force by itself."""
     text = f"reconciler: held: {hold.why}"
     return wrapped((text, f"reconciler: the previous revision stays in force until: {hold.command}"))
 
 
 def wrapped(lines: Iterable[str]) -> list[str]:
-    """Return lines of at most ``COLUMNS`` columns; a word that is longer stays whole, for it may be copied."""
+    """Return lines of at most ``COLUMNS`` columns; a longer word stays whole, because people may copy it."""
     return [
         part
         for line in lines
@@ -158,7 +158,7 @@ def wrapped(lines: Iterable[str]) -> list[str]:
 
 
 def _entries(plan: Plan, now: float) -> list[tuple[str, str]]:
-    """Return signs and texts of a plan, as `reconciler plan` has them: what cannot be first, then what is done."""
+    """Return signs and texts of a plan, as `reconciler plan` has them: refusals and waits first, then steps."""
     entries = [("!", _reason(refusal)) for refusal in plan.refused]
     entries += [("+", f"{step.object}: {step}") for step in plan.steps]
     waits = (waiting for waiting in plan.waiting if waiting.reason is not WaitingFor.WINDOW)  # said apart

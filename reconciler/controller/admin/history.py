@@ -1,4 +1,4 @@
-"""Answers which commits there are, what they did, and what has become of them."""
+"""Lists the commits, with their changes and their present state."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _merged(
 ) -> Iterator[answers.Commit]:
     """Yield the commits of two branches, newest first; those of each keep git's order, whatever their dates say.
 
-    Of the same second, an operation is the newer one: it is about what there was.
+    Of two in the same second, the operation is the newer one: it is about the state before.
     """
     left, right = deque(wishes), deque(operations)
     while left and right:

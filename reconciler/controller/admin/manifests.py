@@ -16,12 +16,12 @@ from reconciler.source.yaml.documents import load
 from reconciler.wire.manifests import BYTES_MAX, Compare, Validate
 
 EDITION = edition()
-"""Of the code as it was when this process began: its files may be others by now."""
+"""The edition of the code with which this process began: its files may have changed since."""
 
 
 @dataclass(slots=True)
 class Reading:
-    """Answers one command after the other: threads are shared with what the loop waits for."""
+    """Answers one command after the other, because it shares threads with work that the loop waits for."""
 
     source: Source
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)

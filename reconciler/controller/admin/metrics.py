@@ -13,9 +13,9 @@ from .bodies import iso
 
 POINTS_MAX = 1440
 MARKS = {"GroupProven": "group", "IncidentOpened": "incident"}
-"""What is marked, by the reasons of its events."""
+"""Marks in plots, by the reasons of their events."""
 MARKS_MAX = 200
-"""The newest of them."""
+"""Most marks, the newest ones."""
 
 
 def body(parts: Parts, message: ShowMetrics) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Does at once what a command does, for who has no shell: the same decision, and the same commit."""
+"""Carries out commands at once for people without a shell: with the same decision, and the same commit."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "scale": ("ModelDeployment",),
     "undo": ("Operation", "ModelDeployment", "Model", "Node", "Fabric"),
 }
-"""What each verb may be said of here. Who may operate must not give rights: earlier keys and earlier settings of a Gateway come
-back by the command alone."""
+"""The kinds of objects that each verb may have here. The right to operate must not grant other rights: only the command
+brings back earlier keys and earlier settings of a Gateway."""
 
 
 @dataclass(slots=True)
 class Operating:
-    """Carries out ``wire.admin.Operate``. Of two at the same time, the later one is decided again on top of the earlier."""
+    """Carries out ``wire.admin.Operate``. Of two requests at the same time, the later is decided again on top of the earlier."""
 
     parts: Parts
     loop: Loop
@@ -98,7 +98,7 @@ class Operating:
     async def _foreseen(
         self, message: Operate, now: Now, change: Change, edit: Edit
     ) -> tuple[list[str], list[str]]:
-        """Return what would happen, and which groups would end, a line each."""
+        """Return the steps that would be taken, and the groups that would end, a line each."""
         if not change.operations and not edit.changes:
             return [], []
         if message.verb == "approve":
@@ -117,12 +117,12 @@ class Operating:
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """What is to be written to ``main``; nothing where the edit has no changes. ``text``: the commit's message."""
+    """The files to write to ``main``; none if the edit has no changes. ``text``: the commit's message."""
 
     edit: Edit
     text: str = ""
     notes: tuple[str, ...] = ()
-    """What neither the message nor the diff shows, a line each."""
+    """Facts that neither the message nor the diff shows, a line each."""
 
 
 NO_WISH = _Wish(Edit({}, ()))
@@ -165,7 +165,7 @@ class _Request:
         return seen(self.repo, self.asking, self.at)
 
     def decide(self, now: Now) -> Change:
-        """Return the operations to write. Raises ``Refused``, also where there is nothing to write but to a mirror."""
+        """Return the operations to write. Raises ``Refused``, also if the only writes would be to a mirror."""
         verb = self.message.verb
         if verb == "approve":
             revision, again = verbs.held(self.status, now.operations, self.message.name)
@@ -195,7 +195,7 @@ class _Request:
         return verbs.keep_off(now, verb, [self.key])
 
     def wish(self, files: Files) -> _Wish:
-        """Return what to write to ``main``. Raises ``Refused`` and ``Invalid``."""
+        """Return the files to write to ``main``. Raises ``Refused`` and ``Invalid``."""
         verb = self.message.verb
         if verb == "uncordon" and not self.repo.mirrored():
             fields = verbs.kept_off(files, [self.key])
@@ -225,7 +225,7 @@ class _Request:
         )
 
     def _scales_for_good(self) -> bool:
-        """Return whether a number of replicas is written to ``main``, and not laid over it."""
+        """Return whether a number of replicas is written to ``main``, instead of laid over it."""
         return self.message.verb == "scale" and self.message.seconds is None and not self.repo.mirrored()
 
     def _replicas(self) -> int:
@@ -245,7 +245,7 @@ class _Request:
             raise not_found(PLURALS[kind], name, [other for one, other in there if one == kind])
 
     def notes(self, now: Now, change: Change) -> list[str]:
-        """Return what the operations of a change do not show, a line each."""
+        """Return the facts that the operations of a change do not show, a line each."""
         url = self.repo.mirrored()
         if self.message.verb == "scale" and url:
             return [mirror_text(url)]
@@ -255,7 +255,7 @@ class _Request:
         return [f"{said}, and {mirror_text(url)}" if url else f"{said}: a commit to main takes that back"]
 
     def write(self) -> str | None:
-        """Commit, and return the revision: of ``main``, or of the operations where only they have changed. Raises like ``decide``
+        """Commit, and return the revision: of ``main``, or of the operations if only they have changed. Raises like ``decide``
         and ``wish``."""
         texts: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Computes what the controller would do with other manifests, or with other operations, before they are committed."""
+"""Computes the plan for other manifests, or for other operations, before they are committed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from . import bodies
 from .forecast import Change
 
 TOO_LARGE_SHOWN = 5
-"""Deployments that are named as too large: for each, what would fit is searched."""
+"""Most deployments that are named as too large: for each, the search looks for a change that would fit."""
 
 
 async def preview(parts: Parts, loop: Loop, message: Preview) -> dict[str, Any]:
@@ -45,7 +45,7 @@ async def foresee(
         verdict = shown = await state.judge_again(operations)
     else:
         verdict = shown = await state.judge(wished, operations)
-        if verdict.hold is not None:  # nobody approves what he has not seen
+        if verdict.hold is not None:  # nobody approves a plan without having seen it
             shown = await state.judge(replace(wished, approved=True), operations)
         too_large = beyond_all(parts, state.with_operations(UNNAMED, wished.manifests, operations))
     desired = state.after(shown, operations)
@@ -68,7 +68,7 @@ def beyond_all(parts: Parts, incoming: Desired) -> tuple[str, ...]:
 
 
 def wished_by(files: Mapping[str, bytes], allowed: Collection[str] = ()) -> Incoming:
-    """Return what the manifests of a change wish for. Raises ``InvalidManifests``."""
+    """Return the wishes in the manifests of a change. Raises ``InvalidManifests``."""
     wished = Desired.of(UNNAMED, (document.manifest for document in load(files)))
     return Incoming(UNNAMED, wished.objects(), allowed=allowed)
 
@@ -80,8 +80,7 @@ def foreseen(
     costs: Collection[Cost] = (),
     too_large: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Return the body of the answer, from what is judged and planned, the recorded groups, and what changes of deployments
-    cost."""
+    """Return the body of the answer, from the verdict, the plan, the recorded groups, and the costs of changed deployments."""
     return {
         "removes": [str(key) for key in verdict.removal.removes],
         "of": verdict.removal.of,
@@ -99,8 +98,8 @@ def foreseen(
 
 
 def _change(cost: Cost) -> dict[str, Any]:
-    """Return what becomes of a deployment. ``unservedSeconds``: how long nobody is served, null where unknown;
-    ``extraHasRoom``: whether there is room for an extra replica, null where unknown."""
+    """Return the change of a deployment. ``unservedSeconds``: how long nobody is served, null if unknown;
+    ``extraHasRoom``: whether there is room for an extra replica, null if unknown."""
     return {
         "object": str(ObjectKey("ModelDeployment", cost.deployment)),
         "kind": cost.kind.value,
@@ -116,7 +115,7 @@ def _change(cost: Cost) -> dict[str, Any]:
 
 
 def _seconds(costs: Collection[Cost], replica: ReplicaId) -> float | None:
-    """Return for how long a replica is out of service through the change; null where unknown."""
+    """Return for how long the change takes a replica out of service; None if unknown."""
     return next((cost.seconds for cost in costs if replica in cost.replicas), 0.0)
 
 

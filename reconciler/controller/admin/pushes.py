@@ -1,4 +1,4 @@
-"""Answers the hooks of the cluster repository: what a push would mean, and what has become of it."""
+"""Answers the hooks of the cluster repository: the effects of a push, and its progress."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .forecast import (
 from .preview import beyond_all
 
 REMEMBERED_MAX = 32
-"""Pushes whose objects are remembered, for those who follow them."""
+"""Most pushes whose objects are remembered, for clients that follow them."""
 SHOWN = 5
 
 
@@ -51,7 +51,7 @@ class _Judged:
 
 @dataclass(slots=True)
 class Pushes:
-    """Judges pushes, and remembers them for those who wait for what becomes of them."""
+    """Judges pushes, and remembers them for clients that follow their progress."""
 
     parts: Parts
     loop: Loop
@@ -85,7 +85,7 @@ class Pushes:
         }
 
     async def _read(self, repository: str, quarantine: str, push: Push) -> Pushed | dict[str, Any]:
-        """Return the push, or the answer why it is not taken. Raises ``Refused`` if it is to another repository."""
+        """Return the push, or the answer why it is not accepted. Raises ``Refused`` if it is to another repository."""
         try:
             return await self.parts.around.source.judge(repository, quarantine, push)
         except ReconcilerError as error:
@@ -94,7 +94,7 @@ class Pushes:
             return {"accept": False, "lines": wrapped(objection_lines(error, push.branch))}
 
     async def foreseen(self, pushed: Pushed, allow: str | None) -> dict[str, Any]:
-        """Return whether a push is taken, and what it would do or why it is not, in lines."""
+        """Return whether a push is accepted, and lines with its effects or the reason against it."""
         parts, push, state = self.parts, pushed.push, self.parts.desired_state
         stays = f"reconciler: {push.branch} stays as it was"
         words = {*pushed.allowed, *(() if allow is None else (allow,))}
@@ -167,7 +167,7 @@ class Pushes:
         return False, [*(f"reconciler: {text}" for text in missing[:SHOWN]), *more]
 
     def _condition(self, key: ObjectKey, type: str) -> str:
-        """Return the message of a condition that is true of the newest spec; else an empty text."""
+        """Return the message of a condition that is true for the newest spec; else an empty text."""
         status = self.parts.publisher.statuses.get(key)
         if status is None or status.generation < self.parts.last.desired.generations.get(key, 1):
             return ""
@@ -176,7 +176,7 @@ class Pushes:
         )
 
     def _missing(self, key: ObjectKey) -> str:
-        """Return what keeps an object from being as its newest spec wants it; empty if nothing does."""
+        """Say what keeps an object from being as its newest spec wants it; empty if nothing does."""
         last = self.parts.last
         if key not in last.desired.objects():
             return f"{key}: is being removed" if key in last.memory.leaving else ""

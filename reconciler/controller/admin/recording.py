@@ -12,7 +12,7 @@ from reconciler.state import Observed
 
 
 def facts(parts: Parts) -> dict[str, Any]:
-    """Return what the next pass would plan with, for ``wire.admin.ShowFacts``."""
+    """Return the facts that the next pass would plan with, for ``wire.admin.ShowFacts``."""
     desired = parts.desired_state.desired
     observed = Observed(parts.collector.nodes(), parts.around.gateway())
     in_force = tuple(sorted(parts.store.objects.keys()))

@@ -1,4 +1,4 @@
-"""How it stands with the remote repository, for the command line."""
+"""Reports the state of the remote repository to the command line."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from .bodies import lasting
 
 
 def body(parts: Parts, following: Following | None) -> dict[str, Any]:
-    """Return the answer. What machines report causes no pass each time, so the newest reports are taken."""
+    """Return the answer. It uses the newest reports, because not every report causes a pass."""
     last = parts.last
     newest = replace(last, observed=Observed(parts.collector.nodes(), last.observed.gateway))
     view = View(
@@ -35,7 +35,7 @@ def body(parts: Parts, following: Following | None) -> dict[str, Any]:
 
 
 def _source(following: Following | None) -> tuple[bool | None, float | None]:
-    """Return whether the remote repository has answered last, and when it did."""
+    """Return whether the remote repository answered the last look, and when it last answered."""
     standing = following.standing if following is not None else None
     if following is not None and following.complaint:
         return False, standing.answered_at if standing is not None else None

@@ -1,4 +1,4 @@
-"""Says which commands take back what a commit did, and which of them the console carries out."""
+"""Names the commands that undo a commit, and those of them that the console carries out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OBJECTS_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A command, and the same as ``wire.admin.Operate`` has it; without a verb where that does not."""
+    """A command, and the same in the form of ``wire.admin.Operate``; without a verb if that has no such form."""
 
     command: str
     verb: str = ""
@@ -41,7 +41,7 @@ class Way:
 
 
 def of_manifests(repo: ClusterRepo, entry: Entry) -> Iterator[Way]:
-    """Yield what undoes a commit of ``main``: for a mirror, and for many objects, what to type in a clone."""
+    """Yield the commands that undo a commit of ``main``: for a mirror, and for many objects, those to type in a clone."""
     revision = entry.commit.revision
     url = repo.mirrored()
     known = [each for each in entry.touched if each.key[0] in PLURALS]
@@ -62,7 +62,7 @@ def of_manifests(repo: ClusterRepo, entry: Entry) -> Iterator[Way]:
 
 
 def of_operations(desired: Desired, entry: Entry) -> Iterator[Way]:
-    """Yield what undoes a commit of the operations, as far as it still has an effect."""
+    """Yield the commands that undo a commit of the operations, as far as it still has an effect."""
     present = {effect.operation.metadata.name for effect in desired.effects}
     for each in entry.touched:
         name = each.key[1]

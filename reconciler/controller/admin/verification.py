@@ -16,7 +16,7 @@ from reconciler.wire.weights import FetchPhase, FetchProblem, FetchSource
 
 REQUEST_SECONDS_MAX = 15.0
 LOOKS_MAX, LOOK_SECONDS = 100, 0.05
-"""How long the first report of a run may take."""
+"""The wait for the first report of a run."""
 LOST: dict[str, Any] = {
     "phase": FetchPhase.FAILED,
     "doneBytes": 0,
@@ -28,7 +28,7 @@ LOST: dict[str, Any] = {
 
 
 async def begin(parts: Parts, name: str) -> str:
-    """Let every node with the weights hash them, once per shared folder. Return the name of the run.
+    """Have every node with the weights hash them, once per shared folder. Return the name of the run.
 
     Raises ``Refused`` if there are no digests to compare with, or no node has the weights.
     """

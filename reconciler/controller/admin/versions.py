@@ -1,4 +1,4 @@
-"""Numbers the states that readers get, so that they can wait for the next one."""
+"""Numbers the states that readers get, so that they can wait for the next state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Versions:
         return self._version("objects", state)
 
     def of_operations(self, items: list[dict[str, Any]]) -> str:
-        """Return a version that changes with every operation, and with what has become of it."""
+        """Return a version that changes with every operation, and with its progress."""
         return self._version("operations", items)
 
     def of_ranks(self, items: Sequence[answers.Rank]) -> str:
@@ -37,7 +37,7 @@ class Versions:
         return self._version("ranks", plain)
 
     def of_commits(self, desired: Desired) -> str:
-        """Return a version that changes with every commit that was read, and with what has become of it."""
+        """Return a version that changes with every commit that was read, and with its state."""
         kept_out = desired.rejection, desired.hold, desired.suspended, desired.held_changes
         operations = desired.operations, desired.operations_rejection
         return self._version("commits", (desired.revision, operations, kept_out))

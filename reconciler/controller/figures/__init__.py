@@ -1,5 +1,5 @@
-"""What the cluster did over the last hours, in bounded size: figures of deployments and nodes.
+"""The figures of deployments and nodes over the last hours, in bounded size.
 
-``series.py`` keeps them in memory (pure), ``sample.py`` makes them from what agents and the gateway report (pure),
+``series.py`` keeps them in memory (pure), ``sample.py`` makes them from the reports of agents and the gateway (pure),
 ``files.py`` keeps them over a restart, and ``keeper.py`` does that every ten seconds.
 """

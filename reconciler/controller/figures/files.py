@@ -1,7 +1,7 @@
 """Figures on disk, so that they survive a restart: for each density a file that grows line by line, and the one before it.
 
-The first line of a file is ``{"version": 1, "seconds": 10}``. A line ``{"keys": [[object, name], ...]}`` says what the numbers of
-the following ones are: ``[slot, number or null, ...]``. A file that cannot be read is begun anew: nothing depends on it.
+The first line of a file is ``{"version": 1, "seconds": 10}``. A line ``{"keys": [[object, name], ...]}`` names the numbers of
+the following ones: ``[slot, number or null, ...]``. A file that cannot be read is begun again: nothing depends on it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 VERSION = 1
 DIGITS = 5
-"""Of each number: a plot shows no more."""
+"""Digits of each number: a plot shows no more."""
 
 
 class File:
@@ -32,11 +32,12 @@ class File:
         self._step = step
         self._keys: tuple[Key, ...] = ()
         self._lines = step.count
-        """Lines of the file; as many as it may have where it is to be begun, as one is that was not written to its end."""
+        """Lines of the file. The maximum stands for a file that is to be begun again, such as one that was not written to its
+        end."""
         self._problem = ""
 
     def load(self, ring: Ring) -> None:
-        """Put all that is known into a ring."""
+        """Put all known figures into a ring."""
         for path in (self._old, self._path):
             self._lines = 0
             for slot, sample in self._read(path):
@@ -45,7 +46,7 @@ class File:
                     ring.put(slot, sample)
 
     def add(self, slot: int, sample: Sample) -> None:
-        """Add a line. A full disk costs the line, and nothing else."""
+        """Add a line. A full disk costs only this line."""
         try:
             self._add(slot, sample)
         except OSError as error:
@@ -101,7 +102,7 @@ class File:
 
 
 def number(value: float) -> float | None:
-    """Return a figure as JSON has it; None for none."""
+    """Return a figure as in JSON; None for a missing one."""
     if math.isnan(value):
         return None
     rounded = float(f"{value:.{DIGITS}g}")

@@ -1,4 +1,4 @@
-"""Measures every ten seconds, and keeps what it has measured."""
+"""Measures every ten seconds, and keeps the figures."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .series import COARSE, FINE, Series
 class Keeper:
     """The figures of the last hours.
 
-    ``folder``: where they survive a restart; None keeps them in memory alone. ``nodes`` and ``gateway`` return what was
-    reported last, ``clock`` seconds since the Unix epoch.
+    ``folder``: the place where they survive a restart; None keeps them in memory only. ``nodes`` and ``gateway`` return
+    the last reports, ``clock`` seconds since the Unix epoch.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Keeper:
         self._clock = clock
         self._before: GatewayFigures | None = None
         self._at: float | None = None
-        """When was measured last."""
+        """The time of the last measurement."""
         self._fine = self._coarse = None
         if folder is not None:
             self._fine, self._coarse = File(folder, FINE), File(folder, COARSE)
@@ -48,7 +48,7 @@ class Keeper:
             self.measure()
 
     def measure(self) -> None:
-        """Measure, unless that was done in the same ten seconds: a sleep may end a moment early."""
+        """Measure, unless this was done in the same ten seconds: a sleep may end a moment early."""
         now, figures = self._clock(), self._gateway()
         if self._at is not None and FINE.slot(now) == FINE.slot(self._at):
             return

@@ -1,4 +1,4 @@
-"""What is measured at one moment, from what agents and the gateway have reported. Pure."""
+"""Makes the figures of one moment from the reports of agents and the gateway. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reconciler.wire.figures import GatewayFigures, ModelFigures
 from .series import Key, Sample
 
 SHORT, LONG = 0.5, 0.95
-"""Of the times to first tokens: half of them took no longer, and 95 of 100."""
+"""Parts of the times to first tokens: half of them are no longer, and 95 of 100."""
 
 
 def sample(
@@ -23,8 +23,9 @@ def sample(
 ) -> Sample:
     """Return the figures of all nodes whose agent answers, and of all deployments with ranks or requests.
 
-    ``before``: the gateway's figures at the last sample, ``seconds`` ago, from which what is counted is taken. Of tokens a
-    second the larger figure holds: a look at the ranks misses what came before it, and this gateway what other ones answer.
+    ``before``: the gateway's figures at the last sample, ``seconds`` ago: counts are the differences from these. Of two
+    figures for tokens a second the larger one holds: a look at the ranks misses earlier tokens, and this gateway misses
+    those of other gateways.
     """
     found: dict[Key, float] = dict(_of_nodes(nodes))
     if now is None:
@@ -77,9 +78,9 @@ def _of_requests(
 
 
 def quantile(counts: list[int], bounds: tuple[float, ...], part: float) -> float | None:
-    """Return within how many seconds a part of all came, from counts between bounds; None where none came.
+    """Return the seconds within which a part of all came, from counts between bounds; None if none came.
 
-    Between two bounds they are taken to be spread evenly, as PromQL's ``histogram_quantile`` does; beyond the last bound it is
+    Between two bounds they count as spread evenly, as PromQL's ``histogram_quantile`` does; beyond the last bound it is
     that bound.
     """
     wanted, passed = sum(counts) * part, 0.0

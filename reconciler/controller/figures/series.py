@@ -12,7 +12,7 @@ NAN = math.nan
 
 
 class Key(NamedTuple):
-    """Which figure of which object."""
+    """A figure of an object."""
 
     object: str
     """``kind/name`` in lower case."""
@@ -21,14 +21,14 @@ class Key(NamedTuple):
 
 
 Sample = Mapping[Key, float]
-"""What was measured at one moment."""
+"""The figures of one moment."""
 SUMMED = frozenset({"errors"})
-"""Figures that are counts of an interval; of others the mean stands for a longer one."""
+"""Figures that count within an interval: a longer interval has their sum, and the mean of all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How densely figures are kept."""
+    """A density of figures."""
 
     seconds: int
     count: int
@@ -41,11 +41,11 @@ class Step:
 FINE, COARSE = Step(10, 360), Step(60, 1440)
 """An hour, and a day. A figure takes four bytes: all of a series are 7,200 bytes, and a machine has three series."""
 SERIES_MAX = 4096
-"""Most series, which then take 30 MB. Others begin only when some have ended."""
+"""Most series: they take 30 MB. Others begin only when some have ended."""
 
 
 class Ring:
-    """The newest figures of all series at one density. A series without any in all that time is forgotten."""
+    """The newest figures of all series at one density. A series without any figure in all that time is forgotten."""
 
     def __init__(self, step: Step) -> None:
         self.step = step
@@ -55,7 +55,7 @@ class Ring:
         self._seen: dict[Key, int] = {}
 
     def put(self, slot: int, sample: Sample) -> None:
-        """Add the figures of a slot. Of a clock that was set back, what was measured later is forgotten."""
+        """Add the figures of a slot. If the clock was set back, later figures are forgotten."""
         if slot <= self.last:
             self._forget_from(slot)
         elif self.last >= 0:
@@ -73,7 +73,7 @@ class Ring:
             self._seen[key] = slot
 
     def read(self, first: int, last: int) -> dict[Key, list[float]]:
-        """Return the figures of the slots from ``first`` to ``last``; NaN where none is known."""
+        """Return the figures of the slots from ``first`` to ``last``; NaN if none is known."""
         known = range(max(first, self.last - self.step.count + 1), min(last, self.last) + 1)
         before = [NAN] * (min(known.start, last + 1) - first)
         after = [NAN] * (last + 1 - max(known.stop, known.start, first)) if known else []
@@ -99,7 +99,7 @@ class History:
     """Figures at equal distances."""
 
     begins: float
-    """When the first interval begins, in seconds since the Unix epoch."""
+    """The beginning of the first interval, in seconds since the Unix epoch."""
     seconds: int
     """The length of each interval."""
     count: int
@@ -115,7 +115,7 @@ class Series:
         self._minute_slot = -1
 
     def add(self, at: float, sample: Sample) -> tuple[int, Sample] | None:
-        """Add what was measured at a moment. Returns a minute that is complete now, with its slot; else None."""
+        """Add the figures of a moment. Return a minute that is complete now, with its slot; else None."""
         self.fine.put(FINE.slot(at), sample)
         slot, complete = COARSE.slot(at), None
         if slot != self._minute_slot:
@@ -131,7 +131,7 @@ class Series:
         self, seconds: float, now: float, points: int, wanted: Callable[[Key], bool] = lambda _: True
     ) -> History:
         """Return the last ``seconds``, in at most ``points`` intervals. Intervals begin at multiples of their length, so that
-        they stay the same while time goes on."""
+        they stay the same as time passes."""
         ring = self.fine if seconds <= FINE.seconds * FINE.count else self.coarse
         step = ring.step
         slots = min(max(1, math.ceil(seconds / step.seconds)), step.count)
@@ -150,7 +150,7 @@ class Series:
 
 
 def mean(key: Key, values: Iterable[float]) -> float:
-    """Return the figure that stands for several of a series; NaN where none is known."""
+    """Return the figure that stands for several of a series; NaN if none is known."""
     known = [value for value in values if not math.isnan(value)]
     if not known:
         return NAN

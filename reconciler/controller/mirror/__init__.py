@@ -1,1 +1,1 @@
-"""Follows a remote repository beside the loop. ``standing.py`` decides what is told of it, ``following.py`` does it."""
+"""Follows a remote repository next to the loop. ``standing.py`` decides what to report, and ``following.py`` looks."""

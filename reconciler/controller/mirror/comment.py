@@ -1,4 +1,4 @@
-"""The comment of a pull request: the plan of what it would change. Pure."""
+"""The comment of a pull request: the plan of its changes. Pure."""
 
 from __future__ import annotations
 
@@ -60,5 +60,5 @@ def _text(row: Mapping[str, Any]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return a text that Markdown shows as it is: it may hold what somebody else has written."""
+    """Return a text that Markdown shows as it is: other people may have written parts of it."""
     return "".join(f"\\{each}" if each in "\\`*_{}[]<>#|@!~" else each for each in " ".join(text.split()))

@@ -1,6 +1,6 @@
 """Looks at the remote regularly, and at once when somebody says that there is something new.
 
-Settings are read before each look: a file that was changed counts from then on. No pass waits for any of this.
+Settings are read before each look: a changed file counts from the next look on. No pass waits for any of this.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .standing import Standing
 log = logging.getLogger(__name__)
 
 SETTINGS_SECONDS = 5.0
-"""How often to see whether a remote was set, where there is none."""
+"""Seconds between checks for a remote, as long as none is set."""
 
 
 class Looking(Protocol):
@@ -61,15 +61,15 @@ class Following:
         self._hurry = asyncio.Event()
         self._said_at: float | None = None
         self._begun = False
-        """Whether the home's repository is as the settings have it."""
+        """True if the home's repository agrees with the settings."""
         self.complaint = ""
         """Why the settings cannot be used; empty if they can."""
         self.standing: Standing | None = None
-        """How it stands with the remote; None where there is none."""
+        """The standing of the remote; None if there is none."""
         self.news = asyncio.Event()
-        """Set after the next look; then another one is here."""
+        """Set after the next look; then another event takes its place."""
         self.said = asyncio.Event()
-        """The same for looks that somebody has asked for."""
+        """The same for requested looks."""
 
     def look_now(self, said_at: float | None = None) -> None:
         """Look at once: somebody says that there is something new."""
@@ -81,7 +81,7 @@ class Following:
         return self.standing.refusal if self.standing is not None else ""
 
     def hook(self) -> HookSecret | None:
-        """Return where the secret of the webhook is; None where there is no webhook."""
+        """Return the place of the webhook's secret; None if there is no webhook."""
         receiver = self.standing.spec.receiver if self.standing is not None else None
         if receiver is None:
             return None
@@ -111,7 +111,7 @@ class Following:
                     await self._hurry.wait()
 
     async def _round(self, hurried: bool, said_at: float | None) -> float:
-        """Look once. Return the seconds until the next time."""
+        """Look once. Return the seconds until the next look."""
         spec = await asyncio.to_thread(load_settings, self._settings)
         self._complain("")
         if not self._begun or spec != (self.standing.spec if self.standing is not None else None):
@@ -135,7 +135,7 @@ class Following:
         except Deposed:
             raise
         except Conflict:
-            return before  # whoever moved main is seen at the next look
+            return before  # somebody has moved main, as the next look will see
         except (ReconcilerError, OSError) as error:
             person = isinstance(error, Invalid | Refused)
             after, events = stands.failed(before, str(error), person, self._clock())

@@ -1,6 +1,6 @@
-"""Shows at the forge what becomes of commits, and comments open pull requests with the plan.
+"""Shows the state of commits at the forge, and comments open pull requests with the plan.
 
-Nothing waits for it. What could not be shown is tried again a minute later; a forge that is away is logged once.
+Nothing waits for it. A failed report is tried again a minute later; a forge that is away is logged once.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .verdict import Verdict
 log = logging.getLogger(__name__)
 
 REQUESTS_SECONDS = 60.0
-"""How often to see which pull requests are open; also after each look that somebody asked for."""
+"""Seconds between looks at open pull requests; there is also one after each requested look at the remote."""
 SHOWN_SECONDS_MIN = 0.5
-"""Between two statuses: one of a state that is over at once need not be shown."""
+"""Seconds between two statuses: a state that is over at once need not be shown."""
 
 
 class Forge(Protocol):
@@ -42,8 +42,8 @@ class Forge(Protocol):
 class Reporting:
     """Reports to the forge of the remote, if it has one.
 
-    ``open_forge`` returns it, and may block; ``verdict`` returns what became of the newest commit, and ``news`` waits until that may be
-    something else; ``files`` fetches the manifests of a branch of the remote; ``preview`` returns what they would do.
+    ``open_forge`` returns it, and may block. ``verdict`` returns the state of the newest commit, and ``news`` waits until
+    that may have changed. ``files`` fetches the manifests of a branch of the remote, ``preview`` returns their plan.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Reporting:
             return comment.invalid(request.commit, str(error))
 
     async def _current(self) -> Forge | None:
-        """Return the forge of the settings as they are; None where there is none, or where it is not known."""
+        """Return the forge of the present settings; None if there is none, or it is not known."""
         spec = self._following.standing.spec if self._following.standing is not None else None
         if self._forge is not None and self._forge[0] != spec:
             await self._forge[1].close()

@@ -1,4 +1,4 @@
-"""How it stands with a remote: what the last looks have found, when to look again, and what to tell of it. Pure."""
+"""The standing of a remote: the results of the last looks, the time of the next, and the events about it. Pure."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from reconciler.state.identity import CLUSTER
 from reconciler.state.reports.status import Event
 
 AWAY_SECONDS = 120.0
-"""How long a remote is away before that is told."""
+"""Time for which a remote is away before that is reported."""
 RETRY_SECONDS, RETRY_SECONDS_MAX = 5.0, 300.0
 """Wait after the first look that failed, doubled each time, and the longest; never longer than the interval."""
 JITTER = 0.1
-"""Part of each wait by which it is longer or shorter, so that clusters do not come all at once."""
+"""Part of each wait by which it is longer or shorter, so that clusters do not all come at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is known of the remote with these settings. Times are seconds since the Unix epoch."""
+    """The state of the remote with these settings, as far as known. Times are seconds since the Unix epoch."""
 
     spec: GitRepositorySpec
     since: float
-    """When these settings came into force."""
+    """The time when these settings came into force."""
     looks: int = 0
     failures: int = 0
-    """Looks that failed, one after the other, up to now."""
+    """Failed looks in a row, up to now."""
     last: Look | None = None
     answered_at: float | None = None
     failed_since: float | None = None
     problem: str = ""
     """Why the last look failed; empty if it did not."""
     person: bool = False
-    """Whether a person has to do something about the problem."""
+    """True if a person has to do something about the problem."""
     told: bool = False
-    """Whether the problem was told."""
+    """True if the problem was reported."""
 
     @property
     def refusal(self) -> str:
@@ -48,7 +48,7 @@ class Standing:
 
 
 def answered(before: Standing, look: Look, now: float) -> tuple[Standing, tuple[Event, ...]]:
-    """Return how it stands after a look, and the events that tell of it."""
+    """Return the standing after a look, and the events that report it."""
     told = []
     if before.told:
         told.append(_event(now, False, "SourceBack", f"{before.spec.url} answers again"))
@@ -70,8 +70,8 @@ def answered(before: Standing, look: Look, now: float) -> tuple[Standing, tuple[
 
 
 def failed(before: Standing, problem: str, person: bool, now: float) -> tuple[Standing, tuple[Event, ...]]:
-    """Return how it stands after a look that failed. That is told once: at once where a person is needed (``person``),
-    else after ``AWAY_SECONDS``."""
+    """Return the standing after a failed look. It is reported once: at once if a person is needed (``person``), else after
+    ``AWAY_SECONDS``."""
     since = before.failed_since if before.failed_since is not None else now
     changed = person and (problem != before.problem or not before.person)
     due = changed or (not before.told and (person or now - since >= AWAY_SECONDS))
@@ -95,7 +95,7 @@ def failed(before: Standing, problem: str, person: bool, now: float) -> tuple[St
 
 
 def pause(standing: Standing, hurried: bool, random: float) -> float:
-    """Return the seconds until the next look. ``hurried``: somebody has said that there is something new; where nothing was
+    """Return the seconds until the next look. ``hurried``: somebody has said that there is something new. If nothing was
     found, it may just not be visible yet. ``random`` is from 0 to 1."""
     interval = standing.spec.interval
     if standing.failures:

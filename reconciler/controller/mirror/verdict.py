@@ -1,4 +1,4 @@
-"""What became of the newest commit of the remote, in the words of a forge. Pure."""
+"""The state of the newest commit of the remote, in the words of a forge. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Verdict:
 def verdict(
     standing: Standing | None, desired: Desired, statuses: Mapping[ObjectKey, ObjectStatus]
 ) -> Verdict | None:
-    """Return what to show of the newest commit; None if none was seen yet. ``statuses`` are of the same pass as
+    """Return the status to show for the newest commit; None if none was seen yet. ``statuses`` are of the same pass as
     ``desired``."""
     if standing is None or standing.last is None:
         return None
@@ -56,7 +56,7 @@ def verdict(
 
 
 def _held(commit: str, held: HeldChanges) -> Verdict:
-    """Return that changes wait for a sync window: which one, and how long."""
+    """Say that changes wait for a sync window: which one, and how long."""
     first, count = held.changes[0], len(held.changes)
     what = "a change is" if count == 1 else f"{count} changes are"
     return Verdict(commit, "pending", f"{what} held by {first.named}{first.end}")
