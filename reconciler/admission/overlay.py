@@ -5,21 +5,13 @@ The rules of the planner read the same fields as without operations. Objects tha
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from reconciler.resources import STOPPED, Manifest, ModelDeployment, Node
-from reconciler.resources.operation import (
-    CLUSTER_KIND,
-    REVISION_KIND,
-    VERBS,
-    Operation,
-    written_moment,
-)
-from reconciler.resources.strategy import Strategy
+from reconciler.resources.operation import Operation
+from reconciler.resources.verbs import CLUSTER_KIND, REVISION_KIND, VERBS
 from reconciler.state.identity import ObjectKey
 from reconciler.state.operations import Effect, Standing, expired
 
@@ -64,7 +56,7 @@ def _lay(
         return Standing.IN_FORCE
     if target not in result:
         return Standing.NO_TARGET
-    if operation.spec.verb == "override":
+    if VERBS[operation.spec.verb].sets is None:
         return Standing.IN_FORCE
     result[target] = _changed(result[target], operation)
     wish = wishes.get(target)
@@ -72,42 +64,15 @@ def _lay(
 
 
 def _changed(manifest: Manifest, operation: Operation) -> Manifest:
-    match operation.spec.verb:
-        case "cordon":
-            return _with_spec(manifest, unschedulable=True)
-        case "drain":
-            return _with_spec(manifest, unschedulable=True, drain=True)
-        case "reboot":
-            return _with_spec(manifest, reboot_from=operation.spec.boot)
-        case "scale":
-            return _with_spec(manifest, replicas=operation.spec.replicas)
-        case "restart":
-            assert isinstance(manifest, ModelDeployment)
-            return _with_spec(manifest, restarted_at=_later(manifest.spec.restarted_at, operation.spec.at))
-        case "pause":
-            return _with_spec(manifest, paused=True)
-        case "resume":
-            assert isinstance(manifest, ModelDeployment)
-            return _with_spec(
-                manifest, paused=False, strategy=_resumed(manifest.spec.strategy, operation.spec.at)
-            )
-        case verb:
-            raise AssertionError(f"{verb} is laid over no single object")
+    sets = VERBS[operation.spec.verb].sets
+    assert sets is not None
+    return _with_spec(manifest, **sets(manifest.spec, operation.spec))  # type: ignore[attr-defined]
 
 
 def _with_spec(manifest: Any, **fields: Any) -> Manifest:
     """Return a manifest with other values of some fields of its spec."""
     changed: Manifest = manifest.model_copy(update={"spec": manifest.spec.model_copy(update=fields)})
     return changed
-
-
-def _resumed(strategy: Strategy, at: float) -> Strategy:
-    """Return a strategy whose canaries from before ``at`` need not serve any longer."""
-    canary = strategy.canary
-    if canary is None or (canary.resumed_at and datetime.fromisoformat(canary.resumed_at).timestamp() >= at):
-        return strategy
-    resumed = canary.model_copy(update={"resumed_at": written_moment(at)})
-    return strategy.model_copy(update={"canary": resumed})
 
 
 def _stopped(node: Node) -> Manifest:
@@ -117,18 +82,6 @@ def _stopped(node: Node) -> Manifest:
     labels = {**node.metadata.labels, STOPPED: "in-use"}
     marked = node.model_copy(update={"metadata": node.metadata.model_copy(update={"labels": labels})})
     return _with_spec(marked, unschedulable=True, drain=True)
-
-
-def _later(wish: str | None, at: float) -> str:
-    """Return a value of `restartedAt` that changes when the wish or the operation changes."""
-    asked = written_moment(at)
-    if wish is None:
-        return asked
-    try:
-        wished = datetime.fromisoformat(wish).timestamp()
-    except ValueError:  # people may write any text
-        return f"{asked} {hashlib.sha256(wish.encode()).hexdigest()[:12]}"
-    return wish if wished >= at else asked
 
 
 def _names_of_others(target: ObjectKey, wishes: Mapping[ObjectKey, Manifest]) -> set[str]:

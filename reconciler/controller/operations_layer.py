@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable, Iterable
 
 from reconciler.errors import Conflict, Invalid, InvalidManifests, ReconcilerError, Unreachable
-from reconciler.resources.operation import CLUSTER_KIND, REVISION_KIND, Operation, written_moment
+from reconciler.resources.operation import Operation, written_moment
+from reconciler.resources.verbs import CLUSTER_KIND, REVISION_KIND
 from reconciler.source.sources import Source
 from reconciler.state import ObjectKey, Rejection
 from reconciler.state.desired import abbreviated

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -26,39 +25,16 @@ from pydantic import (
 
 from .base import OPERATION_NAME, TARGET_NAME, TYPE, ApiVersion, Manifest, Metadata, Strict
 from .deployment import REPLICAS_MAX
+from .verbs import CLUSTER_KIND, REVISION_KIND, VERBS
 
 KIND = "Operation"
-CLUSTER_KIND, REVISION_KIND = "Cluster", "Revision"
 CLUSTER_NAME = "main"
 REASON_MAX = 1000
 _REVISION = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?|empty")
-
-
-@dataclass(frozen=True, slots=True)
-class VerbSpec:
-    """The kinds of objects that a verb applies to, and the fields that it needs."""
-
-    kinds: tuple[str, ...]
-    value: str | None = None
-    """The field of ``OperationSpec`` that this verb needs, and no other may have."""
-    explained: bool = False
-    """True if it needs a reason and an end."""
-
-
-VERBS: Mapping[str, VerbSpec] = {
-    "suspend": VerbSpec((CLUSTER_KIND, "ModelDeployment", "Model", "Node"), "manifest"),
-    "stop": VerbSpec((CLUSTER_KIND,)),
-    "cordon": VerbSpec(("Node",)),
-    "drain": VerbSpec(("Node",)),
-    "reboot": VerbSpec(("Node",), "boot"),
-    "restart": VerbSpec(("ModelDeployment",)),
-    "scale": VerbSpec(("ModelDeployment",), "replicas"),
-    "pause": VerbSpec(("ModelDeployment",)),
-    "resume": VerbSpec(("ModelDeployment",)),
-    "approve": VerbSpec((REVISION_KIND,), "over"),
-    "override": VerbSpec(("SyncWindow",), explained=True),
-}
-"""Every verb, in the order in which operations are laid over the manifests."""
+if TYPE_CHECKING:
+    Verb = str
+else:
+    Verb = Literal[tuple(VERBS)]
 
 
 def _parse_moment(value: Any) -> Any:
@@ -114,19 +90,7 @@ class OperationMetadata(Metadata):
 class OperationSpec(Strict):
     """The verb and its target, the person who asked, the times and the reason."""
 
-    verb: Literal[
-        "suspend",
-        "stop",
-        "cordon",
-        "drain",
-        "reboot",
-        "restart",
-        "scale",
-        "pause",
-        "resume",
-        "approve",
-        "override",
-    ]
+    verb: Verb
     """Action. For a Node: `cordon`, `drain`, `reboot`. For a ModelDeployment: `restart`, `scale`, `pause`, `resume`.
     For either, a Model or the Cluster: `suspend`. For the Cluster: `stop`. For a held Revision: `approve`. For a
     SyncWindow: `override`, which lets all changes in meanwhile."""
@@ -147,6 +111,11 @@ class OperationSpec(Strict):
     """`approve`: the revision that was in force then. The approval covers the removals compared with it."""
     manifest: Annotated[dict[str, Any] | None, Field(validate_default=True)] = None
     """`suspend` of an object: the manifest that stays in force for it."""
+
+    @property
+    def written_at(self) -> str:
+        """Return the time at which it was asked for, as RFC 3339."""
+        return written_moment(self.at)
 
     @field_validator("target")
     @classmethod

@@ -10,13 +10,14 @@ import math
 from datetime import UTC, datetime, timedelta, tzinfo
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, Field, StringConstraints
 
 from .base import NAMES, TYPE, ApiVersion, Manifest, Metadata, Seconds, Strict
+from .verbs import WINDOWED
 
 CRON_FIELDS = "minute, hour, day of the month, month and day of the week"
 SECONDS_MIN = 60.0
@@ -81,6 +82,10 @@ def _long_enough(seconds: float) -> float:
     return seconds
 
 
+if TYPE_CHECKING:
+    _Windowed = str
+else:
+    _Windowed = Literal[WINDOWED]
 _Patterns = Annotated[tuple[Annotated[str, NAMES.field()], ...], Field(max_length=256)]
 
 
@@ -106,7 +111,7 @@ class SyncWindowSpec(Strict):
     selector: dict[str, str] = Field(default_factory=dict)
     """Labels: the window is also for the deployments and nodes that have them all. Without `deployments`, `nodes` and
     `selector`, it is for everything."""
-    operations: tuple[Literal["cordon", "drain", "reboot", "restart", "scale"], ...] = ()
+    operations: tuple[_Windowed, ...] = ()
     """Operations on its objects that are refused while it keeps changes out. By default none; `stop` is never
     refused."""
 

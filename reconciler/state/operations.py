@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from reconciler.resources.operation import CLUSTER_KIND, Operation
+from reconciler.resources.operation import Operation
+from reconciler.resources.verbs import CLUSTER_KIND
 
 
 @dataclass(frozen=True, slots=True)

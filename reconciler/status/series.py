@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from reconciler.resources.operation import VERBS
+from reconciler.resources.verbs import VERBS
 from reconciler.state import Contact, FaultClass, NodeName, NodeObservation, RefusedBecause, WaitingFor
 from reconciler.state.identity import ObjectKey
 from reconciler.state.plan import Plan

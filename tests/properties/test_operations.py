@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from reconciler.admission.overlay import overlay
 from reconciler.resources import Manifest, ModelDeployment, Node
-from reconciler.resources.operation import VERBS, Operation, operation_name
+from reconciler.resources.operation import Operation, operation_name
+from reconciler.resources.verbs import VERBS
 from reconciler.source.operations import file_of, load_operations, text_of
 from reconciler.state.operations import Standing
 from tests.worlds import deployment, model, node, sync_window

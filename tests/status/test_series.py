@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from reconciler.planning.context.reboot_requests import AWAY_SECONDS
 from reconciler.resources import Manifest
-from reconciler.resources.operation import VERBS
+from reconciler.resources.verbs import VERBS
 from reconciler.state import (
     Contact,
     Desired,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused
 from reconciler.source.operating.change import Asking, Change, Decide, Key, Now, ask_windows, now_of, results
 
 from .app import Settings
 from .commits import (
     DRY_RUNS,
+    Files,
     How,
     Landed,
+    Message,
     carry_out,
     opened,
     present,
@@ -44,6 +47,7 @@ __all__ = [
     "operation_options",
     "results",
     "take_back",
+    "wish_or_operation",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -177,6 +181,59 @@ def _refuse_older_controller(settings: Settings) -> None:
             f"the running controller is an older one ({status['version']}) that reads no operations; restart it first:"
             " end `reconciler up`, and start it again; ranks keep running meanwhile",
         )
+
+
+def wish_or_operation(
+    settings: Settings,
+    how: HowLong,
+    verb: str,
+    ends: str,
+    why: str,
+    operation: Decide,
+    wish: Callable[[Files], Any],
+    message: Message,
+) -> tuple[Landed, bool]:
+    """Commit an operation of a verb where ``how`` gives an end or ``main`` is a mirror, else a change of ``main``.
+
+    The change ends operations of the verb ``ends`` that would hide it; ``why`` is their reason. Returns what was done, and whether
+    there were such operations.
+    """
+    from reconciler.source.operating import verbs
+
+    def key(result: Any) -> Key:
+        return result.kind, result.name
+
+    if how.until is not None or mirrored(settings):
+        landed = operate(settings, how, operation)
+        made = _present(settings, verb, map(key, landed.results))
+        if how.until is None and made and not how.dry:
+            names = " ".join(made)
+            text = f"note: main is a mirror, so this is an operation; to undo it: reconciler undo {names}"
+            click.echo(typed(text), err=True)
+        return landed, False
+    landed = carry_out(settings, replace(how, message=how.reason or None), wish, message)
+    keys = [key(result) for result in landed.results]
+    ended = [] if how.dry else _present(settings, ends, keys)
+    if ended:
+        operate(settings, HowLong(reason=why), lambda now: verbs.end(now, ends, keys))
+    for name in ended:
+        click.echo(f"note: the operation {name} was undone by this", err=True)
+    return landed, bool(ended)
+
+
+def mirrored(settings: Settings) -> bool:
+    """Return whether ``main`` of the cluster repository is a mirror."""
+    from reconciler.source.git.repository import ClusterRepo
+
+    return (settings.repo / "HEAD").exists() and bool(ClusterRepo(settings.repo).mirrored())
+
+
+def _present(settings: Settings, verb: str, keys: Iterable[Key]) -> list[str]:
+    """Return the names of the newest operations of a verb on objects."""
+    from reconciler.resources.operation import operation_name
+
+    there = present_operations(settings)
+    return [name for key in keys if (name := operation_name(verb, *key)) in there]
 
 
 def take_back(

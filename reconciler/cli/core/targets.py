@@ -93,6 +93,24 @@ class Targets:
         chosen += [key for key in named if key in labels]
         return chosen, [key for key in named if key not in labels]
 
+    def found_in(self, labels: Mapping[Key, Mapping[str, str]]) -> list[Key]:
+        """Return the selected keys of ``labels``. Raises ``Refused`` if one is missing, and ``UsageError`` like ``choose``."""
+        chosen, missing = self.choose(labels)
+        if missing:
+            raise missing_all(missing, labels)
+        return chosen
+
+    def only(
+        self, kind: str, labels: Mapping[Key, Mapping[str, str]], refused: Callable[[str], Refused]
+    ) -> list[Key]:
+        """Return the selected keys, all of one kind. Raises ``Refused`` also with the name of an object of another kind, or with an
+        empty text if none is selected."""
+        chosen = self.of_kind(kind).found_in(labels)
+        wrong = next((f"{other.lower()}/{name}" for other, name in chosen if other != kind), None)
+        if wrong is not None or not chosen:
+            raise refused(wrong or "")
+        return chosen
+
 
 def _meant(name: str, there: Collection[Key], alone: bool = True) -> Key:
     """Return the only object of a name."""

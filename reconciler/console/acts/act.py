@@ -15,9 +15,10 @@ from starlette.routing import Route
 from reconciler.console.access.visitor import may_operate, person_of, visitor_of
 from reconciler.console.feed import Feed
 from reconciler.console.pages import Page, Pages
-from reconciler.console.view.acts import KINDS, VERBS, command, label, replicas_of, title
+from reconciler.console.view.acts import KINDS, command, label, replicas_of, title
 from reconciler.console.view.history import files_of
 from reconciler.errors import ReconcilerError, Refused, Unreachable
+from reconciler.resources.verbs import ACTS
 from reconciler.wire.operate import Operate
 
 from .form import DURATIONS, REASON_MAX, Tokens, Typed, typed
@@ -71,9 +72,9 @@ class Acts:
 
     async def _shown(self, request: Request, form: Typed, problem: str, status: int) -> Response:
         verb, kind, name = (request.path_params[each] for each in ("verb", "kind", "name"))
-        if verb not in VERBS or kind not in KINDS:
+        if verb not in ACTS or kind not in KINDS:
             return RedirectResponse("/", 303)
-        asks_first = VERBS[verb].counts and not form.replicas
+        asks_first = ACTS[verb].counts and not form.replicas
         try:
             answer = {} if asks_first else await self._feed.ask(await _question(request, form, dry=True))
         except ReconcilerError as error:
@@ -81,10 +82,10 @@ class Acts:
             problem = problem or f"{_sentence(error)} {UNWRITTEN}"
             status = status if status != 200 else 409 if isinstance(error, Refused) else 503
         visitor = visitor_of(request)
-        present = replicas_of(self._feed.snapshot.named(KINDS[kind], name)) if VERBS[verb].counts else None
+        present = replicas_of(self._feed.snapshot.named(KINDS[kind], name)) if ACTS[verb].counts else None
         values: dict[str, Any] = {
             "verb": verb,
-            "of": VERBS[verb],
+            "of": ACTS[verb],
             "label": label(verb, form.replicas, present),
             "replicas": form.replicas or ("" if present is None else str(present)),
             "asks_first": asks_first,
@@ -118,7 +119,7 @@ class Acts:
 async def _question(request: Request, form: Typed, dry: bool) -> Operate:
     author = await asyncio.to_thread(person_of, request)
     verb, kind, name = (request.path_params[each] for each in ("verb", "kind", "name"))
-    seconds = form.seconds if VERBS[verb].ends else None
+    seconds = form.seconds if ACTS[verb].ends else None
     return Operate(
         verb,
         KINDS[kind],

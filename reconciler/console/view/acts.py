@@ -8,50 +8,13 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
 from reconciler.console.snapshot import Body
+from reconciler.resources.verbs import ACTS, KEEPS_OFF, UNDO, VERBS, words_for
 
-KEEP_OFF = frozenset({"cordon", "drain"})
 STANDING = frozenset({"InForce", "AgreesWithGit"})
-UNDONE = ("scale", "pause", "resume", "reboot", "override")
-"""Verbs of operations that only ``undo`` ends."""
 CLUSTER = "cluster/main"
 
 
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """An act without its object."""
-
-    label: str
-    """On the button."""
-    means: str
-    """Its effect, in a sentence."""
-    ends: bool = False
-    """True if it may end by itself after a time."""
-    counts: bool = False
-    """True if it takes a number of replicas."""
-
-
-VERBS = {
-    "approve": Verb("Approve", "The held revision comes into force, and what it removes ends."),
-    "cordon": Verb("Cordon", "No new rank is placed there. Running ranks continue.", ends=True),
-    "uncordon": Verb("Uncordon", "The machine is used again."),
-    "drain": Verb("Drain", "All ranks move to other machines, or end where there are none.", ends=True),
-    "suspend": Verb(
-        "Suspend", "Changes of the manifest wait. Running groups are still observed and healed.", ends=True
-    ),
-    "resume": Verb("Resume", "Changes of the manifest apply again."),
-    "restart": Verb("Restart", "Every group is formed again, as the strategy of the deployment allows."),
-    "scale": Verb(
-        "Scale",
-        "The deployment gets this number of replicas; with 0 it is stopped, and its manifest stays.",
-        ends=True,
-        counts=True,
-    ),
-    "undo": Verb("Undo", "A new commit takes the change back."),
-}
-KINDS = {
-    each.lower(): each
-    for each in ("Node", "ModelDeployment", "Model", "Fabric", "Cluster", "Revision", "Operation")
-}
+KINDS = {kind.lower(): kind for each in ACTS.values() for kind in each.kinds}
 """Kinds by their words in addresses."""
 
 
@@ -75,9 +38,9 @@ def acts_of(each: Body | None) -> tuple[Act, ...]:
         *_numbers(each, name, now),
         *(act(verb, kind, name) for verb in _verbs(each, now)),
         *(
-            act("undo", "operation", f"{verb}.{kind}.{name}", label=f"Undo {verb}")
-            for verb in UNDONE
-            if verb in now
+            act(UNDO, "operation", f"{verb}.{kind}.{name}", label=f"Undo {verb}")
+            for verb, spec in VERBS.items()
+            if verb in now and spec.ended_by == UNDO
         ),
     )
 
@@ -86,7 +49,7 @@ def act(verb: str, kind: str, name: str, label: str = "", **fields: str) -> Act:
     """Return the link to an act. ``kind`` is in lower case. ``fields``: the fields of its form that are known."""
     typed = {field: value for field, value in fields.items() if value}
     query = f"?{urlencode(typed)}" if typed else ""
-    return Act(verb, label or VERBS[verb].label, f"/act/{verb}/{kind}/{quote(name, safe='')}{query}")
+    return Act(verb, label or verb.capitalize(), f"/act/{verb}/{kind}/{quote(name, safe='')}{query}")
 
 
 def replicas_of(each: Body | None) -> int | None:
@@ -95,12 +58,10 @@ def replicas_of(each: Body | None) -> int | None:
 
 
 def label(verb: str, replicas: str, present: int | None) -> str:
-    """Return the text of a button; with a number of replicas, its effect on a deployment that has ``present`` of them."""
-    if not VERBS[verb].counts or not replicas:
-        return VERBS[verb].label
-    if replicas == "0":
+    """Return what a button says: of a number of replicas, what it means for a deployment that has ``present`` of them."""
+    if ACTS[verb].counts and replicas == "0":
         return "Stop"
-    return "Start" if present == 0 else VERBS[verb].label
+    return "Start" if ACTS[verb].counts and replicas and present == 0 else verb.capitalize()
 
 
 def _numbers(each: Body, name: str, now: Set[str]) -> Iterator[Act]:
@@ -118,7 +79,7 @@ def _numbers(each: Body, name: str, now: Set[str]) -> Iterator[Act]:
 def _verbs(each: Body, now: Set[str]) -> Iterator[str]:
     if each["kind"] == "Node":
         spec = each["spec"]
-        kept_off = now & KEEP_OFF or spec.get("unschedulable") or spec.get("drain")
+        kept_off = not now.isdisjoint(KEEPS_OFF) or spec.get("unschedulable") or spec.get("drain")
         if not kept_off:
             yield "cordon"
         if "drain" not in now:
@@ -152,13 +113,12 @@ def command(
     replicas: str = "",
     to: str = "",
 ) -> str:
-    """Return the command that does the same. ``hours``: a duration such as ``2h``; empty for no end. ``to``: the commit to
-    return to; empty for the one before the last change."""
-    alone = verb in ("cordon", "uncordon", "drain") or kind == "operation"
-    of = "--all" if f"{kind}/{name}" == CLUSTER else name if alone else f"{kind}/{name}"
+    """Return the command that does the same. ``hours``: a duration such as ``2h``; empty for no end. ``to``: the commit to go
+    back to; empty for the one before the last change."""
+    of = words_for(ACTS[verb].kinds, KINDS[kind], name)
     rolls = verb == "restart" or (verb == "undo" and kind != "operation")
     words = ["reconciler", *["rollout"] * rolls, verb, name[:10] if kind == "revision" else of]
-    words += [f"--replicas={replicas or 'N'}"] if VERBS[verb].counts else []
+    words += [f"--replicas={replicas or 'N'}"] if ACTS[verb].counts else []
     words += [f"--to-revision={to}"] if to else []
     words += ["-m" if rolls and verb == "undo" else "--reason", reason] if reason else []
     words += ["--for", hours] if hours else []

@@ -9,7 +9,7 @@ from typing import cast
 from reconciler.console.snapshot import Body, Snapshot
 from reconciler.wire import answers
 
-from .acts import VERBS, Act, act, title
+from .acts import Act, act, title
 
 DID_MAX = 30
 """Most events to show for a commit."""
@@ -203,7 +203,7 @@ def commit(snapshot: Snapshot) -> Commit | str:
 
 def _act(way: answers.Act) -> Act:
     kind = way["kind"].lower()
-    label = title(VERBS[way["verb"]].label, kind, way["name"])
+    label = title(way["verb"].capitalize(), kind, way["name"])
     return act(way["verb"], kind, way["name"], label, to=way["to"])
 
 

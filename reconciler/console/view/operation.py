@@ -6,18 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reconciler.console.snapshot import Body, Snapshot
+from reconciler.resources.verbs import VERBS
 
 from .acts import CLUSTER, STANDING
-
-WORDS = {
-    "cordon": "cordoned",
-    "drain": "drained",
-    "suspend": "suspended",
-    "pause": "rollout paused",
-    "reboot": "to be rebooted",
-    "stop": "stopped",
-}
-"""For verbs whose effect lasts. Other operations are over once they are done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +49,7 @@ def _standing(each: Body) -> Iterator[Standing]:
     if each["kind"] == "Node":
         for field, verb in (("drain", "drain"), ("unschedulable", "cordon")):
             if spec.get(field):
-                yield Standing(WORDS[verb], "the manifest", None, None, "")
+                yield Standing(VERBS[verb].word, "the manifest", None, None, "")
     for found in each["status"].get("operations", ()):
         if found["standing"] in STANDING and (word := _word(found)):
             yield Standing(word, found["by"], found.get("at"), found.get("until"), found.get("reason", ""))
@@ -66,5 +57,6 @@ def _standing(each: Body) -> Iterator[Standing]:
 
 def _word(found: Body) -> str:
     if found["verb"] == "scale":
-        return f"scaled to {found['replicas']}" if found["replicas"] else WORDS["stop"]
-    return WORDS.get(found["verb"], "")
+        return f"scaled to {found['replicas']}" if found["replicas"] else VERBS["stop"].word
+    spec = VERBS.get(found["verb"])
+    return spec.word if spec is not None else ""

@@ -11,6 +11,7 @@ from reconciler.planning.context.world import World
 from reconciler.planning.placement.explain import explain
 from reconciler.resources import KINDS, Manifest
 from reconciler.resources.operation import Operation
+from reconciler.resources.verbs import VERBS
 from reconciler.source.git.commit_log import FileDiff
 from reconciler.state import (
     DeploymentName,
@@ -33,8 +34,6 @@ from reconciler.wire import answers
 
 SHOWN = ("verb", "replicas", "by", "at", "until", "reason")
 """Fields of an operation in the status of its target."""
-MOMENTARY = ("approve", "restart")
-"""Verbs of operations with a momentary effect: nobody has to undo them."""
 DONE = "Done"
 """Standing of an operation that has had its effect, and has none now."""
 
@@ -121,7 +120,7 @@ def lasting(snapshots: Snapshots) -> tuple[Operation, ...]:
     return tuple(
         effect.operation
         for effect in snapshots.desired.effects
-        if effect.operation.spec.verb not in MOMENTARY and _standing(effect, snapshots) == Standing.IN_FORCE
+        if VERBS[effect.operation.spec.verb].ended_by and _standing(effect, snapshots) == Standing.IN_FORCE
     )
 
 

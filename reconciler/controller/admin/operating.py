@@ -11,6 +11,7 @@ from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
 from reconciler.errors import Refused, not_found
 from reconciler.resources import PLURALS
+from reconciler.resources.verbs import ACTS
 from reconciler.source.editing import Edit, set_fields
 from reconciler.source.git import commit_log, going_back
 from reconciler.source.git.repository import BRANCH, Author, ClusterRepo, mirror_text
@@ -25,19 +26,6 @@ from . import bodies, preview
 
 STEPS_SHOWN = 20
 OPERATIONS_BRANCH = "operations"
-KINDS: Mapping[str, tuple[str, ...]] = {
-    "approve": ("Revision",),
-    "cordon": ("Node",),
-    "uncordon": ("Node",),
-    "drain": ("Node",),
-    "suspend": ("ModelDeployment", "Model", "Node", "Cluster"),
-    "resume": ("ModelDeployment", "Model", "Node", "Cluster"),
-    "restart": ("ModelDeployment",),
-    "scale": ("ModelDeployment",),
-    "undo": ("Operation", "ModelDeployment", "Model", "Node", "Fabric"),
-}
-"""The kinds of objects that each verb may have here. The right to operate must not grant other rights: only the command
-brings back earlier keys and earlier settings of a Gateway."""
 
 
 @dataclass(slots=True)
@@ -56,7 +44,7 @@ class Operating:
                 "WatchedFolder",
                 f"the controller reads {source.describe()}: edit the files there, changes are noticed",
             )
-        if message.kind not in KINDS.get(message.verb, ()):
+        if message.verb not in ACTS or message.kind not in ACTS[message.verb].kinds:
             raise Refused("Unknown", f"{message.verb} of a {message.kind} is not done here; use the command")
         request = _Request(replace(repo, check=objection_to), message, self.parts.clock(), self._status())
         head, now = await asyncio.to_thread(request.seen)
@@ -179,20 +167,17 @@ class _Request:
             ends = self.message.kind == "Operation"
             return verbs.undo(now, [self.message.name]) if ends else Change("", ())
         self._known({document.key for document in load(now.files)})
-        if verb == "restart":
-            return verbs.restart(now, [self.key], self.at)
+        if self._scales_for_good():
+            return verbs.end(now, verb, [self.key])
         if verb == "scale":
-            good = self._scales_for_good()
-            return (
-                verbs.end_scaling(now, [self.key]) if good else verbs.scale(now, [self.key], self._replicas())
-            )
+            return verbs.scale(now, [self.key], self._replicas())
         if verb == "uncordon":
             change = verbs.uncordon(now, [self.key])
             kept_off = verbs.kept_off(now.files, [self.key])
             if not change.operations and kept_off and (url := self.repo.mirrored()):
                 raise verbs.kept_off_by_mirror([self.key], url)
             return change
-        return verbs.keep_off(now, verb, [self.key])
+        return verbs.begin(now, verb, [self.key], at=self.at if verb == "restart" else None)
 
     def wish(self, files: Files) -> _Wish:
         """Return the files to write to ``main``. Raises ``Refused`` and ``Invalid``."""

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reconciler.resources import PLURALS
+from reconciler.resources.verbs import ACTS, UNDO, VERBS, words_for
 from reconciler.source.git.commit_log import ADDED, REMOVED, Entry
 from reconciler.source.git.history import parent
 from reconciler.source.git.repository import ClusterRepo
 from reconciler.state import Desired
 from reconciler.wire import answers
-
-from .operating import KINDS
 
 OBJECTS_MAX = 10
 """Most objects that a command is named for; more are undone with git."""
@@ -37,7 +36,7 @@ class Way:
     @property
     def is_act(self) -> bool:
         """Return whether ``wire.admin.Operate`` carries it out."""
-        return self.kind in KINDS.get(self.verb, ())
+        return self.verb in ACTS and self.kind in ACTS[self.verb].kinds
 
 
 def of_manifests(repo: ClusterRepo, entry: Entry) -> Iterator[Way]:
@@ -76,18 +75,18 @@ _KINDS = {kind.lower(): kind for kind in (*PLURALS, "Cluster", "Revision")}
 
 
 def _undone(verb: str, kind: str, own: str, name: str, removed: bool) -> Iterator[Way]:
-    quoted = shlex.quote(own)
-    whole = "--all" if kind == "Cluster" else f"{kind.lower()}/{quoted}"
-    match verb:
-        case "cordon" | "drain":
-            again = verb if removed else "uncordon"
-            yield Way(f"reconciler {again} {quoted}", again, kind, own)
-        case "suspend":
-            back = verb if removed else "resume"
-            yield Way(f"reconciler {back} {whole}", back, kind, own)
-        case "stop" if removed:
-            yield Way("reconciler stop")
-        case "stop":
-            yield Way("reconciler start", "undo", "Operation", name)
-        case "scale" | "reboot" | "pause" | "resume" | "override" if not removed:
-            yield Way(f"reconciler undo {shlex.quote(name)}", "undo", "Operation", name)
+    spec = VERBS.get(verb)
+    if spec is None or not spec.ended_by:
+        return
+    if spec.ended_by == UNDO:
+        if not removed:
+            yield Way(f"reconciler undo {shlex.quote(name)}", UNDO, "Operation", name)
+        return
+    again = verb if removed else spec.ended_by
+    way = Way(
+        f"reconciler {again} {words_for(spec.kinds, kind, shlex.quote(own))}".rstrip(), again, kind, own
+    )
+    if way.is_act:
+        yield way
+    else:
+        yield Way(way.command) if removed else Way(way.command, UNDO, "Operation", name)

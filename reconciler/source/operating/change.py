@@ -82,11 +82,12 @@ class Now:
             raise Invalid(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
     def asked(self, operation: Operation) -> bool:
-        """Return whether the same operation is present. A request without reason and end keeps the earlier ones."""
+        """Return whether the same operation is present. A request without reason and end keeps the earlier ones, and a
+        suspended object the manifest that it has."""
         before = self.operations.get(operation.metadata.name)
         if before is None:
             return False
-        kept = {"by": before.spec.by, "at": before.spec.at}
+        kept = {"by": before.spec.by, "at": before.spec.at, "manifest": before.spec.manifest}
         kept |= {} if self.asking.reason else {"reason": before.spec.reason}
         kept |= {} if self.asking.until else {"until": before.spec.until}
         return before.spec == operation.spec.model_copy(update=kept)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reconciler.errors import Invalid, Refused
+from reconciler.resources.verbs import KEEPS_OFF, VERBS
 
 from .change import Change, Files, Key, Now, results
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 CLUSTER = ("Cluster", "main")
 UNSCHEDULABLE, DRAIN = ("spec", "unschedulable"), ("spec", "drain")
-KEEPS_OFF = ("cordon", "drain")
-"""Verbs of operations that keep new ranks off a node."""
 PREFIX_CHARACTERS_MIN = 4
 MANIFESTS_SAY = "main says how many there are"
 """Why a scaling for a while is ended by one for good."""
@@ -24,26 +23,47 @@ MANIFESTS_SAY = "main says how many there are"
 Values = dict[tuple[str, ...], Any]
 
 
-def keep_off(now: Now, verb: str, keys: Iterable[Key]) -> Change:
-    """Cordon or drain nodes, as ``verb`` says."""
-    wanted = {key: now.operation(verb, key) for key in keys}
-    new = {key: each for key, each in wanted.items() if not now.asked(each)}
+def begin(
+    now: Now,
+    verb: str,
+    keys: Iterable[Key],
+    values: Callable[[Key], Mapping[str, Any]] = lambda _: {},
+    title: str = "",
+    at: float | None = None,
+) -> Change:
+    """Begin an operation on those of the objects that have no such operation yet.
+
+    ``values``: the fields that the verb needs; ``title``: the verb of the commit's subject, if it has another one. With ``at``, the
+    time of the request, it begins again on all of them.
+    """
+    made = {key: now.operation(verb, key, at, **values(key)) for key in keys}
+    new = {key: each for key, each in made.items() if at or not now.asked(each)}
     return Change(
-        verb.capitalize(), results(wanted, new), {each.metadata.name: each for each in new.values()}
+        title or verb.capitalize(), results(made, new), {each.metadata.name: each for each in new.values()}
     )
+
+
+def present(now: Now, verb: str, keys: Iterable[Key]) -> dict[Key, str]:
+    """Return the names of the operations of a verb that are in force, of these objects."""
+    from reconciler.resources.operation import operation_name
+
+    return {key: name for key in keys if (name := operation_name(verb, *key)) in now.operations}
+
+
+def end(now: Now, verb: str, keys: Iterable[Key]) -> Change:
+    """End operations that hide what the manifests say now."""
+    ended = present(now, verb, keys)
+    said = "scaling" if verb == "scale" else verb
+    return Change(f"End the {said} of", results(ended, ended), dict.fromkeys(ended.values()))
 
 
 def uncordon(now: Now, keys: Sequence[Key]) -> Change:
     """Use nodes again: end the operations that keep ranks off them. ``kept_off`` has the nodes whose manifests do
     so."""
-    from reconciler.resources.operation import operation_name
-
-    undone = {key: [n for v in KEEPS_OFF if (n := operation_name(v, *key)) in now.operations] for key in keys}
-    names = [name for each in undone.values() for name in each]
-    wished = kept_off(now.files, keys)
-    return Change(
-        "Uncordon", results(keys, [key for key in keys if undone[key] or key in wished]), dict.fromkeys(names)
-    )
+    undone = [present(now, verb, keys) for verb in KEEPS_OFF]
+    changed = {*kept_off(now.files, keys)}.union(*undone)
+    names = [name for found in undone for name in found.values()]
+    return Change("Uncordon", results(keys, changed), dict.fromkeys(names))
 
 
 def kept_off(files: Files, keys: Sequence[Key]) -> dict[Key, Values]:
@@ -74,12 +94,6 @@ def kept_off_by_mirror(keys: Sequence[Key], url: str) -> Refused:
     )
 
 
-def restart(now: Now, keys: Sequence[Key], at: float) -> Change:
-    """Form every group of deployments again."""
-    made = [now.operation("restart", key, at) for key in keys]
-    return Change("Restart", results(keys, keys), {each.metadata.name: each for each in made})
-
-
 def replicas_of(text: str) -> int:
     """Return the number of replicas that somebody typed. Raises ``Invalid``."""
     from reconciler.resources.deployment import REPLICAS_MAX
@@ -92,28 +106,14 @@ def replicas_of(text: str) -> int:
 
 def scale(now: Now, keys: Iterable[Key], replicas: int) -> Change:
     """Give deployments another number of replicas for a while: the manifests keep theirs."""
-    made = {key: now.operation("scale", key, replicas=replicas) for key in keys}
-    new = {key: each for key, each in made.items() if not now.asked(each)}
-    return Change(
-        f"Scale to {replicas}", results(made, new), {each.metadata.name: each for each in new.values()}
-    )
+    return begin(now, "scale", keys, lambda _: {"replicas": replicas}, f"Scale to {replicas}")
 
 
 def scale_for_good(files: Files, keys: Iterable[Key], replicas: int) -> Edit:
-    """Give deployments another number of replicas in their manifests; ``end_scaling`` ends what would go on hiding it."""
+    """Give deployments another number of replicas in their manifests; ``end`` ends what would go on hiding it."""
     from reconciler.source.editing import set_fields
 
     return set_fields(files, {key: {("spec", "replicas"): replicas} for key in keys})
-
-
-def end_scaling(now: Now, keys: Iterable[Key]) -> Change:
-    """End operations that hide the number of replicas that the manifests have now."""
-    from reconciler.resources.operation import operation_name
-
-    names = {operation_name("scale", *key): key for key in keys}
-    ended = [name for name in names if name in now.operations]
-    hidden = [names[name] for name in ended]
-    return Change("End the scaling of", results(hidden, hidden), dict.fromkeys(ended))
 
 
 def undo(now: Now, names: Iterable[str]) -> Change:
@@ -129,28 +129,12 @@ def undo(now: Now, names: Iterable[str]) -> Change:
 
 def suspend(now: Now, frozen: Mapping[Key, Mapping[str, Any]]) -> Change:
     """Keep changes out of objects, or with ``CLUSTER`` out of everything. ``frozen`` has their manifests in force."""
-    made = {
-        key: now.operation("suspend", key, None, **({} if key == CLUSTER else {"manifest": body}))
-        for key, body in frozen.items()
-    }
-    new = {key: each for key, each in made.items() if not _suspended(now, each)}
-    return Change("Suspend", results(made, new), {each.metadata.name: each for each in new.values()})
-
-
-def _suspended(now: Now, operation: Any) -> bool:
-    """Return whether it is suspended already, with any manifest, and the same reason and end."""
-    before = now.operations.get(operation.metadata.name)
-    if before is None:
-        return False
-    spec = operation.spec.model_copy(update={"manifest": before.spec.manifest})
-    return now.asked(operation.model_copy(update={"spec": spec}))
+    return begin(now, "suspend", frozen, lambda key: {} if key == CLUSTER else {"manifest": frozen[key]})
 
 
 def frozen(there: Mapping[Key, Manifest], keys: Iterable[Key]) -> dict[Key, dict[str, Any]]:
     """Return the manifests in force that ``suspend`` keeps. Raises ``Refused`` for an object that cannot be suspended
     alone."""
-    from reconciler.resources.operation import VERBS
-
     kinds = VERBS["suspend"].kinds
     chosen = tuple(keys)
     for kind, name in chosen:
@@ -165,10 +149,8 @@ def frozen(there: Mapping[Key, Manifest], keys: Iterable[Key]) -> dict[Key, dict
 
 def resume(now: Now, keys: Sequence[Key]) -> Change:
     """Let changes in again. Raises ``Refused`` for an object that is not suspended."""
-    from reconciler.resources.operation import operation_name
-
-    names = {key: operation_name("suspend", *key) for key in keys}
-    unknown = [key for key in keys if names[key] not in now.operations]
+    names = present(now, "suspend", keys)
+    unknown = [key for key in keys if key not in names]
     if unknown:
         text = ", ".join(f"{kind.lower()}/{name}" for kind, name in unknown)
         raise Refused(
@@ -203,10 +185,7 @@ def held(status: Mapping[str, Any], operations: Iterable[str], prefix: str) -> t
 
 def approve(now: Now, revision: str, over: str) -> Change:
     """Let a held revision come into force instead of ``over``."""
-    key = ("Revision", revision)
-    operation = now.operation("approve", key, over=over)
-    made = {} if now.asked(operation) else {operation.metadata.name: operation}
-    return Change("Approve", results((key,), (key,) if made else ()), made)
+    return begin(now, "approve", [("Revision", revision)], lambda _: {"over": over})
 
 
 def moves(replicas: Iterable[Mapping[str, Any]], nodes: Iterable[str]) -> tuple[list[str], list[str]]:

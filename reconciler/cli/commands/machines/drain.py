@@ -24,7 +24,7 @@ from reconciler.cli.core.operations import (
     take_back,
 )
 from reconciler.cli.core.selectors import Selector, selector_option
-from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all
+from reconciler.cli.core.targets import Key, Targets, labels_of
 from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, unread, until_read, wait_until
 from reconciler.cli.output.screen import Screen
 from reconciler.cli.output.typed import typed
@@ -55,20 +55,17 @@ def _begin(verb: str, targets: Targets) -> Decide:
     """Return a function that begins an operation on the selected nodes. It raises ``Refused`` if one is missing."""
 
     def decide(now: Now) -> Change:
-        return verbs.keep_off(now, verb, named(targets, now.files))
+        return verbs.begin(now, verb, named(targets, now.files))
 
     return decide
 
 
 def named(targets: Targets, files: Files) -> list[Key]:
     """Return the selected nodes. Raises ``Refused`` if one is missing."""
-    there = labels_of(files)
-    chosen, missing = targets.choose(there)
-    if missing:
-        raise missing_all(missing, there)
+    chosen = targets.found_in(labels_of(files))
     if not chosen:
         raise Refused("NotFound", f"no nodes are selected; {listing('nodes')}")
-    return list(chosen)
+    return chosen
 
 
 def report_nodes(how: How, landed: Landed, word: str) -> None:

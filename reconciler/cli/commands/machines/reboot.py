@@ -10,13 +10,14 @@ import click
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client, ask
 from reconciler.cli.core.commits import Files, WritingCommand, opened, preview
-from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options, results
+from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options
 from reconciler.cli.core.targets import Targets
 from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, unread, wait_until
 from reconciler.cli.output.kind_columns import condition
 from reconciler.cli.output.screen import Screen
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused, Unreachable
+from reconciler.source.operating import verbs
 from reconciler.wire.admin import Get
 
 from .drain import NODE, agreed, named, node_options, report_nodes
@@ -56,8 +57,7 @@ def reboot(settings: Settings, targets: Targets, how: HowLong, force: bool, time
     def decide(now: Now) -> Change:
         chosen = named(targets, now.files)
         boots.update(_boots(settings, [name for _, name in chosen]))
-        made = [now.operation("reboot", key, boot=boots[key[1]]) for key in chosen]
-        change = Change("Restart", results(chosen, chosen), {each.metadata.name: each for each in made})
+        change = verbs.begin(now, "reboot", chosen, lambda key: {"boot": boots[key[1]]}, "Restart", now.at)
         _refuse(settings, now.files, now.after(change), list(boots))
         _agree(settings, now, list(boots), force, say)
         return change
@@ -111,8 +111,7 @@ def _agree(settings: Settings, now: Now, names: list[str], force: bool, say: Scr
     """Say what happens to every group, machine by machine. Without force, raises ``Refused`` if one is not served."""
     ending: list[tuple[str, str]] = []
     for name in names:
-        drain = now.operation("drain", (NODE, name))
-        drained = now.after(Change("", (), {drain.metadata.name: drain}))
+        drained = now.after(verbs.begin(now, "drain", [(NODE, name)], at=now.at))
         ending += [(name, line) for line in agreed(settings, now.files, drained, [name], say)]
     if ending and not force:
         raise Refused(

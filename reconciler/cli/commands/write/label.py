@@ -22,7 +22,7 @@ from reconciler.cli.core.commits import (
 )
 from reconciler.cli.core.given import files_option
 from reconciler.cli.core.selectors import selector_option
-from reconciler.cli.core.targets import Targets, labels_of, missing_all
+from reconciler.cli.core.targets import Targets, labels_of
 from reconciler.cli.core.waiting import until_read
 from reconciler.errors import Refused, listing
 
@@ -131,10 +131,7 @@ def _change(
         from reconciler.source.yaml.documents import load
         from reconciler.source.yaml.fields import REMOVED
 
-        there = labels_of(files)
-        chosen, missing = targets.choose(there)
-        if missing:
-            raise missing_all(missing, there)
+        chosen = targets.found_in(labels_of(files))
         if not chosen:
             raise Refused("NotFound", f"no objects are selected; {listing('all')}")
         if not overwrite:

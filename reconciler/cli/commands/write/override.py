@@ -10,10 +10,11 @@ import click
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.commits import WritingCommand, report
-from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options, results
-from reconciler.cli.core.targets import Targets, labels_of, missing_all
+from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options
+from reconciler.cli.core.targets import Targets, labels_of
 from reconciler.cli.core.waiting import held_objects, until_read
 from reconciler.errors import Refused
+from reconciler.source.operating import verbs
 
 WINDOW = "SyncWindow"
 SECONDS = 3600.0
@@ -43,18 +44,13 @@ def override(settings: Settings, words: tuple[str, ...], how: HowLong) -> None:
 
     def decide(now: Now) -> Change:
         there = {**labels_of(now.files), **{key: {} for key in kept}}
-        chosen, missing = Targets.parse(words, (), None, False).of_kind(WINDOW).choose(there)
-        if missing:
-            raise missing_all(missing, there)
-        wrong = next((key for key in chosen if key[0] != WINDOW), None)
-        if wrong is not None:
-            raise Refused(
-                "NoSyncWindow", f"{wrong[0].lower()}/{wrong[1]} is no syncwindow; only these are overridden"
-            )
-        made = {key: now.operation("override", key) for key in chosen}
-        new = {key: each for key, each in made.items() if not now.asked(each)}
-        return Change("Override", results(made, new), {each.metadata.name: each for each in new.values()})
+        chosen = Targets.parse(words, (), None, False).only(WINDOW, there, _no_window)
+        return verbs.begin(now, "override", chosen)
 
     landed = operate(settings, lasting, decide)
     report(lasting, landed, {"configured": "overridden", "unchanged": "already overridden"})
     until_read(settings, lasting, landed)
+
+
+def _no_window(other: str) -> Refused:
+    return Refused("NoSyncWindow", f"{other} is no syncwindow; only these are overridden")

@@ -21,7 +21,7 @@ from reconciler.cli.core.commits import (
 )
 from reconciler.cli.core.kinds import full_name, not_found
 from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options
-from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all, one_object, target_options
+from reconciler.cli.core.targets import Key, Targets, one_object, target_options
 from reconciler.cli.core.waiting import timeout_option, unread, until_read, wait_until
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.kind_columns import condition
@@ -31,7 +31,7 @@ from reconciler.errors import Refused
 from reconciler.source.operating import verbs
 from reconciler.wire.admin import Get, ShowStatus
 
-from .pausing import pause, resume
+from .pausing import chosen_deployments, pause, resume
 from .scale import DEPLOYMENT
 
 
@@ -155,17 +155,8 @@ def restart(settings: Settings, targets: Targets, how: HowLong) -> None:
     at = datetime.now(UTC).timestamp()
 
     def decide(now: Now) -> Change:
-        there = labels_of(now.files)
-        chosen, missing = targets.of_kind(DEPLOYMENT).choose(there)
-        if missing:
-            raise missing_all(missing, there)
-        wrong = next((key for key in chosen if key[0] != DEPLOYMENT), None)
-        if wrong is not None or not chosen:
-            what = (
-                f"{wrong[0].lower()}/{wrong[1]} cannot be restarted" if wrong else "no objects are selected"
-            )
-            raise Refused("NotRestartable", f"{what}; this works for modeldeployments only")
-        return verbs.restart(now, chosen, at)
+        chosen = chosen_deployments(now.files, targets, "restarted", "NotRestartable")
+        return verbs.begin(now, "restart", chosen, at=at)
 
     landed = operate(settings, how, decide)
     report(how, landed, {"configured": "restarted"})

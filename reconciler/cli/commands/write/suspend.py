@@ -12,7 +12,7 @@ from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.commits import WritingCommand, opened, report
 from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options
-from reconciler.cli.core.targets import Key, Targets, missing_all
+from reconciler.cli.core.targets import Key, Targets
 from reconciler.cli.core.waiting import until_read
 from reconciler.source.operating import verbs
 
@@ -71,12 +71,8 @@ def _in_force(settings: Settings, targets: Targets) -> dict[Key, dict[str, Any]]
     from reconciler.source.operating.writing import in_force
 
     there = in_force(opened(settings))
-    chosen, missing = targets.of_kind(DEPLOYMENT).choose(
-        {key: manifest.metadata.labels for key, manifest in there.items()}
-    )
-    if missing:
-        raise missing_all(missing, there)
-    return verbs.frozen(there, chosen)
+    labels = {key: manifest.metadata.labels for key, manifest in there.items()}
+    return verbs.frozen(there, targets.of_kind(DEPLOYMENT).found_in(labels))
 
 
 @click.command(cls=WritingCommand)
