@@ -225,11 +225,9 @@ def present(settings: Settings) -> tuple[str | None, dict[str, bytes]]:
 def nodes_of(settings: Settings) -> dict[str, Access]:
     """Return how to connect to each committed Node."""
     from reconciler.resources import Node
-    from reconciler.source.yaml.documents import load
+    from reconciler.source.yaml.documents import all_of
 
-    _, files = present(settings)
-    manifests = [document.manifest for document in load(files)]
-    return {each.metadata.name: each.spec.access for each in manifests if isinstance(each, Node)}
+    return {name: node.spec.access for name, node in all_of(present(settings)[1], Node).items()}
 
 
 # --- the controller --------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -17,7 +17,7 @@ from reconciler.wire.admin import ShowStatus
 
 from .app import Settings
 from .client import Client
-from .commits import How, Landed, opened, running
+from .commits import How, Landed, opened, report, running
 from .durations import Duration
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -127,6 +127,12 @@ def held_objects(settings: Settings) -> dict[tuple[str, str], str]:
         until = f" until {change['until']}" if change["until"] else ""
         found[kinds[kind], name] = f"held by sync window {change['window']}{until}"
     return found
+
+
+def finish(settings: Settings, how: How, landed: Landed, words: Mapping[str, str] | None = None) -> None:
+    """Print one line for each object of a commit, as ``report`` does, and wait until the controller has read it."""
+    report(how, landed, words)
+    until_read(settings, how, landed)
 
 
 def until_read(settings: Settings, how: How, landed: Landed) -> None:

@@ -69,17 +69,12 @@ def uncordon(now: Now, keys: Sequence[Key]) -> Change:
 def kept_off(files: Files, keys: Sequence[Key]) -> dict[Key, Values]:
     """Return, for the nodes whose manifests keep ranks off them, the fields to take back."""
     from reconciler.resources import Node
-    from reconciler.source.yaml.documents import load
+    from reconciler.source.yaml.documents import all_of
     from reconciler.source.yaml.fields import REMOVED
 
-    nodes = {(each.manifest.kind, each.manifest.metadata.name): each.manifest for each in load(files)}
-    found = ((key, nodes.get(key)) for key in keys)
-    fields: Values = {UNSCHEDULABLE: REMOVED, DRAIN: REMOVED}
-    return {
-        key: fields
-        for key, node in found
-        if isinstance(node, Node) and (node.spec.unschedulable or node.spec.drain)
-    }
+    nodes = all_of(files, Node)
+    wished = {name for name, node in nodes.items() if node.spec.unschedulable or node.spec.drain}
+    return {key: {UNSCHEDULABLE: REMOVED, DRAIN: REMOVED} for key in keys if key[1] in wished}
 
 
 def kept_off_by_mirror(keys: Sequence[Key], url: str) -> Refused:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -17,6 +18,8 @@ from reconciler.source.yaml.parser import Node, Tree
 from . import fabric_conflicts, objects, pieces
 from .field_errors import explain, suggest
 from .syntax_errors import clip
+
+M = TypeVar("M", bound=Manifest)
 
 PROBLEMS_MAX = 1000
 """The most problems to report for all files together: a file of the wrong kind may have endless ones."""
@@ -78,6 +81,11 @@ def load(files: Mapping[str, bytes], *, part: bool = False, kinds: Kinds = KINDS
     if problems:
         raise InvalidManifests(tuple(problems))
     return tuple(read.document for read in found)
+
+
+def all_of(files: Mapping[str, bytes], kind: type[M]) -> dict[str, M]:
+    """Return the manifests of one kind by name. Raises like ``load``."""
+    return {found.key[1]: found.manifest for found in load(files) if isinstance(found.manifest, kind)}
 
 
 def parse(file: str, piece: pieces.Piece) -> Tree:

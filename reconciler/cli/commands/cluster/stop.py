@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -20,16 +21,16 @@ from reconciler.cli.core.operations import (
     results,
     take_back,
 )
-from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, until_read
+from reconciler.cli.core.waiting import QUIET_SECONDS, finish, timeout_option
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import Refused, listing
 from reconciler.resources import STOPPED
+from reconciler.source.operating import verbs
 from reconciler.source.operating.verbs import DRAIN, UNSCHEDULABLE, Values
 
 if TYPE_CHECKING:
     from reconciler.resources import Node
 
-CLUSTER = ("Cluster", "main")
 NAME = "stop.cluster.main"
 _MARK = ("metadata", "labels", STOPPED)
 _CORDONED = "cordoned"
@@ -88,14 +89,13 @@ def start(settings: Settings, how: HowLong) -> None:
                 "no node was drained by reconciler stop; to use single nodes again: reconciler uncordon NODE...",
             )
         keys = [(NODE, name) for name in nodes]
-        undone = {NAME: None} if NAME in now.operations else {}
+        undone = dict.fromkeys({NAME} & now.operations.keys())
         return Change("Start the cluster:", results(keys, keys if undone else marked), undone)
 
     landed = operate(settings, how, decide)
     if marked:
         take_back(settings, how, marked, "Start")
-    report(how, landed)
-    until_read(settings, how, landed)
+    finish(settings, how, landed)
 
 
 def _stopping(now: Now) -> Change:
@@ -103,12 +103,10 @@ def _stopping(now: Now) -> Change:
     nodes = _nodes(now.files)
     if not nodes:
         raise Refused("NotFound", f"there are no nodes to stop; {listing('all')}")
-    operation = now.operation("stop", CLUSTER)
+    change = verbs.begin(now, "stop", [verbs.CLUSTER], title="Stop the cluster:")
     keys = [(NODE, name) for name in nodes]
-    if now.asked(operation):
-        return Change("", results(keys, ()))
-    drained = [key for key in keys if not nodes[key[1]].spec.drain]
-    return Change("Stop the cluster:", results(keys, drained), {NAME: operation})
+    drained = [key for key in keys if change.operations and not nodes[key[1]].spec.drain]
+    return replace(change, results=results(keys, drained))
 
 
 def _marked(nodes: Mapping[str, Node]) -> dict[tuple[str, str], Values]:
@@ -127,7 +125,6 @@ def _marked(nodes: Mapping[str, Node]) -> dict[tuple[str, str], Values]:
 
 def _nodes(files: Mapping[str, bytes]) -> dict[str, Node]:
     from reconciler.resources import Node
-    from reconciler.source.yaml.documents import load
+    from reconciler.source.yaml.documents import all_of
 
-    manifests = (document.manifest for document in load(files))
-    return {each.metadata.name: each for each in manifests if isinstance(each, Node)}
+    return all_of(files, Node)

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from reconciler.cli.core.app import Settings, SuggestingGroup
-from reconciler.cli.core.commits import Files, How, Landed, carry_out, nodes_of, prepare, report, subject
+from reconciler.cli.core.commits import Files, How, carry_out, nodes_of, prepare, subject
 from reconciler.cli.core.confirm import agreed
-from reconciler.cli.core.waiting import until_read
+from reconciler.cli.core.waiting import finish
 from reconciler.cli.output.form import print_body
 from reconciler.cli.output.table_layout import size
 from reconciler.cli.output.typed import typed
@@ -113,13 +113,8 @@ def _commit(settings: Settings, how: How, name: str, text: str) -> None:
             )
         return apply_documents(files, incoming)
 
-    _land(settings, how, carry_out(settings, how, decide, subject("Add"), prepare))
+    finish(settings, how, carry_out(settings, how, decide, subject("Add"), prepare))
     click.echo(typed(f"next, install the service of its agent: reconciler node bootstrap {name}"), err=True)
-
-
-def _land(settings: Settings, how: How, landed: Landed) -> None:
-    report(how, landed)
-    until_read(settings, how, landed)
 
 
 # --- meeting ---------------------------------------------------------------------------------------
@@ -204,4 +199,4 @@ def _renew(settings: Settings, how: How, name: str, commit: bool) -> None:
     landed = carry_out(
         settings, how, lambda current: set_fields(current, wanted), subject("Renew the host key of")
     )
-    _land(settings, how, landed)
+    finish(settings, how, landed)

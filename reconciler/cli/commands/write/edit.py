@@ -21,12 +21,11 @@ from reconciler.cli.core.commits import (
     carry_out,
     present,
     refuse_watched_folder,
-    report,
     subject,
     write_options,
 )
 from reconciler.cli.core.targets import Key, labels_of, missing_all, one_object
-from reconciler.cli.core.waiting import until_read
+from reconciler.cli.core.waiting import finish
 from reconciler.errors import Conflict, Invalid, InvalidManifests
 
 EDITORS = ("KUBE_EDITOR", "VISUAL", "EDITOR")
@@ -71,8 +70,7 @@ def edit(settings: Settings, words: tuple[str, ...], how: How) -> None:
         click.echo(_save_draft(draft), err=True)
         raise
     draft.unlink()
-    report(how, landed, {"configured": "edited"})
-    until_read(settings, how, landed)
+    finish(settings, how, landed, {"configured": "edited"})
 
 
 def _text(files: Files, key: Key) -> str:

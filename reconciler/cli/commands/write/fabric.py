@@ -9,10 +9,10 @@ import click
 
 from reconciler.cli.core.app import Settings, SuggestingGroup
 from reconciler.cli.core.client import Client
-from reconciler.cli.core.commits import Files, How, carry_out, prepare, report, subject
+from reconciler.cli.core.commits import Files, How, carry_out, prepare, subject
 from reconciler.cli.core.confirm import agreed
 from reconciler.cli.core.objects import Item, name_of
-from reconciler.cli.core.waiting import until_read
+from reconciler.cli.core.waiting import finish
 from reconciler.cli.output.form import print_body
 from reconciler.cli.output.kind_columns import condition
 from reconciler.cli.output.typed import typed
@@ -86,8 +86,7 @@ def import_(
 
     how = How(message=message)
     landed = carry_out(settings, how, decide, subject("Import"), prepare)
-    report(how, landed)
-    until_read(settings, how, landed)
+    finish(settings, how, landed)
 
 
 def cabling(nodes: Sequence[Item]) -> list[Link]:

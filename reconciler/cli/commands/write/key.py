@@ -25,7 +25,7 @@ from reconciler.cli.core.commits import (
 from reconciler.cli.core.durations import Duration, Moment, parse_seconds
 from reconciler.cli.core.kinds import full_name
 from reconciler.cli.core.targets import labels_of, missing_all
-from reconciler.cli.core.waiting import until_read
+from reconciler.cli.core.waiting import finish, until_read
 from reconciler.cli.output.form import print_body
 from reconciler.errors import Refused
 from reconciler.wire.keys import RANDOM_BYTES, hash_of, secret_of
@@ -221,8 +221,7 @@ def revoke(settings: Settings, name: str, how: How) -> None:
         return set_fields(files, {(KIND, name): {("spec", "revoked"): True}})
 
     landed = carry_out(settings, how, decide, subject("Revoke"))
-    report(how, landed, {"configured": "revoked", "unchanged": "revoked"})
-    until_read(settings, how, landed)
+    finish(settings, how, landed, {"configured": "revoked", "unchanged": "revoked"})
 
 
 def _hand_out(how: How, landed: Landed, name: str, secret: str) -> None:
@@ -246,12 +245,12 @@ def _refuse_names_alone(how: How) -> None:
 def _spec(files: Files, name: str) -> ApiKeySpec:
     """Return the spec of a key. Raises ``Refused`` if there is none."""
     from reconciler.resources.api_key import ApiKey
-    from reconciler.source.yaml.documents import load
+    from reconciler.source.yaml.documents import all_of
 
-    for document in load(files):
-        if isinstance(document.manifest, ApiKey) and document.manifest.metadata.name == name:
-            return document.manifest.spec
-    raise missing_all([(KIND, name)], labels_of(files))
+    found = all_of(files, ApiKey).get(name)
+    if found is None:
+        raise missing_all([(KIND, name)], labels_of(files))
+    return found.spec
 
 
 def _previous(spec: ApiKeySpec, now: datetime, overlap: float) -> list[dict[str, str]]:

@@ -16,14 +16,13 @@ from reconciler.cli.core.commits import (
     How,
     WritingCommand,
     carry_out,
-    report,
     subject,
     write_options,
 )
 from reconciler.cli.core.given import files_option
 from reconciler.cli.core.selectors import selector_option
 from reconciler.cli.core.targets import Targets, labels_of
-from reconciler.cli.core.waiting import until_read
+from reconciler.cli.core.waiting import finish
 from reconciler.errors import Refused, listing
 
 KEY = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?")
@@ -146,8 +145,7 @@ def _change(
     only_removes = all(value is None for value in wanted.values())
     word = "unlabeled" if only_removes and field == "labels" else done
     landed = carry_out(settings, how, decide, subject(verb))
-    report(how, landed, {"configured": word, "unchanged": f"not {done}"})
-    until_read(settings, how, landed)
+    finish(settings, how, landed, {"configured": word, "unchanged": f"not {done}"})
 
 
 def _check_new(key: tuple[str, str], present: Mapping[str, str], wanted: Wanted) -> None:

@@ -9,9 +9,9 @@ import click
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings, SuggestingGroup
 from reconciler.cli.core.client import Client
-from reconciler.cli.core.commits import Files, How, WritingCommand, carry_out, report, subject, write_options
+from reconciler.cli.core.commits import Files, How, WritingCommand, carry_out, subject, write_options
 from reconciler.cli.core.targets import labels_of, missing_all
-from reconciler.cli.core.waiting import timeout_option, until_read, wait_until
+from reconciler.cli.core.waiting import finish, timeout_option, wait_until
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.screen import Screen
 from reconciler.cli.output.table_layout import size, table
@@ -107,15 +107,11 @@ def update(settings: Settings, name: str, how: How, revision: str) -> None:
     def decide(files: Files) -> Any:
         from reconciler.resources import Model, uncommitted
         from reconciler.source.editing import set_fields
-        from reconciler.source.yaml.documents import load
+        from reconciler.source.yaml.documents import all_of
 
-        found = {
-            each.manifest.metadata.name: each.manifest for each in load(files) if each.manifest.kind == MODEL
-        }
-        if name not in found:
+        manifest = all_of(files, Model).get(name)
+        if manifest is None:
             raise missing_all([(MODEL, name)], labels_of(files))
-        manifest = found[name]
-        assert isinstance(manifest, Model)
         hub = manifest.spec.source.huggingface
         if hub is None:
             text = f"model/{name} has its weights at a path; change the files there, or spec.source.path"
@@ -128,5 +124,4 @@ def update(settings: Settings, name: str, how: How, revision: str) -> None:
     landed = carry_out(
         settings, how, decide, lambda results: f"{subject('Update')(results)} to {revision[:10]}"
     )
-    report(how, landed, {"configured": "updated"})
-    until_read(settings, how, landed)
+    finish(settings, how, landed, {"configured": "updated"})

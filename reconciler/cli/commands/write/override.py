@@ -9,10 +9,10 @@ import click
 
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
-from reconciler.cli.core.commits import WritingCommand, report
+from reconciler.cli.core.commits import WritingCommand
 from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options
 from reconciler.cli.core.targets import Targets, labels_of
-from reconciler.cli.core.waiting import held_objects, until_read
+from reconciler.cli.core.waiting import finish, held_objects
 from reconciler.errors import Refused
 from reconciler.source.operating import verbs
 
@@ -48,8 +48,7 @@ def override(settings: Settings, words: tuple[str, ...], how: HowLong) -> None:
         return verbs.begin(now, "override", chosen)
 
     landed = operate(settings, lasting, decide)
-    report(lasting, landed, {"configured": "overridden", "unchanged": "already overridden"})
-    until_read(settings, lasting, landed)
+    finish(settings, lasting, landed, {"configured": "overridden", "unchanged": "already overridden"})
 
 
 def _no_window(other: str) -> Refused:

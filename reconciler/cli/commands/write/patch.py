@@ -15,12 +15,11 @@ from reconciler.cli.core.commits import (
     How,
     WritingCommand,
     carry_out,
-    report,
     subject,
     write_options,
 )
 from reconciler.cli.core.targets import Key, labels_of, missing_all, one_object
-from reconciler.cli.core.waiting import until_read
+from reconciler.cli.core.waiting import finish
 from reconciler.errors import Invalid, InvalidManifests
 
 TYPES = ("merge", "json")
@@ -79,8 +78,7 @@ def patch(
         return set_fields(files, {key: values})
 
     landed = carry_out(settings, how, decide, subject("Patch"))
-    report(how, landed, {"configured": "patched", "unchanged": "patched (no change)"})
-    until_read(settings, how, landed)
+    finish(settings, how, landed, {"configured": "patched", "unchanged": "patched (no change)"})
 
 
 def _read(path: str) -> str:

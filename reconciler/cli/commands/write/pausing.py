@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reconciler.cli.core.app import Settings
-from reconciler.cli.core.commits import Files, WritingCommand, report, subject
+from reconciler.cli.core.commits import Files, WritingCommand, subject
 from reconciler.cli.core.operations import (
     Change,
     HowLong,
@@ -19,12 +19,12 @@ from reconciler.cli.core.operations import (
     results,
     wish_or_operation,
 )
-from reconciler.cli.core.targets import Key, Targets, labels_of, target_options
-from reconciler.cli.core.waiting import until_read
+from reconciler.cli.core.targets import Targets, target_options
+from reconciler.cli.core.waiting import finish
 from reconciler.errors import Refused
 from reconciler.source.operating import verbs
 
-from .scale import DEPLOYMENT
+from .scale import chosen_deployments
 
 if TYPE_CHECKING:
     from reconciler.resources import ModelDeployment
@@ -51,7 +51,7 @@ def pause(settings: Settings, targets: Targets, how: HowLong) -> None:
     """
 
     def for_a_while(now: Now) -> Change:
-        chosen = chosen_deployments(now.files, targets, "paused")
+        chosen = chosen_deployments(now.files, targets, not_for("paused"))
         change = verbs.begin(now, PAUSE, chosen)
         ended = dict.fromkeys(verbs.present(now, RESUME, chosen).values())
         return replace(change, operations={**ended, **change.operations})
@@ -62,8 +62,7 @@ def pause(settings: Settings, targets: Targets, how: HowLong) -> None:
     landed, _ = wish_or_operation(
         settings, how, PAUSE, RESUME, "main says that changes wait", for_a_while, for_good, subject("Pause")
     )
-    report(how, landed, {"configured": "paused"})
-    until_read(settings, how, landed)
+    finish(settings, how, landed, {"configured": "paused"})
 
 
 @click.command(cls=WritingCommand)
@@ -84,14 +83,12 @@ def resume(settings: Settings, targets: Targets, how: HowLong) -> None:
     at = datetime.now(UTC)
 
     def beside_main(now: Now) -> Change:
-        chosen = chosen_deployments(now.files, targets, "resumed")
-        wishes, paused = _wishes(now.files), verbs.present(now, PAUSE, chosen)
-        change = verbs.begin(
-            now, RESUME, [key for key in chosen if _resumed(wishes[key], at)], at=at.timestamp()
-        )
-        changed = {*paused, *((each.kind, each.name) for each in change.results)}
+        chosen = chosen_deployments(now.files, targets, not_for("resumed"))
+        waiting = [key for key, wish in chosen.items() if _resumed(wish, at)]
+        paused = verbs.present(now, PAUSE, chosen)
+        change = verbs.begin(now, RESUME, waiting, at=at.timestamp())
         operations = {**dict.fromkeys(paused.values()), **change.operations}
-        return Change(change.title, results(chosen, changed), operations)
+        return Change(change.title, results(chosen, {*paused, *waiting}), operations)
 
     def in_main(files: Files) -> Any:
         return _edited(files, targets, lambda wish: _resumed(wish, at), "resumed")
@@ -99,8 +96,7 @@ def resume(settings: Settings, targets: Targets, how: HowLong) -> None:
     landed, ended = wish_or_operation(
         settings, how, RESUME, PAUSE, "changes go on", beside_main, in_main, subject("Resume")
     )
-    report(how, landed, {"configured": "resumed", **({"unchanged": "resumed"} if ended else {})})
-    until_read(settings, how, landed)
+    finish(settings, how, landed, {"configured": "resumed", **({"unchanged": "resumed"} if ended else {})})
 
 
 def _resumed(wish: ModelDeployment, at: datetime) -> Fields:
@@ -112,28 +108,19 @@ def _resumed(wish: ModelDeployment, at: datetime) -> Fields:
     return found
 
 
-def chosen_deployments(files: Files, targets: Targets, done: str, code: str = "NoRollout") -> list[Key]:
-    """Return the chosen deployments. Raises ``Refused`` with ``code`` for other objects. ``done``: what is done to them."""
+def not_for(done: str, code: str = "NoRollout") -> Callable[[str], Refused]:
+    """Return the refusal, with ``code``, of what is no deployment. ``done``: what is done to them."""
 
     def refused(other: str) -> Refused:
         what = f"{other} cannot be {done}" if other else "no objects are selected"
         return Refused(code, f"{what}; this works for modeldeployments only")
 
-    return targets.only(DEPLOYMENT, labels_of(files), refused)
-
-
-def _wishes(files: Files) -> dict[Key, ModelDeployment]:
-    """Return the deployments of ``main``."""
-    from reconciler.resources import ModelDeployment
-    from reconciler.source.yaml.documents import load
-
-    manifests = (document.manifest for document in load(files))
-    return {(m.kind, m.metadata.name): m for m in manifests if isinstance(m, ModelDeployment)}
+    return refused
 
 
 def _edited(files: Files, targets: Targets, fields: Callable[[ModelDeployment], Fields], done: str) -> Any:
     """Return the edit of ``main`` that sets fields of the chosen deployments."""
     from reconciler.source.editing import set_fields
 
-    chosen, wishes = chosen_deployments(files, targets, done), _wishes(files)
-    return set_fields(files, {key: fields(wishes[key]) for key in chosen})
+    chosen = chosen_deployments(files, targets, not_for(done))
+    return set_fields(files, {key: fields(wish) for key, wish in chosen.items()})

@@ -16,13 +16,12 @@ from reconciler.cli.core.commits import (
     WritingCommand,
     carry_out,
     opened,
-    report,
     write_options,
 )
 from reconciler.cli.core.kinds import full_name, not_found
 from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options
 from reconciler.cli.core.targets import Key, Targets, one_object, target_options
-from reconciler.cli.core.waiting import timeout_option, unread, until_read, wait_until
+from reconciler.cli.core.waiting import finish, timeout_option, unread, wait_until
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.kind_columns import condition
 from reconciler.cli.output.screen import Screen
@@ -31,8 +30,8 @@ from reconciler.errors import Refused
 from reconciler.source.operating import verbs
 from reconciler.wire.admin import Get, ShowStatus
 
-from .pausing import chosen_deployments, pause, resume
-from .scale import DEPLOYMENT
+from .pausing import not_for, pause, resume
+from .scale import DEPLOYMENT, chosen_deployments
 
 
 @click.group(cls=SuggestingGroup)
@@ -155,12 +154,10 @@ def restart(settings: Settings, targets: Targets, how: HowLong) -> None:
     at = datetime.now(UTC).timestamp()
 
     def decide(now: Now) -> Change:
-        chosen = chosen_deployments(now.files, targets, "restarted", "NotRestartable")
+        chosen = chosen_deployments(now.files, targets, not_for("restarted", "NotRestartable"))
         return verbs.begin(now, "restart", chosen, at=at)
 
-    landed = operate(settings, how, decide)
-    report(how, landed, {"configured": "restarted"})
-    until_read(settings, how, landed)
+    finish(settings, how, operate(settings, how, decide), {"configured": "restarted"})
 
 
 # --- undo, history ---------------------------------------------------------------------------------
@@ -208,8 +205,7 @@ def undo(settings: Settings, words: tuple[str, ...], to_revision: str | None, ho
     if undone[0].note:
         click.echo(f"note: {undone[0].note}", err=True)
     words_for = {"configured": "rolled back", "created": "rolled back", "unchanged": "skipped rollback"}
-    report(how, landed, words_for)
-    until_read(settings, how, landed)
+    finish(settings, how, landed, words_for)
 
 
 @rollout.command(name="history")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reconciler.cli.core.app import Settings
-from reconciler.cli.core.commits import Files, WritingCommand, report, subject
+from reconciler.cli.core.commits import Files, WritingCommand, subject
 from reconciler.cli.core.operations import Change, HowLong, Now, operation_options, wish_or_operation
 from reconciler.cli.core.targets import Key, Targets, labels_of, target_options
-from reconciler.cli.core.waiting import until_read
+from reconciler.cli.core.waiting import finish
 from reconciler.errors import Conflict, Invalid, Refused, listing
 from reconciler.source.operating import verbs
+
+if TYPE_CHECKING:
+    from reconciler.resources import ModelDeployment
 
 DEPLOYMENT = "ModelDeployment"
 
@@ -56,17 +60,16 @@ def scale(
       reconciler scale deployments --all --replicas=1 --dry-run=server
     """
 
-    def chosen_of(files: Files) -> list[Key]:
-        return targets.only(DEPLOYMENT, labels_of(files), _not_scalable)
-
     def for_a_while(now: Now) -> Change:
-        chosen = chosen_of(now.files)
-        _compare(_replicas(now, chosen), current_replicas)
+        chosen = chosen_deployments(now.files, targets, _not_scalable)
+        names = verbs.present(now, "scale", chosen)
+        asked = {key: now.operations[name].spec.replicas for key, name in names.items()}
+        _compare(chosen, asked, current_replicas)
         return verbs.scale(now, chosen, replicas)
 
     def for_good(files: Files) -> Any:
-        chosen = chosen_of(files)
-        _compare({key: wish for key, wish in _wishes(files).items() if key in chosen}, current_replicas)
+        chosen = chosen_deployments(files, targets, _not_scalable)
+        _compare(chosen, {}, current_replicas)
         return verbs.scale_for_good(files, chosen, replicas)
 
     def message(changed: tuple[Any, ...]) -> str:
@@ -75,35 +78,28 @@ def scale(
     landed, _ = wish_or_operation(
         settings, how, "scale", "scale", verbs.MANIFESTS_SAY, for_a_while, for_good, message
     )
-    report(how, landed, {"configured": "scaled", "unchanged": "scaled"})
-    until_read(settings, how, landed)
+    finish(settings, how, landed, {"configured": "scaled", "unchanged": "scaled"})
 
 
-def _wishes(files: Files) -> dict[Key, int]:
-    """Return the number of replicas of each deployment in ``main``."""
+def chosen_deployments(
+    files: Files, targets: Targets, refused: Callable[[str], Refused]
+) -> dict[Key, ModelDeployment]:
+    """Return the chosen deployments of ``main``. ``refused`` is what ``Targets.only`` raises."""
     from reconciler.resources import ModelDeployment
-    from reconciler.source.yaml.documents import load
+    from reconciler.source.yaml.documents import all_of
 
-    manifests = (document.manifest for document in load(files))
-    return {
-        (DEPLOYMENT, each.metadata.name): each.spec.replicas
-        for each in manifests
-        if isinstance(each, ModelDeployment)
-    }
+    chosen, there = targets.only(DEPLOYMENT, labels_of(files), refused), all_of(files, ModelDeployment)
+    return {key: there[key[1]] for key in chosen}
 
 
-def _replicas(now: Now, chosen: list[Key]) -> dict[Key, int]:
-    """Return the present number of replicas of each chosen deployment."""
-    names, wishes = verbs.present(now, "scale", chosen), _wishes(now.files)
-    asked = {key: now.operations[name].spec.replicas for key, name in names.items()}
-    return {key: wishes[key] if (number := asked.get(key)) is None else number for key in chosen}
-
-
-def _compare(found: dict[Key, int], expected: int | None) -> None:
-    """Raise ``Conflict`` if a deployment does not have the expected number of replicas."""
-    for (_, name), number in found.items():
+def _compare(
+    chosen: Mapping[Key, ModelDeployment], asked: Mapping[Key, int | None], expected: int | None
+) -> None:
+    """Raise ``Conflict`` if a deployment has not the expected number of replicas. ``asked``: those of operations."""
+    for key, wish in chosen.items():
+        number = wish.spec.replicas if asked.get(key) is None else asked[key]
         if expected not in (None, number):
-            raise Conflict(f"expected replicas of {name} to be {expected}, was {number}")
+            raise Conflict(f"expected replicas of {key[1]} to be {expected}, was {number}")
 
 
 def _not_scalable(other: str) -> Refused:

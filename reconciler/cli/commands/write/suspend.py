@@ -10,10 +10,10 @@ import click
 
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
-from reconciler.cli.core.commits import WritingCommand, opened, report
+from reconciler.cli.core.commits import WritingCommand, opened
 from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options
 from reconciler.cli.core.targets import Key, Targets
-from reconciler.cli.core.waiting import until_read
+from reconciler.cli.core.waiting import finish
 from reconciler.source.operating import verbs
 
 DEPLOYMENT = "ModelDeployment"
@@ -61,8 +61,7 @@ def suspend(settings: Settings, targets: Targets | None, how: HowLong) -> None:
         return verbs.suspend(now, {verbs.CLUSTER: {}} if targets is None else _in_force(settings, targets))
 
     landed = operate(settings, how, decide)
-    report(how, landed, {"configured": "suspended", "unchanged": "already suspended"})
-    until_read(settings, how, landed)
+    finish(settings, how, landed, {"configured": "suspended", "unchanged": "already suspended"})
 
 
 def _in_force(settings: Settings, targets: Targets) -> dict[Key, dict[str, Any]]:
@@ -92,9 +91,7 @@ def resume(settings: Settings, targets: Targets | None, how: HowLong) -> None:
         keys = [verbs.CLUSTER] if targets is None else list(targets.of_kind(DEPLOYMENT).named)
         return verbs.resume(now, keys)
 
-    landed = operate(settings, how, decide)
-    report(how, landed, {"configured": "resumed"})
-    until_read(settings, how, landed)
+    finish(settings, how, operate(settings, how, decide), {"configured": "resumed"})
 
 
 @click.command(cls=WritingCommand)
@@ -113,5 +110,4 @@ def undo(settings: Settings, names: tuple[str, ...], how: HowLong) -> None:
     """
 
     landed = operate(settings, how, lambda now: verbs.undo(now, names))
-    report(how, landed, {"configured": "undone"})
-    until_read(settings, how, landed)
+    finish(settings, how, landed, {"configured": "undone"})
