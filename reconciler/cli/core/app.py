@@ -19,7 +19,7 @@ from reconciler.cli.output.streams import shown
 from reconciler.cli.output.typed import WITHOUT_CLUSTER, typed
 from reconciler.errors import InvalidManifests, ReconcilerError, Unreachable
 
-from .groups import grouped, summary
+from .groups import GROUPS, grouped, summary
 
 if TYPE_CHECKING:
     from reconciler.cli.contexts.away import Away
@@ -29,77 +29,17 @@ INTERRUPTED_STATUS = 130
 UNCUT = 1000
 """Length limit for summaries that no summary reaches."""
 
-COMMANDS = {
-    "quickstart": "cluster.quickstart",
-    "up": "cluster.up",
-    "init": "write.manifests",
-    "validate": "write.validate",
-    "apply": "write.manifests",
-    "diff": "write.manifests",
-    "delete": "write.delete",
-    "edit": "write.edit",
-    "patch": "write.patch",
-    "label": "write.label",
-    "annotate": "write.label",
-    "scale": "write.scale",
-    "rollout": "write.rollout",
-    "model": "write.model",
-    "key": "write.key",
-    "source": "write.source",
-    "cordon": "machines.drain",
-    "uncordon": "machines.drain",
-    "drain": "machines.drain",
-    "reboot": "machines.reboot",
-    "stop": "cluster.stop",
-    "start": "cluster.stop",
-    "suspend": "write.suspend",
-    "resume": "write.suspend",
-    "undo": "write.suspend",
-    "override": "write.override",
-    "node": "machines.node",
-    "fabric": "write.fabric",
-    "sandbox": "cluster.sandbox",
-    "approve": "write.approve",
-    "plan": "read.plan",
-    "facts": "read.facts",
-    "rehearse": "ci.rehearse",
-    "ci": "ci.workflow",
-    "get": "read.get",
-    "describe": "read.describe",
-    "trace": "read.trace",
-    "history": "read.history",
-    "top": "read.top",
-    "wait": "read.wait",
-    "events": "read.events",
-    "incidents": "read.incidents",
-    "doctor": "machines.doctor",
-    "verify": "machines.verify",
-    "logs": "logs.logs",
-    "chat": "cluster.chat",
-    "console": "cluster.console",
-    "support": "support.support",
-    "backup": "cluster.backup",
-    "restore": "cluster.backup",
-    "install": "installed.install",
-    "uninstall": "installed.install",
-    "upgrade": "installed.upgrade",
-    "rollback": "installed.upgrade",
-    "explain": "read.explain",
-    "api-resources": "read.explain",
-    "api-versions": "read.explain",
-    "schema": "shell.schema",
-    "completion": "read.completion",
-    "context": "shell.context",
+UNLISTED = {
     "config": "shell.context",
-    "help": "shell.help",
-    "version": "read.plan",
     "controller": "cluster.processes",
     "gateway": "cluster.processes",
 }
-"""The module of each command, loaded on use so that commands start quickly."""
-
-UNLISTED = ["config", *(name for name, module in COMMANDS.items() if module == "cluster.processes")]
-"""Commands that `up` starts, and one of kubectl's words; people need not know them."""
+"""The modules of commands that `up` starts, and of words of kubectl's; people need not know them."""
+COMMANDS = {
+    **{name: module for commands in GROUPS.values() for name, (module, _) in commands.items()},
+    **UNLISTED,
+}
+"""The module of each command."""
 HOME_VARIABLE, CONTEXT_VARIABLE = "RECONCILER_HOME", "RECONCILER_CONTEXT"
 DEFAULT_HOME = Path("~/.reconciler")
 LISTED = [name for name in COMMANDS if name not in UNLISTED]
