@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +14,7 @@ import click
 from reconciler.cli.output.form import print_body
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Invalid, Refused, Unreachable, few_names
+from reconciler.source.operating.change import titled
 from reconciler.wire import answers
 from reconciler.wire.admin import Preview, ShowStatus
 
@@ -30,8 +31,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 REMOVED_SHOWN = 10
 """Most objects to name in a line about a revision's removals; `-o json` has all."""
 HELD = "cluster/main"
-"""The object of entries that concern all manifests together."""
-DRY_RUNS = ("none", "client", "server")
+"""The object of what concerns all manifests together."""
+OUTPUT = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(("json", "yaml", "name")),
+    help="Print in this format instead of lines.",
+)
+DRY_RUN = click.option(
+    "--dry-run",
+    type=click.Choice(("none", "client", "server")),
+    default="none",
+    metavar="[=none|client|server]",
+    help="Show what would happen, and change nothing; server also asks the controller.",
+)
 
 Files = Mapping[str, bytes]
 Decide = Callable[[Files], Any]
@@ -90,22 +103,7 @@ def write_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*arguments, how=How(dry_run, message, output), **options)
 
     decorated: Callable[..., Any] = with_how
-    for option in (
-        click.option(
-            "-o",
-            "--output",
-            type=click.Choice(("json", "yaml", "name")),
-            help="Print in this format instead of lines.",
-        ),
-        click.option("-m", "--message", help="The commit's message."),
-        click.option(
-            "--dry-run",
-            type=click.Choice(DRY_RUNS),
-            default="none",
-            metavar="[=none|client|server]",
-            help="Show what would happen, and change nothing; server also asks the controller.",
-        ),
-    ):
+    for option in (OUTPUT, click.option("-m", "--message", help="The commit's message."), DRY_RUN):
         decorated = option(decorated)
     return decorated
 
@@ -173,9 +171,7 @@ def report(how: How, landed: Landed, words: Mapping[str, str] | None = None) -> 
 
 def subject(verb: str) -> Callable[[tuple[Any, ...]], str]:
     """Return a function that writes a commit's subject: the verb and the changed objects."""
-    from reconciler.source.operating.writing import subject as written
-
-    return written(verb)
+    return partial(titled, verb)
 
 
 # --- the repository --------------------------------------------------------------------------------

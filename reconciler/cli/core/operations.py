@@ -19,7 +19,8 @@ from reconciler.source.operating.change import Asking, Change, Decide, Key, Now,
 
 from .app import Settings
 from .commits import (
-    DRY_RUNS,
+    DRY_RUN,
+    OUTPUT,
     Files,
     How,
     Landed,
@@ -89,22 +90,11 @@ def operation_options(ends: bool = True) -> Callable[[F], F]:
 
 
 _OPTIONS = (
-    click.option(
-        "-o",
-        "--output",
-        type=click.Choice(("json", "yaml", "name")),
-        help="Print in this format instead of lines.",
-    ),
+    OUTPUT,
     click.option(
         "-m", "--message", "--reason", "reason", default="", metavar="TEXT", help="Why, for the log."
     ),
-    click.option(
-        "--dry-run",
-        type=click.Choice(DRY_RUNS),
-        default="none",
-        metavar="[=none|client|server]",
-        help="Show what would happen, and change nothing; server also asks the controller.",
-    ),
+    DRY_RUN,
 )
 _ENDS = (
     click.option("--until", type=Moment(), metavar="TIME", help="End by itself at this time."),

@@ -17,8 +17,17 @@ from reconciler.source.git import commit_log, going_back
 from reconciler.source.git.repository import BRANCH, Author, ClusterRepo, mirror_text
 from reconciler.source.hook import objection_to
 from reconciler.source.operating import verbs
-from reconciler.source.operating.change import Asking, Change, Files, Key, Now, ask_windows, message_of
-from reconciler.source.operating.writing import in_force, removed, seen, subject, write, write_manifests
+from reconciler.source.operating.change import (
+    Asking,
+    Change,
+    Files,
+    Key,
+    Now,
+    ask_windows,
+    message_of,
+    titled,
+)
+from reconciler.source.operating.writing import in_force, removed, seen, write, write_manifests
 from reconciler.source.yaml.documents import load
 from reconciler.wire.operate import Operate
 
@@ -185,10 +194,10 @@ class _Request:
         if verb == "uncordon" and not self.repo.mirrored():
             fields = verbs.kept_off(files, [self.key])
             edit = set_fields(files, fields) if fields else Edit({}, ())
-            return _Wish(edit, subject("Uncordon")(edit.results))
+            return _Wish(edit, titled("Uncordon", edit.results))
         if verb == "scale" and self._scales_for_good():
             edit = verbs.scale_for_good(files, [self.key], self._replicas())
-            return _Wish(edit, self.reason or f"{subject('Scale')(edit.results)} to {self._replicas()}")
+            return _Wish(edit, self.reason or f"{titled('Scale', edit.results)} to {self._replicas()}")
         if verb == "undo" and self.message.kind != "Operation":
             return self._gone_back(files)
         return NO_WISH

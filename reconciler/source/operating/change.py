@@ -140,9 +140,7 @@ def message_of(now: Now, change: Change) -> str:
     from reconciler.resources.operation import written_moment
 
     asking = now.asking
-    named = [f"{each.kind.lower()}/{each.name}" for each in change.results if each.action != "unchanged"]
-    more = " and more" if len(named) > OBJECTS_IN_SUBJECT_MAX else ""
-    title = f"{change.title} {', '.join(named[:OBJECTS_IN_SUBJECT_MAX])}{more}".strip()
+    title = titled(change.title, change.results).strip()
     short = "\n" not in asking.reason and len(asking.reason) <= REASON_IN_SUBJECT_MAX
     lines = [f"{title}: {asking.reason}" if asking.reason and short else title]
     if asking.reason and not short:
@@ -152,6 +150,13 @@ def message_of(now: Now, change: Change) -> str:
     if now.ended - change.operations.keys():
         lines.append(f"Expired: {', '.join(sorted(now.ended - change.operations.keys()))}")
     return "\n\n".join(lines) + "\n"
+
+
+def titled(verb: str, results: Iterable[Any]) -> str:
+    """Return the subject of a commit: the verb and the changed objects."""
+    named = [f"{each.kind.lower()}/{each.name}" for each in results if each.action != "unchanged"]
+    more = " and more" if len(named) > OBJECTS_IN_SUBJECT_MAX else ""
+    return f"{verb} {', '.join(named[:OBJECTS_IN_SUBJECT_MAX])}{more}"
 
 
 def results(keys: Iterable[Key], changed: Iterable[Key]) -> tuple[Any, ...]:

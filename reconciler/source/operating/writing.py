@@ -109,13 +109,3 @@ def _trailers(results: Iterable[Any]) -> str:
 def removed(results: Iterable[Any]) -> tuple[str, ...]:
     """Return the objects that a command removes, as its commit allows."""
     return tuple(sorted({f"{each.kind.lower()}/{each.name}" for each in results if each.action == "deleted"}))
-
-
-def subject(verb: str) -> Callable[[tuple[Any, ...]], str]:
-    """Return a function that writes a commit's subject: the verb and the changed objects."""
-
-    def write_subject(results: tuple[Any, ...]) -> str:
-        changed = [f"{r.kind.lower()}/{r.name}" for r in results if r.action != "unchanged"]
-        return f"{verb} {', '.join(changed[:5])}{' and more' if len(changed) > 5 else ''}"
-
-    return write_subject

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reconciler.cli.core.app import Settings
-from reconciler.cli.core.commits import Files, WritingCommand, subject
+from reconciler.cli.core.commits import Files, WritingCommand
 from reconciler.cli.core.operations import Change, HowLong, Now, operation_options, wish_or_operation
 from reconciler.cli.core.targets import Key, Targets, labels_of, target_options
 from reconciler.cli.core.waiting import finish
 from reconciler.errors import Conflict, Invalid, Refused, listing
 from reconciler.source.operating import verbs
+from reconciler.source.operating.change import titled
 
 if TYPE_CHECKING:
     from reconciler.resources import ModelDeployment
@@ -73,7 +74,7 @@ def scale(
         return verbs.scale_for_good(files, chosen, replicas)
 
     def message(changed: tuple[Any, ...]) -> str:
-        return f"{subject('Scale')(changed)} to {replicas}"
+        return f"{titled('Scale', changed)} to {replicas}"
 
     landed, _ = wish_or_operation(
         settings, how, "scale", "scale", verbs.MANIFESTS_SAY, for_a_while, for_good, message
