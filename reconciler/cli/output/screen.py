@@ -29,6 +29,7 @@ class Screen:
         self._passing = ""
         self._spoke_at = self._passed_at = time.monotonic()
         self._shows_from = self._spoke_at + after_seconds
+        self._once: set[str] = set()
 
     def __call__(self, text: str) -> None:
         """Print permanent lines."""
@@ -36,6 +37,12 @@ class Screen:
         click.echo(typed(text), file=self._stream)
         self._passing = ""
         self._spoke_at = time.monotonic()
+
+    def once(self, text: str) -> None:
+        """Print permanent lines unless this has printed them before."""
+        if text not in self._once:
+            self._once.add(text)
+            self(text)
 
     def show(self, text: str) -> None:
         """Show the current activity; on a terminal the next line replaces it."""

@@ -193,22 +193,19 @@ def agreed(settings: Settings, files: Files, operations: Files, names: list[str]
 def until_empty(settings: Settings, revision: str, names: list[str], seconds: float, say: Screen) -> None:
     """Wait until no rank is left on the nodes, except for ranks that only a restart of their machine ends."""
     repo = opened(settings)
-    shown: set[str] = set()
 
     def awaited(client: Client) -> str:
         # The ranks first: the present ones may be gone by the time the commit has been read.
         left = [row for row in client.ask(Get("Rank"))["items"] if row["node"] in names]
         text = unread(client, repo, revision, operation=True)
         for row in left:
-            if row.get("unkillable") and row["node"] not in shown:
-                shown.add(row["node"])
-                say(f"SIGKILL does not end a rank on {row['node']}: only a restart of the machine does")
+            if row.get("unkillable"):
+                say.once(f"SIGKILL does not end a rank on {row['node']}: only a restart of the machine does")
         left = [row for row in left if not row.get("unkillable")]
         for row in left:
-            line = f"evicting rank {row['rank']} of {row['deployment']}/{row['replica']} from {row['node']}"
-            if line not in shown:
-                shown.add(line)
-                say(line)
+            say.once(
+                f"evicting rank {row['rank']} of {row['deployment']}/{row['replica']} from {row['node']}"
+            )
         return text or (
             f"{len(left)} rank{'' if len(left) == 1 else 's'} still on {', '.join(names)}" if left else ""
         )

@@ -127,12 +127,6 @@ def _agree(settings: Settings, now: Now, names: list[str], force: bool, say: Scr
 def _wait(settings: Settings, revision: str, boots: dict[str, str], seconds: float, say: Screen) -> None:
     """Wait until every machine runs another boot and is back in service."""
     repo = opened(settings)
-    shown: set[str] = set()
-
-    def once(line: str) -> None:
-        if line not in shown:
-            shown.add(line)
-            say(line)
 
     def awaited(client: Client) -> str:
         text = unread(client, repo, revision, operation=True)
@@ -142,7 +136,7 @@ def _wait(settings: Settings, revision: str, boots: dict[str, str], seconds: flo
         left = [found for name, boot in boots.items() if (found := _remaining(items, name, boot))]
         for name in boots:
             if not _remaining(items, name, boots[name]):
-                once(f"node/{name} restarted")
+                say.once(f"node/{name} restarted")
         return "; ".join(left[:1]) or _unserved(client)
 
     wait_until(settings, awaited, seconds, say)
