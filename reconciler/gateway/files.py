@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
 
-from reconciler.wire.figures import ModelFigures
+from reconciler.wire import SPOKEN
+from reconciler.wire.codec import to_wire
+from reconciler.wire.figures import GatewayFigures, ModelFigures
 from reconciler.wire.prompts import QuarantinedPrompt
 
+from . import state_file
 from .handover.figures import since, together
 from .handover.heir import Heir
 from .handover.predecessor import Predecessor
 from .keys.usage_file import UsageFile
-from .records import figures_file
 from .routing import quarantine_file
 from .routing.pool import Pool
 
-log = logging.getLogger(__name__)
+MODE = 0o666
+"""The mode of files without secrets, as far as the umask of the process allows."""
+FIGURES_SECONDS = 5.0
+"""The interval of writes while requests come: half the controller's interval of measurements."""
 
 
 class Files:
@@ -40,7 +45,7 @@ class Files:
         if predecessor is not None:
             predecessor.quarantined = self.quarantine
         self._saving = asyncio.create_task(self._usage.keep())
-        self._telling = asyncio.create_task(figures_file.keep(home / "figures.json", self._counted))
+        self._telling = asyncio.create_task(self._keep_figures(home / "figures.json"))
 
     def bequeath(self, heir: Heir | None) -> None:
         """Stop writing, and report to the heir; with None, write again."""
@@ -71,9 +76,15 @@ class Files:
         self._telling.cancel()
         self._usage.save()
 
-    def _counted(self) -> figures_file.Counted | None:
-        bounds, _ = self._pool.metrics.figures()
-        return (bounds, self.figures()) if self._heir is None else None
+    async def _keep_figures(self, path: Path) -> None:
+        """Write the figures, which the controller reads for the plots of the last hours, if something has changed."""
+        written = None
+        while True:
+            bounds, _ = self._pool.metrics.figures()
+            figures = GatewayFigures(SPOKEN[-1], os.getpid(), bounds, self.figures())
+            if self._heir is None and figures != written and state_file.replace(path, to_wire(figures), MODE):
+                written = figures
+            await asyncio.sleep(FIGURES_SECONDS)
 
     def _tell_quarantined(self) -> None:
         prompts = self._pool.quarantined_prompts()
@@ -87,17 +98,10 @@ def write_state(home: Path, state: dict[str, object]) -> bool:
     """Write ``gateway.json`` unless it says this already. Returns False if that failed: a full disk is no reason to
     stop serving."""
     target = home / "gateway.json"
-    draft = target.with_name(f".{target.name}.new")
-    content = orjson.dumps(state, option=orjson.OPT_APPEND_NEWLINE)
-    try:
-        if target.exists() and target.read_bytes() == content:
+    with suppress(OSError):
+        if target.read_bytes() == orjson.dumps(state, option=orjson.OPT_APPEND_NEWLINE):
             return True
-        draft.write_bytes(content)
-        draft.replace(target)
-    except OSError as error:
-        log.warning("cannot write %s, trying again later: %s", target, error)
-        return False
-    return True
+    return state_file.replace(target, state, MODE)
 
 
 def cannot_listen(problem: str) -> dict[str, object]:

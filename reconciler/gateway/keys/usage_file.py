@@ -4,19 +4,14 @@ it for the status of each ApiKey."""
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
 from pathlib import Path
 
-import orjson
-
+from reconciler.gateway import state_file
 from reconciler.wire import SPOKEN
-from reconciler.wire.codec import WireError, from_wire, to_wire
+from reconciler.wire.codec import to_wire
 from reconciler.wire.keys import KeysUsage, KeyUsage
 
 from .desk import Desk
-
-log = logging.getLogger(__name__)
 
 SAVED_SECONDS = 2.0
 """The interval of writes while keys are in use: a gateway that is killed forgets that much of a day."""
@@ -24,16 +19,8 @@ SAVED_SECONDS = 2.0
 
 def read(path: Path) -> tuple[KeyUsage, ...]:
     """Return the use of keys; nothing without a valid file."""
-    try:
-        file = from_wire(KeysUsage, orjson.loads(path.read_bytes()))
-        if file.version not in SPOKEN:
-            raise WireError(f"version {file.version}; this gateway reads {SPOKEN}")
-    except FileNotFoundError:
-        return ()
-    except (OSError, ValueError, WireError) as error:
-        log.warning("%s is ignored, the day's counts of all keys begin anew: %s", path, error)
-        return ()
-    return file.keys
+    file = state_file.read(path, KeysUsage, "the day's counts of all keys begin anew")
+    return file.keys if file is not None else ()
 
 
 class UsageFile:
@@ -61,14 +48,5 @@ class UsageFile:
         at_rest = changes == self._written and not self._desk.open_tickets
         if at_rest or not self.written:
             return
-        draft = self._path.with_name(f".{self._path.name}.new")
-        usage = KeysUsage(SPOKEN[-1], self._desk.snapshot())
-        try:
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(orjson.dumps(to_wire(usage), option=orjson.OPT_APPEND_NEWLINE))
-            draft.replace(self._path)
-        except OSError as error:
-            log.warning("cannot write %s, trying again later: %s", self._path, error)
-            return
-        self._written = changes
+        if state_file.replace(self._path, to_wire(KeysUsage(SPOKEN[-1], self._desk.snapshot()))):
+            self._written = changes

@@ -30,8 +30,7 @@ from reconciler.bootstrap import home, origin, service_lock, store
 from reconciler.cli.commands.cluster import hearing, supervise, up
 from reconciler.cli.core import app
 from reconciler.controller import desired_state, loop, publish, routes_file
-from reconciler.gateway import files as gateway_files
-from reconciler.gateway import server
+from reconciler.gateway import server, state_file
 from reconciler.planning import safety
 from reconciler.planning.context import sharding
 from reconciler.planning.nodes import eligible
@@ -643,7 +642,7 @@ MACHINES = (
     ),
     Mutant(
         "a-gateway-ends-on-a-full-disk",
-        gateway_files.write_state,
+        state_file.replace,
         catch_nothing(),
         "the endpoint goes because its own state cannot be written",
         GATEWAY_PROCESS,

@@ -139,7 +139,7 @@ POISONS = (
     Mutant(
         "the-gateway-forgets-its-quarantine",
         quarantine_file.read,
-        put(Return, "return ()", 2, 3),
+        put(Return, "return ()"),
         "each restart of the gateway costs two groups more",
         FAILOVER,
     ),
