@@ -12,6 +12,9 @@ from collections import Counter
 from enum import Enum
 from typing import Protocol
 
+FEW = 1024
+"""With fewer descriptors, a page that dozens of people have open may find no connection left."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConnectionLimits:
@@ -43,6 +46,14 @@ class ConnectionLimits:
         reserve = min(max(64, descriptors // 8), 2048)
         in_all = max(16, descriptors - reserve)
         return cls(in_all, in_all - in_all // 8, reserve // 4)
+
+
+def shortage(count: int) -> str:
+    """Return the effect of so few descriptors in a sentence; empty if there are enough."""
+    if count >= FEW:
+        return ""
+    most = ConnectionLimits.of(count).in_all
+    return f"the gateway may have only {count} descriptors, so it takes at most {most} connections"
 
 
 class Stage(Enum):

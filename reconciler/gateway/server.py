@@ -18,7 +18,7 @@ from reconciler.errors import Conflict, Invalid
 from reconciler.listening import bind, reached_at
 from reconciler.wire.keys import digest_of
 
-from .admission import Admission, ConnectionLimits
+from .admission import Admission, ConnectionLimits, shortage
 from .app import build_app
 from .dialects.dialect import Sources
 from .estate import Estate
@@ -29,7 +29,6 @@ from .handover.heir import Heir
 from .handover.inheritance import Inheritance, take_over
 from .handover.lock import Lock
 from .hooks.announcer import Announcer
-from .http.descriptors import shortage
 from .http.listener import Listener
 from .http.overdue import end_overdue
 from .keys.sharing import Sharing

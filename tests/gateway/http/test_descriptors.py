@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.gateway.http.descriptors import FEW, shortage
+from reconciler.gateway.admission import FEW, shortage
 
 
 def test_few_are_told() -> None:

@@ -28,7 +28,7 @@ from ast import (
 )
 
 from reconciler import listening
-from reconciler.gateway import admission, app, errors, front, health
+from reconciler.gateway import admission, app, errors, front
 from reconciler.gateway.dialects import content, fields, known_parameters, parameter
 from reconciler.gateway.dialects.openai import completions_reply, form, messages, parameters, request, shape
 from reconciler.gateway.http import answer as http_answer
@@ -807,7 +807,7 @@ PATHS = (
     ),
     Mutant(
         "ready-without-a-group",
-        health.Probes.ready,
+        app.Probes.ready,
         never(If, 1, 2),
         "clients are sent to an endpoint that can answer nothing",
         PROBES,
