@@ -442,7 +442,9 @@ def test_a_stopped_service_goes_on_as_the_same_process(
     served.until(lambda: child.hearing is not None and child.hearing.unanswered == 0)
 
     assert pid_of(child) == first
-    text = f"the console (pid {first}) has given no answer for 0.4 s: it is continued, because it may be stopped"
+    text = (
+        f"the console (pid {first}) has given no answer for 0.4 s: it is continued, because it may be stopped"
+    )
     assert set(served.messages) == {text}
 
 
