@@ -6,7 +6,6 @@ the last pass. After a crash, the next controller continues the same incidents.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -19,15 +18,16 @@ from reconciler.state import (
     ForgetRank,
     GroupRecord,
     Memory,
-    NodeName,
     Outcome,
     RebootNode,
     ReplicaId,
     Trouble,
+    subjects,
 )
 from reconciler.state.reports.incident import Entry, EntryKind, Incident, Occasion
 from reconciler.state.reports.notification import Notification
 from reconciler.state.reports.status import Event
+from reconciler.state.subjects import LinkSubject, NodeSubject, ReplicaSubject, RequestSubject, Subject
 from reconciler.status import Snapshots, serving
 
 REOPENED_WITHIN_SECONDS = 120.0
@@ -75,23 +75,25 @@ def follow(
 T = TypeVar("T")
 
 
-def _by_subject(items: Iterable[T], subjects: Callable[[T], Collection[str]]) -> dict[str, list[T]]:
+def _by_subject(items: Iterable[T], about: Callable[[T], Collection[Subject]]) -> dict[Subject, list[T]]:
     """Sort items by their subjects; each list keeps their order."""
-    found: dict[str, list[T]] = {}
+    found: dict[Subject, list[T]] = {}
     for item in items:
-        for subject in subjects(item):
+        for subject in about(item):
             found.setdefault(subject, []).append(item)
     return found
 
 
-def _subjects(done: Done, groups: Mapping[ReplicaId, GroupRecord]) -> set[str]:
+def _subjects(done: Done, groups: Mapping[ReplicaId, GroupRecord]) -> set[Subject]:
     """Return the subjects of a step: its own, and its replica; for a restarted machine, the replicas that had a group
     there."""
     step = done[1].step
+    found: set[Subject] = {subjects.read(step.subject)}
     if isinstance(step, RebootNode):
         on_it = (replica for replica, record in groups.items() if step.node in record.members)
-        return {step.subject, *(f"replica/{replica}" for replica in on_it)}
-    return {step.subject, f"replica/{getattr(step, 'replica', None)}"}
+        return found.union(map(ReplicaSubject, on_it))
+    replica = getattr(step, "replica", None)
+    return found if replica is None else found | {ReplicaSubject(replica)}
 
 
 def _find_open(trouble: Trouble, all_: Iterable[Trouble], own: Sequence[Incident]) -> int | None:
@@ -137,7 +139,7 @@ def _begun(incident: Incident, snapshots: Snapshots) -> Incident:
     """Begin or reopen an incident: earlier groups are not among its remedies."""
     if incident.open and incident.entries:
         return incident
-    replica = ReplicaId.of_subject(incident.subject)
+    replica = incident.replica
     epoch = snapshots.memory.last_epochs.get(replica, 0) if replica else 0
     again = incident.reopened + (not incident.open)
     return replace(incident, closed_at=None, reopened=again, epoch_before=epoch, epoch=epoch)
@@ -148,18 +150,17 @@ def _update(incident: Incident, trouble: Trouble, snapshots: Snapshots) -> Incid
     entries, now = [], snapshots.now
     back = incident.present is None
     latest = incident.last(EntryKind.SEEN)
-    if back or latest is None or incident.present != trouble.fault or not _alike(latest.text, trouble.seen):
-        entries.append(Entry(now, EntryKind.SEEN, trouble.seen, trouble.fault))
+    if back or latest is None or incident.present != trouble.fault or latest.sign not in (None, trouble.sign):
+        entries.append(Entry(now, EntryKind.SEEN, trouble.seen, trouble.fault, sign=trouble.sign))
     asks = bool(trouble.person) and trouble.fault not in incident.asked
     if asks:
-        entries.append(Entry(now, EntryKind.PERSON, trouble.person))
-    doing = incident.doing if _alike(trouble.doing, incident.doing) else trouble.doing
+        entries.append(Entry(now, EntryKind.PERSON, trouble.person, sign=(trouble.fault.value,)))
     incident = replace(
         incident,
         fault=_named(incident, trouble, snapshots.memory),
         present=trouble.fault,
-        doing=doing,
-        person=incident.person if _alike(trouble.person, incident.person) else trouble.person,
+        doing=trouble.doing,
+        person=trouble.person,
         asked=(*incident.asked, trouble.fault) if asks else incident.asked,
     )
     return _add_entries(incident, entries)
@@ -169,7 +170,7 @@ def _named(incident: Incident, trouble: Trouble, memory: Memory) -> FaultClass:
     """Return the class that explains most. Troubles of a machine after a repair may be effects of the repair, such as
     ports that a restart has reset, and explain nothing. Neither does the silence of a machine that is restarted for a
     group."""
-    if incident.subject.startswith("node/") and incident.first(EntryKind.TRIED):
+    if isinstance(incident.subject, NodeSubject) and incident.first(EntryKind.TRIED):
         return incident.fault
     if trouble.fault is FaultClass.HOST_UNREACHABLE and _restarted(incident, memory):
         return incident.fault
@@ -178,37 +179,28 @@ def _named(incident: Incident, trouble: Trouble, memory: Memory) -> FaultClass:
 
 def _restarted(incident: Incident, memory: Memory) -> bool:
     """Return whether a machine of its group was asked to restart since the incident began."""
-    replica = ReplicaId.of_subject(incident.subject)
+    replica = incident.replica
     record = memory.groups.get(replica) if replica else None
     reboots = [memory.reboots.get(name) for name in record.members] if record else []
     return any(each is not None and each.at >= incident.opened_at for each in reboots)
 
 
-_MEASURED = re.compile(r"\d+(\.\d+)? ?(ms|s|m|min|h|%|[KMGT]i?B|B)\b")
-
-
-def _alike(one: str, other: str) -> bool:
-    """Return whether two texts differ only in measured values, which grow while a text stays true: ``no step for
-    61 s``."""
-    return one == other or _MEASURED.sub("#", one) == _MEASURED.sub("#", other)
-
-
 def _formed(incident: Incident, snapshots: Snapshots) -> Iterator[Entry]:
     """Yield the groups formed since then, from the store, which survives a crash."""
-    replica = ReplicaId.of_subject(incident.subject)
+    replica = incident.replica
     if replica is None:
         return
     record = snapshots.memory.groups.get(replica)
     attempts = [a for a in snapshots.memory.attempts.get(replica, ()) if a.epoch > incident.epoch]
-    seen = [entry.text for entry in incident.entries if entry.kind is EntryKind.SEEN]
+    told = {entry.fault for entry in incident.entries if entry.kind is EntryKind.SEEN} - {*incident.asked}
     for attempt in attempts:
         text = f"form epoch {attempt.epoch}"
         if record is not None and record.epoch == attempt.epoch:
             text += (
                 f" on {', '.join(record.members)}{f' over {record.transport}' if record.transport else ''}"
             )
-        why = attempt.cause if attempt.text in seen else f"{attempt.cause}: {attempt.text}"
-        yield Entry(attempt.at, EntryKind.TRIED, f"{text} ({why})")
+        why = attempt.cause if attempt.fault in told else f"{attempt.cause}: {attempt.text}"
+        yield Entry(attempt.at, EntryKind.TRIED, f"{text} ({why})", sign=("form", str(attempt.epoch)))
 
 
 def _tried(incident: Incident, outcomes: Sequence[Done]) -> Iterator[Entry]:
@@ -220,11 +212,12 @@ def _tried(incident: Incident, outcomes: Sequence[Done]) -> Iterator[Entry]:
         began = max(incident.opened_at, at - outcome.seconds)
         text = f"{step}: failed: {outcome.problem}" if outcome.problem else str(step)
         text += f": {outcome.detail}" if outcome.detail else ""
-        yield Entry(began, EntryKind.TRIED, text, seconds=outcome.seconds)
+        sign = (step.key, "done" if outcome.done else "failed")
+        yield Entry(began, EntryKind.TRIED, text, seconds=outcome.seconds, sign=sign)
 
 
 def _add_entries(incident: Incident, entries: Iterable[Entry]) -> Incident:
-    """Add entries: repeated ones are counted, and if there are too many, the middle is dropped."""
+    """Add entries: repeated ones are counted, with the newest text, and if there are too many, the middle is dropped."""
     entries = tuple(entries)
     if not entries:
         return incident
@@ -232,15 +225,11 @@ def _add_entries(incident: Incident, entries: Iterable[Entry]) -> Incident:
     left_out = incident.left_out
     for entry in entries:
         entry = replace(entry, text=entry.text[:TEXT_CHARACTERS_MAX])
-        again = next(
-            (n for n in range(len(kept) - 1, max(-1, len(kept) - 1 - REPEATS_WITHIN), -1)
-             if (kept[n].kind, kept[n].text) == (entry.kind, entry.text)),
-            None,
-        )  # fmt: skip
+        last = range(len(kept) - 1, max(-1, len(kept) - 1 - REPEATS_WITHIN), -1)
+        again = next((n for n in last if _repeats(entry, kept[n])), None)
         if again is not None:
-            kept[again] = replace(
-                kept[again], times=kept[again].times + 1, seconds=entry.seconds, last_at=entry.at
-            )
+            first = kept[again]
+            kept[again] = replace(entry, at=first.at, times=first.times + 1, last_at=entry.at)
             continue
         kept.append(entry)
         if len(kept) > FIRST_ENTRIES_KEPT + LAST_ENTRIES_KEPT:
@@ -249,12 +238,16 @@ def _add_entries(incident: Incident, entries: Iterable[Entry]) -> Incident:
     return replace(incident, entries=tuple(kept), left_out=left_out)
 
 
+def _repeats(entry: Entry, other: Entry) -> bool:
+    return (entry.kind, entry.fault, entry.sign) == (other.kind, other.fault, other.sign)
+
+
 # --- its end -----------------------------------------------------------------------------------------
 
 
 def _served(incident: Incident, snapshots: Snapshots) -> Incident:
     """Count the time for which the replica does not serve, and note its reported epochs."""
-    replica = ReplicaId.of_subject(incident.subject)
+    replica = incident.replica
     if replica is None:
         return incident
     attempts = snapshots.memory.attempts.get(replica, ())
@@ -281,37 +274,44 @@ def _served_at(record: GroupRecord, since: float, now: float) -> float:
 def _end(incident: Incident, snapshots: Snapshots) -> Entry | None:
     """Return the end of the incident; None if its object has not recovered."""
     now = snapshots.now
-    replica = ReplicaId.of_subject(incident.subject)
+    replica = incident.replica
     if replica is not None:
         if not snapshots.wants(replica):
-            return Entry(now, EntryKind.OUTCOME, f"{replica} is no longer wanted")
+            return _ended(now, f"{replica} is no longer wanted", "unwanted")
         record = snapshots.memory.groups.get(replica)
         if record is None or serving(record, snapshots.observed) is None:
             return None
         if record.epoch <= incident.epoch_before:
-            return Entry(now, EntryKind.OUTCOME, f"{replica} continues to serve as epoch {record.epoch}")
+            return _ended(
+                now, f"{replica} continues to serve as epoch {record.epoch}", "continues", record.epoch
+            )
         at = _served_at(record, incident.opened_at, now)
         up = max(0.0, at - record.created_at)
-        return Entry(at, EntryKind.OUTCOME, f"{replica} serves again as epoch {record.epoch}", seconds=up)
-    if incident.subject.startswith("node/"):
-        name = NodeName(incident.subject.removeprefix("node/"))
+        end = _ended(at, f"{replica} serves again as epoch {record.epoch}", "serves", record.epoch)
+        return replace(end, seconds=up)
+    if isinstance(incident.subject, NodeSubject):
+        name = incident.subject.node
         if name not in snapshots.desired.nodes:
-            return Entry(now, EntryKind.OUTCOME, f"{name} is no longer a node of this cluster")
+            return _ended(now, f"{name} is no longer a node of this cluster", "unwanted")
         node = snapshots.observed.nodes.get(name)
         if node is None or node.contact is not Contact.REACHED or not node.probed:
             return None  # it answers but has not reported its state yet
-        return Entry(now, EntryKind.OUTCOME, f"{name} can be used again")
-    if incident.subject.startswith("request/"):
-        return Entry(now, EntryKind.OUTCOME, incident.doing)
-    if incident.subject.startswith("link/") and _unseen(incident.subject, snapshots):
+        return _ended(now, f"{name} can be used again", "usable")
+    if isinstance(incident.subject, RequestSubject):
+        return _ended(now, incident.doing, "refused")
+    if isinstance(incident.subject, LinkSubject) and _unseen(incident.subject, snapshots):
         return None
-    return Entry(now, EntryKind.OUTCOME, "the problem is gone")
+    return _ended(now, "the problem is gone", "gone")
 
 
-def _unseen(subject: str, snapshots: Snapshots) -> bool:
+def _ended(at: float, text: str, *sign: str | int) -> Entry:
+    return Entry(at, EntryKind.OUTCOME, text, sign=tuple(map(str, sign)))
+
+
+def _unseen(subject: LinkSubject, snapshots: Snapshots) -> bool:
     """Return whether one end of a link belongs to a Node whose view of the link is unknown."""
-    ends = (NodeName(name) for name in subject.split("/")[1:])
-    nodes = (snapshots.observed.nodes.get(name) for name in ends if name in snapshots.desired.nodes)
+    declared = (name for name in subject.nodes if name in snapshots.desired.nodes)
+    nodes = (snapshots.observed.nodes.get(name) for name in declared)
     return any(node is None or not (node.settled(snapshots.now) and node.probed) for node in nodes)
 
 

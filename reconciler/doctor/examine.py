@@ -23,11 +23,11 @@ from reconciler.state import (
     ObjectKey,
     Refusal,
     RefusedBecause,
-    ReplicaId,
     Trouble,
 )
 from reconciler.state.identity import CLUSTER
 from reconciler.state.reports.incident import Entry, EntryKind, Incident
+from reconciler.state.subjects import LinkSubject, NodeSubject, ReplicaSubject
 from reconciler.status import AS_WISHED, Snapshots, certificate, examinations
 from reconciler.status.by_object import ByObject
 from reconciler.status.node_comparison import NodeComparison
@@ -146,7 +146,7 @@ def _open_incidents(incidents: Iterable[Incident], snapshots: Snapshots) -> Iter
     """Yield open incidents of groups that do not serve again yet; machines and cables are judged by their facts."""
     known = {trouble.subject for trouble in snapshots.plan.troubles}
     for incident in incidents:
-        replica = ReplicaId.of_subject(incident.subject)
+        replica = incident.replica
         if incident.open and replica and incident.subject not in known:
             sign = _latest_sign(incident, snapshots.memory.attempts.get(replica, ()))
             fault = sign.fault or incident.fault
@@ -159,8 +159,8 @@ def _latest_sign(incident: Incident, attempts: Sequence[Attempt]) -> Entry:
     """Return the entry for which the newest group was formed: if the previous group could not be formed, that is the
     current problem, and no longer the end of the first."""
     seen = [entry for entry in incident.entries if entry.kind is EntryKind.SEEN]
-    reasons = {attempt.text for attempt in attempts[-1:] if attempt.epoch > incident.epoch_before}
-    latest = [entry for entry in seen if entry.text in reasons][-1:]
+    reasons = {attempt.fault for attempt in attempts[-1:] if attempt.epoch > incident.epoch_before}
+    latest = [entry for entry in seen if entry.fault in reasons][-1:]
     explaining = [entry for entry in seen if entry.fault is incident.fault]
     return next(iter([*latest, *explaining]), Entry(incident.opened_at, EntryKind.SEEN, incident.fault.title))
 
@@ -174,7 +174,7 @@ def _finding(world: World, trouble: Trouble) -> Finding:
     barred = trouble.fault is FaultClass.HOST_UNREACHABLE and seen is not None and bool(seen.barred)
     if barred and seen is not None:
         steps = _way_in(seen)
-    of_cable = trouble.subject.startswith("link/")
+    of_cable = isinstance(trouble.subject, LinkSubject)
     return Finding(
         trouble.fault,
         tuple(ObjectKey("Node", name) for name in nodes) if of_cable else (trouble.object,),
@@ -193,14 +193,16 @@ def _way_in(seen: NodeObservation) -> str:
 
 def _concerned(world: World, trouble: Trouble) -> tuple[NodeName, ...]:
     """Return the machines of a trouble's subject: a machine, both ends of a cable, or all machines of a group."""
-    kind, _, rest = trouble.subject.partition("/")
-    if kind in ("node", "link"):
-        return tuple(NodeName(name) for name in rest.split("/"))
-    replica = ReplicaId.of_subject(trouble.subject)
-    if replica is not None:
-        record = world.memory.groups.get(replica)
-        return record.members if record else ()
-    return (NodeName(trouble.object.name),) if trouble.object.kind == "Node" else ()
+    match trouble.subject:
+        case NodeSubject(name):
+            return (name,)
+        case LinkSubject() as link:
+            return link.nodes
+        case ReplicaSubject(replica):
+            record = world.memory.groups.get(replica)
+            return record.members if record else ()
+        case _:
+            return ()
 
 
 def _checked(machine: Machine) -> Iterator[Finding]:

@@ -25,6 +25,7 @@ from reconciler.state import (
     ReleaseReplica,
     RemoveObject,
     ReplicaId,
+    Sign,
     StartAgent,
     Step,
     StopAgent,
@@ -157,7 +158,7 @@ def _causes(draft: Draft) -> Slices[Draft]:
 
 def _name_each_task_once(draft: Draft) -> Slices[Draft]:
     yield
-    named = {(trouble.fault, trouble.person) for trouble in draft.own}
+    named = {(trouble.fault, trouble.task) for trouble in draft.own if trouble.person}
     named |= cable_faults.person_tasks(draft.world, draft.cabling)
     if not named:
         return draft
@@ -166,12 +167,12 @@ def _name_each_task_once(draft: Draft) -> Slices[Draft]:
     )
 
 
-def _without_repeated_tasks(decision: Decision, named: set[tuple[FaultClass, str]]) -> Decision:
-    """Drop a person's task from a group if the machine or cable that causes it has the task already."""
+def _without_repeated_tasks(decision: Decision, named: set[tuple[FaultClass, Sign]]) -> Decision:
+    """Drop a person's task from a group where the machine or cable that causes it has the task already."""
     if not decision.troubles:
         return decision
     troubles = tuple(
-        replace(trouble, person="") if (trouble.fault, trouble.person) in named else trouble
+        replace(trouble, person="") if (trouble.fault, trouble.task) in named else trouble
         for trouble in decision.troubles
     )
     return replace(decision, troubles=troubles)

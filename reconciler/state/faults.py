@@ -7,6 +7,10 @@ from enum import Enum, IntEnum
 
 from .cause import Cause
 from .identity import NodeName, ObjectKey
+from .subjects import Subject
+
+Sign = tuple[str, ...]
+"""A key of names and numbers: equal for the same observation or task, whatever its words and measured values are."""
 
 
 class FaultClass(Enum):
@@ -96,9 +100,8 @@ class Trouble:
     """A current problem, its remedy, and the steps that only a person can take."""
 
     object: ObjectKey
-    subject: str
-    """The subject, such as ``replica/tiny/0`` or ``node/studio-1``. For each subject and class there is one trouble at
-    a time."""
+    subject: Subject
+    """For each subject and class there is one trouble at a time."""
     fault: FaultClass
     seen: str
     """The observation, for people, naming machines, ports and ranks."""
@@ -106,6 +109,10 @@ class Trouble:
     """The remedy that is being tried, for people; empty if there is none."""
     person: str = ""
     """The exact steps that only a person can take; empty if no person is needed."""
+    sign: Sign = ()
+    """The key of ``seen``."""
+    task: Sign = ()
+    """The key of ``person``."""
 
 
 @dataclass(frozen=True, slots=True)

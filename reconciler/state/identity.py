@@ -31,13 +31,6 @@ class ReplicaId(NamedTuple):
     def __str__(self) -> str:
         return f"{self.deployment}/{self.index}"
 
-    @classmethod
-    def of_subject(cls, subject: str) -> ReplicaId | None:
-        """Return the replica of a subject such as ``replica/tiny/0``; None for other subjects."""
-        kind, _, name = subject.partition("/")
-        deployment, _, index = name.rpartition("/")
-        return cls(DeploymentName(deployment), int(index)) if kind == "replica" else None
-
     @property
     def key(self) -> ObjectKey:
         """Return the key of the deployment."""

@@ -22,6 +22,7 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.state.identity import ObjectKey
+from reconciler.state.subjects import LinkSubject
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,5 +90,6 @@ class ByObject:
 
 def _ends(trouble: Trouble) -> tuple[ObjectKey, ...]:
     """Return the objects that a trouble is about: of a cable the machines at both of its ends, which name each other."""
-    kind, *names = trouble.subject.split("/")
-    return tuple(ObjectKey("Node", name) for name in names) if kind == "link" else (trouble.object,)
+    if isinstance(trouble.subject, LinkSubject):
+        return tuple(ObjectKey("Node", name) for name in trouble.subject.nodes)
+    return (trouble.object,)

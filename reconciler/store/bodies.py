@@ -10,16 +10,19 @@ from enum import Enum
 from typing import Any
 
 from reconciler.state.reports.status import Condition, ObjectStatus
+from reconciler.state.subjects import Subject
 
 
 def written(value: Any) -> str:
-    """Return a dataclass and its contents as JSON; enums as their values."""
+    """Return a dataclass and its contents as JSON; enums as their values, subjects as text."""
     return _ENCODER.encode(value)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, Subject):
+        return str(value)
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 

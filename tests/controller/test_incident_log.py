@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler.controller.incident_log import IncidentLog
-from reconciler.state import FaultClass, Outcome, Plan, Trouble
+from reconciler.state import FaultClass, Outcome, Plan, Trouble, subjects
 from reconciler.state.identity import ObjectKey
 from reconciler.status import Snapshots
 from reconciler.store import EventFilter, IncidentFilter, Store
@@ -16,7 +16,14 @@ from reconciler.wire.launch import RankId
 from tests.worlds import two_nodes
 
 NODE = ObjectKey("Node", "node-a")
-PERSON = Trouble(NODE, "node/node-a", FaultClass.RDMA_DISABLED, "rdma_ctl says disabled", "", "Recovery mode")
+PERSON = Trouble(
+    NODE,
+    subjects.read("node/node-a"),
+    FaultClass.RDMA_DISABLED,
+    "rdma_ctl says disabled",
+    "",
+    "Recovery mode",
+)
 
 
 class Controllers:

@@ -14,7 +14,7 @@ from reconciler import status
 from reconciler.controller.incident_log import IncidentLog
 from reconciler.controller.notifications import ATTEMPTS_MAX, UNUSABLE_SECONDS, Notifications
 from reconciler.outgoing.webhooks import Webhooks
-from reconciler.state import Desired, FaultClass, Memory, Observed, Plan, Trouble
+from reconciler.state import Desired, FaultClass, Memory, Observed, Plan, Trouble, subjects
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.notification import Delivery, Notification
 from reconciler.status import Snapshots
@@ -25,7 +25,12 @@ from tests.worlds import node, notifier
 
 NODE = ObjectKey("Node", "node-a")
 PERSON = Trouble(
-    NODE, "node/node-a", FaultClass.RDMA_DISABLED, "rdma is off", "", "start it in Recovery mode"
+    NODE,
+    subjects.read("node/node-a"),
+    FaultClass.RDMA_DISABLED,
+    "rdma is off",
+    "",
+    "start it in Recovery mode",
 )
 SECONDS_MAX = 60.0
 

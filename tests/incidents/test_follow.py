@@ -19,6 +19,7 @@ from reconciler.state import (
     Reboot,
     RebootNode,
     Trouble,
+    subjects,
 )
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.incident import EntryKind, Incident, Occasion
@@ -83,8 +84,11 @@ class Log:
         return [entry.text for entry in self.the().entries if entry.kind is kind]
 
 
-def trouble(fault: FaultClass, person: str = "", subject: str = STUDIO, seen: str = "") -> Trouble:
-    return Trouble(NODE, subject, fault, seen or f"{fault.title} was seen", "try something", person)
+def trouble(
+    fault: FaultClass, person: str = "", subject: str = STUDIO, seen: str = "", sign: int = 0
+) -> Trouble:
+    about, text = subjects.read(subject), seen or f"{fault.title} was seen"
+    return Trouble(NODE, about, fault, text, "try something", person, (str(sign),))
 
 
 def running() -> Log:
@@ -138,7 +142,7 @@ def test_a_crash_is_recorded_from_its_first_sign_to_the_first_completion() -> No
     began = log.world.now
     log.go()
     opened = log.the()
-    assert (opened.fault, opened.open, opened.subject) == (C8, True, "replica/tiny/0")
+    assert (opened.fault, opened.open, str(opened.subject)) == (C8, True, "replica/tiny/0")
     assert opened.object == ObjectKey("ModelDeployment", "tiny")
     log.heal()
     found = log.the()
@@ -337,7 +341,7 @@ def test_what_a_person_was_asked_to_mend_a_moment_ago_is_the_same_incident_whate
 def test_subjects_have_incidents_of_their_own() -> None:
     log = running()
     log.look(trouble(C3), trouble(C3, subject="link/a/b"), trouble(C3, subject="node/node-b"))
-    assert [incident.subject for incident in log.known.values()] == [STUDIO, "link/a/b", "node/node-b"]
+    assert [str(incident.subject) for incident in log.known.values()] == [STUDIO, "link/a/b", "node/node-b"]
 
 
 # --- nodes -------------------------------------------------------------------------------------------
@@ -433,7 +437,7 @@ def test_what_only_grows_while_it_stays_true_is_no_news() -> None:
     before = log.the()
     log.look(trouble(C9, seen="no step for 66 s while 3 requests wait"), after=1)
     assert log.the() == before, "nothing to write"
-    log.look(trouble(C9, seen="no step for 66 s while 4 requests wait"), after=1)
+    log.look(trouble(C9, seen="no step for 66 s while 3 requests wait", sign=1), after=1)
     assert len(log.texts(EntryKind.SEEN)) == 2
 
 
@@ -452,7 +456,7 @@ def test_what_repeats_is_counted() -> None:
 def test_the_middle_of_a_long_incident_is_left_out() -> None:
     log = running()
     for number in range(500):
-        log.look(trouble(C9, seen=f"step {number} hangs"), after=1)
+        log.look(trouble(C9, seen=f"step {number} hangs", sign=number), after=1)
     found = log.the()
     assert len(found.entries) == FIRST_ENTRIES_KEPT + LAST_ENTRIES_KEPT
     assert found.left_out == 500 - len(found.entries)

@@ -29,7 +29,7 @@ def told(world: World) -> dict[str, set[FaultClass]]:
     found: dict[str, set[FaultClass]] = {}
     for each in world.controller.parts.store.incidents.find(IncidentFilter(limit=1000)):
         seen = {entry.fault for entry in each.entries if entry.fault is not None}
-        found.setdefault(each.subject, set()).update(seen | {each.fault})
+        found.setdefault(str(each.subject), set()).update(seen | {each.fault})
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler.resources import NodeSpec, SshAccess
-from reconciler.state import Contact, FaultClass, NodeName, Observed, Plan, Trouble
+from reconciler.state import Contact, FaultClass, NodeName, Observed, Plan, Trouble, subjects
 from reconciler.state.identity import ObjectKey
 from reconciler.status import node
 from reconciler.status.by_object import ByObject
@@ -142,10 +142,20 @@ def test_what_it_costs_is_said_where_nothing_keeps_an_agent_running(
 
 def test_a_cable_is_the_matter_of_the_machines_at_both_of_its_ends() -> None:
     cable = Trouble(
-        ObjectKey("Node", A), f"link/{A}/{B}", FaultClass.LINK_DOWN, "no cable joins them", "", "plug one in"
+        ObjectKey("Node", A),
+        subjects.read(f"link/{A}/{B}"),
+        FaultClass.LINK_DOWN,
+        "no cable joins them",
+        "",
+        "plug one in",
     )
     own = Trouble(
-        ObjectKey("Node", B), f"node/{B}", FaultClass.HOST_UNREACHABLE, "it hangs", "", "restart it"
+        ObjectKey("Node", B),
+        subjects.read(f"node/{B}"),
+        FaultClass.HOST_UNREACHABLE,
+        "it hangs",
+        "",
+        "restart it",
     )
     world = two_nodes()
     found = ByObject.of(world.desired(), Plan(troubles=(cable,))).troubles

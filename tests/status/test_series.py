@@ -25,6 +25,7 @@ from reconciler.state import (
     ObjectKey,
     Reboot,
     Rejection,
+    subjects,
 )
 from reconciler.state.reports.incident import Incident
 from reconciler.status import Snapshots, statuses
@@ -63,7 +64,7 @@ def values(view: View) -> Mapping[str, float]:
 
 
 def incident(number: int, fault: FaultClass, person: str = "") -> Incident:
-    return Incident(number, ObjectKey("Node", A), f"node/{A}", fault, 0.0, person=person)
+    return Incident(number, ObjectKey("Node", A), subjects.read(f"node/{A}"), fault, 0.0, person=person)
 
 
 def test_a_cluster_that_serves() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.state import FaultClass
+from reconciler.state import FaultClass, subjects
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.incident import Entry, EntryKind, Incident
 from reconciler.state.reports.status import Event
@@ -19,7 +19,7 @@ NODE = ObjectKey("Node", "node-a")
 OPEN = Incident(
     id=1,
     object=NODE,
-    subject="node/node-a",
+    subject=subjects.read("node/node-a"),
     fault=FaultClass.RDMA_DISABLED,
     opened_at=100.0,
     present=FaultClass.LINK_DOWN,

@@ -5,7 +5,8 @@ An unknown fact is evidence of nothing. Faults of RDMA and of cables are looked 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 from reconciler.engine import MLX
 from reconciler.state import Cause, Contact, MachineFacts, NodeName, NodeObservation, PortFacts
@@ -24,7 +25,12 @@ PANICS_MAX = 2
 SIGABRT = 6
 
 
-Detector = Callable[[Evidence], Detection | None]
+class Detector(Protocol):
+    """A detector. Its name is a part of stored keys."""
+
+    __name__: str
+
+    def __call__(self, evidence: Evidence, /) -> Detection | None: ...
 
 
 def unreachable(evidence: Evidence) -> Detection | None:
@@ -41,7 +47,7 @@ def unreachable(evidence: Evidence) -> Detection | None:
 def unkillable(evidence: Evidence) -> Detection | None:
     """Detect a rank that SIGKILL does not end (C18): whatever the reason to end it, its machine is at fault now."""
     seen = ended_late(evidence) if evidence.unkillable else None
-    return Detection(seen.text, evidence.unkillable) if seen else None
+    return Detection(seen.text, evidence.unkillable, tells_symptom=True) if seen else None
 
 
 def ended_late(evidence: Evidence) -> Detection | None:
@@ -330,7 +336,8 @@ def idle_decay(evidence: Evidence) -> Detection | None:
     if not idle or not failed or evidence.symptom is None:
         return None
     minutes = evidence.idle_seconds / 60
-    return Detection(f"there was no request for {minutes:.0f} min: {evidence.symptom.text}")
+    text = f"there was no request for {minutes:.0f} min: {evidence.symptom.text}"
+    return Detection(text, tells_symptom=True)
 
 
 def wrong_group(evidence: Evidence) -> Detection | None:
@@ -351,7 +358,7 @@ def _symptom(evidence: Evidence) -> Detection | None:
         return None
     first = evidence.first
     blamed = (first.node,) if first is not None and not first.lost_another else ()
-    return Detection(evidence.symptom.text, blamed)
+    return Detection(evidence.symptom.text, blamed, tells_symptom=True)
 
 
 def _ended(evidence: Evidence, *codes: int) -> Detection | None:

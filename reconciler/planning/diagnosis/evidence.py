@@ -86,7 +86,9 @@ class Detection:
     port: str = ""
     """``node/receptacle`` or an interface."""
     peer: str = ""
-    """The other end."""
+    """What is at the other end."""
+    tells_symptom: bool = False
+    """Whether the text has that of the symptom."""
 
 
 def restarted(node: NodeObservation, boots: Mapping[NodeName, str]) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from reconciler.state import FaultClass
+from reconciler.state import FaultClass, Sign
 
 from . import detectors
 from .detectors import Detector
@@ -119,6 +119,10 @@ class Row:
         """Return whether this remedy leaves something to a person; a fault that forming again may well heal does not."""
         return now is not self.remedy or now not in (Remedy.FORM, Remedy.WAIT, Remedy.REPAIR)
 
+    def sign(self, detection: Detection) -> Sign:
+        """Return the key of a detection, and of the steps against it: equal if both name the same things."""
+        return self.seen.__name__, *detection.nodes, detection.port, detection.peer
+
     def steps(self, detection: Detection, deployment: str) -> str:
         """Return what a person must do, with the names in place."""
         return self.person.format(
@@ -166,6 +170,8 @@ GID_INDEX = (
     " SERVICE, for the port's IPv6 addresses come before its IPv4 address; then take that away and give it again: sudo"
     " ifconfig {port} inet ADDRESS delete; sudo ifconfig {port} inet ADDRESS netmask MASK; see it with: ibv_devinfo -v"
 )
+NO_LOCAL_NETWORK = "LocalNetworkPrivacy"
+"""The reason why no machine lets the controller in, for which its own machine is to blame."""
 LOCAL_NETWORK = (
     "on the controller's machine: System Settings, Privacy & Security, Local Network: allow the application that"
     " runs the controller, which is its terminal, and start the controller again; or start it in Terminal.app"

@@ -16,7 +16,7 @@ from enum import Enum
 from reconciler.planning.context.memory_needs import gib
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis.detectors import WIRED_EXCESS_BYTES
-from reconciler.state import FaultClass, MachineFacts, NodeName, ObservedRank
+from reconciler.state import FaultClass, MachineFacts, NodeName, ObservedRank, Sign
 from reconciler.wire.node import Gone
 
 SETTLE_SECONDS = 60.0
@@ -44,6 +44,13 @@ class Leftover:
     seconds: float
     """Time since it was left, as far as known."""
     person: str
+    rank: str = ""
+    """Id of the rank that left it, where it is known."""
+
+    @property
+    def sign(self) -> Sign:
+        """Return the key of it on its node."""
+        return self.reason, self.rank
 
 
 def proof(world: World, name: NodeName) -> Proof:
@@ -91,7 +98,9 @@ def _rank_leftover(rank: ObservedRank) -> Leftover:
         f"end what it left on {rank.node} ({report.kept}), with kill -9; a process in state U or D ends only with"
         " a restart of the machine"
     )
-    return Leftover(FaultClass.KERNEL_OBJECTS, "RankRemains", text, report.ended_seconds, person)
+    return Leftover(
+        FaultClass.KERNEL_OBJECTS, "RankRemains", text, report.ended_seconds, person, str(report.id)
+    )
 
 
 def _ended(world: World, name: NodeName) -> list[ObservedRank]:

@@ -13,7 +13,7 @@ from reconciler.planning.context import reboot_requests
 from reconciler.planning.context.lost_nodes import cut_off, is_lost
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis.evidence import Detection
-from reconciler.planning.diagnosis.rules import TABLE
+from reconciler.planning.diagnosis.rules import NO_LOCAL_NETWORK, TABLE
 from reconciler.state import (
     Contact,
     FaultClass,
@@ -22,12 +22,15 @@ from reconciler.state import (
     ObjectKey,
     ObservedRank,
     Quarantine,
+    Sign,
     Trouble,
 )
 from reconciler.state.observed import KILL_SECONDS
+from reconciler.state.subjects import NodeSubject
 
 from . import leftovers
 
+_HELD = next(row for row in TABLE if row.fault is FaultClass.UNKILLABLE_RANK)
 _RESTARTING = "nothing to do yet: it was asked to restart, which may take some minutes"
 
 
@@ -54,11 +57,11 @@ def troubles(world: World, names: list[NodeName]) -> tuple[Trouble, ...]:
 
 
 def _asked_once(troubles: Iterable[Trouble]) -> tuple[Trouble, ...]:
-    """Ask for the same task only once: a fault that keeps the controller from many nodes is one of its own machine."""
-    asked: dict[str, ObjectKey] = {}
+    """Ask for the very same thing once: what keeps the controller from many nodes is a fault of its own machine."""
+    asked: dict[Sign, ObjectKey] = {}
     found = []
     for trouble in troubles:
-        first = asked.setdefault(trouble.person, trouble.object) if trouble.person else trouble.object
+        first = asked.setdefault(trouble.task, trouble.object) if trouble.person else trouble.object
         again = first != trouble.object
         found.append(replace(trouble, doing=f"{trouble.doing}; see {first}", person="") if again else trouble)
     return tuple(found)
@@ -92,7 +95,9 @@ def _silent_trouble(world: World, name: NodeName) -> Trouble | None:
     key = ObjectKey("Node", name)
     seen = f"{name} does not answer: {node.problem}"
     person = _person(world, node) if gone else ""
-    return Trouble(key, f"node/{name}", FaultClass.HOST_UNREACHABLE, seen, doing, person)
+    sign = (node.contact.name, node.barred)
+    task = (node.barred,) if node.barred == NO_LOCAL_NETWORK else (*sign, name)
+    return Trouble(key, NodeSubject(name), FaultClass.HOST_UNREACHABLE, seen, doing, person, sign, task)
 
 
 def _is_expected(world: World, node: NodeObservation) -> bool:
@@ -118,20 +123,27 @@ def _person(world: World, node: NodeObservation) -> str:
 
 
 def _held(world: World, name: NodeName) -> Quarantine | None:
-    for rank in world.observed.ranks_on(name):
-        if rank.unkillable:
-            fault = FaultClass.UNKILLABLE_RANK
-            return Quarantine(name, fault, fault.reason, held_text(rank), _restarted_by_hand(name))
-    return None
+    rank, fault = _held_rank(world, name), FaultClass.UNKILLABLE_RANK
+    if rank is None:
+        return None
+    person = _HELD.steps(Detection("", (name,)), "")
+    return Quarantine(name, fault, fault.reason, held_text(rank), person)
+
+
+def _held_rank(world: World, name: NodeName) -> ObservedRank | None:
+    return next((rank for rank in world.observed.ranks_on(name) if rank.unkillable), None)
 
 
 def _held_trouble(world: World, name: NodeName) -> Trouble | None:
     """Report it once it is certain: until then, the rank may have much memory to give back."""
-    found = _held(world, name)
-    if found is None or (name not in world.desired.nodes and name not in world.memory.agents):
+    found, rank = _held(world, name), _held_rank(world, name)
+    if found is None or rank is None:
+        return None
+    if name not in world.desired.nodes and name not in world.memory.agents:
         return None
     doing = "nothing new is started there, and its groups are formed without it"
-    return Trouble(ObjectKey("Node", name), f"node/{name}", found.fault, found.text, doing, found.person)
+    key, sign, task = ObjectKey("Node", name), (str(rank.report.id),), _HELD.sign(Detection("", (name,)))
+    return Trouble(key, NodeSubject(name), found.fault, found.text, doing, found.person, sign, task)
 
 
 def held_text(rank: ObservedRank) -> str:
@@ -141,11 +153,6 @@ def held_text(rank: ObservedRank) -> str:
         f"rank {report.id.rank} of {rank.replica} on {rank.node} (epoch {report.id.epoch}, pid {report.pid})"
     )
     return f"{who} has not ended within {KILL_SECONDS:g} s of SIGKILL"
-
-
-def _restarted_by_hand(name: NodeName) -> str:
-    row = next(row for row in TABLE if row.fault is FaultClass.UNKILLABLE_RANK)
-    return row.steps(Detection("", (name,)), "")
 
 
 # --- nodes that keep what ranks held ---------------------------------------------------------------
@@ -165,7 +172,6 @@ def _leftover_trouble(world: World, name: NodeName) -> Trouble | None:
         settled = kept.seconds >= leftovers.SETTLE_SECONDS
         doing = "nothing new is started there" if settled else "wait until it is freed"
         person = kept.person if settled else ""
-        return Trouble(
-            ObjectKey("Node", name), f"node/{name}", kept.fault, f"{name}: {kept.text}", doing, person
-        )
+        key, seen, task = ObjectKey("Node", name), f"{name}: {kept.text}", (*kept.sign, name)
+        return Trouble(key, NodeSubject(name), kept.fault, seen, doing, person, kept.sign, task)
     return None

@@ -20,6 +20,7 @@ from reconciler.state import (
     Refusal,
     RefusedBecause,
     RepairNode,
+    Sign,
     Waiting,
     WaitingFor,
 )
@@ -113,6 +114,12 @@ def steps(world: World, row: Row, seen: Detection, deployment: str = "") -> str:
         return ""
     found = [text for name in seen.nodes if (text := _manual_mismatch(world, name)) is not None]
     return "; ".join(filter(None, found)) if found else row.steps(seen, deployment)
+
+
+def task(world: World, row: Row, seen: Detection) -> Sign:
+    """Return the key of ``steps``. Missing settings are a task of their machine, whichever row has seen it."""
+    declared = [name for name in seen.nodes if _manual_mismatch(world, name) is not None]
+    return ("settings", *declared) if row.remedy is Remedy.REPAIR and declared else row.sign(seen)
 
 
 def _in_hand(world: World, name: NodeName) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from reconciler.planning.context.view import Formed, View
 from reconciler.planning.context.world import World
@@ -12,19 +13,30 @@ from reconciler.planning.diagnosis import detectors
 from reconciler.planning.diagnosis.evidence import Detection, Evidence, opposite
 from reconciler.planning.diagnosis.rules import TABLE, Row
 from reconciler.planning.transport.fallback import CABLES, RINGS, VERBS, retried_at, used
-from reconciler.state import FaultClass, NodeName, ObjectKey, PortFacts, TransportFailure, Trouble
+from reconciler.state import FaultClass, NodeName, ObjectKey, PortFacts, Sign, TransportFailure, Trouble
 from reconciler.state.machine.links import HARMLESS, Cabling
+from reconciler.state.subjects import LinkSubject, ReplicaSubject
 
 from .machine_faults import SEEN_IN_FACTS, uses
 
 Pair = tuple[NodeName, NodeName]
-LinkFault = tuple[Pair, FaultClass, str, str]
-"""A fault of the cables between two nodes: its class, what was seen, and what a person must do."""
 Seen = tuple[Row, Detection]
 _DETECTORS = {detectors.link_down: detectors.port_down, detectors.slow_link: detectors.slow_link}
 """For a row of the table, the part of its detector that looks at a cable alone."""
 _DOWN = next(row for row in TABLE if row.seen is detectors.link_down)
 _ROWS = tuple((row, _DETECTORS[row.seen]) for row in TABLE if row.seen in _DETECTORS)
+
+
+class LinkFault(NamedTuple):
+    """A fault of the cables between two nodes."""
+
+    pair: Pair
+    fault: FaultClass
+    text: str
+    person: str
+    """What a person must do."""
+    sign: Sign
+    """The key of both: cables that are swapped are one fault."""
 
 
 def troubles(world: World, cabling: Cabling) -> tuple[Trouble, ...]:
@@ -34,19 +46,19 @@ def troubles(world: World, cabling: Cabling) -> tuple[Trouble, ...]:
     group had it.
     """
     declared = _declared(world, cabling)
-    covered = {(pair, fault) for pair, fault, _, _ in declared}
-    others = (each for each in world.once_as_decided(_rule_matches) if each[:2] not in covered)
-    found: dict[tuple[str, FaultClass], Trouble] = {}
-    named: set[str] = set()
-    for pair, fault, text, person in (*declared, *others):
+    covered = {(each.pair, each.fault) for each in declared}
+    others = (each for each in world.once_as_decided(_rule_matches) if (each.pair, each.fault) not in covered)
+    found: dict[tuple[Pair, FaultClass], Trouble] = {}
+    named: set[Sign] = set()
+    for pair, fault, text, person, sign in (*declared, *others):
         if not (world.reached(pair[0]) and world.reached(pair[1]) and uses(world, CABLES, *pair)):
             continue  # a machine that does not answer is another matter: its cables are down with it
-        if text in named:
-            continue  # two cables that are swapped are one fault
-        named.add(text)
-        key, subject = ObjectKey("Node", pair[0]), f"link/{pair[0]}/{pair[1]}"
-        doing = "its groups use their next transport"
-        found.setdefault((subject, fault), Trouble(key, subject, fault, text, doing, person))
+        if sign in named:
+            continue
+        named.add(sign)
+        key, doing = ObjectKey("Node", pair[0]), "its groups use their next transport"
+        trouble = Trouble(key, LinkSubject(*pair), fault, text, doing, person, sign, sign)
+        found.setdefault((pair, fault), trouble)
     return tuple(found.values())
 
 
@@ -56,21 +68,22 @@ def persistent_faults(world: World, cabling: Cabling) -> tuple[Trouble, ...]:
     return tuple(
         trouble
         for trouble in troubles(world, cabling)
-        if all(world.node(NodeName(name)).settled(world.now) for name in trouble.subject.split("/")[1:])
+        if isinstance(trouble.subject, LinkSubject)
+        and all(world.node(name).settled(world.now) for name in trouble.subject.nodes)
     )
 
 
-def person_tasks(world: World, cabling: Cabling) -> set[tuple[FaultClass, str]]:
+def person_tasks(world: World, cabling: Cabling) -> set[tuple[FaultClass, Sign]]:
     """Collect what people are asked to do about cables, or will be once the machines have been up for a while: also
-    in the words that are used for cables without a Fabric."""
-    covered = {(pair, fault) for pair, fault, _, _ in _declared(world, cabling)}
+    as the rules see cables without a Fabric."""
+    covered = {(each.pair, each.fault) for each in _declared(world, cabling)}
     matches = (
         (*world.once_as_decided(_rule_matches), *(_as_link_faults(each) for each in _missed(world)))
         if covered
         else ()
     )
-    otherwise = {(fault, person) for pair, fault, _, person in matches if (pair, fault) in covered}
-    return otherwise | {(trouble.fault, trouble.person) for trouble in troubles(world, cabling)}
+    otherwise = {(each.fault, each.sign) for each in matches if (each.pair, each.fault) in covered}
+    return otherwise | {(trouble.fault, trouble.task) for trouble in troubles(world, cabling)}
 
 
 def _declared(world: World, cabling: Cabling) -> list[LinkFault]:
@@ -81,7 +94,7 @@ def _declared(world: World, cabling: Cabling) -> list[LinkFault]:
     ):
         one, other = sorted(NodeName(end.node) for end in status.link)
         if not status.verbs_only or uses(world, VERBS, one, other):
-            found.append(((one, other), status.fault, status.text, status.person))
+            found.append(LinkFault((one, other), status.fault, status.text, status.person, status.sign))
     return found
 
 
@@ -95,7 +108,7 @@ def _rule_matches(world: World) -> tuple[LinkFault, ...]:
 
 def _as_link_faults(found: tuple[Pair, Seen]) -> LinkFault:
     pair, (row, detection) = found
-    return pair, row.fault, detection.text, row.steps(detection, "")
+    return LinkFault(pair, row.fault, detection.text, row.steps(detection, ""), row.sign(detection))
 
 
 def _observed_ends(world: World) -> Iterator[tuple[Pair, Seen]]:
@@ -161,11 +174,12 @@ def degraded(view: View) -> tuple[Trouble, ...]:
     return tuple(
         Trouble(
             view.replica.key,
-            f"replica/{view.replica}",
+            ReplicaSubject(view.replica),
             failure.fault,
             failure.text,
             _doing(view, failure),
             failure.person,
+            (failure.transport, str(failure.at)),
         )
         for failure in view.world.memory.transport_failures.get(view.replica, ())
         if failure.transport in view.deployment.spec.transport and failure.fault not in SEEN_IN_FACTS

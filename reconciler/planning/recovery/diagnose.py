@@ -20,11 +20,13 @@ from reconciler.state import (
     FaultClass,
     NodeName,
     ObservedRank,
+    Sign,
     Suspicion,
     Symptom,
     Trouble,
     most_informative,
 )
+from reconciler.state.subjects import ReplicaSubject
 from reconciler.wire.launch import ExitCode, Phase
 
 from . import stalls
@@ -65,7 +67,11 @@ class Diagnosis:
     nodes: tuple[NodeName, ...] = ()
     """The machines to blame, if these are known."""
     seen: str = ""
-    """The explanation; ``text`` also says how the fault showed."""
+    """What explains it; ``text`` also has how it showed."""
+    sign: Sign = ()
+    """The key of ``seen``."""
+    task: Sign = ()
+    """The key of ``person``."""
     killed: bool = False
     """True if a rank of a group that had served got a SIGKILL that nothing here sent, or is gone without a trace. A person
     does that, or the system when memory runs short. No program does it to itself."""
@@ -82,7 +88,7 @@ def fault(view: Formed) -> Diagnosis | None:
     found = explain(seen, lambda row, detection: _history(view, row, detection))
     assert found is not None, f"no class explains {shown}"
     row, detection, now = found.row, found.detection, found.remedy
-    complete = shown.text in detection.text
+    complete = detection.tells_symptom
     words = seen.first.ending_text if seen.first else shown.text
     deployment = view.replica.deployment
     fault = Diagnosis(
@@ -97,6 +103,8 @@ def fault(view: Formed) -> Diagnosis | None:
         remedy=now,
         nodes=detection.nodes,
         seen=detection.text,
+        sign=row.sign(detection),
+        task=repair.task(view.world, row, detection),
         killed=view.record.proven_at is not None and _killed(shown, seen.first),
         never_ran=seen.first is not None and seen.first.report.pid is None,
     )
@@ -151,7 +159,10 @@ def _after_restart(view: Formed, fault: Diagnosis) -> Diagnosis:
         last, report = view.world.memory.reboots.get(name), view.world.node(name).report
         if last is not None and report is not None and report.boot_id != last.boot_id == boots.get(name):
             text = f"{name} was restarted: {fault.text}"
-            return Diagnosis(fault.cause, text, fault.at, FaultClass.REBOOT, nodes=(name,), seen=text)
+            sign = ("restarted", name)
+            return Diagnosis(
+                fault.cause, text, fault.at, FaultClass.REBOOT, nodes=(name,), seen=text, sign=sign
+            )
     return fault
 
 
@@ -352,5 +363,8 @@ def trouble(view: View, fault: Diagnosis, doing: str) -> Trouble:
 
     If a person is needed, only the explanation is given: it stays the same over the attempts.
     """
-    seen = fault.seen if fault.person else fault.text
-    return Trouble(view.replica.key, f"replica/{view.replica}", fault.fault, seen, doing, fault.person)
+    record, seen, sign = view.record, fault.seen, fault.sign
+    if not fault.person:
+        seen, sign = fault.text, (fault.cause.value, str(record.epoch if record else 0), *fault.sign)
+    subject = ReplicaSubject(view.replica)
+    return Trouble(view.replica.key, subject, fault.fault, seen, doing, fault.person, sign, fault.task)

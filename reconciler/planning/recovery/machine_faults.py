@@ -13,6 +13,7 @@ from reconciler.planning.diagnosis.rules import TABLE, Remedy, Row, every
 from reconciler.planning.nodes import repair
 from reconciler.planning.transport.fallback import VERBS
 from reconciler.state import Desired, FaultClass, NodeName, NodeObservation, ObjectKey, RebootNode, Trouble
+from reconciler.state.subjects import NodeSubject
 
 from . import reboot
 
@@ -43,11 +44,13 @@ def troubles(world: World, name: NodeName) -> tuple[Trouble, ...]:
     return tuple(
         Trouble(
             key,
-            f"node/{name}",
+            NodeSubject(name),
             row.fault,
             seen.text,
             repair.doing(world, row, seen),
             repair.steps(world, row, seen),
+            row.sign(seen),
+            repair.task(world, row, seen),
         )
         for row, seen in node.once(_detected, uses(world, VERBS, name), local)
     )

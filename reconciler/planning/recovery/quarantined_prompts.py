@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from reconciler.planning.context.world import World
 from reconciler.state import DeploymentName, FaultClass, ReplicaId, Trouble
+from reconciler.state.subjects import RequestSubject
 from reconciler.wire.prompts import EndedGroup, QuarantinedPrompt
 
 REPORTED_SECONDS = 60.0
@@ -24,7 +25,7 @@ def troubles(world: World) -> Iterator[Trouble]:
         until = datetime.fromtimestamp(prompt.until, UTC).strftime("%H:%M:%S UTC")
         yield Trouble(
             _replica(prompt, prompt.ended[-1]).key,
-            f"request/{prompt.request}",
+            RequestSubject(prompt.request),
             _fault(world, prompt),
             f"request {prompt.request} ({prompt.shape}) ended {_groups(prompt)}",
             f"its prompt is refused until {until}; other requests go on",

@@ -195,7 +195,9 @@ def _lost(view: Formed) -> Decision | None:
 
 def _loss_fault(view: View, why: str) -> Diagnosis:
     """Return the fault of a group that is formed without a lost node."""
-    return Diagnosis(Cause.NODE_QUARANTINED, why, view.world.now, FaultClass.HOST_UNREACHABLE)
+    found = (quarantine.quarantine_of(view.world, name) for name in view.lost_members)
+    sign = tuple(part for each in found if each is not None for part in (each.node, each.reason))
+    return Diagnosis(Cause.NODE_QUARANTINED, why, view.world.now, FaultClass.HOST_UNREACHABLE, sign=sign)
 
 
 def _cut_off(view: View, why: str, doing: str) -> Decision:

@@ -237,8 +237,9 @@ class _LinkCheck:
                         f" and {later.one} to {self._seen.peers[later.one]} instead of {later.other}"
                     )
                     steps = f"exchange the plugs at {crossed[0]} and {crossed[1]}"
-                    for each in (link, later):
-                        self.found[each] = self._seen.status(each, LinkState.SWAPPED, text, steps)
+                    for each, other in ((link, later), (later, link)):
+                        status = self._seen.status(each, LinkState.SWAPPED, text, steps)
+                        self.found[each] = replace(status, swapped_with=other)
                         self._strays -= {cable for end in each if (cable := self._seen.at(end))}
 
     def _crossed(self, link: Link, later: Link) -> tuple[End, End] | None:

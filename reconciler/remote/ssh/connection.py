@@ -20,6 +20,7 @@ from asyncssh.public_key import decode_ssh_public_key
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from reconciler.errors import Barred, Invalid, Silent
+from reconciler.planning.diagnosis.rules import NO_LOCAL_NETWORK
 from reconciler.resources import SshAccess
 from reconciler.secret_files import read_private_key
 from reconciler.state import Ends
@@ -197,7 +198,7 @@ class Connection:
         elif self._connecting is task:
             self._connecting = None
         if isinstance(error, Barred):
-            wait = PRIVATE_SECONDS if error.code == obstacles.PRIVATE else BARRED_SECONDS
+            wait = PRIVATE_SECONDS if error.code == NO_LOCAL_NETWORK else BARRED_SECONDS
             self._barred = (asyncio.get_running_loop().time() + wait, error)
 
     def _lost(self, connecting: asyncio.Task[Any], error: Exception | None) -> None:

@@ -13,13 +13,12 @@ import re
 from collections.abc import Collection
 
 from reconciler.errors import Barred
-from reconciler.planning.diagnosis.rules import LOCAL_NETWORK
+from reconciler.planning.diagnosis.rules import LOCAL_NETWORK, NO_LOCAL_NETWORK
 from reconciler.resources import SshAccess
 
 SSH = "/usr/bin/ssh"
 """The system's own ``ssh``, which macOS lets through; another one in the search path may be kept out as well."""
 SSH_SECONDS = 5
-PRIVATE = "LocalNetworkPrivacy"
 _REACHED = re.compile(r"Permission denied|Host key verification failed")
 
 
@@ -54,7 +53,7 @@ def no_route(error: Exception) -> bool:
 def private(host: str) -> Barred:
     """Return the error for a host that ``ssh`` reaches but this process does not."""
     text = f"ssh reaches {host}, but this program gets no route to it: macOS forbids it the local network (Local Network Privacy)"
-    return Barred(PRIVATE, f"{text}; {LOCAL_NETWORK}", LOCAL_NETWORK)
+    return Barred(NO_LOCAL_NETWORK, f"{text}; {LOCAL_NETWORK}", LOCAL_NETWORK)
 
 
 async def ssh_reaches(host: str, port: int | None, user: str = "") -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from reconciler.resources import Link
-from reconciler.state.faults import FaultClass
+from reconciler.state.faults import FaultClass, Sign
 
 
 class LinkState(Enum):
@@ -46,8 +46,16 @@ class LinkStatus:
     """Interfaces of both ends, such as ``en3``; empty if unknown."""
     addresses: tuple[str, str] = ("", "")
     """Addresses that the ends should have, with their prefix; empty without a pool."""
+    swapped_with: Link | None = None
+    """The other link of two whose cables are swapped: both have one text and one task."""
     verbs_only: bool = False
     """True if only RDMA is affected: TCP works over such a cable."""
+
+    @property
+    def sign(self) -> Sign:
+        """Return the key of ``text`` and ``person``."""
+        links = sorted([self.link, self.swapped_with] if self.swapped_with else [self.link])
+        return self.state.value, *(str(end) for link in links for end in link)
 
     @property
     def fault(self) -> FaultClass:

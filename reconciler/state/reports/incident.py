@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from reconciler.state.faults import FaultClass
-from reconciler.state.identity import ObjectKey
+from reconciler.state.faults import FaultClass, Sign
+from reconciler.state.identity import ObjectKey, ReplicaId
+from reconciler.state.subjects import ReplicaSubject, Subject
 
 
 class EntryKind(Enum):
@@ -35,6 +36,8 @@ class Entry:
     """Number of repetitions in a row; a repeated entry keeps its first time."""
     last_at: float | None = None
     """Time of the latest repetition; None if it was not repeated."""
+    sign: Sign | None = None
+    """The key of what it tells: entries of one kind and sign are repetitions. None in entries of earlier versions."""
 
 
 class Occasion(Enum):
@@ -51,7 +54,7 @@ class Incident:
 
     id: int
     object: ObjectKey
-    subject: str
+    subject: Subject
     """``Trouble.subject``."""
     fault: FaultClass
     """The first of its classes in the order of classes, which explains the symptoms of later ones. For a machine, only
@@ -82,6 +85,11 @@ class Incident:
     entries: tuple[Entry, ...] = ()
     left_out: int = 0
     """Entries in the middle of a long history that are not kept."""
+
+    @property
+    def replica(self) -> ReplicaId | None:
+        """Return its replica; None for other subjects."""
+        return self.subject.replica if isinstance(self.subject, ReplicaSubject) else None
 
     @property
     def open(self) -> bool:

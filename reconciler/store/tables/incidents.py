@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from reconciler.state import FaultClass
+from reconciler.state import FaultClass, subjects
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.incident import Entry, EntryKind, Incident
 from reconciler.store.bodies import written
@@ -84,6 +84,7 @@ def _read(row: tuple[str]) -> Incident:
         **{
             **body,
             "object": ObjectKey(*body["object"]),
+            "subject": subjects.read(body["subject"]),
             "fault": FaultClass(body["fault"]),
             "present": _fault(body["present"]),
             "asked": tuple(map(FaultClass, body["asked"])),
@@ -93,7 +94,15 @@ def _read(row: tuple[str]) -> Incident:
 
 
 def _entry(body: dict[str, Any]) -> Entry:
-    return Entry(**{**body, "kind": EntryKind(body["kind"]), "fault": _fault(body["fault"])})
+    sign = body.get("sign")
+    return Entry(
+        **{
+            **body,
+            "kind": EntryKind(body["kind"]),
+            "fault": _fault(body["fault"]),
+            "sign": None if sign is None else tuple(sign),
+        }
+    )
 
 
 def _fault(value: str | None) -> FaultClass | None:

@@ -64,7 +64,7 @@ def test_no_rank_starts_before_what_an_old_one_held_is_gone(gone: str) -> None:
     assert (plan.troubles, plan.quarantined) == ((), ())
     world.report(RankId("tiny", 0, 1, 1), ended_seconds=5.0)
     plan = world.settle()
-    assert [(t.subject, t.fault, t.person) for t in plan.troubles] == [
+    assert [(str(t.subject), t.fault, t.person) for t in plan.troubles] == [
         ("node/node-b", FaultClass.KERNEL_OBJECTS, "")
     ]
     assert plan.quarantined == ()

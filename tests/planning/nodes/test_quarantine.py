@@ -67,7 +67,7 @@ def test_a_node_that_gives_no_answer_is_unrouted_at_once_and_nothing_is_done_to_
     assert backends(world) == []
     assert world.history == []
     assert {(w.reason, w.until) for w in plan.waiting} == {(WaitingFor.AGENT, world.now + 30)}
-    assert [(trouble.subject, trouble.fault, trouble.person) for trouble in plan.troubles] == [
+    assert [(str(trouble.subject), trouble.fault, trouble.person) for trouble in plan.troubles] == [
         ("replica/tiny/0", FaultClass.HOST_UNREACHABLE, ""),
         ("node/node-b", FaultClass.HOST_UNREACHABLE, ""),
     ]
@@ -85,7 +85,7 @@ def test_a_node_that_says_itself_what_it_needs_of_a_person_is_quoted() -> None:
     world.now += 30
     plan = world.settle()
     assert [kept.person for kept in plan.quarantined] == ["unlock the disk of node-b"]
-    (trouble,) = [trouble for trouble in plan.troubles if trouble.subject == "node/node-b"]
+    (trouble,) = [trouble for trouble in plan.troubles if str(trouble.subject) == "node/node-b"]
     assert trouble.person == "unlock the disk of node-b"
 
 

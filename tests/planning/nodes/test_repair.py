@@ -466,7 +466,7 @@ def test_nothing_is_changed_before_every_machine_of_a_group_that_ended_was_probe
     del world.stale[B], world.repaired[B]
     decided = world.plan()
     assert [step.node for step in repairs(decided)] == [A]
-    (told,) = [t.fault for t in decided.troubles if t.subject == f"replica/{world.replica()}"]
+    (told,) = [t.fault for t in decided.troubles if str(t.subject) == f"replica/{world.replica()}"]
     assert told is FaultClass.PORT_CONFIGURATION
 
 

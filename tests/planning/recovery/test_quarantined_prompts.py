@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reconciler.planning.recovery.quarantined_prompts import REPORTED_SECONDS
-from reconciler.state import FaultClass, FreeTransport, ObjectKey, Trouble
+from reconciler.state import FaultClass, FreeTransport, ObjectKey, Trouble, subjects
 from reconciler.wire.launch import RankId
 from reconciler.wire.prompts import EndedGroup, QuarantinedPrompt
 from tests.planning.macs import two_macs
@@ -33,7 +33,7 @@ def test_it_is_told_with_its_request_its_size_and_the_groups_that_it_ended() -> 
     assert world.plan().troubles == (
         Trouble(
             ObjectKey("ModelDeployment", "tiny"),
-            "request/req-7",
+            subjects.read("request/req-7"),
             FaultClass.RANK_CRASH,
             "request req-7 (2 messages, 812 bytes) ended epoch 1 of tiny/0 and epoch 2 of tiny/0",
             "its prompt is refused until 01:20:00 UTC; other requests go on",

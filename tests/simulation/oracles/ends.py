@@ -83,7 +83,7 @@ def told(world: World) -> Counter[tuple[str, str]] | None:
         incidents = controller.parts.store.incidents.find(IncidentFilter(limit=1000))
     except ReconcilerError:
         return None
-    return Counter((each.subject, fault.value) for each in incidents for fault in each.asked)
+    return Counter((str(each.subject), fault.value) for each in incidents for fault in each.asked)
 
 
 def ending(world: World) -> Ending:

@@ -1,0 +1,83 @@
+"""The subjects of troubles and incidents. Store and answers have them as text, which is written and read here alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .identity import DeploymentName, NodeName, ReplicaId
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSubject:
+    """A replica with its group."""
+
+    replica: ReplicaId
+
+    def __str__(self) -> str:
+        return f"replica/{self.replica}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSubject:
+    """A machine."""
+
+    node: NodeName
+
+    def __str__(self) -> str:
+        return f"node/{self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSubject:
+    """The cables between two nodes."""
+
+    one: NodeName
+    other: NodeName
+
+    def __str__(self) -> str:
+        return f"link/{self.one}/{self.other}"
+
+    @property
+    def nodes(self) -> tuple[NodeName, NodeName]:
+        """Return both nodes."""
+        return self.one, self.other
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSubject:
+    """A request that ended groups."""
+
+    request: str
+    """Its id."""
+
+    def __str__(self) -> str:
+        return f"request/{self.request}"
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSubject:
+    """Anything else that a step is about, such as ``repair/studio-1``."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Subject = ReplicaSubject | NodeSubject | LinkSubject | RequestSubject | OtherSubject
+
+
+def read(text: str) -> Subject:
+    """Return the subject of a text that ``str`` has made of one."""
+    kind, _, rest = text.partition("/")
+    match kind, rest.split("/"):
+        case "replica", [deployment, index] if index.isdecimal():
+            return ReplicaSubject(ReplicaId(DeploymentName(deployment), int(index)))
+        case "node", [name]:
+            return NodeSubject(NodeName(name))
+        case "link", [one, other]:
+            return LinkSubject(NodeName(one), NodeName(other))
+        case "request", _:
+            return RequestSubject(rest)
+        case _:
+            return OtherSubject(text)
