@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from .cause import Cause
+from .formed_under import Facts
 from .identity import NodeName, ObjectKey
 from .subjects import Subject
 
@@ -148,8 +149,8 @@ class TransportFailure:
     doubles with each failed trial."""
 
     transport: str
-    facts: str
-    """Fingerprint of the facts under which it failed."""
+    facts: Facts
+    """The facts under which it failed."""
     at: float
     text: str
     """The reason, for people."""

@@ -44,7 +44,8 @@ def plain(value: Any) -> Any:
     if type(value).__name__.endswith("Subject"):
         return str(value)
     if dataclasses.is_dataclass(value):
-        return {each.name: plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        found = {each.name: plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        return {name: facts_text(each) if name == "facts" else each for name, each in found.items()}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
@@ -56,6 +57,16 @@ def plain(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return value
+
+
+def facts_text(facts: Any) -> Any:
+    """Facts that a group was formed under as the version before has them: as JSON."""
+    if isinstance(facts, str):
+        return facts
+    named = {
+        " ".join(("/".join(map(str, filter(None, where))), name)): value for (name, *where), value in facts
+    }
+    return json.dumps(named, sort_keys=True, separators=(",", ":"))
 
 
 def contents(store: Store) -> dict[str, Any]:
@@ -86,6 +97,7 @@ def _manifest(kind: str, name: str, **spec: Any) -> Any:
 def fill(store: Store) -> None:
     """Write to every table."""
     members = (NodeName("node-a"), NodeName("studio-1"))
+    facts: Any = '{"node-a boot":"one","node-a/3 cable":"yes"}'  # the version before has them as text
     spread = {"strategy": "tensor", "nodes": 2}
     deployment = _manifest(
         "ModelDeployment", "tiny", model="tiny", parallelism=spread, serving={"context": 2048}
@@ -102,7 +114,7 @@ def fill(store: Store) -> None:
     group = GroupRecord(
         TINY, 1, members, 22_003, "s3cret", "print", 5.5, 1 << 30, model="tiny", strategy="tensor",
         strategy_why="asked for", transport="ring", transport_why="jaccl: no cable", boots=("boot-a", "boot-b"),
-        facts="of the machines", needs=(1 << 30, 1 << 29), weights="org/tiny@a", weights_before="org/tiny@b",
+        facts=facts, needs=(1 << 30, 1 << 29), weights="org/tiny@a", weights_before="org/tiny@b",
         context=2048, spec="the spec", spec_before="the one before",
     )  # fmt: skip
     fault = FaultClass.RANK_CRASH
@@ -117,7 +129,7 @@ def fill(store: Store) -> None:
         suspicion=Suspicion.FAINT,
         port_taken=True,
     )
-    failed = TransportFailure("jaccl", "facts", 5.4, "no queue pair", FaultClass.QUEUE_PAIRS, "plug it in")
+    failed = TransportFailure("jaccl", facts, 5.4, "no queue pair", FaultClass.QUEUE_PAIRS, "plug it in")
     store.allocate(group, attempt, failed, [(members[1], "boot-b")])
     store.prove(TINY, 1, 6.5)
     store.note_reboot(members[1], Reboot(7.0, "boot-b", "RDMA is wedged", False))

@@ -76,7 +76,7 @@ READS = {
 def older(tmp_path: Path) -> Iterator[Store]:
     """The store of a controller that has been replaced, and had written before."""
     store = Store(tmp_path / "store.db")
-    store.allocate(GROUP, ATTEMPT, TransportFailure("jaccl", "{}", 1.0, "no cable", FaultClass.LINK_DOWN))
+    store.allocate(GROUP, ATTEMPT, TransportFailure("jaccl", (), 1.0, "no cable", FaultClass.LINK_DOWN))
     store.keep_agent(NODE_A)
     store.objects.apply(Desired.of("r1", [node("node-a"), node("node-b")]), 1.0)
     store.objects.apply(Desired.of("r1", [node("node-a")]), 2.0)

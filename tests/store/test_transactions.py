@@ -23,7 +23,7 @@ from tests.store.test_store import ATTEMPT, GROUP, TINY, event
 from tests.worlds import node
 
 NODE_A = NodeName("node-a")
-NO_CABLE = TransportFailure("jaccl", "{}", 1.0, "no cable", FaultClass.LINK_DOWN)
+NO_CABLE = TransportFailure("jaccl", (), 1.0, "no cable", FaultClass.LINK_DOWN)
 NEXT = replace(GROUP, epoch=2)
 TOLD = Notification("pager", 1, "opened", 5.0, "a rank has crashed")
 SETBACK = Rollback("tiny", "org/tiny@b", "org/tiny@a", "", 5.0, "it crashed")

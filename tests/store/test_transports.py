@@ -10,12 +10,19 @@ import pytest
 
 from reconciler.errors import Conflict
 from reconciler.state import FaultClass, NodeName, TransportFailure, VerbsAttempts
+from reconciler.state.formed_under import Fact
 from reconciler.store import Store
 
 from .test_store import ATTEMPT, GROUP, TINY
 
 FAILED = TransportFailure(
-    "jaccl", '{"node-a/3 cable":"no"}', 6.0, "the link is down", FaultClass.LINK_DOWN, "reseat it", trials=2
+    "jaccl",
+    ((Fact("cable", NodeName("node-a"), 3), "no"),),
+    6.0,
+    "the link is down",
+    FaultClass.LINK_DOWN,
+    "reseat it",
+    trials=2,
 )
 VERBS = replace(GROUP, transport="jaccl", boots=("one", "two"))
 
@@ -60,6 +67,8 @@ def test_setting_up_rdma_in_vain_is_counted_for_each_boot_of_a_machine(store: St
 
 
 def test_a_group_comes_back_with_the_facts_and_boots_it_was_formed_under(store: Store) -> None:
-    formed = replace(VERBS, facts='{"node-a boot":"one"}', transport_why="jaccl: no cable")
+    formed = replace(
+        VERBS, facts=((Fact("boot", NodeName("node-a")), "one"),), transport_why="jaccl: no cable"
+    )
     store.allocate(formed, ATTEMPT)
     assert store.groups() == {TINY: formed}

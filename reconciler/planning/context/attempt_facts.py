@@ -7,74 +7,62 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from reconciler.state import NodeName, NodeObservation, PortFacts
+from reconciler.state.formed_under import Fact, Facts
 
 from .world import World
 
-BOOT, PEER = "boot", "peer"
+BOOT, PEER, ADDRESS = "boot", "peer", "address"
+NONE = "none"
+MANIFESTS = Fact("the manifests")
 
 
-def current_facts(world: World, members: tuple[NodeName, ...], path: str, generations: str) -> dict[str, str]:
-    """Collect every fact about the machines of a group, by a name for people; ``path`` is where the weights are."""
-    found = {"the manifests": generations}
+def current_facts(
+    world: World, members: tuple[NodeName, ...], path: str, generations: str
+) -> dict[Fact, str]:
+    """Collect every fact about the machines of a group; ``path`` is where the weights are."""
+    found = {MANIFESTS: generations}
     for name in members:
         found |= world.once(_of_node, name, path)
     return found
 
 
-def _of_node(world: World, name: NodeName, path: str) -> dict[str, str]:
+def _of_node(world: World, name: NodeName, path: str) -> dict[Fact, str]:
     node = world.node(name)
-    found = {f"{name} {what}": value for what, value in _of_machine(node, path) if value}
+    found = {Fact(what, name): value for what, value in _of_machine(node, path) if value}
     for port in node.facts.ports:
-        found |= {f"{name}/{port.receptacle} {what}": value for what, value in _of_port(port) if value}
+        found |= {Fact(what, name, port.receptacle): value for what, value in _of_port(port) if value}
     return found
-
-
-def encode(facts: dict[str, str]) -> str:
-    """Encode facts as the store keeps them."""
-    return json.dumps(facts, sort_keys=True, separators=(",", ":"))
 
 
 class Change(NamedTuple):
     """A fact that has another value now."""
 
-    subject: str
-    """The node, or one of its ports."""
-    fact: str
+    fact: Fact
     before: str
     after: str
 
     def __str__(self) -> str:
-        return f"{self.subject} {self.fact}: {self.before} → {self.after}"
+        return f"{self.fact}: {self.before} → {self.after}"
 
 
-def changes(before: str, now: dict[str, str]) -> list[Change]:
+def changes(before: Facts, now: Mapping[Fact, str]) -> list[Change]:
     """List the facts that were known before and have another value now."""
-    old: dict[str, str] = json.loads(before or "{}")
-    names = (name for name in sorted(old.keys() & now.keys()) if old[name] != now[name])
-    return [Change(*_parts(name), old[name], now[name]) for name in names]
+    return [Change(fact, old, now[fact]) for fact, old in before if now.get(fact, old) != old]
 
 
-def _parts(name: str) -> tuple[str, str]:
-    """Return what a fact is about, and which one it is. Names of nodes have no spaces."""
-    subject, _, fact = name.partition(" ")
-    return subject, fact
-
-
-def carried(facts: str, one: NodeName, other: NodeName) -> bool:
+def carried(facts: Facts, one: NodeName, other: NodeName) -> bool:
     """Return whether, by these facts, a cable with an address at either end joined the two nodes."""
-    then: dict[str, str] = json.loads(facts or "{}")
+    then = dict(facts)
 
     def led(here: NodeName, there: NodeName) -> bool:
-        ends = (end for end, fact in map(_parts, then) if fact == PEER)
+        ports = (fact for fact in then if fact.name == PEER and fact.node == here)
         return any(
-            end.startswith(f"{here}/")
-            and then[f"{end} {PEER}"].startswith(f"{there}/")
-            and then.get(f"{end} address", "none") != "none"
-            for end in ends
+            then[port].startswith(f"{there}/") and then.get(port._replace(name=ADDRESS), NONE) != NONE
+            for port in ports
         )
 
     return led(one, other) and led(other, one)
@@ -104,7 +92,7 @@ def _of_port(port: PortFacts) -> Iterator[tuple[str, str]]:
     yield "link", _answer(port.active)
     yield "RDMA port", _answer(port.verbs_up)
     yield "bridge", _answer(port.bridged)
-    yield "address", port.address or ("none" if port.address == "" else "")
+    yield ADDRESS, port.address or (NONE if port.address == "" else "")
     yield "GID", _answer(port.mapped_gid)
     yield "GID index", "" if port.gid_index is None else str(port.gid_index)
 

@@ -21,6 +21,7 @@ from reconciler.state import (
     Waiting,
     WaitingFor,
 )
+from reconciler.state.formed_under import Fact
 from reconciler.state.identity import ObjectKey
 
 from . import attempt_facts
@@ -124,7 +125,7 @@ class Wanted(View):
         keys = (self.replica.key, ObjectKey("Model", self.deployment.spec.model))
         return "/".join(str(generations.get(key, 1)) for key in keys)
 
-    def current_facts(self, members: tuple[NodeName, ...]) -> dict[str, str]:
+    def current_facts(self, members: tuple[NodeName, ...]) -> dict[Fact, str]:
         """Collect the facts that a group on these nodes would be formed under."""
         path = self.workload.path if self.workload else ""
         return attempt_facts.current_facts(self.world, members, path, self.spec_generations)

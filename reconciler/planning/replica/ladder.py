@@ -234,7 +234,9 @@ def _heal(view: Formed, fault: Diagnosis) -> Decision:
         return _retry(view, fault, fault.cause, fault.text)
     changed = attempt_facts.changes(view.record.facts, view.current_facts(view.members))
     if fault.fault is FaultClass.REBOOT:
-        changed = [each for each in changed if each.fact != attempt_facts.BOOT]  # that is the fault itself
+        changed = [
+            each for each in changed if each.fact.name != attempt_facts.BOOT
+        ]  # that is the fault itself
     if changed:
         return _retry(view, fault, Cause.FACTS_CHANGED, f"{', '.join(map(str, changed))}; {fault.text}")
     return _refusal(view, RefusedBecause.RANK_REFUSES, f"{fault.lasting}; to do: {fault.person}")

@@ -9,6 +9,7 @@ import pytest
 
 from reconciler.planning.context import attempt_facts
 from reconciler.state import PortFacts
+from reconciler.state.formed_under import in_order
 from tests.planning.macs import A, B, learn, learn_of_port, two_macs
 from tests.worlds import World, two_nodes
 
@@ -18,8 +19,8 @@ from .test_reservations import snapshots
 def facts(world: World) -> dict[str, str]:
     """Those of node-a, by their names without it; what is the same for every test is left out."""
     found = attempt_facts.current_facts(snapshots(world), (A,), "tiny", "1/1")
-    assert found.pop("the manifests") == "1/1"
-    return {name.removeprefix("node-a").strip(): value for name, value in found.items()}
+    assert found.pop(attempt_facts.MANIFESTS) == "1/1"
+    return {str(fact).removeprefix("node-a").strip(): value for fact, value in found.items()}
 
 
 def test_everything_that_may_explain_an_end_is_known_of_a_mac() -> None:
@@ -94,7 +95,7 @@ def test_a_cable_joined_two_nodes_if_each_end_led_to_the_other_and_had_an_addres
 
     def carried() -> bool:
         found = attempt_facts.current_facts(snapshots(world), (A, B), "tiny", "1/1")
-        return attempt_facts.carried(attempt_facts.encode(found), A, B)
+        return attempt_facts.carried(in_order(found), A, B)
 
     assert carried()
     learn_of_port(world, A, address=None)
@@ -104,4 +105,4 @@ def test_a_cable_joined_two_nodes_if_each_end_led_to_the_other_and_had_an_addres
     assert not carried()
     learn_of_port(world, B, address="10.77.0.2", peer=None)
     assert not carried()
-    assert not attempt_facts.carried("", A, B)
+    assert not attempt_facts.carried((), A, B)

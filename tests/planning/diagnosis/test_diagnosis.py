@@ -42,6 +42,7 @@ from reconciler.state import (
     StartRank,
     Symptom,
 )
+from reconciler.state.formed_under import Fact
 from reconciler.wire.launch import ExitCode, RankId
 from tests.planning.macs import B, learn, two_macs
 from tests.worlds import two_nodes
@@ -221,25 +222,25 @@ def view(attempts: list[Attempt]) -> Wanted:
 
 
 def test_a_fact_has_changed_only_where_it_was_known_and_is() -> None:
-    before = attempt_facts.encode({"node-a RDMA": "no", "node-a boot": "1234"})
-    assert attempt_facts.changes(before, {"node-a RDMA": "no"}) == []
-    assert (
-        attempt_facts.changes(before, {"node-a RDMA": "no", "node-a boot": "1234", "node-a GID": "yes"}) == []
-    )
-    (change,) = attempt_facts.changes(before, {"node-a RDMA": "yes"})
-    assert (str(change), change.fact) == ("node-a RDMA: no → yes", "RDMA")
-    assert attempt_facts.changes("", {"node-a RDMA": "yes"}) == []
+    rdma, boot, gid = (Fact(name, NodeName("node-a")) for name in ("RDMA", "boot", "GID"))
+    before = ((rdma, "no"), (boot, "1234"))
+    assert attempt_facts.changes(before, {rdma: "no"}) == []
+    assert attempt_facts.changes(before, {rdma: "no", boot: "1234", gid: "yes"}) == []
+    (change,) = attempt_facts.changes(before, {rdma: "yes"})
+    assert (str(change), change.fact) == ("node-a RDMA: no → yes", rdma)
+    assert attempt_facts.changes((), {rdma: "yes"}) == []
 
 
 def test_a_machine_that_panics_is_no_news_to_the_group_that_makes_it_panic() -> None:
     world = two_nodes()
     world.settle()
     record = world.groups[world.replica()]
-    world.groups[world.replica()] = replace(
-        record, boots=("earlier", "earlier"), facts=record.facts.replace('boot":"boot"', 'boot":"earlier"')
+    before = tuple(
+        (fact, "earlier" if fact.name == attempt_facts.BOOT else value) for fact, value in record.facts
     )
+    world.groups[world.replica()] = replace(record, boots=("earlier", "earlier"), facts=before)
     world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
-    assert '"node-a boot":"earlier"' in world.groups[world.replica()].facts
+    assert (Fact("boot", NodeName("node-a")), "earlier") in before
     nodes = {
         name: replace(node, facts=MachineFacts(panics=2)) for name, node in world.observed().nodes.items()
     }
