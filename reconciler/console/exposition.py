@@ -36,7 +36,7 @@ class Exposition:
         self._feed = feed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request of who may send it."""
+        """Answer a scrape; pass on any other request."""
         if scope["type"] != "http" or not is_scrape(HTTPConnection(scope)):
             await self._app(scope, receive, send)
             return

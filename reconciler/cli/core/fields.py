@@ -26,7 +26,7 @@ class Field:
     definitions: dict[str, Schema]
 
     def fields(self) -> Iterator[Field]:
-        """Yield the fields within it; if it has several forms, those of the form that is a mapping."""
+        """Yield the fields within it; if it has several forms, the fields of the form that is a mapping."""
         body = _mapping(self.schema)
         for name, schema in body.get("properties", {}).items():
             yield Field(

@@ -148,7 +148,7 @@ def _written(kind: str | None) -> str:
 def one_object(words: tuple[str, ...], kind: str | None = None, there: Collection[Key] = ()) -> Key:
     """Return kind and name of `KIND NAME`, `KIND/NAME`, or of a NAME alone.
 
-    A name alone is of ``kind`` if there is one; else it is looked for in ``there``.
+    A name alone is of ``kind`` if that is given; else it is searched in ``there``.
     """
     found = _named(words) if words else ()
     if len(found) == 1 and not found[0][0]:

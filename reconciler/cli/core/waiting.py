@@ -86,7 +86,7 @@ def unread(
     """Say why a commit is not in force yet; empty once it is, or a commit on top of it. ``operation``: a commit of the
     operations. ``about``: the objects that it changes, if known: held changes of other objects do not count.
 
-    Raises ``Refused`` with what to do if it is held or rejected, if new revisions are suspended, or if a
+    Raises ``Refused`` with the next step if it is held or rejected, if new revisions are suspended, or if a
     sync window holds changes of it.
     """
     status = client.ask(ShowStatus())

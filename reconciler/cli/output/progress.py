@@ -24,7 +24,7 @@ class Progress:
         self._text = ""
 
     def show(self, text: str) -> None:
-        """Show what is awaited now."""
+        """Show the text of the present wait."""
         moment = time.monotonic()
         if moment - self._began < SILENT_SECONDS or not text:
             return

@@ -91,7 +91,7 @@ class Door:
         self._doors = doors
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request of who may send it."""
+        """Pass a request on if its sender may send it; else refuse it or lead to the login."""
         if scope["type"] != "http" or scope["path"].startswith(STATIC):
             await self._app(scope, receive, send)
             return

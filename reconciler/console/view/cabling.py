@@ -80,7 +80,7 @@ class Cabling:
     as_declared: tuple[tuple[str, ...], ...]
     """Machines of the sets without a picture."""
     cables: tuple[Cable, ...]
-    """Those of the list: those not as declared come first."""
+    """Cables of the list: the ones not as declared come first."""
     more: int
     """Cables that are as declared and not in the list."""
     summary: str

@@ -121,7 +121,7 @@ def _documents(files: dict[str, bytes]) -> list[dict[str, Any]]:
 
 
 def files_of_base(folder: Path, base: str) -> dict[str, bytes]:
-    """Return the manifests of the folder ``base``, or those of ``folder`` at a revision; none if it was not there.
+    """Return the manifests of the folder ``base``, or the manifests of ``folder`` at a revision; none if it was not there.
 
     Raises ``Invalid`` if ``base`` is neither.
     """

@@ -22,9 +22,9 @@ class Forge:
     path: str
     """Path of the workflow in the repository."""
     machine: str
-    """Lines of the job that choose where it runs."""
+    """Lines of the job that choose its machine."""
     prepared: str = ""
-    """Lines of a script that install what the machine lacks."""
+    """Lines of a script that install missing tools on the machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ class Watcher:
     def _ask_on(self, endpoint: str, model: str) -> None:
         while not self.over.wait(PAUSE_SECONDS):
             if not any(each["metadata"]["name"] == model and each["spec"]["replicas"] for each in self.items):
-                continue  # nobody should ask for what is no longer wanted
+                continue  # nobody should ask a model that is no longer wanted
             request = Request(model, time.monotonic())
             self.requests.append(request)
             request.error = _error(endpoint, model)

@@ -181,7 +181,7 @@ def ask_http(
 
 
 def _not_yet(file: Path, awaited: Path | None) -> Said:
-    """Return what it means that a service does not say where it listens."""
+    """Return the result for a service that does not say where it listens."""
     if awaited is not None and not awaited.exists():
         return Said.NOT_ASKED
     draft = file.with_name(f".{file.name}.asked")

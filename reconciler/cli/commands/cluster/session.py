@@ -1,4 +1,4 @@
-"""One run of `up`: starts, watches and stops the processes, and says what happens."""
+"""One run of `up`: starts, watches and stops the processes, and prints events."""
 
 from __future__ import annotations
 

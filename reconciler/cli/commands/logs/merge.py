@@ -64,7 +64,7 @@ class Merge:
     _latest: dict[str, datetime] = field(default_factory=dict)
 
     def merged(self, logs: Iterable[list[Line]]) -> list[Line]:
-        """Return the lines of all logs by time; those of one log keep their order."""
+        """Return the lines of all logs by time; the lines of one log keep their order."""
         timed: list[tuple[datetime, Line]] = []
         for lines in logs:
             for line in lines:

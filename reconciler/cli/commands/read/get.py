@@ -81,7 +81,7 @@ def get(settings: Settings, /, what: tuple[str, ...], **how: Any) -> int:
       reconciler get nodes -l pool=studios -L tier
       reconciler get ranks --sort-by .pid
       reconciler get node/node-a -o yaml
-      reconciler get fabric studios                a drawing, with what is wrong
+      reconciler get fabric studios                a drawing, with the faults
       reconciler get fabric studios -o svg > studios.svg
       reconciler get modeldeployments -o jsonpath='{range .items[*]}{.metadata.name}{"\\n"}{end}'
       reconciler get models -o custom-columns=NAME:.metadata.name,PATH:.spec.source.path

@@ -92,7 +92,7 @@ def _traced(settings: Settings, cluster: _Cluster, kind: str, name: str) -> dict
     }
 
 
-# --- what is known -----------------------------------------------------------------------------------
+# --- the facts ---------------------------------------------------------------------------------------
 
 
 def _commit(settings: Settings, cluster: _Cluster, kind: str, name: str) -> dict[str, Any] | None:

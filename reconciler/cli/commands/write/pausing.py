@@ -70,7 +70,7 @@ def pause(settings: Settings, targets: Targets, how: HowLong) -> None:
 @operation_options(ends=False)
 @click.pass_obj
 def resume(settings: Settings, targets: Targets, how: HowLong) -> None:
-    """Go on with changes of deployments that are paused, or that wait for their canaries.
+    """Continue with changes of deployments that are paused, or that wait for their canaries.
 
     Ends the effect of `rollout pause`. A commit changes the deployments in main; if main is a mirror, an operation does so
     instead.

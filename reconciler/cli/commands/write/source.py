@@ -200,7 +200,7 @@ def _secret(options: dict[str, Any], name: str) -> dict[str, str] | None:
 @output_option()
 @click.pass_obj
 def show(settings: Settings, output: str | None) -> None:
-    """Show the remote repository, and how it stands with it.
+    """Show the remote repository and its state.
 
     \b
     Examples:
