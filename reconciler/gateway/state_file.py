@@ -20,7 +20,7 @@ T = TypeVar("T", KeysUsage, QuarantinedPrompts)
 
 
 def read(path: Path, kind: type[T], loss: str) -> T | None:
-    """Return the contents; None without a valid file. ``loss``: what that costs, for the log."""
+    """Return the contents; None without a valid file. ``loss``: the consequence, for the log."""
     try:
         file = from_wire(kind, orjson.loads(path.read_bytes()))
         if file.version not in SPOKEN:

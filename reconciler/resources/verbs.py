@@ -1,5 +1,5 @@
-"""The verbs of operations. Each has one row, from which command line, console, controller and admission take what they say
-and do. To add a verb, add a row here and a command.
+"""The verbs of operations. Each has one row, which command line, console, controller and admission read. To add a verb, add
+a row here and a command.
 
 Does not import pydantic, so that shell completion stays fast.
 """
@@ -33,13 +33,13 @@ class VerbSpec:
     sets: Sets | None = None
     """The fields of its object that it lays over the manifest; None if it is laid over no single object."""
     ended_by: str = UNDO
-    """The command that ends it; empty if its effect is over when it has come, so that nobody has to end it."""
+    """The command that ends it; empty for a momentary effect, which nobody has to end."""
     word: str = ""
-    """What has become of its object as long as it is in force, such as ``cordoned``; empty where nobody is told."""
+    """The state of its object while it is in force, such as ``cordoned``; empty if the console does not show it."""
     windowed: bool = False
     """True if sync windows may refuse it."""
     means: str = ""
-    """Its effect, in a sentence for people who may ask for it in the console; empty where they may not."""
+    """Its effect, in a sentence; empty if the console does not offer it."""
 
 
 def _restarted(wish: Any, asked: Any) -> Mapping[str, Any]:
@@ -75,7 +75,7 @@ VERBS: Mapping[str, VerbSpec] = {
         "manifest",
         ended_by="resume",
         word="suspended",
-        means="Changes of the manifest wait. What runs is observed and healed as it is.",
+        means="Changes of the manifest wait. Running groups are still observed and healed.",
     ),
     "stop": VerbSpec((CLUSTER_KIND,), ended_by="start", word="stopped"),
     "cordon": VerbSpec(
@@ -84,7 +84,7 @@ VERBS: Mapping[str, VerbSpec] = {
         ended_by="uncordon",
         word="cordoned",
         windowed=True,
-        means="No new rank is placed there. Running ranks go on.",
+        means="No new rank is placed there. Running ranks continue.",
     ),
     "drain": VerbSpec(
         (NODE,),
@@ -106,7 +106,7 @@ VERBS: Mapping[str, VerbSpec] = {
         sets=_restarted,
         ended_by="",
         windowed=True,
-        means="Every group is formed anew, as the strategy of the deployment allows.",
+        means="Every group is formed again, as the strategy of the deployment allows.",
     ),
     "scale": VerbSpec(
         (DEPLOYMENT,),
@@ -133,16 +133,16 @@ WINDOWED = tuple(verb for verb, spec in VERBS.items() if spec.windowed)
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What people may ask the controller for at once: to begin an operation, or to end one."""
+    """A request to the controller that begins an operation, or ends one."""
 
     kinds: tuple[str, ...]
-    """The kinds of objects of which it may be asked."""
+    """The kinds of objects that it may have."""
     means: str
     """Its effect, in a sentence."""
     ends: bool = False
-    """Whether it may end by itself after a time."""
+    """True if it may end by itself after a time."""
     counts: bool = False
-    """Whether it takes a number of replicas."""
+    """True if it takes a number of replicas."""
 
 
 ACTS: Mapping[str, Act] = {
@@ -153,13 +153,14 @@ ACTS: Mapping[str, Act] = {
     },
     "uncordon": Act((NODE,), "The machine is used again."),
     "resume": Act(VERBS["suspend"].kinds, "Changes of the manifest apply again."),
-    UNDO: Act(("Operation", DEPLOYMENT, "Model", NODE, "Fabric"), "A new commit takes back what was done."),
+    UNDO: Act(("Operation", DEPLOYMENT, "Model", NODE, "Fabric"), "A new commit takes the change back."),
 }
-"""Who may act must not give rights: earlier keys and earlier settings of a Gateway come back by the command alone."""
+"""The requests by their verbs. The right to operate must not grant other rights: only the command brings back earlier keys
+and earlier settings of a Gateway."""
 
 
 def words_for(kinds: tuple[str, ...], kind: str, name: str) -> str:
-    """Return how a command that is for ``kinds`` names an object; empty if it is for the whole cluster alone."""
+    """Return the words for an object in a command for ``kinds``; empty for a command for the whole cluster alone."""
     if kind == CLUSTER_KIND:
         return "" if kinds == (CLUSTER_KIND,) else "--all"
     return name if kinds == (NODE,) or kind == "Operation" else f"{kind.lower()}/{name}"

@@ -34,7 +34,7 @@ UNLISTED = {
     "controller": "cluster.processes",
     "gateway": "cluster.processes",
 }
-"""The modules of commands that `up` starts, and of words of kubectl's; people need not know them."""
+"""The modules of commands that `up` starts, and of one of kubectl's words; people need not know them."""
 COMMANDS = {
     **{name: module for commands in GROUPS.values() for name, (module, _) in commands.items()},
     **UNLISTED,

@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 REMOVED_SHOWN = 10
 """Most objects to name in a line about a revision's removals; `-o json` has all."""
 HELD = "cluster/main"
-"""The object of what concerns all manifests together."""
+"""The object of entries that concern all manifests together."""
 OUTPUT = click.option(
     "-o",
     "--output",

@@ -58,7 +58,7 @@ def replicas_of(each: Body | None) -> int | None:
 
 
 def label(verb: str, replicas: str, present: int | None) -> str:
-    """Return what a button says: of a number of replicas, what it means for a deployment that has ``present`` of them."""
+    """Return the text of a button; with a number of replicas, its effect on a deployment that has ``present`` of them."""
     if ACTS[verb].counts and replicas == "0":
         return "Stop"
     return "Start" if ACTS[verb].counts and replicas and present == 0 else verb.capitalize()
@@ -113,8 +113,8 @@ def command(
     replicas: str = "",
     to: str = "",
 ) -> str:
-    """Return the command that does the same. ``hours``: a duration such as ``2h``; empty for no end. ``to``: the commit to go
-    back to; empty for the one before the last change."""
+    """Return the command that does the same. ``hours``: a duration such as ``2h``; empty for no end. ``to``: the commit to
+    return to; empty for the one before the last change."""
     of = words_for(ACTS[verb].kinds, KINDS[kind], name)
     rolls = verb == "restart" or (verb == "undo" and kind != "operation")
     words = ["reconciler", *["rollout"] * rolls, verb, name[:10] if kind == "revision" else of]

@@ -109,7 +109,7 @@ def _resumed(wish: ModelDeployment, at: datetime) -> Fields:
 
 
 def not_for(done: str, code: str = "NoRollout") -> Callable[[str], Refused]:
-    """Return the refusal, with ``code``, of what is no deployment. ``done``: what is done to them."""
+    """Return the refusal of other objects, with ``code``. ``done``: the word for the change."""
 
     def refused(other: str) -> Refused:
         what = f"{other} cannot be {done}" if other else "no objects are selected"

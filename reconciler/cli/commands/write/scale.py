@@ -96,7 +96,7 @@ def chosen_deployments(
 def _compare(
     chosen: Mapping[Key, ModelDeployment], asked: Mapping[Key, int | None], expected: int | None
 ) -> None:
-    """Raise ``Conflict`` if a deployment has not the expected number of replicas. ``asked``: those of operations."""
+    """Raise ``Conflict`` if a deployment does not have the expected number of replicas. ``asked``: those of operations."""
     for key, wish in chosen.items():
         number = wish.spec.replicas if asked.get(key) is None else asked[key]
         if expected not in (None, number):
